@@ -1,0 +1,175 @@
+"""The Gaussian likelihood ratio of threshold-post: summary statistics of members and non-members, no shadow models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miaudit.errors import InputError
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GaussianStatistics:
+    """Mean and standard deviation of a statistic (the loss, say) among members (in) and non-members (out).
+
+    Raises
+    ------
+    InputError
+        For numbers that are not finite, or standard deviations that are not positive.
+    """
+
+    mu_in: float
+    sigma_in: float
+    mu_out: float
+    sigma_out: float
+
+    def __post_init__(self) -> None:
+        for name in ("mu_in", "sigma_in", "mu_out", "sigma_out"):
+            value = getattr(self, name)
+            if not np.isfinite(value) or (name.startswith("sigma") and value <= 0):
+                allowed = "a positive number" if name.startswith("sigma") else "a finite number"
+                raise InputError(name, allowed, str(value), "compute it from losses that vary")
+
+    @classmethod
+    def fit(cls, statistic: FloatArray, member: NDArray[np.bool_], variance: Variance = "separate") -> GaussianStatistics:
+        """Estimate from a statistic (n,) and membership (n,); ``variance`` is "separate" or "pooled".
+
+        A spread of zero (all training losses exactly 0, say) is replaced by a millionth of the spread of all.
+        """
+        inside, outside = statistic[member], statistic[~member]
+        floor = max(1e-6 * float(np.std(statistic)), float(np.finfo(np.float64).tiny) ** 0.25)
+        sigma_in, sigma_out = max(float(inside.std()), floor), max(float(outside.std()), floor)
+        if variance == "pooled":
+            share = len(inside) / len(statistic)
+            sigma_in = sigma_out = float(np.sqrt(share * sigma_in**2 + (1 - share) * sigma_out**2))
+        return cls(float(inside.mean()), sigma_in, float(outside.mean()), sigma_out)
+
+    def monotone_between(self, low: float, high: float) -> bool:
+        """Say whether the log ratio only rises or only falls between two values of the statistic (erratum C1).
+
+        With equal variances it always does, and thresholding it is thresholding the statistic; with unequal ones it is
+        a parabola, whose vertex decides.
+
+        Examples
+        --------
+        >>> GaussianStatistics(0.1, 1.0, 2.0, 1.0).monotone_between(0, 9)
+        True
+        >>> GaussianStatistics(0.1, 0.5, 2.0, 1.0).monotone_between(-2, 9)
+        False
+        """
+        inside, outside = 1 / self.sigma_in**2, 1 / self.sigma_out**2
+        if np.isclose(inside, outside, rtol=1e-12):
+            return True
+        vertex = (self.mu_in * inside - self.mu_out * outside) / (inside - outside)
+        return not low < vertex < high
+
+
+Variance = Literal["separate", "pooled"]
+
+
+def log_ratio(statistic: ArrayLike, given: GaussianStatistics) -> FloatArray:
+    """Log-likelihood ratio log N(l; mu_in, sigma_in) - log N(l; mu_out, sigma_out) of each record (threshold-post).
+
+    Parameters
+    ----------
+    statistic : array (n,), for example the loss
+    given : summary statistics of members and non-members
+
+    Returns
+    -------
+    array (n,), any real; higher is more member-like
+
+    Examples
+    --------
+    >>> log_ratio([0.0, 2.0], GaussianStatistics(0.0, 1.0, 2.0, 1.0)).tolist()
+    [2.0, -2.0]
+    """
+    x = np.asarray(statistic, dtype=np.float64)
+    inside = -0.5 * ((x - given.mu_in) / given.sigma_in) ** 2 - np.log(given.sigma_in)
+    outside = -0.5 * ((x - given.mu_out) / given.sigma_out) ** 2 - np.log(given.sigma_out)
+    return inside - outside
+
+
+def predict(scores: ArrayLike, tau: float = 0.0) -> NDArray[np.bool_]:
+    """Accuse the records whose score exceeds ``tau`` (0: more likely a member than not, at even odds).
+
+    Examples
+    --------
+    >>> predict([-1.0, 0.0, 0.5]).tolist()
+    [False, False, True]
+    """
+    return np.asarray(scores, dtype=np.float64) > tau
+
+
+def cross_fitted(
+    statistic: ArrayLike,
+    member: ArrayLike,
+    *,
+    variance: Variance = "separate",
+    folds: int = 5,
+    unit_codes: NDArray[np.int64] | None = None,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Score each record with means and variances that were fitted without it (erratum C2).
+
+    Parameters
+    ----------
+    statistic : array (n,)
+    member : array (n,) of bool
+    variance : "separate" or "pooled"
+    folds : int, 2 or more
+        Drawn at random within members and non-members; records of one unit stay together.
+    unit_codes : array (n,) of int, optional
+    rng : generator of the folds
+
+    Returns
+    -------
+    array (n,), higher is more member-like
+
+    Raises
+    ------
+    InputError
+        If a class has fewer units than twice the folds.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> losses = np.r_[rng.exponential(0.1, 500), rng.exponential(1.0, 500)]
+    >>> member = np.arange(1000) < 500
+    >>> scores = cross_fitted(losses, member, rng=rng)
+    >>> bool(scores[member].mean() > scores[~member].mean())
+    True
+    """
+    x, inside = np.asarray(statistic, dtype=np.float64), np.asarray(member, dtype=np.bool_)
+    fold = _fold_of(inside, unit_codes, folds, rng)
+    scores = np.empty(len(x))
+    for k in range(folds):
+        held = fold == k
+        scores[held] = log_ratio(x[held], GaussianStatistics.fit(x[~held], inside[~held], variance))
+    return scores
+
+
+def _fold_of(
+    member: NDArray[np.bool_], unit_codes: NDArray[np.int64] | None, folds: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Draw a fold for each record: balanced within each class, whole units where they are given."""
+    codes = np.arange(len(member)) if unit_codes is None else unit_codes
+    has_member = np.bincount(codes[member], minlength=int(codes.max()) + 1) > 0
+    fold_of_unit = np.empty(len(has_member), dtype=np.intp)
+    for name, units in (("members", np.flatnonzero(has_member)), ("non-members", np.flatnonzero(~has_member))):
+        if unit_codes is None and len(units) < 2 * folds:
+            raise InputError(
+                "folds", f"at most half the {name}", f"{folds} folds for {len(units)}", "use fewer folds or more records"
+            )
+        fold_of_unit[units] = rng.permutation(np.arange(len(units)) % folds)
+    fold = fold_of_unit[codes]
+    for k in range(folds):
+        rest = member[fold != k]
+        if rest.all() or not rest.any():
+            raise InputError("folds", "members and non-members in every training part", "one class", "use fewer folds")
+    return fold

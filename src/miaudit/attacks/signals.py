@@ -1,0 +1,203 @@
+"""Signals of one record from a classifier's logits or probabilities and the record's label.
+
+Every function takes logits, shape (n, classes), and labels, shape (n,), and returns one number for each record, computed
+without overflow. Names follow the field: a ``loss`` or an ``entropy`` is lower for members; ``member_scores`` turns
+every signal so that higher means more member-like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from miaudit.errors import InputError, nearest
+
+FloatArray = NDArray[np.float64]
+Signal = Callable[[FloatArray, NDArray[np.intp]], FloatArray]
+
+# A probability of exactly 0 has no logarithm. This is below every positive float32, so it only breaks exact zeros.
+PROBABILITY_FLOOR = 1e-45
+_SUM_TOLERANCE = 1e-3
+
+
+def loss(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
+    """Cross-entropy -log p_y (n,), 0 upwards; lower for members.
+
+    Examples
+    --------
+    >>> loss(np.array([[1000.0, 0.0], [0.0, 0.0]]), np.array([1, 0])).round(4).tolist()
+    [1000.0, 0.6931]
+    """
+    # From the log-odds, a loss far below the rounding error of 1 keeps its digits.
+    return np.logaddexp(0.0, -logit_confidence(logits, labels))
+
+
+def logit_confidence(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
+    """Logit-scaled confidence log(p_y / (1 - p_y)) (n,), any real; higher for members; nearly Gaussian (erratum C4).
+
+    Computed as z_y - log sum over other classes of exp(z), so that it stays exact where p_y rounds to 1.
+
+    Examples
+    --------
+    >>> logit_confidence(np.array([[800.0, 0.0], [-3.0, -3.0]]), np.array([0, 1])).tolist()
+    [800.0, 0.0]
+    """
+    own, others = _split(logits, labels)
+    return own - special.logsumexp(others, axis=1)
+
+
+def margin(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
+    """Margin z_y - max over other classes of z (n,), any real; higher for members.
+
+    Examples
+    --------
+    >>> margin(np.array([[2.0, 0.5, 1.5]]), np.array([0])).tolist()
+    [0.5]
+    """
+    own, others = _split(logits, labels)
+    return own - others.max(axis=1)
+
+
+def entropy(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:  # noqa: ARG001 - one signature for all signals
+    """Shannon entropy of the predicted probabilities in nats (n,), 0 to log(classes); lower for members.
+
+    Examples
+    --------
+    >>> entropy(np.array([[0.0, 0.0], [900.0, 0.0]]), np.array([0, 1])).round(4).tolist()
+    [0.6931, 0.0]
+    """
+    log_p = special.log_softmax(logits, axis=1)
+    return -(np.exp(log_p) * log_p).sum(axis=1)
+
+
+def modified_entropy(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
+    """Modified entropy of Song and Mittal 2021, Eq. (8) (n,), 0 upwards; lower for members; unlike entropy it knows the label.
+
+    -(1 - p_y) log p_y - sum over other classes k of p_k log(1 - p_k)
+
+    Examples
+    --------
+    >>> modified_entropy(np.array([[0.0, 0.0]]), np.array([0])).round(4).tolist()
+    [0.6931]
+    """
+    rows = np.arange(len(logits))
+    log_p = special.log_softmax(logits, axis=1)
+    p = np.exp(log_p)
+    # log(1 - p) loses its digits only for the largest class, where p may round to 1: there, sum the others.
+    log_rest = np.log1p(-np.minimum(p, 0.75))
+    top = logits.argmax(axis=1)
+    log_rest[rows, top] = -np.logaddexp(0.0, logit_confidence(logits, top))
+    terms = -p * log_rest
+    terms[rows, labels] = -np.exp(log_rest[rows, labels]) * log_p[rows, labels]
+    return terms.sum(axis=1)
+
+
+# Each signal and the sign that makes higher mean more member-like.
+SIGNALS: Mapping[str, tuple[Signal, float]] = MappingProxyType(
+    {
+        "loss": (loss, -1.0),
+        "logit_confidence": (logit_confidence, 1.0),
+        "margin": (margin, 1.0),
+        "entropy": (entropy, -1.0),
+        "modified_entropy": (modified_entropy, -1.0),
+    }
+)
+
+
+def member_scores(
+    *,
+    labels: ArrayLike,
+    logits: ArrayLike | None = None,
+    probabilities: ArrayLike | None = None,
+    names: Iterable[str] = ("loss",),
+) -> dict[str, FloatArray]:
+    """Compute signals by name, each turned so that higher means more member-like.
+
+    Parameters
+    ----------
+    labels : array (n,) of int, 0 to classes - 1
+    logits : array (n, classes), or
+    probabilities : array (n, classes), rows adding up to 1 within 1e-3
+        Exactly one of the two.
+    names : iterable of str, from :data:`SIGNALS`
+
+    Raises
+    ------
+    InputError
+        For unknown names, labels outside the classes, rows that do not add up, NaN or infinite numbers.
+
+    Examples
+    --------
+    >>> member_scores(probabilities=[[0.5, 0.5]], labels=[1], names=["loss", "margin"])
+    {'loss': array([-0.693...]), 'margin': array([0.])}
+    """
+    wanted = list(names)
+    for name in wanted:
+        if name not in SIGNALS:
+            raise InputError("signal", f"one of {', '.join(SIGNALS)}", repr(name), nearest(name, SIGNALS) or "choose one")
+    if (logits is None) == (probabilities is None):
+        raise InputError("outputs", "logits or probabilities", "both or none", "pass exactly one of the two")
+    z = _matrix(logits, "logits") if logits is not None else _log_probabilities(_matrix(probabilities, "probabilities"))
+    y = _checked_labels(labels, z.shape)
+    return {name: SIGNALS[name][1] * SIGNALS[name][0](z, y) for name in wanted}
+
+
+def _split(logits: FloatArray, labels: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    """Return each record's own logit (n,) and those of the other classes (n, classes - 1)."""
+    n, classes = logits.shape
+    keep = np.ones((n, classes), dtype=bool)
+    keep[np.arange(n), labels] = False
+    return logits[~keep], logits[keep].reshape(n, classes - 1)
+
+
+def _matrix(values: ArrayLike | None, name: str) -> FloatArray:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuf" or array.ndim != 2 or array.shape[1] < 2:
+        raise InputError(
+            name,
+            "numbers of shape (records, classes) with two classes or more",
+            f"{array.dtype} of shape {array.shape}",
+            "pass one row for each record and one column for each class",
+        )
+    result = array.astype(np.float64)
+    if not np.isfinite(result).all():
+        row = int(np.argwhere(~np.isfinite(result))[0][0])
+        raise InputError(name, "finite numbers", f"NaN or infinity, first in row {row}", "drop or repair these rows")
+    return result
+
+
+def _log_probabilities(p: FloatArray) -> FloatArray:
+    total = p.sum(axis=1)
+    off = np.abs(total - 1) > _SUM_TOLERANCE
+    if (p < 0).any() or (p > 1 + _SUM_TOLERANCE).any() or off.any():
+        outside = ((p < 0) | (p > 1 + _SUM_TOLERANCE)).any(axis=1)
+        row = int(np.flatnonzero(off | outside)[0])
+        raise InputError(
+            "probabilities",
+            "rows of numbers in [0, 1] that add up to 1 within 0.001",
+            f"row {row}, which adds up to {total[row]:.6g}",
+            "if these are logits, pass them as logits",
+        )
+    return np.log(np.maximum(p, PROBABILITY_FLOOR))
+
+
+def _checked_labels(labels: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.intp]:
+    array = np.asarray(labels)
+    if array.ndim != 1 or len(array) != shape[0]:
+        raise InputError("labels", f"{shape[0]} labels, one for each record", f"shape {array.shape}", "pass one column")
+    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.floor(array)).all():
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise InputError("labels", "whole numbers", f"values of type {array.dtype}", "code the classes as 0, 1, ...")
+    if len(array) and (array.min() < 0 or array.max() >= shape[1]):
+        raise InputError(
+            "labels",
+            f"classes 0 to {shape[1] - 1}, as in the outputs",
+            f"values from {array.min()} to {array.max()}",
+            "count classes from 0, and pass an output column for each",
+        )
+    return array.astype(np.intp)

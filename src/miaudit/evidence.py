@@ -1,0 +1,504 @@
+"""Evidence: what every audit starts from, checked at the door and then never changed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miaudit import tables
+from miaudit.errors import InputError, nearest
+
+Design = Literal["multi-run", "one-run", "zero-run"]
+DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
+_DIGEST_BLOCK = 100_000
+_FIELDS = ("score", "member", "covariates", "covariate_names", "design", "unit", "group", "source")
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Evidence:
+    """Scores of records whose membership is known, and how that membership came about.
+
+    Parameters
+    ----------
+    score : array (n,), or mapping of names to such arrays
+        One or several attack scores. **Higher always means more member-like**; a loss is stored as its negative.
+    member : array (n,) of bool, or of 0 and 1
+        Whether the record was used in training.
+    covariates : array (n, d) or (n,), optional
+        What is known of each record apart from the model (needed for the zero-run design).
+    covariate_names : sequence of d str, optional
+    design : {"multi-run", "one-run", "zero-run"} or None
+        How membership came about. Never guessed: undeclared stays None, and findings then state that condition.
+    unit : array (n,) of int or str, optional
+        Who or what a record belongs to. Where units repeat, intervals and counts are of units, not of records.
+    group : array (n,) of int or str, optional
+        A partition of the records (class, site) for which metrics are wanted one by one.
+    source : str
+        Where the scores came from, for the report.
+
+    Raises
+    ------
+    InputError
+        For NaN or infinite numbers, unequal lengths, one class only, more than one dimension, or an unknown design.
+
+    Examples
+    --------
+    >>> evidence = Evidence(score=[0.1, 0.9, 0.4], member=[False, True, False], design="one-run")
+    >>> evidence.n_members, evidence.n_nonmembers, evidence.design
+    (1, 2, 'one-run')
+    >>> evidence.digest[:12]
+    'd5c9c0da7ea2'
+    """
+
+    scores: Mapping[str, NDArray[np.float64]]
+    member: NDArray[np.bool_]
+    covariates: NDArray[np.float64] | None
+    covariate_names: tuple[str, ...]
+    design: Design | None
+    unit: NDArray[Any] | None
+    group: NDArray[Any] | None
+    source: str
+
+    def __init__(
+        self,
+        *,
+        score: ArrayLike | Mapping[str, ArrayLike],
+        member: ArrayLike,
+        covariates: ArrayLike | None = None,
+        covariate_names: Sequence[str] | None = None,
+        design: str | None = None,
+        unit: ArrayLike | None = None,
+        group: ArrayLike | None = None,
+        source: str = "",
+    ) -> None:
+        named = dict(score) if isinstance(score, Mapping) else {"score": score}
+        if not named:
+            raise InputError("score", "at least one score", "an empty mapping", "pass an array of scores")
+        scores = {_name(name): _numbers(values, str(name), 1) for name, values in named.items()}
+        n = len(next(iter(scores.values())))
+        if n == 0:
+            raise InputError(next(iter(scores)), "at least one member and one non-member", "no rows", "check the input")
+        for name, values in scores.items():
+            _same_length(name, values, n)
+        members = _membership(member)
+        _same_length("member", members, n)
+        x, names = _covariates(covariates, covariate_names, n)
+        fields: dict[str, Any] = {
+            "scores": MappingProxyType(scores),
+            "member": members,
+            "covariates": x,
+            "covariate_names": names,
+            "design": check_design(design),
+            "unit": _labels(unit, "unit", n),
+            "group": _labels(group, "group", n),
+            "source": str(source),
+        }
+        for field, value in fields.items():
+            object.__setattr__(self, field, value)
+
+    # -- what it holds --------------------------------------------------------------------------------------------
+
+    @property
+    def score(self) -> NDArray[np.float64]:
+        """The score (n,), where there is only one; with several, choose by name with :meth:`only`."""
+        if len(self.scores) > 1:
+            names = ", ".join(self.scores)
+            raise InputError("score", "evidence with one score", f"several: {names}", "choose with evidence.only(name)")
+        return next(iter(self.scores.values()))
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return len(self.member)
+
+    @property
+    def n_members(self) -> int:
+        """Number of member records."""
+        return int(np.count_nonzero(self.member))
+
+    @property
+    def n_nonmembers(self) -> int:
+        """Number of non-member records."""
+        return self.n - self.n_members
+
+    @cached_property
+    def unit_codes(self) -> NDArray[np.int64] | None:
+        """Units as integers 0, 1, ... (n,), or None where every record is a unit of its own."""
+        if self.unit is None:
+            return None
+        names, codes = np.unique(self.unit, return_inverse=True)
+        return None if len(names) == self.n else codes.astype(np.int64)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the content; equal content in any file format gives an equal digest."""
+        return _digest(self)
+
+    def only(self, name: str) -> Evidence:
+        """Return the same evidence with one of its scores."""
+        if name not in self.scores:
+            hint = nearest(name, self.scores) or "choose one of these"
+            raise InputError("score", f"one of {', '.join(self.scores)}", repr(name), hint)
+        return self.replace(score={name: self.scores[name]})
+
+    def replace(self, **changes: Any) -> Evidence:
+        """Return new evidence with some fields changed; the checks run again."""
+        current = {field: getattr(self, "scores" if field == "score" else field) for field in _FIELDS}
+        for name in changes:
+            if name not in current:
+                raise InputError(name, f"a field of evidence ({', '.join(_FIELDS)})", "another name", nearest(name, _FIELDS))
+        return Evidence(**{**current, **changes})
+
+    def take(self, rows: NDArray[Any]) -> Evidence:
+        """Return the evidence of some rows, given as indices or as a mask (n,)."""
+
+        def pick(values: NDArray[Any] | None) -> NDArray[Any] | None:
+            return None if values is None else values[rows]
+
+        return self.replace(
+            score={name: values[rows] for name, values in self.scores.items()},
+            member=self.member[rows],
+            covariates=pick(self.covariates),
+            unit=pick(self.unit),
+            group=pick(self.group),
+        )
+
+    def __repr__(self) -> str:
+        scores = ", ".join(self.scores)
+        return (
+            f"Evidence({self.n_members} members, {self.n_nonmembers} non-members, score: {scores}, design: {self.design})"
+        )
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        score: str | Sequence[str] | None = None,
+        member: str | None = None,
+        covariates: str | Sequence[str] | None = None,
+        unit: str | None = None,
+        group: str | None = None,
+        design: str | None = None,
+    ) -> Evidence:
+        """Read evidence from an .npz (arrays), .parquet or .csv (columns) file.
+
+        Parameters
+        ----------
+        path : path
+        score, member, covariates, unit, group : str, or several where a sequence is allowed
+            Names in the file. Without them the names that :meth:`save` writes are looked for: ``score`` or
+            ``score.NAME``, ``member``, ``covariates`` or ``covariate.NAME``, ``unit``, ``group``, ``design``.
+            A covariate name may be one list column (a two-dimensional array in an .npz).
+        design : str, optional
+            Overrides what the file declares; a file that declares nothing gives None.
+
+        Raises
+        ------
+        InputError
+            If the file or a column cannot be read, or the content is no evidence.
+        """
+        known = tables.column_names(path)
+        columns = _Columns.choose(known, score, member, covariates, unit, group)
+        wanted = [*columns.all_names(), *(name for name in ("design", "source") if name in known)]
+        data = tables.read_columns(path, wanted, as_text=[n for n in (columns.unit, columns.group) if n])
+        x, names = columns.assemble_covariates(data)
+        return cls(
+            score={_strip(name, "score."): data[name] for name in columns.score},
+            member=data[columns.member],
+            covariates=x,
+            covariate_names=names,
+            design=design if design is not None else _declared_design(data.get("design"), explicit=score is not None),
+            unit=None if columns.unit is None else data[columns.unit],
+            group=None if columns.group is None else data[columns.group],
+            source=_constant_text(data.get("source")) or Path(path).name,
+        )
+
+    @classmethod
+    def load_pair(cls, members: str | Path, nonmembers: str | Path, *, design: str | None = None) -> Evidence:
+        """Read two .npy files of scores (higher: more member-like), of members and of non-members."""
+        inside = tables.read_array(members, "members")
+        outside = tables.read_array(nonmembers, "nonmembers")
+        return cls.from_pair(inside, outside, design=design, source=f"{Path(members).name}, {Path(nonmembers).name}")
+
+    @classmethod
+    def from_pair(
+        cls, members: ArrayLike, nonmembers: ArrayLike, *, design: str | None = None, source: str = ""
+    ) -> Evidence:
+        """Make evidence from the scores of members (n1,) and of non-members (n0,).
+
+        Examples
+        --------
+        >>> Evidence.from_pair([2.0, 3.0], [1.0])
+        Evidence(2 members, 1 non-members, score: score, design: None)
+        """
+        inside = _numbers(members, "members", 1)
+        outside = _numbers(nonmembers, "nonmembers", 1)
+        for name, values in (("members", inside), ("nonmembers", outside)):
+            if not len(values):
+                raise InputError(name, "at least one score", "none", "both classes are needed")
+        member = np.r_[np.ones(len(inside), bool), np.zeros(len(outside), bool)]
+        return cls(score=np.concatenate([inside, outside]), member=member, design=design, source=source)
+
+    def save(self, path: str | Path) -> None:
+        """Write to .npz, .parquet or .csv, chosen by the ending; :meth:`load` reads it back with an equal digest."""
+        csv = Path(path).suffix.lower() == ".csv"
+        columns: dict[str, NDArray[Any]] = {}
+        for name, values in self.scores.items():
+            columns["score" if name == "score" else f"score.{name}"] = values
+        columns["member"] = self.member
+        if self.covariates is not None:
+            if csv or self.covariate_names:
+                for i, name in enumerate(self.covariate_names or map(str, range(self.covariates.shape[1]))):
+                    columns[f"covariate.{name}"] = self.covariates[:, i]
+            else:
+                columns["covariates"] = self.covariates
+        for field in ("unit", "group"):
+            if getattr(self, field) is not None:
+                columns[field] = getattr(self, field)
+        for field in ("design", "source"):
+            if getattr(self, field):
+                columns[field] = np.full(self.n, getattr(self, field))
+        tables.write_columns(path, columns)
+
+    def save_pair(self, members: str | Path, nonmembers: str | Path) -> None:
+        """Write the score of members and of non-members to two .npy files, which can hold nothing else."""
+        if self.covariates is not None or self.unit is not None or self.group is not None or len(self.scores) > 1:
+            raise InputError(
+                "evidence", "one score and nothing else", "several scores, covariates, units or groups", "save to .npz"
+            )
+        for path, kept in ((members, self.member), (nonmembers, ~self.member)):
+            values = self.score[kept]
+
+            def write(target: Path, values: NDArray[np.float64] = values) -> None:
+                with target.open("wb") as handle:
+                    np.save(handle, values, allow_pickle=False)
+
+            tables.write_atomically(tables.require_suffix(path, "path", (".npy",)), write)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Which names of a file play which part."""
+
+    score: tuple[str, ...]
+    member: str
+    covariates: tuple[str, ...]
+    unit: str | None
+    group: str | None
+
+    @classmethod
+    def choose(
+        cls,
+        known: Sequence[str],
+        score: str | Sequence[str] | None,
+        member: str | None,
+        covariates: str | Sequence[str] | None,
+        unit: str | None,
+        group: str | None,
+    ) -> _Columns:
+        """Take the names given; fall back to the names that ``save`` writes for those that were not."""
+        as_saved = score is None
+        if as_saved:
+            score = [name for name in known if name == "score" or name.startswith("score.")]
+            if not score:
+                shown = ", ".join(known[:12])
+                raise InputError("score", "the name of a score column", "none, and the file has no column 'score'", f"it has {shown}")
+            if covariates is None:
+                covariates = [name for name in known if name == "covariates" or name.startswith("covariate.")]
+            unit = unit or ("unit" if "unit" in known else None)
+            group = group or ("group" if "group" in known else None)
+        return cls(
+            score=(score,) if isinstance(score, str) else tuple(score or ()),
+            member=member or "member",
+            covariates=(covariates,) if isinstance(covariates, str) else tuple(covariates or ()),
+            unit=unit,
+            group=group,
+        )
+
+    def all_names(self) -> Iterator[str]:
+        yield from self.score
+        yield self.member
+        yield from self.covariates
+        yield from (name for name in (self.unit, self.group) if name)
+
+    def assemble_covariates(self, data: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any] | None, list[str] | None]:
+        """Join the covariate columns, each (n,) or (n, k), into one array and its names."""
+        if not self.covariates:
+            return None, None
+        if self.covariates == ("covariates",):
+            return data["covariates"], None
+        parts: list[NDArray[Any]] = []
+        names: list[str] = []
+        for column in self.covariates:
+            values = _numbers(data[column], column, 1 if data[column].ndim == 1 else 2)
+            name = _strip(column, "covariate.")
+            parts.append(values.reshape(len(values), -1))
+            names += [name] if values.ndim == 1 else [f"{name}[{i}]" for i in range(values.shape[1])]
+        default = [str(i) for i in range(len(names))]
+        return np.concatenate(parts, axis=1), None if names == default else names
+
+
+def check_design(design: str | None) -> Design | None:
+    """Return the design if it is a known one (or None), else raise."""
+    if design is None or design in DESIGNS:
+        return design  # type: ignore[return-value]
+    hint = nearest(str(design), DESIGNS) or "leave it out if nobody knows how membership came about"
+    raise InputError("design", f"one of {', '.join(DESIGNS)}", repr(design), hint)
+
+
+def _strip(name: str, prefix: str) -> str:
+    return name.removeprefix(prefix)
+
+
+def _name(name: object) -> str:
+    text = str(name)
+    if not text or len(text) > 200:
+        raise InputError("score", "names of 1 to 200 characters", f"{len(text)} characters", "choose a short name")
+    return text
+
+
+def _same_length(name: str, values: NDArray[Any], n: int) -> None:
+    if len(values) != n:
+        raise InputError(name, f"{n} rows, as in the score", f"{len(values)}", "pass one value for each record")
+
+
+def _frozen(values: NDArray[Any]) -> NDArray[Any]:
+    values.flags.writeable = False
+    return values
+
+
+def _numbers(values: ArrayLike, name: str, ndim: int) -> NDArray[np.float64]:
+    """Copy into a read-only float64 array of finite numbers, or name the first thing that is wrong."""
+    array = _plain(values, name)
+    if array.dtype.kind not in "biuf":
+        kind = "text" if array.dtype.kind in "US" else f"values of type {array.dtype}"
+        raise InputError(name, "numbers", kind, "convert the column to numbers, or choose another")
+    if array.ndim != ndim:
+        raise InputError(
+            name,
+            "one number for each record" if ndim == 1 else "a two-dimensional array (records, columns)",
+            f"an array of shape {array.shape}",
+            "choose one column of it" if array.ndim > ndim else "pass an array of the right shape",
+        )
+    result = np.array(array, dtype=np.float64)
+    # The sum is finite unless an entry is not (or it overflows, and then the slow check decides).
+    if not np.isfinite(result.sum()):
+        bad = ~np.isfinite(result)
+        if bad.any():
+            row = int(np.argwhere(bad)[0][0])
+            raise InputError(
+                name, "finite numbers", f"{int(bad.sum())} NaN or infinite, the first in row {row}", "drop or repair them"
+            )
+    return _frozen(result)
+
+
+def _plain(values: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise InputError(name, "an array", "rows of unequal length", "pass one value for each record") from error
+    if array.dtype.kind == "O":
+        raise InputError(name, "numbers or text", "an array of Python objects", "convert it, e.g. values.astype(float)")
+    return array
+
+
+def _membership(member: ArrayLike) -> NDArray[np.bool_]:
+    array = _plain(member, "member")
+    if array.ndim != 1:
+        raise InputError("member", "one value for each record", f"an array of shape {array.shape}", "pass one column")
+    if array.dtype.kind == "U":
+        lowered = np.char.lower(array)
+        if np.isin(lowered, ("true", "false")).all() and len(array):
+            array = lowered == "true"
+    if array.dtype.kind not in "biuf" or (array.dtype.kind != "b" and not np.isin(array, (0, 1)).all()):
+        shown = ", ".join(str(v)[:20] for v in np.unique(array)[:4])
+        raise InputError("member", "true/false or 1/0", f"other values ({shown})", "code members as 1, non-members as 0")
+    members = np.array(array, dtype=np.bool_)
+    inside = int(np.count_nonzero(members))
+    if len(members) and inside in (0, len(members)):
+        missing = "non-members" if inside else "members"
+        raise InputError("member", "members and non-members", f"no {missing}", f"add records that are {missing}")
+    return _frozen(members)
+
+
+def _covariates(
+    covariates: ArrayLike | None, names: Sequence[str] | None, n: int
+) -> tuple[NDArray[np.float64] | None, tuple[str, ...]]:
+    if covariates is None:
+        return None, ()
+    array = _plain(covariates, "covariates")
+    x = _numbers(array.reshape(-1, 1) if array.ndim == 1 else array, "covariates", 2)
+    _same_length("covariates", x, n)
+    labels = tuple(str(name) for name in names or ())
+    if labels and len(labels) != x.shape[1]:
+        raise InputError("covariate_names", f"{x.shape[1]} names", f"{len(labels)}", "name every covariate, or none")
+    return x, labels
+
+
+def _labels(values: ArrayLike | None, name: str, n: int) -> NDArray[Any] | None:
+    """Copy labels (integers or text) into a read-only array."""
+    if values is None:
+        return None
+    array = _plain(values, name)
+    if array.ndim != 1:
+        raise InputError(name, "one label for each record", f"an array of shape {array.shape}", "pass one column")
+    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.floor(array)).all():
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "biuU":
+        raise InputError(name, "integers or text", f"values of type {array.dtype}", "convert the labels to text")
+    _same_length(name, array, n)
+    return _frozen(np.array(array))
+
+
+def _declared_design(column: NDArray[Any] | None, *, explicit: bool) -> str | None:
+    """A constant column 'design' with a known value is a declaration; any other use of the name is not ours."""
+    value = _constant_text(column)
+    if value is None or value == "":
+        return None
+    if explicit and value not in DESIGNS:
+        return None
+    return check_design(value)
+
+
+def _constant_text(column: NDArray[Any] | None) -> str | None:
+    if column is None or column.dtype.kind != "U" or not column.size:
+        return None
+    flat = column.reshape(-1)
+    return str(flat[0]) if bool((flat == flat[0]).all()) else None
+
+
+def _digest(evidence: Evidence) -> str:
+    """Hash names, shapes and little-endian bytes of every field; labels as text, so that formats agree."""
+    state = hashlib.sha256(b"miaudit evidence 1")
+
+    def add(name: str, values: NDArray[Any]) -> None:
+        state.update(f"|{name}|{values.shape}|".encode())
+        for start in range(0, len(values), _DIGEST_BLOCK):
+            block = values[start : start + _DIGEST_BLOCK]
+            if block.dtype.kind in "biuU" and block.dtype != np.bool_:
+                state.update("\x1f".join(map(str, block.tolist())).encode())
+            else:
+                # Adding zero turns -0.0 into 0.0, which text formats do not keep apart.
+                plain = block.astype("?") if block.dtype == np.bool_ else (block + 0.0).astype("<f8")
+                state.update(np.ascontiguousarray(plain).tobytes())
+
+    for name in sorted(evidence.scores):
+        add(f"score.{name}", evidence.scores[name])
+    add("member", evidence.member)
+    for field in ("covariates", "unit", "group"):
+        values = getattr(evidence, field)
+        if values is not None:
+            add(field, values)
+    state.update(f"|{evidence.covariate_names}|{evidence.design}".encode())
+    return state.hexdigest()

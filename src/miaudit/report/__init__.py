@@ -1,0 +1,1 @@
+"""From finished findings to a page and figures."""

@@ -1,0 +1,212 @@
+"""Findings: the finished, versioned result of an audit; the page shows nothing that is not in them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from miaudit.concern import Verdict
+from miaudit.errors import InputError, one_line
+
+FORMAT = 1
+_LARGEST_FILE = 200_000_000
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number of the findings, with its interval.
+
+    Attributes
+    ----------
+    name : ``auc``, ``tpr_at_fpr_0.001``, ``advantage``, ``balanced_accuracy`` or ``ate``
+    estimator : ``raw`` for the classical estimate
+    value : None where only an upper limit can be given
+    low, high : confidence limits; None where there is none
+    confidence : of the interval
+    note : what must be said with it
+    step_value : of a TPR, without a randomised threshold inside tie blocks
+    bootstrap : limits and number of replicates of the stratified bootstrap, where it was asked for
+    precision : of a TPR, precision of an accusation at the stated prior: value, low, high
+    """
+
+    name: str
+    estimator: str
+    value: float | None
+    low: float | None
+    high: float | None
+    confidence: float
+    note: str = ""
+    step_value: float | None = None
+    bootstrap: Mapping[str, float] | None = None
+    precision: Mapping[str, float | None] | None = None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The ROC curve on a grid of FPRs with its pointwise band, all arrays of the same length."""
+
+    fpr: tuple[float, ...]
+    tpr: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Histogram of a score: shares of members and of non-members in each bin; the end bins hold the tails."""
+
+    edges: tuple[float, ...]
+    members: tuple[float, ...]
+    nonmembers: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ScoreFindings:
+    """What one score showed."""
+
+    score: str
+    metrics: tuple[Metric, ...]
+    curve: Curve | None = None
+    distribution: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class GroupFindings:
+    """What the headline score showed in one group; no metrics where it has only one class."""
+
+    group: str
+    members: int
+    nonmembers: int
+    metrics: tuple[Metric, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How much evidence there was; units where records share them, else every record is one."""
+
+    members: int
+    nonmembers: int
+    member_records: int
+    nonmember_records: int
+    of: str = "records"
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that an audit found, without any row of the evidence unless it was asked for.
+
+    ``scores[0]`` is the headline score, whose metrics are also :attr:`metrics`. ``to_dict`` gives plain values,
+    ``to_json`` text, ``to_html`` writes the page.
+    """
+
+    verdict: Verdict
+    metrics: tuple[Metric, ...]
+    design: str | None
+    counts: Counts
+    scores: tuple[ScoreFindings, ...]
+    plan: Mapping[str, Any]
+    evidence: Mapping[str, Any]
+    groups: tuple[GroupFindings, ...] = ()
+    bounds: tuple[Mapping[str, Any], ...] = ()
+    corrections: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    rows: tuple[Mapping[str, Any], ...] = ()
+    repeat: Mapping[str, Any] = field(default_factory=dict)
+
+    def metric(self, name: str) -> Metric:
+        """Return a metric of the headline score by its name."""
+        for metric in self.metrics:
+            if metric.name == name:
+                return metric
+        raise InputError("name", f"one of {', '.join(m.name for m in self.metrics)}", repr(name), "ask for one of these")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values in the order of the format; numbers that are not finite become None."""
+        plain: dict[str, Any] = _plain({"format": FORMAT, **asdict(self)})
+        plain["verdict"]["exit_code"] = self.verdict.exit_code
+        return plain
+
+    def to_json(self) -> str:
+        """Return findings.json as text: equal audits give equal bytes."""
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the findings as one self-contained page."""
+        from miaudit import tables
+        from miaudit.report import html
+
+        page = html.page(self.to_dict())
+        tables.write_atomically(Path(path), lambda target: _write_text(target, page))
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Read and check a findings.json; return its plain values.
+
+    Raises
+    ------
+    InputError
+        If it is missing, no JSON, of another format version, or does not follow the schema.
+    """
+    from miaudit.tables import existing_file
+
+    path = existing_file(path, "findings", (".json",))
+    if path.stat().st_size > _LARGEST_FILE:
+        raise InputError("findings", "a file below 200 MB", f"{path.stat().st_size:,} bytes", "this is no findings.json")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except (ValueError, OSError, RecursionError) as error:
+        raise InputError("findings", "a JSON file", f"{path.name} ({one_line(str(error))[:100]})", "write it again") from error
+    return check(content)
+
+
+def check(content: Any) -> dict[str, Any]:
+    """Check plain values against the schema of this format version, and return them."""
+    import jsonschema
+
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        found = content.get("format") if isinstance(content, dict) else type(content).__name__
+        raise InputError("format", str(FORMAT), repr(found)[:40], "use the version of miaudit that wrote these findings")
+    validator = jsonschema.Draft202012Validator(schema())
+    error = next(iter(validator.iter_errors(content)), None)
+    if error is not None:
+        where = "findings" + "".join(f"[{p!r}]" if isinstance(p, str) else f"[{p}]" for p in error.absolute_path)
+        raise InputError(where, "what the schema of findings.json says", error.message[:120], "run the audit again")
+    return content
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of findings.json."""
+    text = resources.files("miaudit.report").joinpath("findings.schema.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def _write_text(target: Path, text: str) -> None:
+    target.write_text(text, encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if hasattr(value, "item"):
+        return _plain(value.item())
+    return str(value)
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON number")

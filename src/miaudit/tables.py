@@ -1,0 +1,254 @@
+"""Named columns in and out of .npz, .parquet and .csv files, and single arrays of .npy files.
+
+Nothing here knows what a column means. Nothing is ever unpickled, and a file that cannot be read gives one line that
+says why. Files are written under a temporary name and renamed, so a killed process leaves no half of one.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TABLE_SUFFIXES = (".npz", ".parquet", ".csv")
+
+
+def existing_file(path: str | Path, argument: str, suffixes: Sequence[str]) -> Path:
+    """Return the path of a readable file with one of the suffixes, or say what is wrong with it."""
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(argument, f"a file ({', '.join(suffixes)})", f"the directory {path}", "name a file inside it")
+    if not path.is_file():
+        raise InputError(
+            argument, "an existing file", f"{path}, which does not exist", "check the spelling and the folder"
+        )
+    return require_suffix(path, argument, suffixes)
+
+
+def require_suffix(path: str | Path, argument: str, suffixes: Sequence[str]) -> Path:
+    """Return the path if its name ends in one of the suffixes, or say which are possible."""
+    path = Path(path)
+    if path.suffix.lower() not in suffixes:
+        raise InputError(
+            argument, f"a name ending in {' or '.join(suffixes)}", f"{path.name!r}", "use one of these formats"
+        )
+    return path
+
+
+def read_array(path: str | Path, argument: str) -> NDArray[Any]:
+    """Read one array from a .npy file without unpickling.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, truncated, no .npy file, or holds Python objects.
+    """
+    path = existing_file(path, argument, (".npy",))
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise _unreadable(path, argument, error) from error
+    if not isinstance(loaded, np.ndarray):
+        loaded.close()
+        raise InputError(argument, "one array (.npy)", f"an archive named {path.name}", "rename it to .npz")
+    return loaded
+
+
+def column_names(path: str | Path, argument: str = "file") -> list[str]:
+    """Return the names of the arrays of an .npz, or of the columns of a .parquet or .csv file."""
+    path = existing_file(path, argument, TABLE_SUFFIXES)
+    if path.suffix.lower() == ".npz":
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return [name.removesuffix(".npy") for name in archive.namelist()]
+        except (OSError, zipfile.BadZipFile) as error:
+            raise _unreadable(path, argument, error) from error
+    return _polars_guard(path, argument, lambda: list(_scan(path).collect_schema().names()))
+
+
+def read_columns(
+    path: str | Path, names: Iterable[str], argument: str = "file", as_text: Iterable[str] = ()
+) -> dict[str, NDArray[Any]]:
+    """Read the named columns; lists of equal length become two-dimensional arrays.
+
+    Parameters
+    ----------
+    path : path of an .npz, .parquet or .csv file
+    names : iterable of str
+        Columns (arrays of an .npz) to read; no other is touched.
+    argument : str
+        What to call the file in an error.
+    as_text : iterable of str
+        Columns of a .csv that are labels: read as text, so that "007" stays distinct from "7".
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or a column is missing; a near name is suggested.
+    """
+    path = existing_file(path, argument, TABLE_SUFFIXES)
+    wanted = list(dict.fromkeys(names))
+    known = column_names(path, argument)
+    for name in wanted:
+        if name not in known:
+            hint = nearest(name, known) or f"it has {', '.join(known[:12]) or 'none'}{', ...' if len(known) > 12 else ''}"
+            raise InputError(name, f"a column of {path.name}", "a name that is not there", hint)
+    if path.suffix.lower() == ".npz":
+        return {name: _read_member(path, name) for name in wanted}
+    text = [name for name in as_text if name in wanted]
+    frame: pl.DataFrame = _polars_guard(path, argument, lambda: _scan(path, text).select(wanted).collect())
+    return {name: _to_numpy(frame[name]) for name in wanted}
+
+
+def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write named columns to an .npz, .parquet or .csv file, chosen by its ending.
+
+    Two-dimensional columns become list columns in .parquet; a .csv cannot hold them.
+    """
+    path = require_suffix(path, "path", TABLE_SUFFIXES)
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+
+        def write(target: Path) -> None:
+            with target.open("wb") as handle:
+                np.savez(handle, allow_pickle=False, **columns)
+    else:
+        import polars as pl
+
+        frame = pl.DataFrame({name: _series(name, values) for name, values in columns.items()})
+
+        def write(target: Path) -> None:
+            if suffix == ".csv":
+                frame.write_csv(target)
+            else:
+                frame.write_parquet(target)
+
+    write_atomically(path, write)
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Call ``write`` with a temporary name in the same folder, then rename; on any error leave nothing behind."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _read_member(path: Path, name: str) -> NDArray[Any]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            values: NDArray[Any] = archive[name]
+    except ValueError as error:
+        if "allow_pickle" in str(error) or "Object arrays" in str(error):
+            raise InputError(
+                name,
+                "an array of numbers or text",
+                f"an array of Python objects in {path.name}",
+                "objects are never unpickled: save it with a plain dtype, for example values.astype(float)",
+            ) from error
+        raise _unreadable(path, name, error) from error
+    except (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise _unreadable(path, name, error) from error
+    return values
+
+
+def _unreadable(path: Path, argument: str, error: BaseException) -> InputError:
+    detail = str(error)
+    if "allow_pickle" in detail or "Object arrays" in detail or "pickled" in detail:
+        return InputError(
+            argument,
+            "an array of plain numbers",
+            f"{path.name}, which holds pickled Python objects or no array at all",
+            "objects are never unpickled: save it again with numpy.save and a plain dtype",
+        )
+    first = detail.splitlines()[0][:120] if detail else type(error).__name__
+    return InputError(
+        argument,
+        f"a complete {path.suffix} file",
+        f"{path.name}, which cannot be read ({first})",
+        "it may be truncated or of another format: write it again",
+    )
+
+
+def _scan(path: Path, as_text: Sequence[str] = ()) -> pl.LazyFrame:
+    import polars as pl
+
+    if path.suffix.lower() == ".parquet":
+        return pl.scan_parquet(path, glob=False)
+    return pl.scan_csv(path, glob=False, infer_schema_length=10_000, schema_overrides=dict.fromkeys(as_text, pl.String))
+
+
+def _polars_guard(path: Path, argument: str, read: Callable[[], Any]) -> Any:
+    import polars.exceptions as errors
+
+    try:
+        return read()
+    except (errors.PolarsError, OSError, ValueError) as error:
+        raise _unreadable(path, argument, error) from error
+    except BaseException as error:
+        # polars turns an internal panic on a damaged file into a BaseException of its own.
+        if type(error).__name__ == "PanicException":
+            raise _unreadable(path, argument, error) from error
+        raise
+
+
+def _to_numpy(column: pl.Series) -> NDArray[Any]:
+    import polars as pl
+
+    name = column.name
+    if isinstance(column.dtype, pl.List | pl.Array):
+        lengths = column.list.len() if isinstance(column.dtype, pl.List) else None
+        if column.null_count() or (lengths is not None and lengths.n_unique() > 1):
+            raise InputError(name, "a list of the same length in every row", "lists of unequal length", "pad or split it")
+        width = (int(lengths[0]) if lengths is not None and len(column) else 0) or getattr(column.dtype, "width", 0)
+        inner = column.explode() if width else pl.Series(name, [], dtype=pl.Float64)
+        return _to_numpy(inner).reshape(len(column), width)
+    if column.dtype == pl.Object:
+        raise InputError(name, "numbers or text", "Python objects", "save plain values")
+    if column.dtype in (pl.String, pl.Categorical, pl.Enum):
+        if column.null_count():
+            raise InputError(name, "a value in every row", f"{column.null_count()} empty rows", "fill or drop them")
+        return np.asarray(column.cast(pl.String).to_list(), dtype=np.str_)
+    if column.null_count():
+        if column.dtype.is_float():
+            return column.to_numpy()  # nulls become NaN and are refused where finite numbers are needed
+        raise InputError(name, "a value in every row", f"{column.null_count()} empty rows", "fill or drop them")
+    values = column.to_numpy()
+    if values.dtype.kind not in "biufU":
+        raise InputError(name, "numbers, true/false or text", f"a column of type {column.dtype}", "convert it first")
+    return values
+
+
+def _series(name: str, values: NDArray[Any]) -> pl.Series:
+    import polars as pl
+
+    if values.ndim == 2:
+        return pl.Series(name, values, dtype=pl.Array(pl.Float64, values.shape[1]))
+    if values.dtype.kind == "U":
+        return pl.Series(name, values.tolist(), dtype=pl.String)
+    return pl.Series(name, values)
