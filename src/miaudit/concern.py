@@ -79,8 +79,9 @@ def judge(
 ) -> Verdict:
     """Compare the primary metric of each score that counts with the threshold.
 
-    Flagged when the lower limit of one exceeds the threshold; clear when the upper limits of all are below it; otherwise
-    inconclusive. The limits must already hold for all scores together. Below its resolution a metric never flags.
+    Flagged when the lower limit of one exceeds the threshold; clear when the upper limits of all are below it;
+    otherwise inconclusive. The limits must already hold for all scores together. Below its resolution a metric never
+    flags.
 
     Examples
     --------
@@ -128,7 +129,8 @@ def describe(metric: str) -> str:
     'the share of members found at a false-positive rate of 0.1%'
     """
     if metric.startswith("tpr_at_fpr_"):
-        return f"the share of members found at a false-positive rate of {percent(float(metric.removeprefix('tpr_at_fpr_')))}"
+        fpr = float(metric.removeprefix("tpr_at_fpr_"))
+        return f"the share of members found at a false-positive rate of {percent(fpr)}"
     return {
         "auc": "the area under the ROC curve (0.5 is chance)",
         "advantage": "the largest TPR - FPR (0 is chance)",
@@ -180,7 +182,9 @@ def _sentence(
             "Leakage below that limit, or to a stronger attack, was not looked for."
         )
     elif about.resolved:
-        text = f"Inconclusive: with {sure}, {what} lies between {low} and {high}, and the threshold of {limit} is in between."
+        text = (
+            f"Inconclusive: with {sure}, {what} lies between {low} and {high}; the threshold of {limit} is in between."
+        )
     else:
         text = (
             f"Inconclusive: there are too few non-members to measure {what}; "

@@ -18,6 +18,7 @@ from miaudit.errors import InputError, nearest
 
 Design = Literal["multi-run", "one-run", "zero-run"]
 DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
+LARGEST = 1e150
 _DIGEST_BLOCK = 100_000
 _FIELDS = ("score", "member", "covariates", "covariate_names", "design", "unit", "group", "source")
 
@@ -55,7 +56,7 @@ class Evidence:
     >>> evidence.n_members, evidence.n_nonmembers, evidence.design
     (1, 2, 'one-run')
     >>> evidence.digest[:12]
-    'd5c9c0da7ea2'
+    'f8d3713432d4'
     """
 
     scores: Mapping[str, NDArray[np.float64]]
@@ -84,8 +85,6 @@ class Evidence:
             raise InputError("score", "at least one score", "an empty mapping", "pass an array of scores")
         scores = {_name(name): _numbers(values, str(name), 1) for name, values in named.items()}
         n = len(next(iter(scores.values())))
-        if n == 0:
-            raise InputError(next(iter(scores)), "at least one member and one non-member", "no rows", "check the input")
         for name, values in scores.items():
             _same_length(name, values, n)
         members = _membership(member)
@@ -154,7 +153,9 @@ class Evidence:
         current = {field: getattr(self, "scores" if field == "score" else field) for field in _FIELDS}
         for name in changes:
             if name not in current:
-                raise InputError(name, f"a field of evidence ({', '.join(_FIELDS)})", "another name", nearest(name, _FIELDS))
+                raise InputError(
+                    name, f"a field of evidence ({', '.join(_FIELDS)})", "another name", nearest(name, _FIELDS)
+                )
         return Evidence(**{**current, **changes})
 
     def take(self, rows: NDArray[Any]) -> Evidence:
@@ -172,10 +173,8 @@ class Evidence:
         )
 
     def __repr__(self) -> str:
-        scores = ", ".join(self.scores)
-        return (
-            f"Evidence({self.n_members} members, {self.n_nonmembers} non-members, score: {scores}, design: {self.design})"
-        )
+        counts = f"{self.n_members} members, {self.n_nonmembers} non-members"
+        return f"Evidence({counts}, score: {', '.join(self.scores)}, design: {self.design})"
 
     # -- files ----------------------------------------------------------------------------------------------------
 
@@ -313,7 +312,9 @@ class _Columns:
             score = [name for name in known if name == "score" or name.startswith("score.")]
             if not score:
                 shown = ", ".join(known[:12])
-                raise InputError("score", "the name of a score column", "none, and the file has no column 'score'", f"it has {shown}")
+                raise InputError(
+                    "score", "the name of a score column", "none, and the file has no column 'score'", f"it has {shown}"
+                )
             if covariates is None:
                 covariates = [name for name in known if name == "covariates" or name.startswith("covariate.")]
             unit = unit or ("unit" if "unit" in known else None)
@@ -352,7 +353,7 @@ class _Columns:
 def check_design(design: str | None) -> Design | None:
     """Return the design if it is a known one (or None), else raise."""
     if design is None or design in DESIGNS:
-        return design  # type: ignore[return-value]
+        return design
     hint = nearest(str(design), DESIGNS) or "leave it out if nobody knows how membership came about"
     raise InputError("design", f"one of {', '.join(DESIGNS)}", repr(design), hint)
 
@@ -381,6 +382,8 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
 def _numbers(values: ArrayLike, name: str, ndim: int) -> NDArray[np.float64]:
     """Copy into a read-only float64 array of finite numbers, or name the first thing that is wrong."""
     array = _plain(values, name)
+    if array.ndim and len(array) == 0:
+        raise InputError(name, "at least one member and one non-member", "no rows", "check the input")
     if array.dtype.kind not in "biuf":
         kind = "text" if array.dtype.kind in "US" else f"values of type {array.dtype}"
         raise InputError(name, "numbers", kind, "convert the column to numbers, or choose another")
@@ -392,14 +395,16 @@ def _numbers(values: ArrayLike, name: str, ndim: int) -> NDArray[np.float64]:
             "choose one column of it" if array.ndim > ndim else "pass an array of the right shape",
         )
     result = np.array(array, dtype=np.float64)
-    # The sum is finite unless an entry is not (or it overflows, and then the slow check decides).
-    if not np.isfinite(result.sum()):
-        bad = ~np.isfinite(result)
-        if bad.any():
-            row = int(np.argwhere(bad)[0][0])
-            raise InputError(
-                name, "finite numbers", f"{int(bad.sum())} NaN or infinite, the first in row {row}", "drop or repair them"
-            )
+    # Written so that NaN fails too. Beyond the limit squares overflow, and no score means anything by such a number.
+    bad = ~(np.abs(result) <= LARGEST)
+    if bad.any():
+        row = int(np.argwhere(bad)[0][0])
+        raise InputError(
+            name,
+            f"finite numbers up to {LARGEST:g}",
+            f"{int(bad.sum())} NaN, infinite or larger, the first in row {row}",
+            "drop or repair them",
+        )
     return _frozen(result)
 
 
@@ -423,7 +428,9 @@ def _membership(member: ArrayLike) -> NDArray[np.bool_]:
             array = lowered == "true"
     if array.dtype.kind not in "biuf" or (array.dtype.kind != "b" and not np.isin(array, (0, 1)).all()):
         shown = ", ".join(str(v)[:20] for v in np.unique(array)[:4])
-        raise InputError("member", "true/false or 1/0", f"other values ({shown})", "code members as 1, non-members as 0")
+        raise InputError(
+            "member", "true/false or 1/0", f"other values ({shown})", "code members as 1, non-members as 0"
+        )
     members = np.array(array, dtype=np.bool_)
     inside = int(np.count_nonzero(members))
     if len(members) and inside in (0, len(members)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,14 +31,15 @@ FloatArray = NDArray[np.float64]
 
 _IF_RANDOMISED = "if membership was randomised, which nobody declared"
 _NOT_CORRECTED = (
-    "No answer: members and non-members were not assigned at random (zero-run), so the raw numbers mix memorisation with "
-    "the difference between the two populations, and this version has no correction for it. They are shown as raw, not causal."
+    "No answer: members and non-members were not assigned at random (zero-run), so the raw numbers mix memorisation "
+    "with the difference between the two populations, and this version has no correction for it. "
+    "They are shown as raw, not causal."
 )
 _ASSUMED = {
     "one-run": "One model; whether each record was trained on was decided at random (declared, not checked).",
     "multi-run": "One model per record; whether it was trained on was decided at random (declared, not checked).",
     "zero-run": "Nothing about how membership came about: raw numbers are not causal.",
-    None: "Nobody declared how membership came about. If it was not at random, the numbers mix memorisation with shift.",
+    None: "Nobody declared how membership came about. If not at random, the numbers mix memorisation with shift.",
 }
 _FEWEST_IN_GROUP = 2
 _MOST_GROUPS = 1000
@@ -51,6 +52,7 @@ def audit(
     rng: np.random.Generator,
     notes: Sequence[str] = (),
     repeat: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Findings:
     """Measure what an attack reveals of membership, and say how far the numbers can be trusted.
 
@@ -65,6 +67,7 @@ def audit(
         What the collector of the evidence has to say; shown with the findings.
     repeat : mapping
         How to repeat the audit (command, seed); shown with the findings.
+    progress : function of the bootstrap replicates drawn so far and their total, optional
 
     Returns
     -------
@@ -89,7 +92,7 @@ def audit(
     choice = _choose(evidence, plan, choose_rng)
     samples = {name: Sample.of(choice.audited.only(name)) for name in choice.names}
     primary = _primary(plan, samples[choice.names[0]])
-    found = _measure(samples, plan, choice.confidence, bootstrap_rng)
+    found = _measure(samples, plan, choice.confidence, bootstrap_rng, progress)
     measured = [concern.Measured(n, *_limits(found[n][primary])) for n in choice.judged]
     verdict = _verdict(evidence, plan, primary, measured, exploratory=choice.exploratory)
     best = choice.headline or max(measured, key=lambda m: (m.resolved and m.low, m.high)).score
@@ -106,7 +109,12 @@ def audit(
         groups=_groups(choice.audited.only(best), plan),
         corrections=choice.corrections,
         assumptions=(_ASSUMED[evidence.design], _independence(samples[best])),
-        notes=(*notes, *_louder_scores(found, plan, primary, verdict, best), *choice.notes),
+        notes=(
+            *notes,
+            *choice.notes,
+            *_louder_scores(found, plan, primary, verdict, best),
+            *_other_signs(scores[0], verdict),
+        ),
         rows=_most_exposed(choice.audited.only(best), plan.row_level),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
     )
@@ -142,7 +150,9 @@ def _choose(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> _Choice
     match plan.headline:
         case Bonferroni():
             confidence = 1 - (1 - plan.confidence) / len(names)
-            said = f"{len(names)} scores were looked at: every interval is widened (Bonferroni) to hold for all of them."
+            said = (
+                f"{len(names)} scores were looked at: every interval is widened (Bonferroni) to hold for all of them."
+            )
             return _Choice(evidence, names, names, None, confidence, (said,))
         case Split(share):
             pilot, rest = _split_units(evidence, share, rng)
@@ -151,7 +161,9 @@ def _choose(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> _Choice
             return _Choice(rest, names, (best,), best, plan.confidence, (said,))
         case Exploratory():
             best = _strongest(evidence, plan)
-            said = f"{best} is the strongest of {len(names)} scores on the data that chose it: exploratory, uncorrected."
+            said = (
+                f"{best} is the strongest of {len(names)} scores on the data that chose it: exploratory, uncorrected."
+            )
             return _Choice(evidence, names, (best,), best, plan.confidence, (), (said,), exploratory=True)
 
 
@@ -171,7 +183,9 @@ def _split_units(evidence: Evidence, share: float, rng: np.random.Generator) -> 
     pilot = (rng.random(int(codes.max()) + 1) < share)[codes]
     for part in (pilot, ~pilot):
         if not part.any() or evidence.member[part].all() or not evidence.member[part].any():
-            raise InputError("headline", "enough records for a split", f"{evidence.n}", "use bonferroni instead of split")
+            raise InputError(
+                "headline", "enough records for a split", f"{evidence.n}", "use bonferroni instead of split"
+            )
     return evidence.take(pilot), evidence.take(~pilot)
 
 
@@ -188,20 +202,31 @@ def _primary(plan: Plan, sample: Sample) -> str:
 
 
 def _measure(
-    samples: Mapping[str, Sample], plan: Plan, confidence: float, rng: np.random.Generator
+    samples: Mapping[str, Sample],
+    plan: Plan,
+    confidence: float,
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None] | None,
 ) -> dict[str, dict[str, Metric]]:
     found: dict[str, dict[str, Metric]] = {}
-    for name, child in zip(samples, rng.spawn(len(samples)), strict=True):
+    for i, (name, child) in enumerate(zip(samples, rng.spawn(len(samples)), strict=True)):
         sample = samples[name]
         plain = classical.metrics(sample, plan.fpr_targets, confidence)
         resampled: dict[str, Estimate] = {}
         if plan.n_bootstrap:
-            drawn = bootstrap.replicates(sample, plan.fpr_targets, plan.n_bootstrap, rng=child)
+            told = (
+                None if progress is None else _shifted(progress, i * plan.n_bootstrap, len(samples) * plan.n_bootstrap)
+            )
+            drawn = bootstrap.replicates(sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=told)
             resampled = bootstrap.estimates(sample, drawn, plan.fpr_targets, confidence)
         found[name] = {
             metric: _metric(metric, estimate, resampled.get(metric), plan) for metric, estimate in plain.items()
         }
     return found
+
+
+def _shifted(progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int], None]:
+    return lambda done: progress(before + done, total)
 
 
 def _metric(name: str, estimate: Estimate, resampled: Estimate | None, plan: Plan) -> Metric:
@@ -258,8 +283,23 @@ def _louder_scores(
         if name != best and metrics[primary].value is not None and (metrics[primary].low or 0.0) > verdict.threshold
     ]
     return tuple(
-        f"The score {name} exceeds the threshold, though the verdict is about {best}: audit it with its own declaration."
+        f"The score {name} exceeds the threshold, though the verdict is about {best}: audit it by its own name."
         for name in louder
+    )
+
+
+def _other_signs(headline: ScoreFindings, verdict: concern.Verdict) -> tuple[str, ...]:
+    """Say so when the AUC is clearly above chance, though the verdict, which is about another metric, raises no concern."""
+    auc = next(metric for metric in headline.metrics if metric.name == "auc")
+    if (
+        verdict.status not in ("clear", "inconclusive")
+        or auc.low is None
+        or auc.low <= concern.default_threshold("auc")
+    ):
+        return ()
+    return (
+        f"The verdict is about {verdict.metric} alone. Membership does show elsewhere on the curve: the AUC is at least "
+        f"{auc.low:.3f}. Choose another primary metric if that matters here.",
     )
 
 
@@ -282,10 +322,7 @@ def _curve(sample: Sample, plan: Plan, confidence: float) -> Curve:
     columns = (inner, tpr, np.maximum.accumulate(np.minimum(low, tpr)), np.maximum.accumulate(np.maximum(high, tpr)))
     ends = ((0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (float(high[0]), 1.0))
     return Curve(
-        *(
-            tuple([first, *np.round(column, 9).tolist(), last])
-            for column, (first, last) in zip(columns, ends, strict=True)
-        )
+        *((first, *np.round(column, 9).tolist(), last) for column, (first, last) in zip(columns, ends, strict=True))
     )
 
 
@@ -320,7 +357,9 @@ def _counts(audited: Evidence, sample: Sample) -> Counts:
 
 def _independence(sample: Sample) -> str:
     if sample.units is None:
-        return "Records are independent: no person or account stands behind several of them (give unit ids if one does)."
+        return (
+            "Records are independent: no person or account stands behind several of them (give unit ids if one does)."
+        )
     return (
         f"Records of one unit may depend on each other, units do not: intervals and counts are of "
         f"{sample.independent_members:,} units of members and {sample.independent_nonmembers:,} of non-members."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass, fields
 from typing import Any
@@ -96,8 +97,8 @@ class Plan:
     threshold_for_concern: float | None = None
     levels: tuple[float, float, float] = (0.02, 0.05, 0.1)
     prior: float = 0.5
-    headline: Headline = Bonferroni()  # noqa: RUF009 - a frozen record
-    intervals: Intervals = Calibrated()  # noqa: RUF009 - a frozen record
+    headline: Headline = Bonferroni()
+    intervals: Intervals = Calibrated()
     n_bootstrap: int = 0
     row_level: int = 0
 
@@ -106,12 +107,14 @@ class Plan:
         _require(len(targets) > 0, "fpr_targets", "at least one number in (0, 1)", "none", "add a target such as 0.01")
         for target in targets:
             _require(0 < target < 1, "fpr_targets", "numbers in (0, 1)", target, "write 0.001 for 0.1%")
-        object.__setattr__(self, "fpr_targets", tuple(sorted(set(targets))))
+        object.__setattr__(self, "fpr_targets", tuple(sorted({float(f"{target:g}") for target in targets})))
         levels = self._sequence("levels")
         rising = len(levels) == 3 and 0 < levels[0] < levels[1] < levels[2] < 1
         _require(rising, "levels", "three increasing numbers in (0, 1)", levels, "the default is 0.02, 0.05, 0.1")
         object.__setattr__(self, "levels", levels)
-        _require(_inside(self.confidence, 0.5), "confidence", "a number in (0.5, 1)", self.confidence, "write 0.95 for 95%")
+        _require(
+            _inside(self.confidence, 0.5), "confidence", "a number in (0.5, 1)", self.confidence, "write 0.95 for 95%"
+        )
         _require(_inside(self.prior, 0), "prior", "a number in (0, 1)", self.prior, "0.5 means even odds")
         self._check_kind("headline", Headline)
         self._check_kind("intervals", Intervals)
@@ -119,7 +122,9 @@ class Plan:
         _require(whole, "n_bootstrap", "0, or 100 to 1000000 replicates", self.n_bootstrap, "1000 is customary")
         if isinstance(self.intervals, Bootstrap) and not self.n_bootstrap:
             raise InputError("n_bootstrap", "at least 100 for bootstrap intervals", "0", "set it to 1000")
-        _require(isinstance(self.row_level, int) and self.row_level >= 0, "row_level", "0 or more", self.row_level, "use 0")
+        _require(
+            isinstance(self.row_level, int) and self.row_level >= 0, "row_level", "0 or more", self.row_level, "use 0"
+        )
         self._check_primary()
 
     @property
@@ -131,7 +136,9 @@ class Plan:
         try:
             return tuple(float(x) for x in getattr(self, name))
         except (TypeError, ValueError) as error:
-            raise InputError(name, "a list of numbers", repr(getattr(self, name)), "write them as (0.001, 0.01)") from error
+            raise InputError(
+                name, "a list of numbers", repr(getattr(self, name)), "write them as (0.001, 0.01)"
+            ) from error
 
     def _check_kind(self, name: str, kinds: Any) -> None:
         value = getattr(self, name)
@@ -143,19 +150,19 @@ class Plan:
         name, threshold = self.primary_metric, self.threshold_for_concern
         if name is not None:
             if name.startswith("tpr_at_fpr_"):
-                try:  # tpr_at_fpr_0.0010 means the same target
+                with contextlib.suppress(ValueError):  # tpr_at_fpr_0.0010 means the same target
                     name = f"tpr_at_fpr_{float(name.removeprefix('tpr_at_fpr_')):g}"
-                except ValueError:
-                    pass
                 object.__setattr__(self, "primary_metric", name)
             if name not in self.metric_names:
-                hint = nearest(name, self.metric_names) or "add its FPR to fpr_targets"
+                hint = f"{nearest(name, self.metric_names)} or add its FPR to fpr_targets".removeprefix(" or ")
                 raise InputError("primary_metric", f"one of {', '.join(self.metric_names)}", repr(name), hint)
         if threshold is not None:
             finite = isinstance(threshold, int | float) and math.isfinite(threshold)
             _require(finite, "threshold_for_concern", "a finite number", threshold, "0.05 flags a TPR above 5%")
             if name != "ate":
-                _require(0 <= threshold <= 1, "threshold_for_concern", "a number in [0, 1]", threshold, "write 0.05 for 5%")
+                _require(
+                    0 <= threshold <= 1, "threshold_for_concern", "a number in [0, 1]", threshold, "write 0.05 for 5%"
+                )
         if name == "ate" and threshold is None:
             raise InputError("threshold_for_concern", "a number, in units of the score", "none", "set it for ate")
 

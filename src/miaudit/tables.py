@@ -75,7 +75,8 @@ def column_names(path: str | Path, argument: str = "file") -> list[str]:
                 return [name.removesuffix(".npy") for name in archive.namelist()]
         except (OSError, zipfile.BadZipFile) as error:
             raise _unreadable(path, argument, error) from error
-    return _polars_guard(path, argument, lambda: list(_scan(path).collect_schema().names()))
+    names: list[str] = _polars_guard(path, argument, lambda: list(_scan(path).collect_schema().names()))
+    return names
 
 
 def read_columns(
@@ -103,7 +104,9 @@ def read_columns(
     known = column_names(path, argument)
     for name in wanted:
         if name not in known:
-            hint = nearest(name, known) or f"it has {', '.join(known[:12]) or 'none'}{', ...' if len(known) > 12 else ''}"
+            hint = (
+                nearest(name, known) or f"it has {', '.join(known[:12]) or 'none'}{', ...' if len(known) > 12 else ''}"
+            )
             raise InputError(name, f"a column of {path.name}", "a name that is not there", hint)
     if path.suffix.lower() == ".npz":
         return {name: _read_member(path, name) for name in wanted}
@@ -127,6 +130,11 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None
     else:
         import polars as pl
 
+        quoted = [name for name in columns if '"' in name] if suffix == ".csv" else []
+        if quoted:  # polars does not read back what it wrote of them
+            raise InputError(
+                "name", "names without quotation marks, for .csv", repr(quoted[0]), "save to .npz or .parquet"
+            )
         frame = pl.DataFrame({name: _series(name, values) for name, values in columns.items()})
 
         def write(target: Path) -> None:
@@ -162,7 +170,7 @@ def _umask() -> int:
 def _read_member(path: Path, name: str) -> NDArray[Any]:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            values: NDArray[Any] = archive[name]
+            values = archive[name]
     except ValueError as error:
         if "allow_pickle" in str(error) or "Object arrays" in str(error):
             raise InputError(
@@ -174,6 +182,8 @@ def _read_member(path: Path, name: str) -> NDArray[Any]:
         raise _unreadable(path, name, error) from error
     except (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise _unreadable(path, name, error) from error
+    if not isinstance(values, np.ndarray):  # numpy hands out the bytes of a member that is no array
+        raise InputError(name, "an array", f"a member of {path.name} that is none", "write it with numpy.savez")
     return values
 
 
@@ -222,12 +232,7 @@ def _to_numpy(column: pl.Series) -> NDArray[Any]:
 
     name = column.name
     if isinstance(column.dtype, pl.List | pl.Array):
-        lengths = column.list.len() if isinstance(column.dtype, pl.List) else None
-        if column.null_count() or (lengths is not None and lengths.n_unique() > 1):
-            raise InputError(name, "a list of the same length in every row", "lists of unequal length", "pad or split it")
-        width = (int(lengths[0]) if lengths is not None and len(column) else 0) or getattr(column.dtype, "width", 0)
-        inner = column.explode() if width else pl.Series(name, [], dtype=pl.Float64)
-        return _to_numpy(inner).reshape(len(column), width)
+        return _lists_to_numpy(column)
     if column.dtype == pl.Object:
         raise InputError(name, "numbers or text", "Python objects", "save plain values")
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
@@ -242,6 +247,18 @@ def _to_numpy(column: pl.Series) -> NDArray[Any]:
     if values.dtype.kind not in "biufU":
         raise InputError(name, "numbers, true/false or text", f"a column of type {column.dtype}", "convert it first")
     return values
+
+
+def _lists_to_numpy(column: pl.Series) -> NDArray[Any]:
+    import polars as pl
+
+    lists = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
+    lengths = lists.list.len()
+    if column.null_count() or lengths.n_unique() > 1:
+        allowed, next_step = "a list of the same length in every row", "pad the lists or split the column"
+        raise InputError(column.name, allowed, "lists of unequal length", next_step)
+    width = int(lengths[0]) if len(lists) else 0
+    return _to_numpy(lists.explode()).reshape(len(lists), width) if width else np.empty((len(lists), 0))
 
 
 def _series(name: str, values: NDArray[Any]) -> pl.Series:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.errors import InputError
+from miaudit.errors import InputError, nearest
 
 FloatArray = NDArray[np.float64]
+Variance = Literal["separate", "pooled"]
+Statistic = Literal["loss", "logit_confidence"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,9 @@ class GaussianStatistics:
                 raise InputError(name, allowed, str(value), "compute it from losses that vary")
 
     @classmethod
-    def fit(cls, statistic: FloatArray, member: NDArray[np.bool_], variance: Variance = "separate") -> GaussianStatistics:
+    def fit(
+        cls, statistic: FloatArray, member: NDArray[np.bool_], variance: Variance = "separate"
+    ) -> GaussianStatistics:
         """Estimate from a statistic (n,) and membership (n,); ``variance`` is "separate" or "pooled".
 
         A spread of zero (all training losses exactly 0, say) is replaced by a millionth of the spread of all.
@@ -69,7 +73,69 @@ class GaussianStatistics:
         return not low < vertex < high
 
 
-Variance = Literal["separate", "pooled"]
+@dataclass(frozen=True)
+class GaussianLira:
+    """Options of the Gaussian likelihood ratio.
+
+    Parameters
+    ----------
+    variance : "separate" or "pooled"
+        With pooled variances the ratio orders records as the statistic does, so the statistic itself is the score (C1).
+    statistic : "loss" or "logit_confidence"
+        What is taken to be Gaussian; losses seldom are, the logit-scaled confidence is nearer (C4).
+    folds : int, 2 to 50
+        Cross-fitting, so that no record is scored with statistics that it helped to estimate (C2).
+    given : GaussianStatistics, optional
+        Statistics from elsewhere (of the statistic named above): nothing is fitted, nothing is cross-fitted.
+    """
+
+    variance: Variance = "separate"
+    statistic: Statistic = "loss"
+    folds: int = 5
+    given: GaussianStatistics | None = None
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("variance", get_args(Variance)), ("statistic", get_args(Statistic))):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise InputError(name, " or ".join(allowed), repr(value), nearest(str(value), allowed) or "choose one")
+        if not 2 <= self.folds <= 50:
+            raise InputError("folds", "2 to 50", str(self.folds), "5 is the default")
+
+    @property
+    def orders_as_statistic(self) -> bool:
+        """Whether the ratio has equal variances, and so the ROC curve of the statistic itself (erratum C1)."""
+        if self.given is not None:
+            return bool(np.isclose(self.given.sigma_in, self.given.sigma_out, rtol=1e-12))
+        return self.variance == "pooled"
+
+
+def logit_confidence_of(loss: ArrayLike) -> FloatArray:
+    """Logit-scaled confidence log(p / (1 - p)) of each record (n,) from its cross-entropy loss -log p (n,).
+
+    Losses of exactly 0 (p rounded to 1) take the value of the smallest positive loss.
+
+    Raises
+    ------
+    InputError
+        If a loss is negative: then it is no cross-entropy of a class.
+
+    Examples
+    --------
+    >>> logit_confidence_of([np.log(2), 0.0]).round(4).tolist()
+    [0.0, 0.0]
+    """
+    x = np.asarray(loss, dtype=np.float64)
+    if (x < 0).any():
+        raise InputError(
+            "loss", "cross-entropies, 0 or more", f"a smallest value of {x.min():.4g}", "use statistic: loss"
+        )
+    positive = x[x > 0]
+    smallest = float(positive.min()) if len(positive) else 1.0
+    x = np.maximum(x, smallest)
+    # -log(expm1(x)), without overflow for large x.
+    value: FloatArray = -(x + np.log(-np.expm1(-x)))
+    return value
 
 
 def log_ratio(statistic: ArrayLike, given: GaussianStatistics) -> FloatArray:
@@ -164,7 +230,10 @@ def _fold_of(
     for name, units in (("members", np.flatnonzero(has_member)), ("non-members", np.flatnonzero(~has_member))):
         if unit_codes is None and len(units) < 2 * folds:
             raise InputError(
-                "folds", f"at most half the {name}", f"{folds} folds for {len(units)}", "use fewer folds or more records"
+                "folds",
+                f"at most half the {name}",
+                f"{folds} folds for {len(units)}",
+                "use fewer folds or more records",
             )
         fold_of_unit[units] = rng.permutation(np.arange(len(units)) % folds)
     fold = fold_of_unit[codes]

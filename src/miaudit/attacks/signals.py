@@ -1,8 +1,8 @@
 """Signals of one record from a classifier's logits or probabilities and the record's label.
 
-Every function takes logits, shape (n, classes), and labels, shape (n,), and returns one number for each record, computed
-without overflow. Names follow the field: a ``loss`` or an ``entropy`` is lower for members; ``member_scores`` turns
-every signal so that higher means more member-like.
+Every function takes logits, shape (n, classes), and labels, shape (n,), and returns one number for each record,
+computed without overflow. Names follow the field: a ``loss`` or an ``entropy`` is lower for members; ``member_scores``
+turns every signal so that higher means more member-like.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def loss(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
     [1000.0, 0.6931]
     """
     # From the log-odds, a loss far below the rounding error of 1 keeps its digits.
-    return np.logaddexp(0.0, -logit_confidence(logits, labels))
+    value: FloatArray = np.logaddexp(0.0, -logit_confidence(logits, labels))
+    return value
 
 
 def logit_confidence(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
@@ -47,7 +48,8 @@ def logit_confidence(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray
     [800.0, 0.0]
     """
     own, others = _split(logits, labels)
-    return own - special.logsumexp(others, axis=1)
+    value: FloatArray = own - special.logsumexp(others, axis=1)
+    return value
 
 
 def margin(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
@@ -59,7 +61,8 @@ def margin(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
     [0.5]
     """
     own, others = _split(logits, labels)
-    return own - others.max(axis=1)
+    value: FloatArray = own - others.max(axis=1)
+    return value
 
 
 def entropy(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:  # noqa: ARG001 - one signature for all signals
@@ -71,11 +74,12 @@ def entropy(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:  # noqa
     [0.6931, 0.0]
     """
     log_p = special.log_softmax(logits, axis=1)
-    return -(np.exp(log_p) * log_p).sum(axis=1)
+    value: FloatArray = -(np.exp(log_p) * log_p).sum(axis=1)
+    return value
 
 
 def modified_entropy(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
-    """Modified entropy of Song and Mittal 2021, Eq. (8) (n,), 0 upwards; lower for members; unlike entropy it knows the label.
+    """Modified entropy of Song and Mittal 2021, Eq. (8) (n,), 0 upwards; lower for members; it knows the label.
 
     -(1 - p_y) log p_y - sum over other classes k of p_k log(1 - p_k)
 
@@ -138,7 +142,9 @@ def member_scores(
     wanted = list(names)
     for name in wanted:
         if name not in SIGNALS:
-            raise InputError("signal", f"one of {', '.join(SIGNALS)}", repr(name), nearest(name, SIGNALS) or "choose one")
+            raise InputError(
+                "signal", f"one of {', '.join(SIGNALS)}", repr(name), nearest(name, SIGNALS) or "choose one"
+            )
     if (logits is None) == (probabilities is None):
         raise InputError("outputs", "logits or probabilities", "both or none", "pass exactly one of the two")
     z = _matrix(logits, "logits") if logits is not None else _log_probabilities(_matrix(probabilities, "probabilities"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,9 +35,14 @@ class Replicates:
 
 
 def replicates(
-    sample: Sample, fpr_targets: Sequence[float], count: int, *, rng: np.random.Generator
+    sample: Sample,
+    fpr_targets: Sequence[float],
+    count: int,
+    *,
+    rng: np.random.Generator,
+    progress: Callable[[int], None] | None = None,
 ) -> Replicates:
-    """Draw ``count`` stratified replicates in O(n) each: the scores are sorted once, a replicate is counts in that order.
+    """Draw ``count`` stratified replicates in O(n) each: scores are sorted once, a replicate is counts in that order.
 
     Parameters
     ----------
@@ -45,6 +50,7 @@ def replicates(
     fpr_targets : FPRs in (0, 1)
     count : number of replicates
     rng : generator of the draws
+    progress : function of the replicates drawn so far, optional
     """
     ranked = _Ranked.of(sample)
     draw = _RecordDraw(ranked, rng) if sample.units is None else _UnitDraw(ranked, sample.units, rng)
@@ -53,10 +59,14 @@ def replicates(
     for b in range(count):
         members, nonmembers = draw()
         auc[b], tpr[b], excess[b], difference[b] = ranked.metrics(members, nonmembers, fpr_targets)
+        if progress is not None:
+            progress(b + 1)
     return Replicates(auc, tpr, excess, difference)
 
 
-def estimates(sample: Sample, drawn: Replicates, fpr_targets: Sequence[float], confidence: float) -> dict[str, Estimate]:
+def estimates(
+    sample: Sample, drawn: Replicates, fpr_targets: Sequence[float], confidence: float
+) -> dict[str, Estimate]:
     """Turn replicates into intervals: percentiles for TPR and effect, normal on the logit scale for the AUC.
 
     Percentiles of the replicated advantage would exclude 0 under the null, since a maximum is never below it; its lower
@@ -190,5 +200,3 @@ class _UnitDraw:
             drawn = self._rng.integers(0, len(stratum), len(stratum))
             times[stratum] = np.bincount(drawn, minlength=len(stratum))
         return times[self._inside], times[self._outside]
-
-

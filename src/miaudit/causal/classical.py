@@ -1,4 +1,4 @@
-"""The classical metrics of an attack, with intervals: causal where membership was randomised, "raw" where it was not."""
+"""Classical metrics of an attack, with intervals: causal where membership was randomised, "raw" where it was not."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ class Sample:
     def auc(self, confidence: float) -> Estimate:
         """Area under the ROC curve (DeLong on the logit scale), 0.5 at chance; ties count one half."""
         value = self.roc.auc
-        variance = intervals.delong_variance(self.roc) if self.units is None else self._clustered_auc_variance(self.units)
+        variance = (
+            intervals.delong_variance(self.roc) if self.units is None else self._clustered_auc_variance(self.units)
+        )
         low, high = intervals.auc_limits(
             value, variance, self.independent_members, self.independent_nonmembers, confidence
         )
@@ -185,9 +187,7 @@ class Sample:
         spread, _ = units.rate_variance(accused, self.member)
         effective = tpr * (1 - tpr) / spread if spread > 0 else n1
         effective = min(n1, max(units.effective_members, effective))
-        return intervals.tpr_limits_uncertain_level(
-            self.roc, fpr, confidence, min(dependent, widened), effective
-        )
+        return intervals.tpr_limits_uncertain_level(self.roc, fpr, confidence, min(dependent, widened), effective)
 
 
 def metrics(sample: Sample, fpr_targets: Iterable[float], confidence: float) -> dict[str, Estimate]:

@@ -55,7 +55,9 @@ def nonmembers_needed(fpr: float, confidence: float) -> int:
     return math.ceil(resolution(confidence) / fpr * (1 - 1e-12))
 
 
-def tpr_limits(roc: Roc, fpr: ArrayLike, confidence: float, most_nodes: int = MOST_NODES) -> tuple[FloatArray, FloatArray]:
+def tpr_limits(
+    roc: Roc, fpr: ArrayLike, confidence: float, most_nodes: int = MOST_NODES
+) -> tuple[FloatArray, FloatArray]:
     """Confidence limits of the TPR at each FPR: the binomial-beta mixture, which knows that thresholds are estimated.
 
     The number J of non-members at or above the threshold of true FPR alpha is Bin(n0, alpha). With M_j the members
@@ -79,7 +81,7 @@ def tpr_limits(roc: Roc, fpr: ArrayLike, confidence: float, most_nodes: int = MO
     targets = np.atleast_1d(np.asarray(fpr, dtype=np.float64))
     low, high = np.zeros(len(targets)), np.ones(len(targets))
     for i, alpha in enumerate(targets):
-        counts, mass = _binomial_nodes(n0, float(alpha), most_nodes)
+        counts, mass = binomial_nodes(n0, float(alpha), most_nodes)
         fewest, most = roc.hits_between(counts)
         if resolvable(float(alpha), n0, confidence):
             middle = (fewest + most) / 2
@@ -126,8 +128,8 @@ def beta_mixture_quantile(mass: FloatArray, hits: FloatArray, trials: float, lev
     return x
 
 
-def _binomial_nodes(n: int, p: float, most_nodes: int) -> tuple[FloatArray, FloatArray]:
-    """Counts of Bin(n, p) and their mass, in strides where there are many; what is left out is below 1e-8."""
+def binomial_nodes(n: int, p: float, most_nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Return counts (k,) of Bin(n, p) and their mass (k,), in strides where there are many; below 1e-8 is left out."""
     mean, sd = n * p, math.sqrt(n * p * (1 - p))
     reach = _LEFT_OUT * sd + 12  # the constant covers the skewed tail of small means
     first, last = max(0, math.floor(mean - reach)), min(n, math.ceil(mean + reach))
@@ -139,7 +141,9 @@ def _binomial_nodes(n: int, p: float, most_nodes: int) -> tuple[FloatArray, Floa
     return counts, mass / mass.sum()
 
 
-def auc_limits(auc: float, variance: float, members: float, nonmembers: float, confidence: float) -> tuple[float, float]:
+def auc_limits(
+    auc: float, variance: float, members: float, nonmembers: float, confidence: float
+) -> tuple[float, float]:
     """Confidence limits of the AUC: normal on the logit scale, exact where the scores separate or are all equal.
 
     At an AUC of 1 the lower limit is ((1 - confidence) / 2) ** (1 / min(n0, n1)): with a lower truth, the class with

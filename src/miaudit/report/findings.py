@@ -126,7 +126,9 @@ class Findings:
         for metric in self.metrics:
             if metric.name == name:
                 return metric
-        raise InputError("name", f"one of {', '.join(m.name for m in self.metrics)}", repr(name), "ask for one of these")
+        raise InputError(
+            "name", f"one of {', '.join(m.name for m in self.metrics)}", repr(name), "ask for one of these"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values in the order of the format; numbers that are not finite become None."""
@@ -159,11 +161,15 @@ def read(path: str | Path) -> dict[str, Any]:
 
     path = existing_file(path, "findings", (".json",))
     if path.stat().st_size > _LARGEST_FILE:
-        raise InputError("findings", "a file below 200 MB", f"{path.stat().st_size:,} bytes", "this is no findings.json")
+        raise InputError(
+            "findings", "a file below 200 MB", f"{path.stat().st_size:,} bytes", "this is no findings.json"
+        )
     try:
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except (ValueError, OSError, RecursionError) as error:
-        raise InputError("findings", "a JSON file", f"{path.name} ({one_line(str(error))[:100]})", "write it again") from error
+        raise InputError(
+            "findings", "a JSON file", f"{path.name} ({one_line(str(error))[:100]})", "write it again"
+        ) from error
     return check(content)
 
 
@@ -173,7 +179,9 @@ def check(content: Any) -> dict[str, Any]:
 
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise InputError("format", str(FORMAT), repr(found)[:40], "use the version of miaudit that wrote these findings")
+        raise InputError(
+            "format", str(FORMAT), repr(found)[:40], "use the version of miaudit that wrote these findings"
+        )
     validator = jsonschema.Draft202012Validator(schema())
     error = next(iter(validator.iter_errors(content)), None)
     if error is not None:

@@ -1,0 +1,47 @@
+# make audit      an environment with the core install, and the main job
+# make test       an environment of its own; style, types, import contracts, tests, warnings as errors
+# make test-slow  statistical validity by simulation (minutes)
+# make bench      timings as ratios against the straightforward way
+# make experiments  the small form of the papers' tables and figures
+PYTHON ?= python3
+VENV ?= .venv
+DEV ?= .venv-dev
+PIP_FLAGS := --quiet --disable-pip-version-check --no-input
+export OPENBLAS_NUM_THREADS ?= 1
+export OMP_NUM_THREADS ?= 2
+
+.PHONY: audit test test-slow bench experiments lint clean
+
+audit: $(VENV)/.installed
+	$(VENV)/bin/miaudit demo --overwrite
+
+test: $(DEV)/.installed lint
+	$(DEV)/bin/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(DEV)/.installed
+	$(DEV)/bin/python -m pytest tests/slow -m slow
+
+lint: $(DEV)/.installed
+	$(DEV)/bin/ruff check .
+	$(DEV)/bin/ruff format --check .
+	$(DEV)/bin/mypy
+	$(DEV)/bin/lint-imports
+
+bench: $(DEV)/.installed
+	$(DEV)/bin/python benchmarks/run.py
+
+experiments: $(DEV)/.installed
+	$(DEV)/bin/python experiments/threshold_post/run.py
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e .
+	touch $@
+
+$(DEV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DEV)
+	$(DEV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) $(DEV) results .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,441 @@
+"""The command line: text in, exit code out. Everything it does is a function of the library."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from miaudit import __version__
+from miaudit.errors import InputError, MiauditError, one_line
+
+if TYPE_CHECKING:
+    from miaudit.collect import Attack, Collected
+    from miaudit.plan import Plan
+    from miaudit.report.findings import Findings
+
+EXIT_CODES = (
+    "Exit codes: 0 no concern; 1 could not run; 2 usage; 3 concern; 4 no answer (inconclusive, not testable, refused)."
+)
+app = typer.Typer(
+    name="miaudit",
+    help="How much does a model give away about the records it was trained on, and how far can that number be trusted?",
+    epilog=f"Start with: miaudit demo. {EXIT_CODES}",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for findings.json, report.html and figures/.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier audit in that folder.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the findings, and nothing else, to standard output.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random; it is written into the findings.")]
+Fpr = Annotated[
+    list[str] | None, typer.Option("--fpr", help="False-positive rates, repeated or with commas: 0.001,0.01,0.1.")
+]
+Confidence = Annotated[float, typer.Option("--confidence", help="Of the two-sided intervals.")]
+
+
+def main() -> None:
+    """Run the command line; errors that the user can mend are one line on standard error and exit code 1."""
+    try:
+        app()
+    except MiauditError as error:
+        _complain(str(error))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        _complain("interrupted; no results were written")
+        sys.exit(130)
+    except MemoryError:
+        _complain("out of memory; audit fewer records or columns at a time")
+        sys.exit(1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"miaudit {__version__}")
+        raise typer.Exit
+
+
+@app.command(epilog=f"Exit code 0 unless it could not run. {EXIT_CODES}")
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results.")] = Path("results/demo"),
+    overwrite: Overwrite = False,
+    json: Json = False,
+    seed: Seed = 0,
+) -> None:
+    """Audit a classifier trained here and now: handwritten digits, a random half of them members (about 10 seconds)."""
+    import numpy as np
+
+    from miaudit import demo as demonstration
+    from miaudit.collect import Collected
+    from miaudit.report import folder
+
+    folder.check_free(out, overwrite=overwrite)
+    rng = np.random.default_rng(seed)
+    with _progress("training") as told:
+        collected = Collected(demonstration.evidence(rng=rng, progress=told))
+    findings = _audit(collected, demonstration.PLAN, rng, seed)
+    _deliver(findings, out, overwrite=overwrite, json=json)
+
+
+@app.command(epilog=EXIT_CODES)
+def run(
+    config: Annotated[
+        Path, typer.Argument(help="A YAML file; docs/configuration.md has every key.", show_default=False)
+    ],
+    out: Annotated[Path | None, typer.Option("--out", help="Instead of evaluation.output_dir.")] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Audit what a configuration file describes; its relative paths start at the file itself."""
+    import numpy as np
+
+    from miaudit import config as configuration
+    from miaudit.report import folder
+
+    settings = configuration.read(config)
+    target = out if out is not None else config.parent / settings.evaluation.output_dir
+    folder.check_free(target, overwrite=overwrite)
+    rng = np.random.default_rng(settings.evaluation.seed)
+    collected = settings.collect(config.parent, rng=rng)
+    model = settings.model.model_dump(exclude_none=True)
+    findings = _audit(collected, settings.plan(), rng, settings.evaluation.seed, model=model)
+    _deliver(findings, target, overwrite=overwrite, json=json)
+    raise typer.Exit(findings.verdict.exit_code)
+
+
+@app.command(epilog=f"Example: miaudit audit scores.npz --score loss --signal loss --member member. {EXIT_CODES}")
+def audit(
+    file: Annotated[
+        Path | None, typer.Argument(help="A table: .npz (arrays), .parquet or .csv (columns).", show_default=False)
+    ] = None,
+    score: Annotated[list[str] | None, typer.Option(help="Column(s) of the signal; several are corrected for.")] = None,
+    member: Annotated[str | None, typer.Option(help="Column of membership: true/false or 1/0.")] = None,
+    members: Annotated[Path | None, typer.Option(help="Instead of a table: .npy of the members' signal.")] = None,
+    nonmembers: Annotated[Path | None, typer.Option(help="And .npy of the non-members' signal.")] = None,
+    signal: Annotated[
+        str, typer.Option(help="What the signal is: score (higher: more member-like), loss, logits, probabilities.")
+    ] = "score",
+    labels: Annotated[str | None, typer.Option(help="Column of class labels, for logits and probabilities.")] = None,
+    member_labels: Annotated[Path | None, typer.Option(help="The members' labels (.npy), with --members.")] = None,
+    nonmember_labels: Annotated[Path | None, typer.Option(help="The non-members' labels (.npy).")] = None,
+    attack: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="From losses: loss, gaussian_lira. From outputs also: logit_confidence, margin, entropy, "
+            "modified_entropy. Repeat for several. [default: loss]"
+        ),
+    ] = None,
+    covariates: Annotated[
+        list[str] | None, typer.Option(help="Columns of covariates, repeated or with commas.")
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Column of units (persons, accounts) that hold several records.")
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Column of groups to report one by one.")] = None,
+    design: Annotated[
+        str | None,
+        typer.Option(
+            help="How membership came about: one-run or multi-run (inclusion was randomised) or zero-run (it was not). "
+            "Never guessed."
+        ),
+    ] = None,
+    fpr: Fpr = None,
+    confidence: Confidence = 0.95,
+    primary: Annotated[str | None, typer.Option(help="Metric of the verdict, e.g. tpr_at_fpr_0.001 or auc.")] = None,
+    threshold: Annotated[float | None, typer.Option(help="Threshold for concern of that metric.")] = None,
+    prior: Annotated[float, typer.Option(help="Share of members among the accused population.")] = 0.5,
+    n_bootstrap: Annotated[int, typer.Option(help="Replicates of a bootstrap beside the default intervals.")] = 0,
+    headline: Annotated[
+        str | None,
+        typer.Option(
+            help="With several scores: bonferroni, split, exploratory, or the name of the one that counts. "
+            "[default: bonferroni]"
+        ),
+    ] = None,
+    show_rows: Annotated[int, typer.Option(help="Name so many of the most exposed members by row and unit.")] = 0,
+    out: Out = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+    seed: Seed = 0,
+) -> None:
+    """Audit scores, losses, logits or probabilities of records whose membership is known.
+
+    Without --out the results go to results/audit; with --json and no --out nothing is written.
+    """
+    import numpy as np
+
+    from miaudit import collect
+    from miaudit.plan import headline_named
+    from miaudit.report import folder
+
+    plan = _plan(
+        fpr,
+        confidence=confidence,
+        primary_metric=primary,
+        threshold_for_concern=threshold,
+        prior=prior,
+        n_bootstrap=n_bootstrap,
+        row_level=show_rows,
+    )
+    target = out or (None if json else Path("results/audit"))
+    if target is not None:
+        folder.check_free(target, overwrite=overwrite)
+    rng = np.random.default_rng(seed)
+    chosen = _attack(attack, signal)
+    if file is not None and members is None and nonmembers is None:
+        collected = collect.from_table(
+            file,
+            score=_names(score),
+            member=member,
+            signal=signal,  # type: ignore[arg-type]  # checked there
+            labels=labels,
+            attack=chosen,
+            covariates=_names(covariates),
+            unit=unit,
+            group=group,
+            design=design,
+            rng=rng,
+        )
+    elif file is None and members is not None and nonmembers is not None:
+        _refuse_table_options(score=score, member=member, labels=labels, covariates=covariates, unit=unit, group=group)
+        inside = {"signal": members, **({"labels": member_labels} if member_labels else {})}
+        outside = {"signal": nonmembers, **({"labels": nonmember_labels} if nonmember_labels else {})}
+        collected = collect.from_pairs(
+            inside,
+            outside,
+            signal=signal,  # type: ignore[arg-type]
+            attack=chosen,
+            design=design,
+            rng=rng,
+        )
+    else:
+        raise typer.BadParameter("give either one FILE, or both --members and --nonmembers")
+    if headline is not None:
+        collected = collect.with_headline(collected, headline_named(headline))
+    findings = _audit(collected, plan, rng, seed)
+    if signal == "score":
+        note = collect.looks_like_losses(collected.evidence, findings.metric("auc").high)
+        if note:
+            _complain(f"note: {note}")
+    _deliver(findings, target, overwrite=overwrite, json=json)
+    raise typer.Exit(findings.verdict.exit_code)
+
+
+@app.command(epilog="Exit code 0, whatever the findings conclude.")
+def report(
+    findings: Annotated[Path, typer.Argument(help="A findings.json that miaudit wrote.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the page and figures; default: beside it.")
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Draw the page and the figures again from finished findings; nothing is computed."""
+    from miaudit.report import findings as reading
+    from miaudit.report import folder
+
+    content = reading.read(findings)
+    target = out if out is not None else findings.parent
+    folder.rerender(content, target, overwrite=overwrite)
+    typer.echo(f"{target / 'report.html'}")
+
+
+@app.command(epilog="Example: miaudit plan --members 1000 --nonmembers 1000; or: miaudit plan --fpr 0.001 --tpr 0.05")
+def plan(
+    members: Annotated[int | None, typer.Option(help="Members (or units of members) that you can audit.")] = None,
+    nonmembers: Annotated[int | None, typer.Option(help="Non-members that you can audit.")] = None,
+    fpr: Fpr = None,
+    tpr: Annotated[
+        float | None, typer.Option(help="A TPR that you wish to detect: how many records does it need?")
+    ] = None,
+    threshold: Annotated[float | None, typer.Option(help="To tell from this TPR instead of from chance.")] = None,
+    confidence: Confidence = 0.95,
+    power: Annotated[float, typer.Option(help="Share of such audits that should succeed.")] = 0.8,
+    json: Annotated[bool, typer.Option("--json", help="Print plain values.")] = False,
+    seed: Seed = 0,
+) -> None:
+    """Say what an audit will be able to see, before any data is collected."""
+    import json as encoder
+    from dataclasses import asdict
+
+    import numpy as np
+
+    from miaudit import resolution
+
+    if (members is None or nonmembers is None) and tpr is None:
+        raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect")
+    targets = _plan(fpr, confidence=confidence).fpr_targets
+    answer: dict[str, Any] = {"confidence": confidence, "power": power}
+    rng = np.random.default_rng(seed)
+    if members is not None and nonmembers is not None:
+        options: dict[str, Any] = {"confidence": confidence, "power": power, "threshold": threshold}
+        answer["targets"] = [
+            asdict(resolution.at_fpr(t, members=members, nonmembers=nonmembers, rng=rng, **options)) for t in targets
+        ]
+        answer["smallest_auc"] = resolution.smallest_auc(members, nonmembers, confidence, power)
+    if tpr is not None:
+        answer["needed"] = [
+            {
+                "fpr": t,
+                "tpr": tpr,
+                "records_per_class": resolution.records_needed(
+                    t, tpr, confidence=confidence, power=power, threshold=threshold, rng=rng
+                ),
+            }
+            for t in targets
+            if t < tpr
+        ]
+    typer.echo(encoder.dumps(answer, indent=1) if json else _plan_text(answer, members, nonmembers))
+
+
+# -- shared by the commands -------------------------------------------------------------------------------------------
+
+
+def _audit(collected: Collected, plan: Plan, rng: Any, seed: int, model: dict[str, Any] | None = None) -> Findings:
+    from dataclasses import replace
+
+    from miaudit.pipeline import audit as compute
+
+    chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
+    repeat = {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]]), "seed": seed}
+    if model:
+        repeat["model"] = model
+    with _progress("bootstrap") as told:
+        return compute(collected.evidence, plan=chosen, rng=rng, notes=collected.notes, repeat=repeat, progress=told)
+
+
+def _deliver(findings: Findings, out: Path | None, *, overwrite: bool, json: bool) -> None:
+    """Write the folder, if there is one, and tell standard output."""
+    if out is not None:
+        from miaudit.report import folder
+
+        folder.write(findings, out, overwrite=overwrite)
+    if json:
+        typer.echo(findings.to_json(), nl=False)
+    else:
+        typer.echo(_summary(findings))
+        if out is not None:
+            typer.echo(f"\nReport: {out / 'report.html'}")
+
+
+def _summary(findings: Findings) -> str:
+    """The verdict and the metrics of the headline score as lines of text."""
+    counts = findings.counts
+    lines = [
+        findings.verdict.text,
+        "",
+        f"{counts.members:,} members and {counts.nonmembers:,} non-members ({counts.of}); "
+        f"design: {findings.design or 'not declared'}; score: {findings.scores[0].score}",
+    ]
+    for m in findings.metrics:
+        value = f"{m.value:.4f}" if m.value is not None else f"<= {m.high:.4f}" if m.high is not None else "-"
+        limits = f"[{m.low:.4f}, {m.high:.4f}]" if m.value is not None and m.low is not None else ""
+        raw = "raw, not causal" if findings.design == "zero-run" else ""
+        lines.append(f"  {m.name:<20} {value:>9}  {limits:<18} {'; '.join(t for t in (raw, m.note) if t)}".rstrip())
+    lines += [f"Note: {one_line(note)}" for note in (*findings.corrections, *findings.notes)]
+    return "\n".join(lines)
+
+
+def _plan_text(answer: dict[str, Any], members: int | None, nonmembers: int | None) -> str:
+    from miaudit.concern import percent
+
+    lines = []
+    if "targets" in answer:
+        lines.append(f"With {members:,} members and {nonmembers:,} non-members ({answer['confidence']:.0%} intervals):")
+        for t in answer["targets"]:
+            if t["smallest_tpr"] is None:
+                lines.append(
+                    f"  FPR {percent(t['fpr'])}: not resolvable, an upper limit only; "
+                    f"needs {t['nonmembers_needed']:,} non-members"
+                )
+            else:
+                lines.append(
+                    f"  FPR {percent(t['fpr'])}: a TPR of {percent(t['smallest_tpr'])} or more would be told from "
+                    f"{percent(t['against'])} in {answer['power']:.0%} of audits"
+                )
+            lines.append(f"    without any leakage, the upper limit would be {percent(t['clear_from'])} or less")
+        lines.append(f"  AUC: {answer['smallest_auc']:.3f} or more would be told from 0.5")
+    for wish in answer.get("needed", ()):
+        lines.append(
+            f"To detect a TPR of {percent(wish['tpr'])} at an FPR of {percent(wish['fpr'])}: "
+            f"{wish['records_per_class']:,} members and as many non-members"
+        )
+    return "\n".join(lines)
+
+
+def _plan(fpr: list[str] | None, **options: Any) -> Plan:
+    from miaudit.plan import Plan
+
+    if fpr is None:
+        return Plan(**options)
+    targets = []
+    for text in _names(fpr) or ():
+        try:
+            targets.append(float(text))
+        except ValueError as error:
+            raise InputError("--fpr", "numbers in (0, 1)", repr(text), "write 0.001,0.01,0.1") from error
+    return Plan(fpr_targets=tuple(targets), **options)
+
+
+def _attack(names: list[str] | None, signal: str) -> Attack | None:
+    from miaudit.collect import Attack
+
+    if names is None:
+        return None if signal == "score" else Attack()
+    return Attack(tuple(name.replace("-", "_") for name in _names(names) or ()))
+
+
+def _names(values: list[str] | None) -> list[str] | None:
+    """Split repeated and comma-separated names."""
+    if values is None:
+        return None
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+
+
+def _refuse_table_options(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise typer.BadParameter(
+                f"--{name} names a column of a table; it does not go with --members and --nonmembers"
+            )
+
+
+@contextmanager
+def _progress(stage: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error while work goes on; nothing where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(stage, total=None, visible=False)
+
+        def told(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, visible=True)
+
+        yield told
+
+
+def _complain(text: str) -> None:
+    print(f"miaudit: {text}", file=sys.stderr)  # noqa: T201

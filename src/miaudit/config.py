@@ -1,0 +1,335 @@
+"""The configuration file of an audit: the one that threshold-post prints, and a superset of it."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Hashable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from miaudit import collect
+from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
+from miaudit.collect import SIDE_FILES, Attack, Collected, SignalKind, with_headline
+from miaudit.errors import ConfigError, InputError, nearest
+from miaudit.plan import Bootstrap, Calibrated, Plan, headline_named
+from miaudit.tables import existing_file
+
+_LARGEST_FILE = 1_000_000
+_PAIRED = ("losses", "scores", "logits", "probabilities")
+_SIGNAL_OF: dict[str, SignalKind] = {
+    "losses": "loss",
+    "scores": "score",
+    "logits": "logits",
+    "probabilities": "probabilities",
+}
+Text = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class ModelSection(_Section):
+    """What was audited: recorded in the findings, never opened when outputs are given."""
+
+    architecture: Text | None = None
+    checkpoint: Text | None = None
+    num_classes: Annotated[int, Field(ge=2)] | None = None
+    name: Text | None = None
+
+
+class StatisticsSection(_Section):
+    """Means and standard deviations given by the caller: nothing is then fitted to the audited scores."""
+
+    mu_in: float
+    sigma_in: Annotated[float, Field(gt=0)]
+    mu_out: float
+    sigma_out: Annotated[float, Field(gt=0)]
+
+
+class AttackSection(_Section):
+    """Which attack, and at which false-positive rates."""
+
+    type: Text | tuple[Text, ...] = "gaussian_lira"
+    fpr_targets: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.001, 0.01, 0.1)
+    n_bootstrap: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    variance: Literal["separate", "pooled"] = "separate"
+    statistic: Literal["loss", "logit_confidence"] = "loss"
+    statistics: StatisticsSection | None = None
+    folds: Annotated[int, Field(ge=2, le=50)] = 5
+    headline: Text | None = None
+
+    @field_validator("type")
+    @classmethod
+    def _known(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for name in (value,) if isinstance(value, str) else value:
+            if name not in collect.ATTACKS:
+                hint = nearest(name, collect.ATTACKS)
+                raise ValueError(
+                    f"expected one of {', '.join(collect.ATTACKS)}, received {name!r}; {hint or 'choose one'}"
+                )
+        return value
+
+    @field_validator("n_bootstrap")
+    @classmethod
+    def _enough(cls, value: int) -> int:
+        if 0 < value < 100:
+            raise ValueError(f"expected 0 or at least 100, received {value}; 1000 is customary")
+        return value
+
+
+class EvaluationSection(_Section):
+    """Where the outputs are, how membership came about, and where the results go."""
+
+    member_losses_path: Text | None = None
+    nonmember_losses_path: Text | None = None
+    member_scores_path: Text | None = None
+    nonmember_scores_path: Text | None = None
+    member_logits_path: Text | None = None
+    nonmember_logits_path: Text | None = None
+    member_probabilities_path: Text | None = None
+    nonmember_probabilities_path: Text | None = None
+    member_labels_path: Text | None = None
+    nonmember_labels_path: Text | None = None
+    member_covariates_path: Text | None = None
+    nonmember_covariates_path: Text | None = None
+    member_units_path: Text | None = None
+    nonmember_units_path: Text | None = None
+    member_groups_path: Text | None = None
+    nonmember_groups_path: Text | None = None
+    table_path: Text | None = None
+    score: Text | tuple[Text, ...] | None = None
+    member: Text | None = None
+    signal: Literal["score", "loss", "logits", "probabilities"] = "score"
+    labels: Text | None = None
+    covariates: Text | tuple[Text, ...] | None = None
+    unit: Text | None = None
+    group: Text | None = None
+    output_dir: Text = "results/mia_audit"
+    design: Literal["multi-run", "one-run", "zero-run"] | None = None
+    intervals: Literal["calibrated", "bootstrap"] = "calibrated"
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [kind for kind in _PAIRED if self._path("member", kind) or self._path("nonmember", kind)]
+        if self.table_path is not None:
+            given.append("table")
+        if len(given) != 1:
+            kinds = ", ".join(f"member_{k}_path with nonmember_{k}_path" for k in _PAIRED)
+            received = " and ".join(given) or "none"
+            raise ValueError(f"expected exactly one source of outputs ({kinds}, or table_path), received {received}")
+        for kind in (*_PAIRED, *SIDE_FILES):
+            inside, outside = self._path("member", kind), self._path("nonmember", kind)
+            if (inside is None) != (outside is None):
+                missing = "nonmember" if outside is None else "member"
+                raise ValueError(f"expected {missing}_{kind}_path beside its counterpart, received none; add it")
+        if given == ["table"] and self.member is None and self.score is not None:
+            raise ValueError("expected member, the column of membership, beside score; received none; add it")
+        return self
+
+    def _path(self, side: str, kind: str) -> str | None:
+        value: str | None = getattr(self, f"{side}_{kind}_path")
+        return value
+
+    def pair(self) -> tuple[SignalKind, dict[str, str], dict[str, str]]:
+        """Return the kind of signal and the files of members and of non-members."""
+        kind = next(k for k in _PAIRED if self._path("member", k))
+        sides = []
+        for side in ("member", "nonmember"):
+            files = {"signal": self._path(side, kind), **{name: self._path(side, name) for name in SIDE_FILES}}
+            sides.append({name: path for name, path in files.items() if path is not None})
+        return _SIGNAL_OF[kind], sides[0], sides[1]
+
+
+class ReportingSection(_Section):
+    """What the verdict is about."""
+
+    primary_metric: Text | None = None
+    threshold_for_concern: float | None = None
+    levels: tuple[float, float, float] = (0.02, 0.05, 0.1)
+    prior: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    row_level: Annotated[int, Field(ge=0)] = 0
+
+
+class AuditConfig(_Section):
+    """A whole configuration file.
+
+    Examples
+    --------
+    >>> config = AuditConfig.model_validate({"evaluation": {"table_path": "scores.npz"}})
+    >>> config.plan().fpr_targets
+    (0.001, 0.01, 0.1)
+    """
+
+    model: ModelSection = ModelSection()
+    attack: AttackSection = AttackSection()
+    evaluation: EvaluationSection
+    reporting: ReportingSection = ReportingSection()
+
+    def plan(self) -> Plan:
+        """Return the options of the audit."""
+        return Plan(
+            fpr_targets=self.attack.fpr_targets,
+            confidence=self.evaluation.confidence,
+            primary_metric=self.reporting.primary_metric,
+            threshold_for_concern=self.reporting.threshold_for_concern,
+            levels=self.reporting.levels,
+            prior=self.reporting.prior,
+            intervals=Bootstrap() if self.evaluation.intervals == "bootstrap" else Calibrated(),
+            n_bootstrap=self.attack.n_bootstrap,
+            row_level=self.reporting.row_level,
+        )
+
+    def attack_options(self) -> Attack:
+        """Return the attacks to compute from outputs."""
+        section = self.attack
+        given = None if section.statistics is None else GaussianStatistics(**section.statistics.model_dump())
+        names = (section.type,) if isinstance(section.type, str) else section.type
+        return Attack(tuple(names), GaussianLira(section.variance, section.statistic, section.folds, given))
+
+    def collect(self, base: Path, *, rng: np.random.Generator) -> Collected:
+        """Read the outputs, with paths relative to ``base``, and turn them into evidence."""
+        e = self.evaluation
+        headline = None if self.attack.headline is None else headline_named(self.attack.headline)
+        if e.table_path is not None:
+            table = collect.from_table(
+                base / e.table_path,
+                score=e.score,
+                member=e.member,
+                signal=e.signal,
+                labels=e.labels,
+                attack=None if e.signal == "score" else self.attack_options(),
+                covariates=e.covariates,
+                unit=e.unit,
+                group=e.group,
+                design=e.design,
+                rng=rng,
+            )
+            return with_headline(table, headline)
+        signal, inside, outside = e.pair()
+        pair = collect.from_pairs(
+            {name: base / path for name, path in inside.items()},
+            {name: base / path for name, path in outside.items()},
+            signal=signal,
+            attack=None if signal == "score" else self.attack_options(),
+            design=e.design,
+            rng=rng,
+        )
+        return with_headline(pair, headline)
+
+
+def read(path: str | Path) -> AuditConfig:
+    """Read and check a configuration file.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or no YAML.
+    ConfigError
+        With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
+    """
+    path = existing_file(path, "config", (".yaml", ".yml"))
+    if path.stat().st_size > _LARGEST_FILE:
+        raise InputError("config", "a file below 1 MB", f"{path.stat().st_size:,} bytes", "this is no configuration")
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise InputError(
+            "config", "a YAML file", f"{path.name} ({_yaml_problem(error)})", "correct that line"
+        ) from error
+    if not isinstance(content, dict):
+        found = "an empty file" if content is None else type(content).__name__
+        raise InputError("config", "a YAML mapping with the section evaluation", found, "see docs/configuration.md")
+    return _validated(content, path)
+
+
+def _validated(content: dict[Any, Any], path: Path) -> AuditConfig:
+    problems: list[str] = []
+    try:
+        config = AuditConfig.model_validate(content)
+    except ValidationError as error:
+        problems = list(_problems(error))
+    else:
+        try:
+            config.plan()
+            config.attack_options()
+        except InputError as error:
+            problems = [f"{_section_of(error.argument)}{error}"]
+        else:
+            problems += list(_missing_files(config, path.parent))
+    if problems:
+        raise ConfigError(path.name, problems)
+    return config
+
+
+def _section_of(argument: str) -> str:
+    """Return the section, with a dot, in which an option of the plan stands."""
+    for name, field in AuditConfig.model_fields.items():
+        if argument in getattr(field.annotation, "model_fields", {}):
+            return f"{name}."
+    return ""
+
+
+def _missing_files(config: AuditConfig, base: Path) -> Iterator[str]:
+    for name, value in config.evaluation:
+        if name.endswith("_path") and value is not None and not (base / value).is_file():
+            yield (
+                f"evaluation.{name}: expected an existing file, received {value} (looked for {base / value}); "
+                "paths are relative to the configuration file"
+            )
+
+
+def _problems(error: ValidationError) -> Iterator[str]:
+    for item in error.errors():
+        where = ".".join(
+            str(part) for part in item["loc"] if not str(part).startswith(("tuple[", "function-", "str", "constrained"))
+        )
+        where = where or "file"
+        if item["type"] == "extra_forbidden":
+            known = _keys_at(item["loc"][:-1])
+            hint = nearest(str(item["loc"][-1]), known) or f"known here: {', '.join(known)}"
+            yield f"{where}: unknown key; {hint}"
+        elif item["type"] == "missing":
+            yield f"{where}: expected a value, received none; add it"
+        elif item["type"] == "value_error":
+            yield f"{where}: {item['msg'].removeprefix('Value error, ')}"
+        else:
+            received = repr(item["input"])[:60]
+            yield f"{where}: {item['msg'][0].lower() + item['msg'][1:]}, received {received}; correct the value"
+
+
+def _keys_at(location: tuple[int | str, ...]) -> list[str]:
+    model: type[BaseModel] = AuditConfig
+    for part in location:
+        kind = model.model_fields[str(part)].annotation
+        options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+        model = next(o for o in options if isinstance(o, type) and issubclass(o, BaseModel))
+    return list(model.model_fields)
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that also refuses a key given twice, of which the first would silently be lost."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable) and key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands twice", key_node.start_mark
+                )
+            seen.add(key if isinstance(key, Hashable) else None)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _yaml_problem(error: BaseException) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0] if str(error) else type(error).__name__
+    return f"line {mark.line + 1}: {problem}" if mark is not None else str(problem)[:120]

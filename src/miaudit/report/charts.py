@@ -1,0 +1,669 @@
+"""From the plain values of findings to Altair charts: one specification each gives the page, SVG and PNG."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+from miaudit.concern import LEVEL_NAMES, percent
+
+if TYPE_CHECKING:
+    import altair as alt
+
+WIDTH = 560
+_HEIGHT = 400
+_MOST_CURVES = 8
+_MOST_GROUPS = 40
+_TPR = "tpr_at_fpr_"
+
+# Okabe and Ito's palette: told apart by readers with any of the common kinds of colour blindness.
+_BLUE, _ORANGE, _INK, _GREY, _RED = "#0072b2", "#d55e00", "#1c2530", "#6b7683", "#b3261e"
+_OTHERS = ("#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a6a00", "#6b7683")
+_LEVEL_SHADES = ("#f3f5f7", "#e6eaee", "#d8dee4", "#c9d1d9")
+_FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
+
+
+def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+    """Draw what the findings hold.
+
+    Parameters
+    ----------
+    findings : mapping
+        Plain values as in findings.json (``Findings.to_dict()``).
+
+    Returns
+    -------
+    dict
+        Layered charts by name, in the order of the page: ``verdict``, ``roc-log``, ``roc-linear``, ``distribution`` and
+        ``groups``; one whose data the findings do not have is left out. Each has a width in pixels, a title that states
+        what is seen, and a ``description``: the text alternative.
+    """
+    headline = findings["scores"][0]
+    drawn: dict[str, alt.LayerChart] = {}
+    if findings["verdict"]["high"] is not None and findings["verdict"]["low"] is not None:
+        drawn["verdict"] = _verdict(findings)
+    if headline["curve"]:
+        drawn["roc-log"] = _roc_log(findings)
+        drawn["roc-linear"] = _roc_linear(findings)
+    if headline["distribution"]:
+        drawn["distribution"] = _distribution(findings)
+    if any(_primary_of(findings, group["metrics"]) for group in findings["groups"]):
+        drawn["groups"] = _groups(findings)
+    return drawn
+
+
+def svg(spec: Mapping[str, Any]) -> str:
+    """Render a Vega-Lite specification (``chart.to_dict()``) as SVG text, offline."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(json.dumps(spec), allowed_base_urls=[]))
+
+
+def png(spec: Mapping[str, Any], scale: float = 2.0) -> bytes:
+    """Render a Vega-Lite specification as PNG bytes, offline; ``scale`` pixels for each unit of its size."""
+    import vl_convert
+
+    return bytes(vl_convert.vegalite_to_png(json.dumps(spec), scale=scale, allowed_base_urls=[]))
+
+
+# -- words for numbers ------------------------------------------------------------------------------------------------
+
+
+def label(metric: str) -> str:
+    """Name a metric for a reader.
+
+    Examples
+    --------
+    >>> label("tpr_at_fpr_0.001"), label("auc")
+    ('TPR at 0.1% FPR', 'AUC')
+    """
+    if metric.startswith(_TPR):
+        return f"TPR at {percent(target(metric))} FPR"
+    return {
+        "auc": "AUC",
+        "advantage": "Advantage, largest TPR − FPR",
+        "balanced_accuracy": "Balanced accuracy",
+        "ate": "Average effect on the score",
+    }.get(metric, metric)
+
+
+def target(metric: str) -> float:
+    """Return the FPR of a ``tpr_at_fpr_...`` metric."""
+    return float(metric.removeprefix(_TPR))
+
+
+def chance(metric: str) -> float | None:
+    """Return what a metric is for an attack that knows nothing, or None for a name that is not known."""
+    if metric.startswith(_TPR):
+        return target(metric)
+    return {"auc": 0.5, "advantage": 0.0, "balanced_accuracy": 0.5, "ate": 0.0}.get(metric)
+
+
+def amount(metric: str, value: float | None) -> str:
+    """Write a value of a metric: rates as percentages, the rest with three or four digits.
+
+    Examples
+    --------
+    >>> amount("tpr_at_fpr_0.01", 0.0912), amount("auc", 0.86984), amount("ate", None)
+    ('9.12%', '0.870', '–')
+    """
+    if value is None:
+        return "–"
+    if metric.startswith(_TPR):
+        return percent(value)
+    if metric == "ate":
+        return f"{value:.4g}"
+    # Three decimals, and never 1.000 for less than one.
+    return f"{value:.3f}" if not 0.9995 <= value < 1 else f"{value:.6f}"
+
+
+def interval(metric: Mapping[str, Any]) -> str:
+    """Write the interval of a metric, or the upper limit alone where there is no value.
+
+    Examples
+    --------
+    >>> interval({"name": "auc", "value": 0.75, "low": 0.7, "high": 0.8})
+    '0.700 to 0.800'
+    >>> interval({"name": "tpr_at_fpr_0.001", "value": None, "low": 0.0, "high": 0.2})
+    'at most 20%'
+    """
+    name, low, high = metric["name"], metric["low"], metric["high"]
+    if metric["value"] is None:
+        return "not resolved" if high is None else f"at most {amount(name, high)}"
+    if low is None or high is None:
+        return "no interval"
+    return f"{amount(name, low)} to {amount(name, high)}"
+
+
+def reading(metric: Mapping[str, Any]) -> str:
+    """Write a metric's value with its interval; an unresolved one as an upper limit, never a value."""
+    if metric["value"] is None:
+        return interval(metric)
+    return f"{amount(metric['name'], metric['value'])} ({interval(metric)})"
+
+
+def named(metrics: Iterable[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
+    """Return the metric of that name, or None."""
+    return next((metric for metric in metrics if metric["name"] == name), None)
+
+
+def smallest_fpr(findings: Mapping[str, Any]) -> float:
+    """Return the smallest FPR that the non-members resolve: 3.69 / n0 at 95% (erratum C3), at most 1.
+
+    With several scores under Bonferroni the limits of each are wider, and the smallest FPR is larger.
+    """
+    confidence = float(findings["plan"]["confidence"])
+    if findings["plan"]["headline"]["kind"] == "bonferroni":
+        confidence = 1 - (1 - confidence) / len(findings["scores"])
+    needed = math.ceil(-100 * math.log((1 - confidence) / 2) - 1e-9) / 100
+    return min(1.0, needed / max(1, int(findings["counts"]["nonmembers"])))
+
+
+def is_raw_only(findings: Mapping[str, Any]) -> bool:
+    """Say whether the numbers are uncorrected although membership was not randomised."""
+    return bool(findings["design"] == "zero-run" and all(m["estimator"] == "raw" for m in findings["metrics"]))
+
+
+# -- the charts -------------------------------------------------------------------------------------------------------
+
+
+def _verdict(findings: Mapping[str, Any]) -> alt.LayerChart:
+    """The interval of the primary metric against the threshold and the reading levels."""
+    import altair as alt
+
+    verdict, name = findings["verdict"], findings["verdict"]["metric"]
+    low, high, threshold = verdict["low"], verdict["high"], verdict["threshold"]
+    x = _verdict_axis(findings)
+    layers: list[alt.Chart] = [*_level_bands(findings, x)] if name.startswith(_TPR) else []
+    for at, text, colour, dash, row in (
+        (chance(name), "chance", _GREY, [2, 3], "bottom"),
+        (threshold, f"threshold {amount(name, threshold)}", _RED, [6, 3], "top"),
+    ):
+        if at is not None:
+            layers += _marked_rule(at, text, colour, dash, x, "x", row)
+    tip = [{"low": low, "high": high, "text": f"{amount(name, low)} to {amount(name, high)}"}]
+    bar = _over(tip).encode(
+        x=alt.X("low:Q", **x), x2="high:Q", y=alt.value(44), tooltip=alt.Tooltip("text:N", title=label(name))
+    )
+    layers.append(bar.mark_rule(strokeWidth=9, color=_BLUE, strokeCap="round"))
+    metric = named(findings["metrics"], name)
+    if metric and metric["value"] is not None and low <= metric["value"] <= high:
+        layers.append(
+            _over([{"value": metric["value"]}])
+            .mark_point(filled=True, fill="white", stroke=_BLUE, size=90, strokeWidth=2, opacity=1)
+            .encode(x=alt.X("value:Q", **x), y=alt.value(44))
+        )
+    said = f"{label(name)}: {percent(verdict['confidence'])} interval {amount(name, low)} to {amount(name, high)}"
+    title = f"{said}, threshold {amount(name, threshold)}"
+    return _finished(layers, title, [], f"{title}.", 88)
+
+
+def _verdict_axis(findings: Mapping[str, Any]) -> dict[str, Any]:
+    import altair as alt
+
+    verdict, name = findings["verdict"], findings["verdict"]["metric"]
+    marks = [verdict["low"], verdict["high"], verdict["threshold"], chance(name) or 0.0]
+    if name.startswith(_TPR):
+        marks.append(findings["plan"]["levels"][-1])
+    spread = (max(marks) - min(marks)) or 1.0
+    domain = [min(marks) - 0.06 * spread, max(marks) + 0.1 * spread]
+    if name != "ate":
+        domain = [max(0.0, domain[0]), min(1.0, domain[1])]
+    form = "~%" if name.startswith(_TPR) else "~g"
+    axis = alt.Axis(format=form, grid=False, tickCount=6, labelFlush=False)
+    return {"scale": alt.Scale(domain=domain, nice=False, zero=False), "axis": axis, "title": label(name)}
+
+
+def _level_bands(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Chart]:
+    import altair as alt
+
+    floor, top = x["scale"].domain
+    edges = [floor, *(level for level in findings["plan"]["levels"] if floor < level < top), top]
+    rows = []
+    for left, right in pairwise(edges):
+        rank = sum((left + right) / 2 >= level for level in findings["plan"]["levels"])
+        wide = (right - left) / (top - floor) > 0.02 * len(LEVEL_NAMES[rank])
+        rows.append(
+            {"left": left, "right": right, "level": LEVEL_NAMES[rank], "name": LEVEL_NAMES[rank] if wide else ""}
+        )
+    base = _over(rows)
+    shades = alt.Scale(domain=list(LEVEL_NAMES), range=list(_LEVEL_SHADES))
+    bands = base.mark_rect().encode(
+        x=alt.X("left:Q", **x),
+        x2="right:Q",
+        y=alt.value(18),
+        y2=alt.value(70),
+        color=alt.Color("level:N", scale=shades, legend=None),
+        tooltip=alt.Tooltip("level:N", title="reading level"),
+    )
+    words = base.mark_text(align="right", baseline="bottom", dx=-5, color=_GREY, fontSize=11).encode(
+        x=alt.X("right:Q", **x), y=alt.value(68), text="name:N"
+    )
+    return [bands, words]
+
+
+def _marked_rule(
+    at: float, text: str, colour: str, dash: list[int], scale: dict[str, Any], channel: str, row: str = "top"
+) -> list[alt.Chart]:
+    """A dashed line across a chart with its name at the end; the name leans towards the middle."""
+    import altair as alt
+
+    left, right = scale["scale"].domain
+    leans = at > (left + right) / 2
+    base = _over([{"at": at, "text": text}])
+    end = alt.value(9 if row == "top" else 80)
+    rule = base.mark_rule(color=colour, strokeDash=dash, strokeWidth=1.6)
+    words = base.mark_text(
+        color=colour, fontSize=11, fontWeight=600, align="right" if leans else "left", dx=-5 if leans else 5
+    )
+    encoded = {channel: alt.X("at:Q", **scale)}
+    return [rule.encode(**encoded), words.encode(**encoded, y=end, text="text:N")]
+
+
+def _roc_log(findings: Mapping[str, Any]) -> alt.LayerChart:
+    """ROC on log-log axes, with the zone of FPRs that so many non-members cannot resolve."""
+    import altair as alt
+
+    limit, targets = smallest_fpr(findings), findings["plan"]["fpr_targets"]
+    curve = findings["scores"][0]["curve"]
+    floor = max(min(limit / 3, min(targets) / 1.5), min(f for f in curve["fpr"] if f > 0))
+    ticks = [10.0**k for k in range(math.ceil(math.log10(floor) - 1e-9), 1)]
+    x, y = (
+        {
+            "scale": alt.Scale(type="log", domain=[floor, 1], nice=False),
+            "axis": alt.Axis(values=ticks, format="~%", grid=True),
+            "title": title,
+        }
+        for title in ("False-positive rate (log)", "True-positive rate (log)")
+    )
+    layers = [
+        *_unresolved_zone(findings, floor, x, y),
+        *_curves(findings, x, y, floor=floor, start=limit),
+        *_targets(targets, x, floor),
+    ]
+    title, said = _at_target(findings), _legend_in_words(findings)
+    if limit > floor:
+        counts = findings["counts"]
+        said.append(
+            f"Grey zone: FPRs below {percent(limit)} cannot be resolved with {counts['nonmembers']:,} non-member "
+            f"{counts['of']}; only the upper limit (dashed) means anything there."
+        )
+    return _finished(layers, title, said, _alternative(findings, "on log-log axes", title), _HEIGHT)
+
+
+def _roc_linear(findings: Mapping[str, Any]) -> alt.LayerChart:
+    """ROC on linear axes."""
+    import altair as alt
+
+    axis = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~%", grid=True)
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    x: dict[str, Any] = {"scale": scale, "axis": axis, "title": "False-positive rate"}
+    y: dict[str, Any] = {"scale": scale, "axis": axis, "title": "True-positive rate"}
+    layers = [*_curves(findings, x, y), *_targets(findings["plan"]["fpr_targets"], x, None)]
+    auc = named(findings["metrics"], "auc")
+    title = _qualified(findings, f"AUC {reading(auc)}, chance is 0.5" if auc else "ROC curve")
+    return _finished(
+        layers, title, _legend_in_words(findings), _alternative(findings, "on linear axes", title), _HEIGHT
+    )
+
+
+def _curves(
+    findings: Mapping[str, Any], x: dict[str, Any], y: dict[str, Any], floor: float = 0.0, start: float = 0.0
+) -> list[alt.Chart]:
+    """Band, chance line and the curve of each score, drawn where FPR >= ``start`` and every rate >= ``floor``."""
+    import altair as alt
+
+    shown = _shown_scores(findings)
+    names = _names(findings)
+    rows = [row for score in reversed(shown) for row in _points(score, names[score["score"]], floor, start)]
+    head = names[shown[0]["score"]]
+    colours = alt.Scale(domain=[names[s["score"]] for s in shown], range=[_BLUE, *_OTHERS][: len(shown)])
+    legend = alt.Legend(orient="bottom", title=None, symbolStrokeWidth=3)
+    best = [row for row in rows if row["score"] == head]
+    others = [row for row in rows if row["score"] != head]
+    horizontal, vertical = alt.X("fpr:Q", **x), alt.Y("tpr:Q", **y)
+    colour = alt.Color("score:N", scale=colours, sort=None, legend=legend if len(shown) > 1 else None)
+    tips = [alt.Tooltip(f"{key}:N", title=title) for key, title in _TIPS]
+    diagonal = _over([{"fpr": floor, "tpr": floor}, {"fpr": 1, "tpr": 1}])
+    band = _over(best).mark_area(color=_BLUE, opacity=0.17, clip=True)
+    layers = [
+        band.encode(x=horizontal, y=alt.Y("low:Q", **y), y2="high:Q"),
+        diagonal.mark_line(color=_GREY, strokeDash=[5, 4], strokeWidth=1.4).encode(x=horizontal, y=vertical),
+    ]
+    if others:
+        thin = _over(others).mark_line(strokeWidth=1.6, opacity=0.75, clip=True)
+        layers.append(thin.encode(x=horizontal, y=vertical, color=colour))
+    strong = _over(best)
+    layers.append(strong.mark_line(strokeWidth=2.8, clip=True).encode(x=horizontal, y=vertical, color=colour))
+    touch = strong.mark_circle(size=140, opacity=0, clip=True)
+    layers.append(touch.encode(x=horizontal, y=vertical, tooltip=tips))
+    return layers
+
+
+_TIPS = (("score", "Score"), ("at", "FPR"), ("is", "TPR"), ("limits", "Interval"))
+
+
+def _points(score: Mapping[str, Any], name: str, floor: float, start: float) -> list[dict[str, Any]]:
+    curve = score["curve"]
+    rows = []
+    for fpr, tpr, low, high in zip(*_from(curve, start), strict=True):
+        if fpr < floor or tpr < floor:
+            continue
+        words = {"at": percent(fpr), "is": percent(tpr), "limits": f"{percent(low)} to {percent(high)}"}
+        rows.append({"score": name, "fpr": fpr, "tpr": tpr, "low": max(low, floor), "high": max(high, floor), **words})
+    return rows
+
+
+def _from(curve: Mapping[str, Sequence[float]], start: float) -> tuple[Sequence[float], ...]:
+    """Cut the curve at an FPR, with an interpolated first point."""
+    columns = tuple(curve[key] for key in ("fpr", "tpr", "low", "high"))
+    fpr = columns[0]
+    first = next((i for i, value in enumerate(fpr) if value >= start * (1 - 1e-12)), len(fpr) - 1)
+    if first == 0 or fpr[first] <= start:
+        return tuple(column[first:] for column in columns)
+    share = (start - fpr[first - 1]) / (fpr[first] - fpr[first - 1])
+    # The lower limit jumps from nothing to something at the resolution, so it is not drawn in between.
+    heads = [c[first - 1] + share * (c[first] - c[first - 1]) for c in columns]
+    heads[2] = min(columns[2][first], heads[1])
+    return tuple([head, *column[first:]] for head, column in zip(heads, columns, strict=True))
+
+
+def _unresolved_zone(
+    findings: Mapping[str, Any], floor: float, x: dict[str, Any], y: dict[str, Any]
+) -> list[alt.Chart]:
+    import altair as alt
+
+    limit = smallest_fpr(findings)
+    if limit <= floor:
+        return []
+    edge = [{"from": floor, "to": limit}]
+    zone = _over(edge).mark_rect(color="#8a94a0", opacity=0.18)
+    layers = [zone.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(0), y2=alt.value("height"))]
+    if math.log(limit / floor) > -0.05 * math.log(floor):
+        words = _over(edge).mark_text(
+            text="not resolved: upper limit only", angle=270, align="right", dy=-9, fontSize=11, color="#47515c"
+        )
+        layers.append(words.encode(x=alt.X("to:Q", **x), y=alt.value(26)))
+    fpr, _, _, high = _from(findings["scores"][0]["curve"], floor)
+    last = _from(findings["scores"][0]["curve"], limit)
+    inside = [
+        {"fpr": f, "high": max(h, floor), "text": f"at most {percent(h)}", "at": percent(f)}
+        for f, h in [*((f, h) for f, h in zip(fpr, high, strict=True) if f < limit), (last[0][0], last[3][0])]
+    ]
+    upper = _over(inside).mark_line(color=_BLUE, strokeDash=[3, 3], strokeWidth=1.6, clip=True)
+    tips = [alt.Tooltip("at:N", title="FPR"), alt.Tooltip("text:N", title="TPR")]
+    layers.append(upper.encode(x=alt.X("fpr:Q", **x), y=alt.Y("high:Q", **y), tooltip=tips))
+    return layers
+
+
+def _targets(targets: Sequence[float], x: dict[str, Any], floor: float | None) -> list[alt.Chart]:
+    """Vertical rules at the FPR targets; on log axes there is room for their names."""
+    import altair as alt
+
+    rows = [{"fpr": t, "name": percent(t)} for t in targets if floor is None or t > floor]
+    base = _over(rows).encode(x=alt.X("fpr:Q", **x))
+    layers = [base.mark_rule(color=_INK, strokeWidth=0.9, opacity=0.55, strokeDash=[1, 3])]
+    if floor is not None:
+        words = base.mark_text(align="left", dx=3, baseline="top", fontSize=11, color=_INK)
+        layers.append(words.encode(y=alt.value(4), text="name:N"))
+    return layers
+
+
+def _distribution(findings: Mapping[str, Any]) -> alt.LayerChart:
+    """Shares of members and non-members over the score."""
+    import altair as alt
+
+    shape, name = findings["scores"][0]["distribution"], _short(findings["scores"][0]["score"])
+    edges = shape["edges"]
+    top = max(*shape["members"], *shape["nonmembers"]) * 1.14
+    x: dict[str, Any] = {
+        "scale": alt.Scale(domain=[edges[0], edges[-1]], nice=False, zero=False),
+        "axis": alt.Axis(grid=False, tickCount=7),
+        "title": name,
+    }
+    y: dict[str, Any] = {
+        "scale": alt.Scale(domain=[0, top], nice=False),
+        "axis": alt.Axis(format="~%", tickCount=5),
+        "title": "Share of the class in each bin",
+    }
+    steps = _steps(shape)
+    colour = alt.Color(
+        "class:N",
+        scale=alt.Scale(domain=["members", "non-members"], range=[_BLUE, _ORANGE]),
+        legend=alt.Legend(orient="top", title=None, columns=2, symbolType="square", symbolStrokeWidth=0),
+    )
+    across, up = alt.X("score:Q", **x), alt.Y("share:Q", stack=None, **y)
+    fill = _over(steps).mark_area(interpolate="step-after", opacity=0.26)
+    outlines = [
+        _over([row for row in steps if row["class"] == kind])
+        .mark_line(interpolate="step-after", strokeWidth=2, strokeDash=dash)
+        .encode(x=across, y=up, color=colour)
+        for kind, dash in (("members", [1, 0]), ("non-members", [5, 3]))
+    ]
+    layers = [fill.encode(x=across, y=up, color=colour), *outlines, *_tail_names(edges, x), _bins(shape, x)]
+    effect = named(findings["metrics"], "ate")
+    seen = (
+        f"Mean score of members less that of non-members: {reading(effect)}" if effect else "Distribution of the score"
+    )
+    title = _qualified(findings, seen)
+    said = (
+        "Higher is more member-like: where the two shapes part at the right end, members can be accused with few false "
+        "alarms. The first and the last bin hold the tails."
+    )
+    return _finished(layers, title, [said], f"Histogram of {name} for members and for non-members. {title}.", 300)
+
+
+def _steps(shape: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"score": edge, "share": share, "class": kind}
+        for kind, shares in (("members", shape["members"]), ("non-members", shape["nonmembers"]))
+        for edge, share in zip(shape["edges"], [*shares, shares[-1]], strict=True)
+    ]
+
+
+def _bins(shape: Mapping[str, Any], x: dict[str, Any]) -> alt.Chart:
+    """Invisible bars that answer the pointer."""
+    import altair as alt
+
+    edges, last = shape["edges"], len(shape["members"]) - 1
+    rows = []
+    for i, (inside, outside) in enumerate(zip(shape["members"], shape["nonmembers"], strict=True)):
+        left, right = ("below" if i == 0 else f"{edges[i]:g} to"), ("and above" if i == last else f"{edges[i + 1]:g}")
+        words = {"range": f"{left} {right}", "members": percent(inside), "nonmembers": percent(outside)}
+        rows.append({"left": edges[i], "right": edges[i + 1], **words})
+    tips = [("range", "Score"), ("members", "Members"), ("nonmembers", "Non-members")]
+    places = {"x": alt.X("left:Q", **x), "x2": "right:Q", "y": alt.value(0), "y2": alt.value("height")}
+    bars: alt.Chart = _over(rows).mark_rect(opacity=0).encode(**places)
+    return bars.encode(tooltip=[alt.Tooltip(f"{key}:N", title=title) for key, title in tips])
+
+
+def _tail_names(edges: Sequence[float], x: dict[str, Any]) -> list[alt.Chart]:
+    import altair as alt
+
+    ends: tuple[tuple[Literal["left", "right"], float, str, int], ...] = (
+        ("left", edges[0], f"‹ and all below {edges[1]:g}", 4),
+        ("right", edges[-1], f"{edges[-2]:g} and above ›", -4),
+    )
+    return [
+        _over([{"at": at, "text": text}])
+        .mark_text(align=side, dx=dx, baseline="top", fontSize=11, color="#47515c")
+        .encode(x=alt.X("at:Q", **x), y=alt.value(3), text="text:N")
+        for side, at, text, dx in ends
+    ]
+
+
+def _groups(findings: Mapping[str, Any]) -> alt.LayerChart:
+    """The primary metric of each group with its interval: a forest plot, the highest first."""
+    import altair as alt
+
+    name = findings["verdict"]["metric"]
+    distinct = _distinct([group["group"] for group in findings["groups"]])
+    found = [(distinct[group["group"]], _primary_of(findings, group["metrics"])) for group in findings["groups"]]
+    drawable = [(group, metric) for group, metric in found if metric]
+    drawable.sort(key=lambda pair: -(pair[1]["value"] if pair[1]["value"] is not None else pair[1]["high"]))
+    rows = [
+        {
+            "group": group,
+            "value": metric["value"] if metric["value"] is not None else metric["high"],
+            "low": metric["low"],
+            "high": metric["high"],
+            "kind": "measured" if metric["value"] is not None else "upper limit only",
+            "text": reading(metric),
+        }
+        for group, metric in drawable[:_MOST_GROUPS]
+    ]
+    unit = name.startswith(_TPR)
+    x: dict[str, Any] = {
+        "scale": alt.Scale(zero=unit, nice=True),
+        "axis": alt.Axis(format="~%" if unit else "~g", tickCount=6),
+        "title": label(name),
+    }
+    y = alt.Y(
+        "group:N", sort=None, title="Group", axis=alt.Axis(labelLimit=150, ticks=False, domain=False, labelPadding=8)
+    )
+    base = _over(rows).encode(y=y)
+    tips = [alt.Tooltip("group:N", title="Group"), alt.Tooltip("text:N", title=label(name))]
+    symbols = {"measured": "circle", "upper limit only": "triangle-left"}
+    present = [kind for kind in symbols if any(row["kind"] == kind for row in rows)]
+    kinds = alt.Scale(domain=present, range=[symbols[kind] for kind in present])
+    shape = alt.Shape("kind:N", scale=kinds, legend=alt.Legend(orient="bottom", title=None))
+    layers = [*_overall(findings, x)]
+    layers.append(base.mark_rule(strokeWidth=3, color=_BLUE, opacity=0.45).encode(x=alt.X("low:Q", **x), x2="high:Q"))
+    points = base.mark_point(filled=True, size=85, opacity=1, color=_BLUE)
+    layers.append(points.encode(x=alt.X("value:Q", **x), shape=shape, tooltip=tips))
+    title, said = _groups_in_words(findings, drawable)
+    alternative = "; ".join(f"{group}: {reading(metric)}" for group, metric in drawable[:_MOST_GROUPS])
+    return _finished(layers, title, said, f"{title}. {alternative}.", max(90, 26 * len(rows) + 10))
+
+
+def _overall(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Chart]:
+    import altair as alt
+
+    name = findings["verdict"]["metric"]
+    lines = [(findings["verdict"]["threshold"], _RED, [6, 3]), (chance(name), _GREY, [2, 3])]
+    return [
+        _over([{"at": at}]).mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5).encode(x=alt.X("at:Q", **x))
+        for at, colour, dash in lines
+        if at is not None
+    ]
+
+
+def _groups_in_words(
+    findings: Mapping[str, Any], drawable: Sequence[tuple[str, Mapping[str, Any]]]
+) -> tuple[str, list[str]]:
+    name, threshold = findings["verdict"]["metric"], findings["verdict"]["threshold"]
+    above = sum(m["value"] is not None and (m["low"] or 0.0) > threshold for _, m in drawable)
+    sure = percent(findings["plan"]["confidence"])
+    seen = f"{label(name)}: {above} of {len(drawable)} groups lie above {amount(name, threshold)} at {sure} confidence"
+    said = ["Red dashes: the threshold for concern. Grey dots: chance. Intervals hold for all groups at once."]
+    if len(drawable) > _MOST_GROUPS:
+        said.append(f"The {_MOST_GROUPS} highest of {len(drawable)} groups; the table has all of them.")
+    return _qualified(findings, seen), said
+
+
+# -- shared pieces ----------------------------------------------------------------------------------------------------
+
+
+def _over(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
+    """A chart over rows that stand inside its specification."""
+    import altair as alt
+
+    return alt.Chart(alt.Data(values=list(rows)))  # type: ignore[no-untyped-call]
+
+
+def _primary_of(findings: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    metric = named(metrics, findings["verdict"]["metric"])
+    return metric if metric and metric["low"] is not None and metric["high"] is not None else None
+
+
+def _shown_scores(findings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The headline and, of the others, those with the largest AUC."""
+
+    def auc(score: Mapping[str, Any]) -> float:
+        metric = named(score["metrics"], "auc")
+        return float(metric["value"] or 0.0) if metric else 0.0
+
+    head, *others = (score for score in findings["scores"] if score["curve"])
+    return [head, *sorted(others, key=auc, reverse=True)[: _MOST_CURVES - 1]]
+
+
+def _names(findings: Mapping[str, Any]) -> dict[str, str]:
+    return _distinct([score["score"] for score in findings["scores"]])
+
+
+def _distinct(names: Sequence[str]) -> dict[str, str]:
+    """Shorten names so that they can be drawn, and keep them distinct."""
+    short: dict[str, str] = {}
+    taken: set[str] = set()
+    for i, name in enumerate(names):
+        short[name] = f"{_short(name)} #{i + 1}" if _short(name) in taken else _short(name)
+        taken.add(short[name])
+    return short
+
+
+def _short(name: str, most: int = 36) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"
+
+
+def _at_target(findings: Mapping[str, Any]) -> str:
+    """State the TPR at the primary target, or else at the smallest that has a value."""
+    rates = [m for m in findings["metrics"] if m["name"].startswith(_TPR)]
+    chosen = named(rates, findings["verdict"]["metric"]) or next((m for m in rates if m["value"] is not None), rates[0])
+    at, name = percent(target(chosen["name"])), _short(findings["scores"][0]["score"])
+    if chosen["value"] is None:
+        return _qualified(findings, f"At {at} FPR only a limit: {name} finds {interval(chosen)} of members")
+    return _qualified(findings, f"At {at} FPR {name} finds {reading(chosen)} of members")
+
+
+def _qualified(findings: Mapping[str, Any], title: str) -> str:
+    return f"Raw, not causal: {title}" if is_raw_only(findings) else title
+
+
+def _legend_in_words(findings: Mapping[str, Any]) -> list[str]:
+    shown = _shown_scores(findings)
+    sure = percent(findings["plan"]["confidence"])
+    said = f"Shaded: {sure} interval at each FPR. Dashes: chance. Dots: FPR targets."
+    if len(shown) == 1:
+        return [said]
+    left_out = len(findings["scores"]) - len(shown)
+    more = f" {left_out} more scores are in the table." if left_out else ""
+    return [f"{said} Strong line: {_names(findings)[shown[0]['score']]}, the headline score.{more}"]
+
+
+def _alternative(findings: Mapping[str, Any], axes: str, title: str) -> str:
+    rates = [m for m in findings["metrics"] if m["name"].startswith(_TPR) or m["name"] == "auc"]
+    numbers = "; ".join(f"{label(m['name'])}: {reading(m)}" for m in rates)
+    name = _short(findings["scores"][0]["score"])
+    return f"ROC curve {axes} of {name}, with interval band and chance line. {title}. {numbers}."
+
+
+def _finished(
+    layers: Sequence[alt.Chart], title: str, said: Sequence[str], description: str, height: int
+) -> alt.LayerChart:
+    import altair as alt
+
+    lines = [line for text in said for line in textwrap.wrap(text, 100)]
+    heading = alt.TitleParams(text=textwrap.wrap(title, 72), subtitle=lines or alt.Undefined)
+    chart = alt.layer(*layers).properties(title=heading, description=description, width=WIDTH, height=height)
+    return _styled(chart)
+
+
+def _styled(chart: alt.LayerChart) -> alt.LayerChart:
+    title = {"anchor": "start", "fontSize": 16, "color": _INK, "offset": 12}
+    subtitle = {"subtitleFontSize": 12, "subtitleColor": "#47515c", "subtitlePadding": 5}
+    sizes = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8}
+    colours = {"labelColor": _INK, "titleColor": _INK, "domainColor": "#9aa4ae", "tickColor": "#9aa4ae"}
+    styled: alt.LayerChart = chart.configure(
+        font=_FONT,
+        background="white",
+        padding=10,
+        title={**title, **subtitle},
+        axis={**sizes, **colours, "gridColor": "#e3e7eb"},
+        legend={"labelFontSize": 12, "labelColor": _INK, "columns": 3, "labelLimit": 165},
+        view={"stroke": None},
+    )
+    return styled

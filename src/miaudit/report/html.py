@@ -1,0 +1,353 @@
+"""From the plain values of findings to one self-contained page: no request leaves it, and text from data is escaped."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from miaudit.concern import LEVEL_NAMES, describe, percent
+from miaudit.report import charts
+from miaudit.report.charts import amount, interval, is_raw_only, label, named, reading, smallest_fpr, target
+
+if TYPE_CHECKING:
+    import jinja2
+
+_TPR = "tpr_at_fpr_"
+_STATUS = {
+    "flagged": "Concern",
+    "clear": "No concern at this threshold",
+    "inconclusive": "Inconclusive",
+    "not-testable": "Not testable",
+    "refused": "Refused",
+}
+_DESIGNS = {
+    "one-run": "one-run: one model, inclusion randomised",
+    "multi-run": "multi-run: one model per record, inclusion randomised",
+    "zero-run": "zero-run: known members and non-members, not randomised",
+    None: "not declared",
+}
+
+
+def page(findings: Mapping[str, Any]) -> str:
+    """Write findings as one HTML page.
+
+    Parameters
+    ----------
+    findings : mapping
+        Plain values as in findings.json (``Findings.to_dict()``), checked against its schema.
+
+    Returns
+    -------
+    str
+        A page that loads nothing: charts, their program and the style are inside, and its content security policy
+        forbids the rest. It reads and prints without scripts; with them charts answer the pointer and a control reads
+        the curve at any false-positive rate. Equal findings give equal text.
+    """
+    figures = _figures(findings)
+    return _template().render(
+        f=findings,
+        verdict=_verdict(findings),
+        cards=_cards(findings),
+        figures=figures,
+        specs={name: figure["spec"] for name, figure in figures.items()},
+        control=_control(findings),
+        metrics=[_metric_row(findings, metric) for metric in findings["metrics"]],
+        bootstrapped=any(metric["bootstrap"] for metric in findings["metrics"]),
+        groups=_groups(findings),
+        scores=_scores(findings),
+        bounds=[_bound_row(bound) for bound in findings["bounds"]],
+        raw=is_raw_only(findings),
+        design=_DESIGNS[findings["design"]],
+        levels=_levels(findings),
+        reading=_how_to_read(findings),
+        repeat=_repeat(findings),
+        options=_options(findings["plan"]),
+        bundle=_bundle(),
+    )
+
+
+@cache
+def _template() -> jinja2.Template:
+    import jinja2
+
+    text = resources.files("miaudit.report").joinpath("page.html").read_text(encoding="utf-8")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["digest"] = _digest
+    environment.filters["data"] = _data
+    return environment.from_string(text)
+
+
+@cache
+def _bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that can stand inside a page."""
+    import vl_convert
+
+    everything: Callable[..., str] = vl_convert.javascript_bundle
+    text = everything().replace("\r", "")
+    if "</script" in text.lower() or "<!--" in text:
+        raise RuntimeError("the charts' program cannot stand inside a page: it holds the end of a script")
+    return text
+
+
+def _digest(script: str) -> str:
+    """Return the source expression that allows exactly this script in a content security policy."""
+    return "'sha256-" + base64.b64encode(hashlib.sha256(str(script).encode()).digest()).decode() + "'"
+
+
+def _data(value: Any) -> Any:
+    """Write JSON that cannot end the script element that it stands in."""
+    import markupsafe
+
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return markupsafe.Markup(text)  # noqa: S704 - escaped for its place just above
+
+
+# -- what stands on the page ------------------------------------------------------------------------------------------
+
+
+def _verdict(findings: Mapping[str, Any]) -> dict[str, Any]:
+    verdict = findings["verdict"]
+    name, word = verdict["metric"], _STATUS[verdict["status"]]
+    text = verdict["text"].removeprefix(f"{word}: ")
+    return {
+        **verdict,
+        "word": word,
+        "text": text[:1].upper() + text[1:],
+        "asked": f"{label(name)} against a threshold of {amount(name, verdict['threshold'])}",
+        "means": describe(name),
+        "level": _level_in_words(verdict["level"]),
+        "besides": _besides(findings),
+        "score": findings["scores"][0]["score"],
+    }
+
+
+def _level_in_words(level: str) -> str:
+    return f"Reading level supported by the interval: {level}" if level else ""
+
+
+def _besides(findings: Mapping[str, Any]) -> str:
+    """Say which other metrics exceed chance, unless the verdict is already a concern or there is no answer."""
+    if findings["verdict"]["status"] not in ("clear", "inconclusive"):
+        return ""
+    above = []
+    for metric in findings["metrics"]:
+        chance, about = charts.chance(metric["name"]), metric["name"] in ("auc", findings["verdict"]["metric"])
+        if metric["value"] is None or metric["low"] is None or chance is None or metric["low"] <= chance:
+            continue
+        if about or metric["name"].startswith(_TPR):
+            above.append(f"{label(metric['name'])} {reading(metric)}")
+    if not above:
+        return ""
+    return f"The verdict is about one metric and its threshold. Measured above chance: {'; '.join(above)}."
+
+
+def _cards(findings: Mapping[str, Any]) -> list[dict[str, str]]:
+    counts, raw = findings["counts"], is_raw_only(findings)
+    of = counts["of"]
+    cards = [
+        {
+            "name": name,
+            "value": f"{counts[key]:,}",
+            "note": of if of == "records" else f"{of}, {counts[records]:,} records",
+        }
+        for name, key, records in (
+            ("Members", "members", "member_records"),
+            ("Non-members", "nonmembers", "nonmember_records"),
+        )
+    ]
+    for metric in _card_metrics(findings):
+        chance = charts.chance(metric["name"])
+        value = amount(metric["name"], metric["value"])
+        if metric["value"] is None:
+            value = "–" if metric["high"] is None else f"≤ {amount(metric['name'], metric['high'])}"
+        limits = "upper limit only" if metric["value"] is None else interval(metric)
+        note = f"{limits}; chance is {amount(metric['name'], chance)}"
+        cards.append(
+            {"name": label(metric["name"]), "value": value, "note": f"raw, not causal; {note}" if raw else note}
+        )
+    return cards
+
+
+def _card_metrics(findings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The primary metric, the AUC, and a TPR where the primary metric is none."""
+    primary, auc = (named(findings["metrics"], name) for name in (findings["verdict"]["metric"], "auc"))
+    rates = [metric for metric in findings["metrics"] if metric["name"].startswith(_TPR)]
+    tpr = next((metric for metric in rates if metric["value"] is not None), rates[0] if rates else None)
+    chosen: list[Mapping[str, Any]] = []
+    for metric in (primary, auc, tpr):
+        if metric is not None and metric not in chosen:
+            chosen.append(metric)
+    return chosen[:3] if primary and not primary["name"].startswith(_TPR) else chosen[:2]
+
+
+def _figures(findings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Each chart as a caption, a still picture, and a specification that follows the width of the page."""
+    figures = {}
+    for name, chart in charts.charts(findings).items():
+        spec = chart.to_dict(validate=False)
+        title = spec.pop("title")
+        still = base64.b64encode(charts.svg(spec).encode()).decode()
+        live = copy.deepcopy(spec)
+        live["width"] = "container"
+        live["config"]["legend"].update(columns=1, labelLimit=240)  # a phone has room for one name in a row
+        live["autosize"] = {"type": "fit-x", "contains": "padding"}
+        figures[name] = {
+            "title": " ".join(title["text"]),
+            "said": " ".join(title.get("subtitle", [])),
+            "alternative": spec["description"],
+            "still": f"data:image/svg+xml;base64,{still}",
+            "spec": live,
+        }
+    return figures
+
+
+def _control(findings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the reader's control needs: the curve, with the metrics of the table at their targets."""
+    curve = findings["scores"][0]["curve"]
+    if not curve:
+        return None
+    points = {
+        fpr: [fpr, tpr, low, high]
+        for fpr, tpr, low, high in zip(*(curve[key] for key in ("fpr", "tpr", "low", "high")), strict=True)
+        if fpr > 0
+    }
+    for metric in findings["metrics"]:
+        if metric["name"].startswith(_TPR) and metric["high"] is not None:
+            fpr = target(metric["name"])
+            value = points.get(fpr, [fpr, 0.0])[1] if metric["value"] is None else metric["value"]
+            points[fpr] = [fpr, value, metric["low"] or 0.0, metric["high"]]
+    primary = findings["verdict"]["metric"]
+    return {
+        "points": [points[fpr] for fpr in sorted(points)],
+        "smallest": smallest_fpr(findings),
+        "start": target(primary) if primary.startswith(_TPR) else findings["plan"]["fpr_targets"][0],
+        "prior": findings["plan"]["prior"],
+        "nonmembers": findings["counts"]["nonmembers"],
+        "of": findings["counts"]["of"],
+    }
+
+
+def _metric_row(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[str, Any]:
+    name, precision, bootstrap = metric["name"], metric["precision"], metric["bootstrap"]
+    not_causal = findings["design"] == "zero-run" and metric["estimator"] == "raw"
+    value = amount(name, metric["value"])
+    if metric["value"] is None and metric["high"] is not None:
+        value = f"≤ {amount(name, metric['high'])}"
+    chance = charts.chance(name)
+    return {
+        "name": label(name),
+        "estimator": "raw, not causal" if not_causal else metric["estimator"],
+        "value": value,
+        "interval": interval(metric),
+        "confidence": percent(metric["confidence"]),
+        "chance": "–" if chance is None else amount(name, chance),
+        "precision": _precision(precision) if precision else "–",
+        "step": amount(name, metric["step_value"]),
+        "bootstrap": f"{amount(name, bootstrap['low'])} to {amount(name, bootstrap['high'])}" if bootstrap else "–",
+        "note": metric["note"],
+        "primary": name == findings["verdict"]["metric"],
+    }
+
+
+def _precision(precision: Mapping[str, float | None]) -> str:
+    value, low, high = precision["value"], precision["low"], precision["high"]
+    if value is None:
+        return "–" if high is None else f"≤ {percent(high)}"
+    limits = "" if low is None or high is None else f" ({percent(low)} to {percent(high)})"
+    return percent(value) + limits
+
+
+def _groups(findings: Mapping[str, Any]) -> dict[str, Any] | None:
+    if not findings["groups"]:
+        return None
+    names = [metric["name"] for metric in findings["metrics"]]
+    said = sorted({group["note"] for group in findings["groups"] if group["metrics"] and group["note"]})
+    rows = [
+        {
+            "group": group["group"],
+            "members": f"{group['members']:,}",
+            "nonmembers": f"{group['nonmembers']:,}",
+            "cells": [_reading_or_dash(named(group["metrics"], name)) for name in names],
+            "note": "" if group["note"] in said else group["note"],
+        }
+        for group in findings["groups"]
+    ]
+    return {"names": [label(name) for name in names], "rows": rows, "said": said}
+
+
+def _scores(findings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Every score beside the headline, where there are several."""
+    if len(findings["scores"]) == 1:
+        return None
+    names = [metric["name"] for metric in findings["metrics"]]
+    rows = [
+        {"score": score["score"], "cells": [_reading_or_dash(named(score["metrics"], name)) for name in names]}
+        for score in findings["scores"]
+    ]
+    return {"names": [label(name) for name in names], "rows": rows}
+
+
+def _reading_or_dash(metric: Mapping[str, Any] | None) -> str:
+    return "–" if metric is None else reading(metric)
+
+
+def _bound_row(bound: Mapping[str, Any]) -> dict[str, str]:
+    corrections = bound["corrections"]
+    return {
+        "parameter": bound["parameter"],
+        "value": "–" if bound["value"] is None else f"≥ {bound['value']:.4g}",
+        "confidence": percent(bound["confidence"]),
+        "method": bound["method"],
+        "corrections": "; ".join(corrections) if corrections else "none",
+    }
+
+
+def _levels(findings: Mapping[str, Any]) -> list[dict[str, str]]:
+    cuts = [percent(level) for level in findings["plan"]["levels"]]
+    ranges = (f"Below {cuts[0]}", f"{cuts[0]} to {cuts[1]}", f"{cuts[1]} to {cuts[2]}", f"{cuts[2]} and above")
+    return [{"name": name, "range": span} for name, span in zip(LEVEL_NAMES, ranges, strict=True)]
+
+
+def _how_to_read(findings: Mapping[str, Any]) -> dict[str, str]:
+    limit, counts = smallest_fpr(findings), findings["counts"]
+    rates = [percent(fpr) for fpr in findings["plan"]["fpr_targets"]]
+    return {
+        "baseline": rates[0],
+        "limit": percent(limit),
+        "nonmembers": f"{counts['nonmembers']:,}",
+        "of": counts["of"],
+        "confidence": percent(findings["plan"]["confidence"]),
+        "prior": percent(findings["plan"]["prior"]),
+    }
+
+
+def _repeat(findings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    evidence, repeat = findings["evidence"], findings["repeat"]
+    titles = {"seed": "Seed", "python": "Python", "numpy": "NumPy"}
+    rows = [("Digest of the evidence", evidence["digest"]), ("Source", evidence["source"] or "not stated")]
+    rows += [(titles.get(key, key), str(value)) for key, value in repeat.items() if key != "command"]
+    return [*rows, ("Format of findings.json", str(findings["format"]))]
+
+
+def _options(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(name, _option(value)) for name, value in plan.items()]
+
+
+def _option(value: Any) -> str:
+    if isinstance(value, Mapping):
+        kind, rest = value.get("kind", ""), {k: v for k, v in value.items() if k != "kind"}
+        inside = ", ".join(f"{key} {_option(item)}" for key, item in rest.items())
+        return f"{kind} ({inside})" if inside else str(kind)
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return ", ".join(_option(item) for item in value)
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,112 @@
+"""Units: intervals and counts are of persons, not of records."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from miaudit import Evidence, Plan, audit
+from miaudit.causal import bootstrap
+from miaudit.causal.classical import Sample, metrics
+from miaudit.causal.units import Units
+from worlds.clusters import Clusters
+from worlds.scores import WORLDS
+
+TARGETS = (0.02, 0.1)
+
+
+def drawn(n: int = 400, seed: int = 0) -> Evidence:
+    score, member = WORLDS["gaussian"].draw(n, n, np.random.default_rng(seed))
+    return Evidence(score=score, member=member)
+
+
+def repeated(evidence: Evidence, k: int, *, with_units: bool) -> Evidence:
+    rows = np.repeat(np.arange(evidence.n), k)
+    return evidence.take(rows).replace(unit=rows if with_units else None)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_duplicates_with_unit_ids_change_nothing(k: int) -> None:
+    alone = metrics(Sample.of(drawn()), TARGETS, 0.95)
+    units = metrics(Sample.of(repeated(drawn(), k, with_units=True)), TARGETS, 0.95)
+    records = metrics(Sample.of(repeated(drawn(), k, with_units=False)), TARGETS, 0.95)
+    for name, found in units.items():
+        assert found.value == pytest.approx(alone[name].value, abs=1e-12)
+        width, same = found.high - found.low, alone[name].high - alone[name].low
+        most = 1.35 if name.startswith("tpr") else 1.02  # few accused units are not believed about their own variance
+        assert 0.95 * same <= width <= most * same, name
+        shrunk = records[name].high - records[name].low
+        assert shrunk < 0.85 * same, name  # control: duplicates passed off as new records
+
+
+def test_counts_are_of_units() -> None:
+    evidence = repeated(drawn(50), 3, with_units=True)
+    sample = Sample.of(evidence)
+    assert (sample.independent_members, sample.independent_nonmembers) == (50, 50)
+    findings = audit(evidence, plan=Plan(fpr_targets=(0.1,)), rng=np.random.default_rng(0))
+    assert (findings.counts.members, findings.counts.nonmembers, findings.counts.of) == (50, 50, "units")
+    assert (findings.counts.member_records, findings.counts.nonmember_records) == (150, 150)
+    assert any("units of members" in text for text in findings.assumptions)
+
+
+def test_units_that_never_repeat_are_records() -> None:
+    evidence = drawn(50)
+    named = evidence.replace(unit=[f"person {i}" for i in range(100)])
+    assert named.unit_codes is None
+    assert metrics(Sample.of(named), TARGETS, 0.95) == metrics(Sample.of(evidence), TARGETS, 0.95)
+
+
+def test_the_variance_is_the_cluster_robust_one() -> None:
+    """Against a plain loop over units, and against the variance of records where each is a unit of its own."""
+    rng = np.random.default_rng(1)
+    code = np.r_[np.arange(30), rng.integers(0, 30, 170)]
+    member = rng.random(200) < 0.5
+    influence = rng.normal(size=200)
+    influence -= influence.mean()
+    units = Units.of(code, member)
+    total = sum(influence[code == u].sum() ** 2 for u in range(30))
+    assert units.variance(influence) == pytest.approx(total * 30 / 29)
+    alone = Units.of(np.arange(200), member)
+    assert alone.variance(influence / 200) == pytest.approx(influence.var(ddof=1) / 200)
+    hit = rng.random(200) < 0.3
+    variance, holders = alone.rate_variance(hit, member)
+    assert variance == pytest.approx(hit[member].var(ddof=1) / member.sum())
+    assert holders == hit[member].sum()
+    sizes = np.bincount(code[member])
+    assert units.effective_members == pytest.approx(sizes.sum() ** 2 / (sizes**2).sum())
+    assert units.members == (sizes > 0).sum()
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        Clusters(250, 5, 0.7, 1.0, varying=True),
+        Clusters(250, 5, 0.7, 1.0, varying=True, mixed=True),
+        Clusters(300, 3, 0.0, 0.5),
+    ],
+)
+def test_obuchowski_and_the_unit_bootstrap_agree(world: Clusters) -> None:
+    score, member, unit = world.draw(np.random.default_rng(2))
+    sample = Sample.of(Evidence(score=score, member=member, unit=unit))
+    drawn = bootstrap.replicates(sample, (0.1,), 1500, rng=np.random.default_rng(3))
+    formula = np.sqrt(sample._clustered_auc_variance(sample.units))
+    assert drawn.auc.std(ddof=1) == pytest.approx(formula, rel=0.1)
+    influence = np.where(
+        member, (score - score[member].mean()) / member.sum(), -(score - score[~member].mean()) / (~member).sum()
+    )
+    effect = np.sqrt(Units.of(sample.units.code, member).variance(influence))
+    assert drawn.difference.std(ddof=1) == pytest.approx(effect, rel=0.1)
+    alone = bootstrap.replicates(
+        Sample.of(Evidence(score=score, member=member)), (0.1,), 600, rng=np.random.default_rng(3)
+    )
+    if world.correlation and not world.mixed:
+        assert alone.auc.std(ddof=1) < 0.75 * formula  # control: records that are not independent
+
+
+def test_units_of_both_classes_gain_from_the_pairing() -> None:
+    """What a person adds to members and non-members alike cancels: the interval must know."""
+    score, member, unit = Clusters(300, 4, 0.9, 0.3, mixed=True).draw(np.random.default_rng(4))
+    paired = Sample.of(Evidence(score=score, member=member, unit=unit)).difference(0.95)
+    apart = Sample.of(Evidence(score=score, member=member, unit=np.where(member, unit, unit + 1000))).difference(0.95)
+    assert paired.value == apart.value
+    assert paired.high - paired.low < 0.5 * (apart.high - apart.low)

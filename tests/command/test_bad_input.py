@@ -1,0 +1,266 @@
+"""Bad input: one clear line, exit code 1, nothing written. Every row of the table is a mistake that people make."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from miaudit import cli
+
+CONFIG = """
+evaluation:
+  member_losses_path: m.npy
+  nonmember_losses_path: o.npy
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rng = np.random.default_rng(0)
+    n = 40
+    score, member = rng.normal(size=n), np.arange(n) < n // 2
+    logits = rng.normal(size=(n, 3))
+    table = {"score": score, "member": member, "label": rng.integers(0, 3, n), "logits": logits}
+    np.savez(tmp_path / "good.npz", **table)
+    np.savez(
+        tmp_path / "odd.npz",
+        **table,
+        nan=np.where(np.arange(n) == 7, np.nan, score),
+        inf=np.where(np.arange(n) == 3, np.inf, score),
+        matrix=np.ones((n, 2)),
+        text=np.full(n, "high"),
+        short=score[:-1],
+        fewer=np.arange(n - 1),
+        empty=np.empty(0),
+        complex=score + 0j,
+        ones=np.ones(n, bool),
+        none=np.zeros(n, bool),
+        codes=rng.integers(0, 3, n),
+        far=np.full(n, 3),
+        minus=np.full(n, -1),
+        half=np.full(n, 0.5),
+        loose=np.full((n, 3), 0.4),
+        negative=np.c_[np.full((n, 2), 0.6), np.full(n, -0.2)],
+        nanlogits=np.where(np.arange(n)[:, None] == 2, np.nan, logits),
+        onecolumn=np.ones((n, 1)),
+    )
+    objects = np.array([{}] * n, dtype=object)
+    np.savez(tmp_path / "objects.npz", member=member, score=objects)
+    (tmp_path / "truncated.npz").write_bytes((tmp_path / "good.npz").read_bytes()[:300])
+    (tmp_path / "scores.txt").write_text("1\n2\n")
+    (tmp_path / "noise.npz").write_bytes(b"PK\x03\x04" + bytes(range(256)))
+    (tmp_path / "noise.parquet").write_bytes(b"PAR1" + bytes(range(256)) + b"PAR1")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "header.csv").write_text("score,member\n")
+    (tmp_path / "words.csv").write_text("score,member\nhigh,1\nlow,0\n")
+    (tmp_path / "holes.csv").write_text("score,member\n1.5,1\n,0\n2.5,0\n")
+    (tmp_path / "maybe.csv").write_text("score,member\n1.5,yes\n0.5,no\n")
+    (tmp_path / "design.csv").write_text("score,member,design\n1.5,1,random\n0.5,0,random\n")
+    (tmp_path / "folder.npz").mkdir()
+    pl.DataFrame({"score": [[1.0], [2.0, 3.0]], "member": [True, False]}).write_parquet(tmp_path / "ragged.parquet")
+    np.save(tmp_path / "m.npy", rng.exponential(0.3, n))
+    np.save(tmp_path / "o.npy", rng.exponential(1.0, n))
+    np.save(tmp_path / "wide.npy", np.ones((n, 2)))
+    np.save(tmp_path / "objects.npy", objects, allow_pickle=True)
+    np.save(tmp_path / "none.npy", np.empty(0))
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "m.npy").read_bytes()[:200])
+    with zipfile.ZipFile(tmp_path / "inner.npz", "w") as archive:
+        archive.writestr("score.npy", b"not an array")
+        archive.writestr("member.npy", b"not an array")
+    (tmp_path / "good.yaml").write_text(CONFIG)
+    (tmp_path / "tag.yaml").write_text("evaluation: !!python/object/apply:os.system ['touch broken']\n")
+    (tmp_path / "unreadable.yaml").write_text("evaluation: [1, 2\n")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00\x01")
+    (tmp_path / "list.yaml").write_text("- 1\n")
+    (tmp_path / "blank.yaml").write_text("")
+    (tmp_path / "twice.yaml").write_text(CONFIG + "  seed: 1\n  seed: 2\n")
+    (tmp_path / "key.yaml").write_text("attack:\n  fpr_target: [0.01]\n" + CONFIG)
+    (tmp_path / "section.yaml").write_text("reports:\n  x: 1\n" + CONFIG)
+    (tmp_path / "targets.yaml").write_text("attack:\n  fpr_targets: [1.5]\n" + CONFIG)
+    (tmp_path / "attack.yaml").write_text("attack:\n  type: gausian_lira\n" + CONFIG)
+    (tmp_path / "few.yaml").write_text("attack:\n  n_bootstrap: 3\n" + CONFIG)
+    (tmp_path / "metric.yaml").write_text("reporting:\n  primary_metric: tpr_at_fpr_0.002\n" + CONFIG)
+    (tmp_path / "level.yaml").write_text("reporting:\n  levels: [0.1, 0.05, 0.02]\n" + CONFIG)
+    (tmp_path / "absent.yaml").write_text(CONFIG.replace("o.npy", "gone.npy"))
+    (tmp_path / "half.yaml").write_text(CONFIG.replace("  nonmember_losses_path: o.npy\n", ""))
+    (tmp_path / "two.yaml").write_text(CONFIG + "  table_path: good.npz\n")
+    (tmp_path / "nothing.yaml").write_text("evaluation: {}\n")
+    (tmp_path / "findings.json").write_text("{}")
+    (tmp_path / "broken.json").write_text("{")
+    (tmp_path / "a_file").write_text("")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def table(file: str = "odd.npz", **options: str) -> list[str]:
+    chosen = {"score": "score", "member": "member", "out": "out"} | options
+    return ["audit", file, *(part for name, value in chosen.items() for part in (f"--{name}", value))]
+
+
+def logits(**options: str) -> list[str]:
+    return table(**{"score": "logits", "signal": "logits", "labels": "label"} | options)
+
+
+def pair(inside: str, outside: str, *more: str) -> list[str]:
+    return ["audit", "--members", inside, "--nonmembers", outside, "--out", "out", *more]
+
+
+# What was typed, and a word that the one line must contain.
+TABLE: dict[str, tuple[list[str], str]] = {
+    "NaN score": (table(score="nan"), "row 7"),
+    "infinite score": (table(score="inf"), "row 3"),
+    "two-dimensional score": (table(score="matrix"), "shape (40, 2)"),
+    "text score": (table(score="text"), "text"),
+    "complex score": (table(score="complex"), "complex"),
+    "scores too short": (table(score="short"), "39"),
+    "no scores": (table(score="empty"), "rows"),
+    "members only": (table(member="ones"), "no non-members"),
+    "non-members only": (table(member="none"), "no members"),
+    "membership codes": (table(member="codes"), "1/0"),
+    "membership fractions": (table(member="half"), "1/0"),
+    "misspelt score": (table(score="scor"), "did you mean score?"),
+    "misspelt member": (table(member="membr"), "did you mean member?"),
+    "unknown unit": (table(unit="person"), "person"),
+    "unknown group": (table(group="site"), "site"),
+    "unknown covariates": (table(covariates="age,sex"), "age"),
+    "text covariates": (table(covariates="text"), "text"),
+    "NaN covariates": (table(covariates="nan"), "row 7"),
+    "fractional units": (table(unit="half"), "integers or text"),
+    "short unit": (table(unit="fewer"), "39"),
+    "unknown design": (table(design="two-run"), "one-run"),
+    "unknown signal": (table(signal="logit"), "did you mean logits?"),
+    "attack on scores": (table(attack="loss"), "already an attack"),
+    "unknown attack": (table(signal="loss", attack="gausian-lira"), "did you mean gaussian_lira?"),
+    "margin of losses": (table(signal="loss", attack="margin"), "logits or probabilities"),
+    "two losses": (table(signal="loss", score="score,nan"), "one column of losses"),
+    "labels with losses": (table(signal="loss", labels="label"), "none, for losses"),
+    "logits without labels": (table(score="logits", signal="logits"), "label"),
+    "labels beyond the logits": (logits(labels="far"), "classes 0 to 2"),
+    "negative labels": (logits(labels="minus"), "classes 0 to 2"),
+    "fractional labels": (logits(labels="half"), "whole numbers"),
+    "text labels": (logits(labels="text"), "whole numbers"),
+    "NaN logits": (logits(score="nanlogits"), "row 2"),
+    "one class of logits": (logits(score="onecolumn"), "two classes"),
+    "logits of one dimension": (logits(score="score"), "classes"),
+    "probabilities that do not add up": (logits(score="loose", signal="probabilities"), "add up to 1"),
+    "negative probabilities": (logits(score="negative", signal="probabilities"), "[0, 1]"),
+    "objects in an archive": (table("objects.npz"), "never unpickled"),
+    "truncated archive": (table("truncated.npz"), "cannot be read"),
+    "noise as an archive": (table("noise.npz"), "cannot be read"),
+    "archive of no arrays": (table("inner.npz"), "inner.npz"),
+    "noise as parquet": (table("noise.parquet"), "cannot be read"),
+    "empty table": (table("empty.csv"), "cannot be read"),
+    "table of a header": (table("header.csv"), "rows"),
+    "words in a number column": (table("words.csv"), "text"),
+    "holes in a column": (table("holes.csv"), "finite numbers"),
+    "yes and no": (table("maybe.csv"), "1/0"),
+    "lists of unequal length": (table("ragged.parquet"), "same length"),
+    "undeclarable design": (["audit", "design.csv", "--out", "out"], "design"),
+    "wrong extension": (table("scores.txt"), ".npz"),
+    "missing file": (table("gone.npz"), "does not exist"),
+    "a directory": (table("folder.npz"), "directory"),
+    "FPR of 1": (table(fpr="1"), "(0, 1)"),
+    "FPR of 0": (table(fpr="0,0.1"), "(0, 1)"),
+    "FPR in words": (table(fpr="low"), "numbers in (0, 1)"),
+    "confidence in percent": (table(confidence="95"), "0.95"),
+    "prior of 1": (table(prior="1"), "(0, 1)"),
+    "threshold in percent": (table(threshold="5"), "[0, 1]"),
+    "unknown primary metric": (table(primary="aucc"), "did you mean auc?"),
+    "primary metric off the targets": (table(primary="tpr_at_fpr_0.02"), "fpr_targets"),
+    "too few replicates": (table(**{"n-bootstrap": "5"}), "100"),
+    "unknown headline": (table(headline="loss"), "headline"),
+    "too few records for folds": (table("good.npz", signal="loss", attack="gaussian_lira", member="gone"), "gone"),
+    "pair of matrices": (pair("wide.npy", "wide.npy"), "one number for each record"),
+    "pair of unequal shapes": (pair("wide.npy", "o.npy"), "shape"),
+    "pair of objects": (pair("objects.npy", "o.npy"), "never unpickled"),
+    "pair with none": (pair("none.npy", "o.npy"), "at least one row"),
+    "pair truncated": (pair("cut.npy", "o.npy"), "cannot be read"),
+    "pair of archives": (pair("good.npz", "o.npy"), ".npy"),
+    "out is a file": (table("good.npz", out="a_file"), "a_file"),
+    "YAML tag": (["run", "tag.yaml"], "tag"),
+    "unreadable YAML": (["run", "unreadable.yaml"], "line"),
+    "binary YAML": (["run", "binary.yaml"], "YAML"),
+    "YAML list": (["run", "list.yaml"], "mapping"),
+    "blank YAML": (["run", "blank.yaml"], "empty"),
+    "key given twice": (["run", "twice.yaml"], "stands twice"),
+    "unknown key": (["run", "key.yaml"], "did you mean fpr_targets?"),
+    "unknown section": (["run", "section.yaml"], "did you mean reporting?"),
+    "FPR target in YAML": (["run", "targets.yaml"], "attack.fpr_targets.0"),
+    "attack in YAML": (["run", "attack.yaml"], "did you mean gaussian_lira?"),
+    "replicates in YAML": (["run", "few.yaml"], "attack.n_bootstrap"),
+    "metric in YAML": (["run", "metric.yaml"], "reporting.primary_metric"),
+    "levels in YAML": (["run", "level.yaml"], "increasing"),
+    "missing file in YAML": (["run", "absent.yaml"], "evaluation.nonmember_losses_path"),
+    "half a pair in YAML": (["run", "half.yaml"], "nonmember_losses_path"),
+    "two sources in YAML": (["run", "two.yaml"], "exactly one source"),
+    "no source in YAML": (["run", "nothing.yaml"], "exactly one source"),
+    "wrong extension of YAML": (["run", "scores.txt"], ".yaml"),
+    "findings of no format": (["report", "findings.json"], "format"),
+    "findings that are no JSON": (["report", "broken.json"], "JSON"),
+    "plan of no records": (["plan", "--members", "0", "--nonmembers", "10"], "members"),
+    "plan for a TPR of 2": (["plan", "--tpr", "2"], "tpr"),
+}
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_one_line_exit_1_nothing_written(case: str, folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+    arguments, word = TABLE[case]
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    code, out, err = run(*arguments)
+    assert code == 1, err
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert err.startswith("miaudit: ")
+    assert word in err
+    assert "Traceback" not in err
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_the_table_is_long_enough() -> None:
+    assert len(TABLE) >= 40
+
+
+def test_the_same_calls_with_good_input_succeed(folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+    """The control: the table fails because of its mistakes and not because of its form."""
+    for number, arguments in enumerate((table("good.npz"), logits(), pair("m.npy", "o.npy"), ["run", "good.yaml"])):
+        chosen = [f"out{number}" if part == "out" else part for part in arguments]
+        code, out, err = run(*chosen)
+        assert code in (0, 3, 4), err
+        assert "members" in out
+    assert (folder / "out0" / "findings.json").is_file()
+    assert (folder / "results" / "mia_audit" / "report.html").is_file()
+
+
+def test_every_problem_of_a_configuration_is_listed(folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+    (folder / "many.yaml").write_text(
+        "attack:\n  fpr_targets: [2]\n  folds: one\nevaluation:\n  confidence: 95\n  seeds: 1\nreportin: 1\n"
+    )
+    code, _, err = run("run", "many.yaml")
+    assert code == 1
+    lines = err.splitlines()
+    assert lines[0] == "miaudit: many.yaml: 5 problems"
+    for path in ("attack.fpr_targets.0", "attack.folds", "evaluation.confidence", "evaluation.seeds", "reportin"):
+        assert sum(line.strip().startswith(f"{path}:") for line in lines) == 1, err
+
+
+def test_usage_errors_exit_2(folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+    for arguments in (["audit"], ["audit", "good.npz", "--members", "m.npy"], ["audit", "--nope"], ["nope"], ["plan"]):
+        code, _, err = run(*arguments)
+        assert code == 2, arguments
+        assert err
+
+
+def test_text_from_a_file_cannot_forge_lines(folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+    (folder / "forged.csv").write_text('"score\nmiaudit: all is well",member\n1,1\n2,0\n')
+    code, _, err = run("audit", "forged.csv", "--score", "x", "--member", "member")
+    assert code == 1
+    assert len(err.splitlines()) == 1
+
+
+def test_main_is_what_the_console_script_calls() -> None:
+    assert callable(cli.main)

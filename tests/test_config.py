@@ -1,0 +1,143 @@
+"""The configuration file: as threshold-post prints it, and the superset."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from miaudit import config
+
+# The file of threshold-post as printed; only the paths of the losses are made to exist.
+PRINTED = """
+# mia_config.yaml — membership inference audit configuration
+model:
+  architecture: resnet18
+  checkpoint: checkpoints/resnet18_epoch100.pt
+  num_classes: 10
+attack:
+  type: gaussian_lira
+  fpr_targets: [0.001, 0.01, 0.1] # evaluate TPR at these FPR values
+  n_bootstrap: 1000 # bootstrap samples for confidence intervals
+evaluation:
+  member_losses_path: data/member_losses.npy
+  nonmember_losses_path: data/nonmember_losses.npy
+  output_dir: results/mia_audit/
+reporting:
+  primary_metric: tpr_at_fpr_0.001 # 0.1% FPR
+  threshold_for_concern: 0.05 # flag if TPR@0.1%FPR exceeds 5%
+"""
+
+
+@pytest.fixture
+def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rng = np.random.default_rng(0)
+    (tmp_path / "data").mkdir()
+    np.save(tmp_path / "data" / "member_losses.npy", rng.exponential(0.3, 2500))
+    np.save(tmp_path / "data" / "nonmember_losses.npy", rng.exponential(1.0, 2500))
+    path = tmp_path / "mia_config.yaml"
+    path.write_text(PRINTED, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+def test_the_printed_file_runs(printed: Path) -> None:
+    settings = config.read(printed)
+    plan = settings.plan()
+    assert plan.fpr_targets == (0.001, 0.01, 0.1)
+    assert plan.n_bootstrap == 1000
+    assert (plan.primary_metric, plan.threshold_for_concern) == ("tpr_at_fpr_0.001", 0.05)
+    made = settings.collect(printed.parent, rng=np.random.default_rng(0))
+    assert made.evidence.design is None
+    assert list(made.evidence.scores) == ["gaussian_lira", "loss"]
+
+
+def test_the_printed_file_runs_from_the_command_line(printed: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, err = run("run", "mia_config.yaml")
+    assert err == ""
+    found = json.loads((printed.parent / "results" / "mia_audit" / "findings.json").read_text())
+    assert found["verdict"]["metric"] == "tpr_at_fpr_0.001"
+    assert found["repeat"]["model"]["checkpoint"] == "checkpoints/resnet18_epoch100.pt"
+    first = found["metrics"][0]
+    # 2,500 non-members cannot resolve 0.1% (erratum C3): an upper limit, no value, and never a flag.
+    assert first["name"] == "tpr_at_fpr_0.001"
+    assert first["value"] is None
+    assert found["verdict"]["status"] != "flagged"
+    assert code == {"clear": 0, "inconclusive": 4}[found["verdict"]["status"]]
+    assert found["metrics"][1]["bootstrap"]["replicates"] == 1000
+    assert "if membership was randomised" in out
+    # A second run does not touch the first one's results.
+    before = (printed.parent / "results" / "mia_audit" / "findings.json").read_bytes()
+    code, out, err = run("run", "mia_config.yaml")
+    assert code == 1
+    assert "--overwrite" in err
+    code, _, _ = run("run", "mia_config.yaml", "--overwrite")
+    assert code in (0, 4)
+    again = (printed.parent / "results" / "mia_audit" / "findings.json").read_bytes()
+    assert again.replace(b" --overwrite", b"") == before
+
+
+def test_the_superset(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n = 60
+    for side in ("m", "o"):
+        np.save(tmp_path / f"{side}_logits.npy", rng.normal(size=(n, 3)))
+        np.save(tmp_path / f"{side}_labels.npy", rng.integers(0, 3, n))
+        np.save(tmp_path / f"{side}_x.npy", rng.normal(size=(n, 2)))
+        np.save(tmp_path / f"{side}_unit.npy", rng.integers(0, 30, n))
+        np.save(tmp_path / f"{side}_group.npy", np.array(["a", "b"] * (n // 2)))
+    (tmp_path / "c.yaml").write_text(
+        """
+attack:
+  type: [margin, loss]
+  fpr_targets: [1e-1, 0.2]
+  n_bootstrap: 200
+  headline: split
+evaluation:
+  member_logits_path: m_logits.npy
+  nonmember_logits_path: o_logits.npy
+  member_labels_path: m_labels.npy
+  nonmember_labels_path: o_labels.npy
+  member_covariates_path: m_x.npy
+  nonmember_covariates_path: o_x.npy
+  member_units_path: m_unit.npy
+  nonmember_units_path: o_unit.npy
+  member_groups_path: m_group.npy
+  nonmember_groups_path: o_group.npy
+  design: one-run
+  intervals: bootstrap
+  confidence: 0.9
+  seed: 7
+reporting:
+  primary_metric: auc
+  threshold_for_concern: 0.6
+  levels: [0.01, 0.02, 0.03]
+  prior: 0.2
+  row_level: 3
+"""
+    )
+    settings = config.read(tmp_path / "c.yaml")
+    made = settings.collect(tmp_path, rng=np.random.default_rng(7))
+    assert list(made.evidence.scores) == ["margin", "loss"]
+    assert made.evidence.design == "one-run"
+    assert made.evidence.covariates is not None
+    assert made.evidence.covariates.shape == (2 * n, 2)
+    assert made.evidence.unit_codes is not None
+    assert made.evidence.group is not None
+    assert type(made.headline).__name__ == "Split"
+    assert type(settings.plan().intervals).__name__ == "Bootstrap"
+    assert settings.plan().fpr_targets == (0.1, 0.2)
+
+
+def test_a_table_as_source(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "t.npz", l=rng.exponential(size=40), a=np.arange(40) % 2, u=np.arange(40) // 2)
+    (tmp_path / "c.yaml").write_text(
+        "evaluation: {table_path: t.npz, score: l, member: a, unit: u, signal: loss}\nattack: {type: loss}\n"
+    )
+    made = config.read(tmp_path / "c.yaml").collect(tmp_path, rng=rng)
+    assert list(made.evidence.scores) == ["loss"]
+    assert made.evidence.score.max() <= 0

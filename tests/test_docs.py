@@ -1,0 +1,84 @@
+"""Docs, help and architecture are tests: what they name must exist, and what exists must be named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from pydantic import BaseModel
+
+from miaudit import cli, config
+
+ROOT = Path(__file__).parent.parent
+DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+
+def commands() -> dict[str, typer.models.CommandInfo]:
+    return {command.callback.__name__: command for command in cli.app.registered_commands if command.callback}
+
+
+def test_every_command_has_help_and_a_place_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert set(commands()) == {"demo", "run", "audit", "plan", "report"}
+    for name, command in commands().items():
+        assert command.callback is not None
+        assert command.callback.__doc__, name
+        assert f"miaudit {name}" in readme, name
+
+
+def test_every_option_has_help() -> None:
+    click_command = typer.main.get_command(cli.app)
+    for name, command in click_command.commands.items():  # type: ignore[attr-defined]
+        for parameter in command.params:
+            if parameter.name != "help":
+                assert getattr(parameter, "help", None), f"{name} {parameter.name}"
+
+
+def test_options_in_the_docs_exist() -> None:
+    click_command = typer.main.get_command(cli.app)
+    known = {flag for c in click_command.commands.values() for p in c.params for flag in p.opts}  # type: ignore[attr-defined]
+    known |= {"--help", "--version"}
+    for path in DOCS:
+        for line in path.read_text().splitlines():
+            if "miaudit " in line or "`--" in line:
+                for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]+", line):
+                    assert flag in known | {"--full"}, f"{path.name}: {flag}"
+
+
+def keys(model: type[BaseModel]) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield name
+        for kind in (field.annotation, *getattr(field.annotation, "__args__", ())):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from keys(kind)
+
+
+def test_every_key_of_the_configuration_is_documented() -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text()
+    for key in keys(config.AuditConfig):
+        assert f"`{key}`" in text or f"{key}:" in text or f"## {key}" in text, key
+
+
+def test_the_architecture_names_every_module_and_no_other() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = set(re.findall(r"^\| `([\w/]+\.py)`", text, flags=re.M))
+    source = ROOT / "src" / "miaudit"
+    found = {str(path.relative_to(source)) for path in source.rglob("*.py") if path.name != "__init__.py"}
+    assert named == found
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_python_in_the_docs_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    for block in blocks:
+        exec(compile(block, str(path), "exec"), {})
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        assert (path.parent / target).exists(), target

@@ -1,0 +1,225 @@
+"""Evidence: the door, the files, the digest."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from miaudit import Evidence
+from miaudit.errors import InputError
+
+FORMATS = ("npz", "parquet", "csv")
+finite = st.floats(-1e150, 1e150)
+names = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=12)
+
+
+@st.composite
+def evidences(draw: st.DrawFn) -> Evidence:
+    n = draw(st.integers(2, 12))
+    scores = draw(st.dictionaries(names, hnp.arrays(np.float64, n, elements=finite), min_size=1, max_size=3))
+    member = np.array(
+        draw(st.permutations([True, False] + draw(st.lists(st.booleans(), min_size=n - 2, max_size=n - 2))))
+    )
+    d = draw(st.integers(0, 3))
+    covariates = draw(hnp.arrays(np.float64, (n, d), elements=finite)) if d else None
+    named = d and draw(st.booleans())
+    labels = st.one_of(
+        st.none(),
+        hnp.arrays(np.int64, n, elements=st.integers(-5, 5)),
+        st.lists(names, min_size=n, max_size=n).map(lambda x: np.array(x)),
+    )
+    return Evidence(
+        score=scores,
+        member=member,
+        covariates=covariates,
+        covariate_names=[f"x {i}" for i in range(d)] if named else None,
+        design=draw(st.sampled_from([None, "one-run", "multi-run", "zero-run"])),
+        unit=draw(labels),
+        group=draw(labels),
+    )
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(evidence=evidences())
+def test_every_format_gives_back_what_was_saved(suffix: str, evidence: Evidence, tmp_path: Path) -> None:
+    path = tmp_path / f"evidence.{suffix}"
+    if suffix == "csv" and any('"' in name for name in evidence.scores):
+        with pytest.raises(InputError, match="quotation"):
+            evidence.save(path)
+        return
+    evidence.save(path)
+    back = Evidence.load(path)
+    assert back.digest == evidence.digest
+    assert back.design == evidence.design
+    assert list(back.scores) == list(evidence.scores)
+    for name, values in evidence.scores.items():
+        np.testing.assert_array_equal(back.scores[name], values)
+    np.testing.assert_array_equal(back.member, evidence.member)
+    assert (back.covariates is None) == (evidence.covariates is None)
+    if evidence.covariates is not None:
+        np.testing.assert_array_equal(back.covariates, evidence.covariates)
+    for field in ("unit", "group"):
+        old, new = getattr(evidence, field), getattr(back, field)
+        assert (old is None) == (new is None)
+        if old is not None:
+            assert list(map(str, new)) == list(map(str, old))
+
+
+@given(evidence=evidences(), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_digest_changes_with_every_change(evidence: Evidence, data: st.DataObject) -> None:
+    row = data.draw(st.integers(0, evidence.n - 1))
+    name = data.draw(st.sampled_from(list(evidence.scores)))
+    changed = evidence.scores[name].copy()
+    changed[row] = 1.0 if changed[row] != 1.0 else 2.0
+    others = [
+        evidence.replace(score={**evidence.scores, name: changed}),
+        evidence.replace(design="one-run" if evidence.design != "one-run" else "zero-run"),
+        evidence.replace(unit=np.arange(evidence.n) + 100),
+    ]
+    assert len({evidence.digest, *(other.digest for other in others)}) == 4
+    assert evidence.replace(source="elsewhere").digest == evidence.digest  # where it came from is not content
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=400))
+def test_no_content_of_a_file_does_more_than_raise_an_input_error(suffix: str, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / f"noise.{suffix}"
+    path.write_bytes({"npz": b"PK\x03\x04", "parquet": b"PAR1", "csv": b""}[suffix] + content)
+    with pytest.raises(InputError):
+        Evidence.load(path, score="score", member="member")
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cut=st.integers(0, 3000), flip=st.integers(0, 3000), suffix=st.sampled_from(["npz", "parquet"]))
+def test_damaged_files_load_as_they_were_or_not_at_all(cut: int, flip: int, suffix: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    evidence = Evidence(score=rng.normal(size=50), member=rng.random(50) < 0.5)
+    path = tmp_path / f"whole.{suffix}"
+    evidence.save(path)
+    whole = path.read_bytes()
+    damaged = bytearray(whole[: max(0, len(whole) - cut)])
+    if damaged:
+        damaged[flip % len(damaged)] ^= 0xFF
+    other = tmp_path / f"damaged.{suffix}"
+    other.write_bytes(bytes(damaged))
+    try:
+        back = Evidence.load(other, score="score", member="member")
+    except InputError:
+        return
+    assert back.n == 50
+
+
+def test_it_is_frozen_and_keeps_its_own_copy() -> None:
+    score = np.array([1.0, 2.0])
+    evidence = Evidence(score=score, member=[True, False])
+    score[0] = 9.0
+    assert evidence.score[0] == 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        evidence.score[0] = 3.0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        evidence.design = "one-run"  # type: ignore[misc]
+
+
+def test_columns_by_name_and_covariates_as_columns_or_as_one_list(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n = 20
+    table = {
+        "loss": rng.normal(size=n),
+        "is_in": np.arange(n) % 2,
+        "age": rng.normal(size=n),
+        "x": rng.normal(size=(n, 3)),
+    }
+    np.savez(tmp_path / "t.npz", **table)
+    evidence = Evidence.load(tmp_path / "t.npz", score="loss", member="is_in", covariates=["age", "x"], unit=None)
+    assert evidence.covariates is not None
+    assert evidence.covariates.shape == (n, 4)
+    assert evidence.covariate_names == ("age", "x[0]", "x[1]", "x[2]")
+    assert list(evidence.scores) == ["loss"]
+    assert evidence.design is None
+    evidence.save(tmp_path / "t.parquet")
+    assert Evidence.load(tmp_path / "t.parquet").digest == evidence.digest
+
+
+def test_a_design_is_declared_or_absent_never_guessed(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    columns = {"score": rng.normal(size=6), "member": np.arange(6) % 2}
+    for value, expected in (("one-run", "one-run"), ("square", None)):
+        np.savez(tmp_path / "t.npz", **columns, design=np.full(6, value))
+        assert Evidence.load(tmp_path / "t.npz", score="score", member="member").design == expected
+    mixed = np.array(["one-run"] * 3 + ["zero-run"] * 3)
+    np.savez(tmp_path / "t.npz", **columns, design=mixed)
+    assert Evidence.load(tmp_path / "t.npz").design is None
+    assert Evidence.load(tmp_path / "t.npz", design="zero-run").design == "zero-run"
+
+
+def test_units_written_as_007_stay_apart_from_7(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("score,member,unit\n1,1,007\n2,0,7\n3,1,007\n")
+    evidence = Evidence.load(tmp_path / "t.csv")
+    assert evidence.unit is not None
+    assert evidence.unit.tolist() == ["007", "7", "007"]
+    assert evidence.unit_codes is not None
+    assert evidence.unit_codes.tolist() == [0, 1, 0]
+
+
+def test_units_that_never_repeat_are_records() -> None:
+    assert Evidence(score=[1.0, 2.0], member=[1, 0], unit=["a", "b"]).unit_codes is None
+
+
+def test_pairs_of_arrays(tmp_path: Path) -> None:
+    evidence = Evidence.from_pair([3.0, 4.0], [1.0, 2.0, 0.0], design="one-run")
+    evidence.save_pair(tmp_path / "m.npy", tmp_path / "o.npy")
+    assert Evidence.load_pair(tmp_path / "m.npy", tmp_path / "o.npy", design="one-run").digest == evidence.digest
+    with pytest.raises(InputError, match="nothing else"):
+        evidence.replace(unit=[0, 0, 1, 1, 2]).save_pair(tmp_path / "a.npy", tmp_path / "b.npy")
+    assert not (tmp_path / "a.npy").exists()
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "e.npz"
+    evidence = Evidence(score=[1.0, 2.0], member=[1, 0])
+    evidence.save(path)
+    before = path.read_bytes()
+    broken = evidence.replace(source="x")
+    object.__setattr__(broken, "scores", {"score": object()})
+    with pytest.raises(Exception):  # noqa: B017, PT011 - whatever goes wrong
+        broken.save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["e.npz"]
+
+
+def test_several_scores_are_chosen_by_name() -> None:
+    evidence = Evidence(score={"a": [1.0, 2.0], "b": [2.0, 1.0]}, member=[1, 0])
+    with pytest.raises(InputError, match="choose with evidence.only"):
+        _ = evidence.score
+    assert evidence.only("b").score.tolist() == [2.0, 1.0]
+    with pytest.raises(InputError, match="one of a, b"):
+        evidence.only("c")
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"score": [1.0, [2.0]]}, "unequal length"),
+        ({"score": [1.0, None]}, "Python objects"),
+        ({"score": []}, "one non-member"),
+        ({"member": [[True], [False]]}, "shape"),
+        ({"covariates": np.ones((3, 2))}, "2 rows"),
+        ({"covariates": np.ones((2, 2)), "covariate_names": ["a"]}, "2 names"),
+        ({"covariates": np.ones((2, 2, 2))}, "two-dimensional"),
+        ({"design": "one_run"}, "did you mean one-run"),
+        ({"score": {}}, "at least one score"),
+        ({"score": [1e308, 0.0]}, "up to 1e\\+150"),
+    ],
+)
+def test_the_door(fields: dict[str, object], word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        Evidence(**({"score": [1.0, 2.0], "member": [True, False]} | fields))  # type: ignore[arg-type]

@@ -1,0 +1,60 @@
+"""What an installation weighs and what importing it loads."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HEAVY = ("torch", "sklearn", "altair", "vl_convert", "polars", "pydantic", "scipy.stats", "typer", "rich", "jinja2")
+
+
+def test_importing_loads_only_what_is_needed() -> None:
+    code = f"import sys, miaudit; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_statistics_work_where_torch_cannot_be_imported() -> None:
+    code = """
+import sys
+sys.modules["torch"] = None
+import numpy as np, miaudit as ma
+rng = np.random.default_rng(0)
+member = rng.random(500) < 0.5
+ma.audit(ma.Evidence(score=rng.normal(size=500), member=member, design="one-run"), rng=rng).to_json()
+import miaudit.config, miaudit.demo, miaudit.resolution, miaudit.report.html
+print("works")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "works"
+
+
+def test_the_core_install_is_at_most_600_megabytes() -> None:
+    seen: dict[str, int] = {}
+
+    def weigh(name: str) -> None:
+        if name in seen:
+            return
+        distribution = importlib.metadata.distribution(name)
+        seen[name] = sum(
+            path.stat().st_size
+            for file in distribution.files or ()
+            if (path := Path(str(distribution.locate_file(file)))).is_file()
+        )
+        for requirement in distribution.requires or ():
+            if ";" in requirement and "extra" in requirement.split(";", 1)[1]:
+                continue
+            needed = re.match(r"[A-Za-z0-9._-]+", requirement)
+            assert needed is not None
+            try:
+                weigh(needed.group().lower())
+            except importlib.metadata.PackageNotFoundError:
+                continue  # for another platform or Python
+
+    weigh("miaudit")
+    assert {"numpy", "scipy", "polars", "altair", "vl-convert-python"} <= set(seen)
+    assert not any(name.startswith(("torch", "nvidia")) for name in seen)
+    assert sum(seen.values()) <= 600e6, {name: size // 10**6 for name, size in seen.items() if size > 5e6}
