@@ -85,8 +85,8 @@ def two_curves(n: int, wanted: list[dict[str, float]], rng: np.random.Generator)
 def hold_out_before_training(n: int, rng: np.random.Generator) -> dict[str, Any]:
     """The post's protocol on a model that is really trained: membership is drawn first, the rest is never seen.
 
-    The target is ridge regression on random data with more columns than it needs, so that it memorises. The control audits
-    non-members against other non-members, many times: its interval must hold one half as often as it says.
+    The target is ridge regression on random data with more columns than it needs, so that it memorises. The control
+    audits non-members against other non-members, many times: its interval must hold one half as often as it says.
     """
     columns = n // 8
     features, truth = rng.normal(size=(n, columns)), rng.normal(size=columns) / np.sqrt(columns)
@@ -122,7 +122,7 @@ def likelihood_ratio_both_ways(n: int, repetitions: int, rng: np.random.Generato
         separate = likelihood.cross_fitted(loss, member, rng=rng)
         for name, ratio in zip(rows, (given, pooled, separate), strict=True):
             rows[name].append(Sample.of(Evidence(score=ratio, member=member)).roc.auc - base)
-        # Losses as they are: members piled at 0, with a few hard ones; the parabola calls the lowest losses non-members.
+        # Losses as they are: members piled at 0, with a few hard ones; the parabola accuses high losses too.
         heavy = np.where(member, rng.exponential(0.05, n) + 3 * (rng.random(n) < 0.05), rng.exponential(1.0, n))
         attack = Attack(("gaussian_lira",), GaussianLira())
         both = from_outputs(member=member, losses=heavy, attack=attack, rng=rng).evidence
@@ -166,7 +166,9 @@ def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
         problems.append(f"verdicts {statuses}, expected {expected['verdicts']}")
     low, _, _ = found["hold_out_before_training"]["auc"]
     if low <= expected["held_out_auc_above"]:
-        problems.append(f"the trained model's AUC is at least {low}, expected more than {expected['held_out_auc_above']}")
+        problems.append(
+            f"the trained model's AUC is at least {low}, expected more than {expected['held_out_auc_above']}"
+        )
     coverage = found["hold_out_before_training"]["control_coverage"]
     if coverage < expected["control_coverage_above"]:
         problems.append(f"the control's intervals hold one half in {coverage:.1%} of the splits only")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,20 +45,26 @@ Confidence = Annotated[float, typer.Option("--confidence", help="Of the two-side
 
 def main() -> None:
     """Run the command line; errors that the user can mend are one line on standard error and exit code 1."""
+    before = signal.signal(signal.SIGINT, _interrupted)
     try:
         app()
     except MiauditError as error:
         _complain(str(error))
         sys.exit(1)
-    except KeyboardInterrupt:
-        _complain("interrupted; no results were written")
-        sys.exit(130)
     except MemoryError:
         _complain("out of memory; audit fewer records or columns at a time")
         sys.exit(1)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupted(number: int, _frame: object) -> None:
+    """Stop as the shell expects, but with a line that says what became of the results."""
+    _complain("interrupted; no results were written")
+    sys.exit(128 + number)
 
 
 @app.callback(invoke_without_command=True)

@@ -289,7 +289,7 @@ def _louder_scores(
 
 
 def _other_signs(headline: ScoreFindings, verdict: concern.Verdict) -> tuple[str, ...]:
-    """Say so when the AUC is clearly above chance, though the verdict, which is about another metric, raises no concern."""
+    """Say so when the AUC is clearly above chance, though the verdict, about another metric, raises no concern."""
     auc = next(metric for metric in headline.metrics if metric.name == "auc")
     if (
         verdict.status not in ("clear", "inconclusive")
@@ -298,7 +298,7 @@ def _other_signs(headline: ScoreFindings, verdict: concern.Verdict) -> tuple[str
     ):
         return ()
     return (
-        f"The verdict is about {verdict.metric} alone. Membership does show elsewhere on the curve: the AUC is at least "
+        f"The verdict is about {verdict.metric} alone. Membership does show elsewhere: the AUC is at least "
         f"{auc.low:.3f}. Choose another primary metric if that matters here.",
     )
 

@@ -1,4 +1,4 @@
-"""Limits against scipy, slow twins and closed forms; how often they cover is measured in test_coverage and tests/slow."""
+"""Limits against scipy, slow twins and closed forms; coverage is measured in test_coverage and tests/slow."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from miaudit import Evidence
 from miaudit.causal.classical import Estimate, Sample, metrics
 from miaudit.causal.roc import Roc
+from miaudit.evidence import LARGEST
 from worlds.scores import WORLDS
 
 TARGETS = (0.001, 0.01, 0.05, 0.25, 0.9)
@@ -141,8 +142,8 @@ def test_a_weight_is_a_number_of_copies(score: list[float], seed: int) -> None:
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(
-    inside=st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=30),
-    outside=st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=30),
+    inside=st.lists(st.floats(-LARGEST, LARGEST), min_size=1, max_size=30),
+    outside=st.lists(st.floats(-LARGEST, LARGEST), min_size=1, max_size=30),
     confidence=st.floats(0.5, 0.99999),
 )
 def test_no_finite_scores_break_a_rate(inside: list[float], outside: list[float], confidence: float) -> None:
@@ -156,6 +157,20 @@ def test_no_finite_scores_break_a_rate(inside: list[float], outside: list[float]
     ):
         assert 0 <= estimate.low <= estimate.high <= 1
         assert estimate.value is None or estimate.low <= estimate.value <= estimate.high
+
+
+SQUARED = pytest.mark.xfail(strict=True, reason="Welch's degrees of freedom square a variance")
+
+
+@pytest.mark.parametrize(
+    "scale", [1e-70, 1.0, 1e70, pytest.param(1e80, marks=SQUARED), pytest.param(LARGEST, marks=SQUARED)]
+)
+def test_the_average_effect_scales_with_the_score(scale: float) -> None:
+    evidence = evidence_of("perfect", (40, 30))
+    plain, scaled = found(evidence)["ate"], found(evidence.replace(score=evidence.score / 2 * scale))["ate"]
+    assert np.array([scaled.value, scaled.low, scaled.high]) / scale * 2 == pytest.approx(
+        np.array([plain.value, plain.low, plain.high])
+    )
 
 
 @pytest.mark.parametrize("name", WORLDS)

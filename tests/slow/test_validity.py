@@ -69,7 +69,8 @@ def test_the_step_value_is_not_covered_under_heavy_ties(pool: Executor) -> None:
     (covered,) = run(coverage.step_tpr, "rounded", 2000, 0.01, replicates=800, seed=23, pool=pool)
     world = WORLDS["rounded"]
     print(
-        f"\nstep value rounded n 2000 FPR 0.01: {world.step_tpr(0.01):.4f} against {world.tpr(0.01):.4f} covered {covered:.4f}"
+        f"\nstep value rounded n 2000 FPR 0.01: {world.step_tpr(0.01):.4f} against {world.tpr(0.01):.4f}"
+        f" covered {covered:.4f}"
     )
     assert world.step_tpr(0.01) < world.tpr(0.01)
     assert covered < 0.5
@@ -81,7 +82,8 @@ def test_the_interval_of_the_auc_covers(pool: Executor, d: float, auc: float) ->
     covered, above, below = run(coverage.auc, d, 100, False, replicates=REPLICATES, seed=24, pool=pool)
     plain = run(coverage.auc, d, 100, True, replicates=REPLICATES, seed=24, pool=pool)[0]
     print(
-        f"\nAUC {auc} n 100 covered {covered:.4f} low>truth {above:.4f} high<truth {below:.4f}; not on the logit scale {plain:.4f}"
+        f"\nAUC {auc} n 100 covered {covered:.4f} low>truth {above:.4f} high<truth {below:.4f};"
+        f" not on the logit scale {plain:.4f}"
     )
     assert 0.93 <= covered <= 0.985
     if auc > 0.9:
@@ -135,7 +137,8 @@ def test_intervals_of_units_cover(pool: Executor, world: Clusters, alpha: float)
 def test_bootstrap_intervals_cover(pool: Executor, d: float) -> None:
     rate, auc, above, effect = run(coverage.resampled, d, 1000, 300, replicates=1000, seed=28, pool=pool)
     print(
-        f"\nbootstrap d {d:g} n 1000: TPR at 10% {rate:.4f} AUC {auc:.4f} effect {effect:.4f} advantage low>truth {above:.4f}"
+        f"\nbootstrap d {d:g} n 1000: TPR at 10% {rate:.4f} AUC {auc:.4f} effect {effect:.4f}"
+        f" advantage low>truth {above:.4f}"
     )
     assert min(rate, auc, effect) >= 0.93 - noise(0.93, 1000)
     assert above <= 0.025 + noise(0.025, 1000)
@@ -148,7 +151,8 @@ def test_a_truth_at_the_threshold_is_seldom_flagged(pool: Executor, metric: str)
     flagged, clear = run(coverage.flagged_at_truth, 1.0, metric, truth, 1000, replicates=2000, seed=29, pool=pool)
     missed = run(coverage.flagged_at_truth, 1.0, metric, 0.7 * truth, 1000, replicates=80, seed=29, pool=pool)[0]
     print(
-        f"\nverdict on {metric} with the truth at the threshold: flagged {flagged:.4f} clear {clear:.4f}; at 0.7 of it flagged {missed:.2f}"
+        f"\nverdict on {metric} with the truth at the threshold: flagged {flagged:.4f} clear {clear:.4f};"
+        f" at 0.7 of it flagged {missed:.2f}"
     )
     assert flagged <= 0.025 + noise(0.025, 2000)
     assert clear <= 0.025 + noise(0.025, 2000)

@@ -158,7 +158,8 @@ def log_ratio(statistic: ArrayLike, given: GaussianStatistics) -> FloatArray:
     x = np.asarray(statistic, dtype=np.float64)
     inside = -0.5 * ((x - given.mu_in) / given.sigma_in) ** 2 - np.log(given.sigma_in)
     outside = -0.5 * ((x - given.mu_out) / given.sigma_out) ** 2 - np.log(given.sigma_out)
-    return inside - outside
+    ratio: FloatArray = inside - outside
+    return ratio
 
 
 def predict(scores: ArrayLike, tau: float = 0.0) -> NDArray[np.bool_]:

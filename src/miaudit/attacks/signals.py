@@ -97,7 +97,8 @@ def modified_entropy(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray
     log_rest[rows, top] = -np.logaddexp(0.0, logit_confidence(logits, top))
     terms = -p * log_rest
     terms[rows, labels] = -np.exp(log_rest[rows, labels]) * log_p[rows, labels]
-    return terms.sum(axis=1)
+    value: FloatArray = terms.sum(axis=1)
+    return value
 
 
 # Each signal and the sign that makes higher mean more member-like.

@@ -1,0 +1,5 @@
+"""``python -m miaudit``."""
+
+from miaudit.cli import main
+
+main()

@@ -1,0 +1,251 @@
+"""The commands on good input: exit codes, streams, files."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from miaudit import Evidence
+from miaudit.report import findings as reading
+
+Run = Callable[..., tuple[int, str, str]]
+LOCATION30 = Path(__file__).parents[3] / "shared" / "data" / "mia_scores_location30" / "location30_mia_scores.npz"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def save(path: Path, shift: float, n: int = 2000, **more: np.ndarray) -> None:
+    rng = np.random.default_rng(3)
+    member = np.arange(n) % 2 == 0
+    np.savez(path, score=rng.normal(size=n) + shift * member, member=member, **more)
+
+
+def text_of(page: Path) -> str:
+    """The page but for the bundled library and the drawings, whose inner names count up within a process."""
+    text = re.sub(r"<script(?![^>]*json)[^>]*>.*?</script>", "", page.read_text(encoding="utf-8"), flags=re.S)
+    return re.sub(r"data:image/svg[^\"']*|<svg.*?</svg>", "", text, flags=re.S)
+
+
+def audit(*options: str) -> list[str]:
+    return ["audit", "t.npz", "--score", "score", "--member", "member", "--design", "one-run", *options]
+
+
+@pytest.mark.parametrize(
+    ("shift", "code", "status"), [(0.0, 0, "clear"), (2.0, 3, "flagged"), (0.75, 4, "inconclusive")]
+)
+def test_the_exit_code_is_the_verdict(shift: float, code: int, status: str, place: Path, run: Run) -> None:
+    save(place / "t.npz", shift)
+    found = run(*audit())
+    assert found[0] == code
+    verdict = json.loads((place / "results/audit/findings.json").read_text())["verdict"]
+    assert verdict["status"] == status
+    assert verdict["exit_code"] == code
+    assert verdict["text"] in found[1]
+    assert "no leakage" not in (place / "results/audit/report.html").read_text().lower()
+
+
+def test_zero_run_evidence_gets_no_verdict_from_raw_numbers(place: Path, run: Run) -> None:
+    save(place / "t.npz", 3.0)
+    code, out, _ = run("audit", "t.npz", "--score", "score", "--member", "member", "--design", "zero-run")
+    assert code == 4
+    assert "raw, not causal" in out
+    found = json.loads((place / "results/audit/findings.json").read_text())
+    assert found["verdict"]["status"] == "not-testable"
+    assert found["bounds"] == []
+
+
+def test_json_is_alone_on_standard_output_and_writes_nothing(place: Path, run: Run) -> None:
+    save(place / "t.npz", 1.0)
+    code, out, err = run(*audit("--json"))
+    assert (code, err) == (3, "")
+    reading.check(json.loads(out))
+    assert [path.name for path in place.iterdir()] == ["t.npz"]
+    again = run(*audit("--json"))
+    assert again[1] == out
+    assert run(*audit("--json", "--seed", "1"))[1] != out  # the seed is part of the findings
+
+
+def test_scores_that_look_like_losses_are_remarked_upon(place: Path, run: Run) -> None:
+    save(place / "t.npz", -1.0)
+    _, _, err = run(*audit("--json"))
+    assert err.startswith("miaudit: note: ")
+    assert "--signal loss" in err
+    _, _, err = run(*audit("--json", "--signal", "loss"))
+    assert err == ""
+
+
+def test_units_and_groups_and_rows(place: Path, run: Run) -> None:
+    n = 1200
+    save(place / "t.npz", 1.0, n, person=np.arange(n) // 6 * 2 + np.arange(n) % 2, site=np.arange(n) % 3)
+    code, out, _ = run(*audit("--json", "--unit", "person", "--group", "site", "--show-rows", "2"))
+    found = json.loads(out)
+    assert code in (0, 3, 4)
+    assert found["counts"]["of"] == "units"
+    assert found["counts"]["members"] == 200
+    assert found["counts"]["member_records"] == 600
+    assert any("units" in line for line in found["assumptions"])
+    assert [g["group"] for g in found["groups"]] == ["0", "1", "2"]
+    assert len(found["rows"]) == 2
+    plain = json.loads(run(*audit("--json"))[1])
+    assert plain["rows"] == []
+    by_name = {m["name"]: m for m in plain["metrics"]}
+    for metric in found["metrics"]:
+        if metric["name"].startswith("tpr"):
+            continue
+        assert metric["value"] == by_name[metric["name"]]["value"]
+
+
+def test_several_scores_are_corrected_for(place: Path, run: Run) -> None:
+    save(place / "t.npz", 0.5, other=np.random.default_rng(5).normal(size=2000))
+    _, out, _ = run("audit", "t.npz", "--score", "score,other", "--member", "member", "--json")
+    several = json.loads(out)
+    one = json.loads(run("audit", "t.npz", "--score", "score", "--member", "member", "--json")[1])
+    assert [s["score"] for s in several["scores"]] == ["score", "other"]
+    assert any("Bonferroni" in text for text in several["corrections"])
+    for wide, narrow in zip(several["metrics"], one["metrics"], strict=True):
+        assert wide["value"] == narrow["value"]
+        assert wide["high"] >= narrow["high"]
+        assert wide["low"] <= narrow["low"]
+    _, out, _ = run(
+        "audit", "t.npz", "--score", "score,other", "--member", "member", "--json", "--headline", "exploratory"
+    )
+    assert json.loads(out)["verdict"]["exploratory"] is True
+    _, out, _ = run("audit", "t.npz", "--score", "score,other", "--member", "member", "--json", "--headline", "other")
+    assert json.loads(out)["scores"][0]["score"] == "other"
+
+
+def test_evidence_that_was_saved_needs_no_names(place: Path, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    Evidence(score=rng.normal(size=500), member=rng.random(500) < 0.5, design="one-run").save("e.parquet")
+    code, out, _ = run("audit", "e.parquet", "--json")
+    assert code in (0, 4)
+    assert json.loads(out)["design"] == "one-run"
+
+
+def test_an_earlier_audit_is_not_replaced_unasked(place: Path, run: Run) -> None:
+    save(place / "t.npz", 1.0)
+    run(*audit("--out", "out"))
+    before = (place / "out/findings.json").read_bytes()
+    (place / "out/notes.txt").write_text("mine")
+    code, _, err = run(*audit("--out", "out", "--seed", "4"))
+    assert code == 1
+    assert "--overwrite" in err
+    assert (place / "out/findings.json").read_bytes() == before
+    code, _, _ = run(*audit("--out", "out", "--seed", "4", "--overwrite"))
+    assert code == 3
+    assert (place / "out/findings.json").read_bytes() != before
+    assert (place / "out/notes.txt").read_text() == "mine"
+
+
+def test_report_draws_finished_findings_again(place: Path, run: Run) -> None:
+    save(place / "t.npz", 1.0)
+    run(*audit("--out", "out"))
+    code, out, _ = run("report", "out/findings.json", "--out", "again")
+    assert code == 0
+    assert text_of(place / "again/report.html") == text_of(place / "out/report.html")
+    assert "again" in out
+    assert run("report", "out/findings.json")[0] == 1  # the page is there already
+    assert run("report", "out/findings.json", "--overwrite")[0] == 0
+
+
+def test_plan_speaks_and_encodes(run: Run) -> None:
+    code, out, _ = run("plan", "--members", "1000", "--nonmembers", "1000", "--tpr", "0.05")
+    assert code == 0
+    assert "needs 3,690 non-members" in out
+    code, out, _ = run("plan", "--members", "1000", "--nonmembers", "1000", "--json")
+    assert [t["nonmembers_needed"] for t in json.loads(out)["targets"]] == [3690, 369, 37]
+
+
+def test_version(run: Run) -> None:
+    assert run("--version")[1].startswith("miaudit ")
+
+
+def test_demo_from_nothing(place: Path) -> None:
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "miaudit", "demo"], cwd=place, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no terminal, no progress
+    assert time.monotonic() - started < 300
+    found = reading.read(place / "results/demo/findings.json")
+    assert found["design"] == "one-run"
+    assert [m["name"] for m in found["metrics"][:2]] == ["tpr_at_fpr_0.01", "tpr_at_fpr_0.1"]
+    assert found["metrics"][2]["low"] > 0.6  # the forest does memorise
+    figures = {path.suffix for path in (place / "results/demo/figures").iterdir()}
+    assert figures == {".svg", ".png"}
+
+
+def test_progress_shows_on_a_terminal_and_leaves_nothing_on_standard_output(place: Path) -> None:
+    leader, follower = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "miaudit", "demo", "--json"], cwd=place, stdout=subprocess.PIPE, stderr=follower
+    )
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            chunk = os.read(leader, 65536)
+        except OSError:  # the terminal closes with the process
+            break
+        if not chunk:
+            break
+        shown += chunk
+    out, _ = process.communicate(timeout=120)
+    os.close(leader)
+    assert process.returncode == 0
+    assert b"training" in shown
+    json.loads(out)
+
+
+def test_killed_half_way_it_leaves_no_results(place: Path) -> None:
+    save(place / "t.npz", 1.0, 200_000)
+    command = [sys.executable, "-m", "miaudit", *audit("--n-bootstrap", "100000", "--out", "out")]
+    process = subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == "miaudit: interrupted; no results were written\n"
+    process = subprocess.Popen(command, cwd=place)
+    time.sleep(2)
+    process.kill()
+    process.wait(timeout=60)
+    assert [path.name for path in place.iterdir()] == ["t.npz"]
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not LOCATION30.is_file(), reason=f"needs {LOCATION30}")
+@pytest.mark.parametrize(
+    ("options", "auc"),
+    [
+        (["--score", "target_loss", "--signal", "loss"], 0.8698),
+        (["--score", "target_loss_memguard", "--signal", "loss"], 0.6900),
+        (["--score", "target_logits", "--signal", "logits", "--labels", "target_label"], 0.8698),
+        (["--score", "target_prob_memguard", "--signal", "probabilities", "--labels", "target_label"], 0.6900),
+    ],
+)
+def test_the_published_scores_of_location30(options: list[str], auc: float, place: Path, run: Run) -> None:
+    command = ["audit", str(LOCATION30), *options, "--member", "target_member", "--design", "one-run", "--json"]
+    code, out, _ = run(*command)
+    assert code in (0, 3, 4)
+    found = next(m for m in json.loads(out)["metrics"] if m["name"] == "auc")
+    assert round(found["value"], 4) == auc
+    assert found["low"] < auc < found["high"]
+    assert found["high"] - found["low"] < 0.06
