@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from miaudit.concern import LEVEL_NAMES, percent
+from miaudit.errors import one_line
 
 if TYPE_CHECKING:
     import altair as alt
@@ -57,10 +59,13 @@ def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
 
 
 def svg(spec: Mapping[str, Any]) -> str:
-    """Render a Vega-Lite specification (``chart.to_dict()``) as SVG text, offline."""
+    """Render a Vega-Lite specification (``chart.to_dict()``) as SVG text, offline; equal ones give equal text."""
     import vl_convert
 
-    return str(vl_convert.vegalite_to_svg(json.dumps(spec), allowed_base_urls=[]))
+    drawn = str(vl_convert.vegalite_to_svg(json.dumps(spec), allowed_base_urls=[]))
+    # The renderer numbers its clipping paths through the life of the process.
+    numbers = {name: f"clip{i}" for i, name in enumerate(re.findall(r'<clipPath id="(clip\d+)"', drawn))}
+    return re.sub(r'(<clipPath id="|clip-path="url\(#)(clip\d+)', lambda m: m[1] + numbers.get(m[2], m[2]), drawn)
 
 
 def png(spec: Mapping[str, Any], scale: float = 2.0) -> bytes:
@@ -184,12 +189,12 @@ def _verdict(findings: Mapping[str, Any]) -> alt.LayerChart:
         (threshold, f"threshold {amount(name, threshold)}", _RED, [6, 3], "top"),
     ):
         if at is not None:
-            layers += _marked_rule(at, text, colour, dash, x, "x", row)
+            layers += _marked_rule(at, text, colour, dash, x, row)
     tip = [{"low": low, "high": high, "text": f"{amount(name, low)} to {amount(name, high)}"}]
     bar = _over(tip).encode(
         x=alt.X("low:Q", **x), x2="high:Q", y=alt.value(44), tooltip=alt.Tooltip("text:N", title=label(name))
     )
-    layers.append(bar.mark_rule(strokeWidth=9, color=_BLUE, strokeCap="round"))
+    layers.append(bar.mark_rule(strokeWidth=9, color=_BLUE))
     metric = named(findings["metrics"], name)
     if metric and metric["value"] is not None and low <= metric["value"] <= high:
         layers.append(
@@ -246,22 +251,21 @@ def _level_bands(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Cha
     return [bands, words]
 
 
-def _marked_rule(
-    at: float, text: str, colour: str, dash: list[int], scale: dict[str, Any], channel: str, row: str = "top"
-) -> list[alt.Chart]:
-    """A dashed line across a chart with its name at the end; the name leans towards the middle."""
+def _marked_rule(at: float, text: str, colour: str, dash: list[int], x: dict[str, Any], row: str) -> list[alt.Chart]:
+    """A dashed line across the verdict's chart, named at its upper or lower end; the name leans towards the middle."""
     import altair as alt
 
-    left, right = scale["scale"].domain
+    left, right = x["scale"].domain
     leans = at > (left + right) / 2
-    base = _over([{"at": at, "text": text}])
-    end = alt.value(9 if row == "top" else 80)
-    rule = base.mark_rule(color=colour, strokeDash=dash, strokeWidth=1.6)
+    base = _over([{"at": at, "text": text}]).encode(x=alt.X("at:Q", **x))
+    first, last, name = (2, 70, 9) if row == "top" else (18, 88, 80)
     words = base.mark_text(
         color=colour, fontSize=11, fontWeight=600, align="right" if leans else "left", dx=-5 if leans else 5
     )
-    encoded = {channel: alt.X("at:Q", **scale)}
-    return [rule.encode(**encoded), words.encode(**encoded, y=end, text="text:N")]
+    return [
+        base.mark_rule(color=colour, strokeDash=dash, strokeWidth=1.6).encode(y=alt.value(first), y2=alt.value(last)),
+        words.encode(y=alt.value(name), text="text:N"),
+    ]
 
 
 def _roc_log(findings: Mapping[str, Any]) -> alt.LayerChart:
@@ -505,17 +509,7 @@ def _groups(findings: Mapping[str, Any]) -> alt.LayerChart:
     found = [(distinct[group["group"]], _primary_of(findings, group["metrics"])) for group in findings["groups"]]
     drawable = [(group, metric) for group, metric in found if metric]
     drawable.sort(key=lambda pair: -(pair[1]["value"] if pair[1]["value"] is not None else pair[1]["high"]))
-    rows = [
-        {
-            "group": group,
-            "value": metric["value"] if metric["value"] is not None else metric["high"],
-            "low": metric["low"],
-            "high": metric["high"],
-            "kind": "measured" if metric["value"] is not None else "upper limit only",
-            "text": reading(metric),
-        }
-        for group, metric in drawable[:_MOST_GROUPS]
-    ]
+    rows = _group_rows(drawable[:_MOST_GROUPS])
     unit = name.startswith(_TPR)
     x: dict[str, Any] = {
         "scale": alt.Scale(zero=unit, nice=True),
@@ -538,6 +532,20 @@ def _groups(findings: Mapping[str, Any]) -> alt.LayerChart:
     title, said = _groups_in_words(findings, drawable)
     alternative = "; ".join(f"{group}: {reading(metric)}" for group, metric in drawable[:_MOST_GROUPS])
     return _finished(layers, title, said, f"{title}. {alternative}.", max(90, 26 * len(rows) + 10))
+
+
+def _group_rows(drawable: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "group": group,
+            "value": metric["value"] if metric["value"] is not None else metric["high"],
+            "low": metric["low"],
+            "high": metric["high"],
+            "kind": "measured" if metric["value"] is not None else "upper limit only",
+            "text": reading(metric),
+        }
+        for group, metric in drawable
+    ]
 
 
 def _overall(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Chart]:
@@ -572,7 +580,7 @@ def _over(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
     """A chart over rows that stand inside its specification."""
     import altair as alt
 
-    return alt.Chart(alt.Data(values=list(rows)))  # type: ignore[no-untyped-call]
+    return alt.Chart({"values": list(rows)})
 
 
 def _primary_of(findings: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -606,6 +614,8 @@ def _distinct(names: Sequence[str]) -> dict[str, str]:
 
 
 def _short(name: str, most: int = 36) -> str:
+    """A name in one line of printable characters: Vega cannot parse a title with a line separator in it."""
+    name = one_line(name)
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
@@ -648,7 +658,8 @@ def _finished(
 
     lines = [line for text in said for line in textwrap.wrap(text, 100)]
     heading = alt.TitleParams(text=textwrap.wrap(title, 72), subtitle=lines or alt.Undefined)
-    chart = alt.layer(*layers).properties(title=heading, description=description, width=WIDTH, height=height)
+    chart = alt.LayerChart(layer=list(layers))
+    chart.title, chart.description, chart.width, chart.height = heading, description, WIDTH, height
     return _styled(chart)
 
 
@@ -663,7 +674,8 @@ def _styled(chart: alt.LayerChart) -> alt.LayerChart:
         padding=10,
         title={**title, **subtitle},
         axis={**sizes, **colours, "gridColor": "#e3e7eb"},
-        legend={"labelFontSize": 12, "labelColor": _INK, "columns": 3, "labelLimit": 165},
+        legend={"labelFontSize": 12, "labelColor": _INK, "columns": 3, "labelLimit": 165, "symbolOpacity": 0.85},
         view={"stroke": None},
+        mark={"aria": False},  # the chart as a whole has a text alternative
     )
     return styled
