@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from miaudit import concern
+from miaudit import concern, wording
 from miaudit.concern import Measured, Verdict, judge
 
 TPR = "tpr_at_fpr_0.01"
@@ -129,12 +129,12 @@ def test_defaults_are_five_points_above_chance() -> None:
     assert concern.default_threshold("tpr_at_fpr_0.99") == 1.0
     assert concern.default_threshold("advantage") == 0.05
     for metric in (TPR, "auc", "advantage", "balanced_accuracy", "ate"):
-        assert concern.describe(metric)
+        assert wording.describe(metric)
 
 
 @given(st.floats(0, 1))
 def test_a_percentage_is_100_only_when_it_is(rate: float) -> None:
-    text = concern.percent(rate)
+    text = wording.percent(rate)
     if rate < 1 - 1e-8:
         assert text != "100%"
     assert float(text[:-1]) / 100 == pytest.approx(rate, rel=6e-3, abs=1e-12)

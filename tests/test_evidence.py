@@ -16,7 +16,7 @@ from miaudit.errors import InputError
 
 FORMATS = ("npz", "parquet", "csv")
 finite = st.floats(-1e150, 1e150)
-names = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=12)
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12).filter(str.isprintable)
 
 
 @st.composite

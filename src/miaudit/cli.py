@@ -342,7 +342,7 @@ def _summary(findings: Findings) -> str:
     """The verdict and the metrics of the headline score as lines of text."""
     counts = findings.counts
     lines = [
-        findings.verdict.text,
+        " ".join(text for text in (findings.verdict.text, findings.verdict.besides) if text),
         "",
         f"{counts.members:,} members and {counts.nonmembers:,} non-members ({counts.of}); "
         f"design: {findings.design or 'not declared'}; score: {findings.scores[0].score}",
@@ -357,7 +357,7 @@ def _summary(findings: Findings) -> str:
 
 
 def _plan_text(answer: dict[str, Any], members: int | None, nonmembers: int | None) -> str:
-    from miaudit.concern import percent
+    from miaudit.wording import percent
 
     lines = []
     if "targets" in answer:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from miaudit.wording import amount, describe, percent
+
 Status = Literal["flagged", "clear", "inconclusive", "not-testable", "refused"]
 LEVEL_NAMES = ("low", "moderate", "elevated", "material")
 _EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
@@ -25,6 +27,7 @@ class Verdict:
     condition : what the verdict assumes and nobody declared; empty if nothing
     exploratory : whether the score was chosen on the same data without correction
     text : the verdict as a sentence
+    besides : what else lies above chance, where the verdict raises no concern
     """
 
     status: Status
@@ -37,6 +40,7 @@ class Verdict:
     condition: str
     exploratory: bool
     text: str
+    besides: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -120,43 +124,6 @@ def no_answer(
     return Verdict(status, metric, threshold, None, None, confidence, "", "", False, reason)
 
 
-def describe(metric: str) -> str:
-    """Say in words what a metric measures.
-
-    Examples
-    --------
-    >>> describe("tpr_at_fpr_0.001")
-    'the share of members found at a false-positive rate of 0.1%'
-    """
-    if metric.startswith("tpr_at_fpr_"):
-        fpr = float(metric.removeprefix("tpr_at_fpr_"))
-        return f"the share of members found at a false-positive rate of {percent(fpr)}"
-    return {
-        "auc": "the area under the ROC curve (0.5 is chance)",
-        "advantage": "the largest TPR - FPR (0 is chance)",
-        "balanced_accuracy": "the balanced accuracy at the best threshold (0.5 is chance)",
-        "ate": "the average effect of membership on the score (0 is none)",
-    }[metric]
-
-
-def percent(rate: float) -> str:
-    """Write a rate as a percentage with three significant digits.
-
-    Examples
-    --------
-    >>> percent(0.001), percent(0.1234567), percent(0.99996)
-    ('0.1%', '12.3%', '99.996%')
-    """
-    digits = f"{100 * rate:.3g}"
-    if digits == "100" and rate < 1:
-        digits = f"{100 * rate:.6g}"
-    return digits + "%"
-
-
-def _amount(metric: str, value: float) -> str:
-    return percent(value) if metric.startswith("tpr_at_fpr_") else f"{value:.3g}"
-
-
 def _level(status: Status, about: Measured, levels: tuple[float, float, float]) -> str:
     def name(rate: float) -> str:
         return LEVEL_NAMES[sum(rate >= level for level in levels)]
@@ -173,7 +140,7 @@ def _sentence(
     status: Status, about: Measured, metric: str, threshold: float, confidence: float, condition: str, exploratory: bool
 ) -> str:
     what, sure = describe(metric), f"{percent(confidence)} confidence"
-    low, high, limit = (_amount(metric, x) for x in (about.low, about.high, threshold))
+    low, high, limit = (amount(metric, x) for x in (about.low, about.high, threshold))
     if status == "flagged":
         text = f"Concern: with {sure}, {what} is at least {low}, above the threshold of {limit}."
     elif status == "clear":

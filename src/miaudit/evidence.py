@@ -364,8 +364,8 @@ def _strip(name: str, prefix: str) -> str:
 
 def _name(name: object) -> str:
     text = str(name)
-    if not text or len(text) > 200:
-        raise InputError("score", "names of 1 to 200 characters", f"{len(text)} characters", "choose a short name")
+    if not text or len(text) > 200 or not text.isprintable():
+        raise InputError("score", "names of 1 to 200 printable characters", repr(text[:40]), "choose a plain name")
     return text
 
 

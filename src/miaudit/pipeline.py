@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from miaudit.report.findings import (
     Metric,
     ScoreFindings,
 )
+from miaudit.wording import chance, label, reading
 
 FloatArray = NDArray[np.float64]
 
@@ -85,7 +86,7 @@ def audit(
     >>> evidence = Evidence(score=rng.normal(size=4000) + member, member=member, design="one-run")
     >>> findings = audit(evidence, rng=rng)
     >>> findings.verdict.status, round(findings.metric("auc").value, 2)
-    ('inconclusive', 0.75)
+    ('flagged', 0.76)
     """
     plan = plan or Plan()
     choose_rng, bootstrap_rng = rng.spawn(2)
@@ -99,10 +100,10 @@ def audit(
     order = [best, *(name for name in choice.names if name != best)]
     scores = tuple(_score_findings(name, samples[name], found[name], plan, choice.confidence) for name in order)
     return Findings(
-        verdict=verdict,
+        verdict=replace(verdict, besides=_besides(verdict, scores[0])),
         metrics=scores[0].metrics,
         design=evidence.design,
-        counts=_counts(choice.audited, samples[best]),
+        counts=_counts(choice.audited, samples[best], choice.confidence),
         scores=scores,
         plan={**plan.to_dict(), "primary_metric": primary, "threshold_for_concern": verdict.threshold},
         evidence={"digest": evidence.digest, "source": evidence.source, "scores": list(evidence.scores)},
@@ -113,7 +114,6 @@ def audit(
             *notes,
             *choice.notes,
             *_louder_scores(found, plan, primary, verdict, best),
-            *_other_signs(scores[0], verdict),
         ),
         rows=_most_exposed(choice.audited.only(best), plan.row_level),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
@@ -288,19 +288,17 @@ def _louder_scores(
     )
 
 
-def _other_signs(headline: ScoreFindings, verdict: concern.Verdict) -> tuple[str, ...]:
-    """Say so when the AUC is clearly above chance, though the verdict, about another metric, raises no concern."""
-    auc = next(metric for metric in headline.metrics if metric.name == "auc")
-    if (
-        verdict.status not in ("clear", "inconclusive")
-        or auc.low is None
-        or auc.low <= concern.default_threshold("auc")
-    ):
-        return ()
-    return (
-        f"The verdict is about {verdict.metric} alone. Membership does show elsewhere: the AUC is at least "
-        f"{auc.low:.3f}. Choose another primary metric if that matters here.",
-    )
+def _besides(verdict: concern.Verdict, headline: ScoreFindings) -> str:
+    """Say which other metrics exceed chance, where the verdict alone would read as if nothing did."""
+    if verdict.status not in ("clear", "inconclusive"):
+        return ""
+    above = []
+    for metric in headline.metrics:
+        by_chance = chance(metric.name)
+        shown = metric.name == "auc" or metric.name.startswith("tpr_at_fpr_")
+        if shown and metric.value is not None and by_chance is not None and (metric.low or 0.0) > by_chance:
+            above.append(f"{label(metric.name)} {reading(asdict(metric))}")
+    return f"The verdict is about one metric and its threshold. Above chance: {'; '.join(above)}." if above else ""
 
 
 # -- what is shown ----------------------------------------------------------------------------------------------------
@@ -348,10 +346,16 @@ def _round_step(width: float) -> float:
     return float(power * max(factor for factor in (1, 2, 5) if factor * power <= width * (1 + 1e-9)))
 
 
-def _counts(audited: Evidence, sample: Sample) -> Counts:
+def _counts(audited: Evidence, sample: Sample, confidence: float) -> Counts:
+    smallest = min(1.0, intervals.resolution(confidence) / sample.independent_nonmembers)
     of = "records" if sample.units is None else "units"
     return Counts(
-        sample.independent_members, sample.independent_nonmembers, audited.n_members, audited.n_nonmembers, of
+        sample.independent_members,
+        sample.independent_nonmembers,
+        audited.n_members,
+        audited.n_nonmembers,
+        smallest,
+        of,
     )
 
 
@@ -375,18 +379,18 @@ def _groups(audited: Evidence, plan: Plan) -> tuple[GroupFindings, ...]:
         raise InputError("group", f"at most {_MOST_GROUPS} groups", f"{len(labels)}", "was it meant to be the unit?")
     confidence = 1 - (1 - plan.confidence) / len(labels)
     found = []
-    for k, label in enumerate(labels):
+    for k, name in enumerate(labels):
         rows = codes == k
         inside = int(np.count_nonzero(audited.member[rows]))
         outside = int(np.count_nonzero(rows)) - inside
         if min(inside, outside) < _FEWEST_IN_GROUP:
             note = "no metrics: fewer than two members or two non-members"
-            found.append(GroupFindings(str(label), inside, outside, (), note))
+            found.append(GroupFindings(str(name), inside, outside, (), note))
             continue
         estimates = classical.metrics(Sample.of(audited.take(rows)), plan.fpr_targets, confidence)
         metrics = tuple(_metric(name, estimate, None, plan) for name, estimate in estimates.items())
         note = f"intervals hold for all {len(labels)} groups at once"
-        found.append(GroupFindings(str(label), inside, outside, metrics, note))
+        found.append(GroupFindings(str(name), inside, outside, metrics, note))
     return tuple(found)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from miaudit import Evidence, Plan, audit
-from miaudit.causal import bootstrap
+from miaudit.causal import bootstrap, intervals
 from miaudit.causal.classical import Sample, metrics
 from miaudit.causal.units import Units
 from worlds.clusters import Clusters
@@ -110,3 +110,30 @@ def test_units_of_both_classes_gain_from_the_pairing() -> None:
     apart = Sample.of(Evidence(score=score, member=member, unit=np.where(member, unit, unit + 1000))).difference(0.95)
     assert paired.value == apart.value
     assert paired.high - paired.low < 0.5 * (apart.high - apart.low)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "rounded", "constant"])
+def test_obuchowski_of_single_records_is_delong(name: str) -> None:
+    """Ties included: the sums of squares of the pairwise kernel, but for the small-sample factors."""
+    score, member = WORLDS[name].draw(70, 50, np.random.default_rng(5))
+    units = Units.of(np.arange(120), member)
+    sample = Sample(score, member, Sample.of(Evidence(score=score, member=member)).roc, units)
+    inside, outside = score[member], score[~member]
+    kernel = (inside[:, None] > outside) + 0.5 * (inside[:, None] == outside)
+    expected = kernel.mean(axis=1).var() / 70 + kernel.mean(axis=0).var() / 50
+    assert sample._clustered_auc_variance(units) == pytest.approx(expected * 120 / 119, rel=1e-9, abs=1e-15)
+
+
+def test_few_accused_units_are_not_believed_about_their_own_variance() -> None:
+    score, member, unit = Clusters(100, 4, 0.5, 1.0, varying=True).draw(np.random.default_rng(6))
+    sample = Sample.of(Evidence(score=score, member=member, unit=unit))
+    found = sample.tpr_at_fpr(0.05, 0.95)
+    threshold = np.sort(score[~member])[::-1][int(np.ceil(0.05 * (~member).sum())) - 1]
+    measured, accused = sample.units.rate_variance(score >= threshold, ~member)
+    assert 3 < accused < 40
+    tpr = np.mean(score[member] >= threshold)
+    spread, _ = sample.units.rate_variance(score >= threshold, member)
+    effective = float(np.clip(tpr * (1 - tpr) / spread, sample.units.effective_members, member.sum()))
+    low, high = intervals.tpr_limits_uncertain_level(sample.roc, 0.05, 0.95, measured, effective)
+    assert found.low < low
+    assert found.high > high

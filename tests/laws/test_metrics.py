@@ -159,12 +159,7 @@ def test_no_finite_scores_break_a_rate(inside: list[float], outside: list[float]
         assert estimate.value is None or estimate.low <= estimate.value <= estimate.high
 
 
-SQUARED = pytest.mark.xfail(strict=True, reason="Welch's degrees of freedom square a variance")
-
-
-@pytest.mark.parametrize(
-    "scale", [1e-70, 1.0, 1e70, pytest.param(1e80, marks=SQUARED), pytest.param(LARGEST, marks=SQUARED)]
-)
+@pytest.mark.parametrize("scale", [1e-70, 1.0, 1e70, 1e80, LARGEST])
 def test_the_average_effect_scales_with_the_score(scale: float) -> None:
     evidence = evidence_of("perfect", (40, 30))
     plain, scaled = found(evidence)["ate"], found(evidence.replace(score=evidence.score / 2 * scale))["ate"]

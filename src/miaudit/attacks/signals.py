@@ -73,8 +73,8 @@ def entropy(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:  # noqa
     >>> entropy(np.array([[0.0, 0.0], [900.0, 0.0]]), np.array([0, 1])).round(4).tolist()
     [0.6931, 0.0]
     """
-    log_p = special.log_softmax(logits, axis=1)
-    value: FloatArray = -(np.exp(log_p) * log_p).sum(axis=1)
+    log_p, _ = _log_softmax(logits)
+    value: FloatArray = 0.0 - (np.exp(log_p) * log_p).sum(axis=1)
     return value
 
 
@@ -89,11 +89,10 @@ def modified_entropy(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray
     [0.6931]
     """
     rows = np.arange(len(logits))
-    log_p = special.log_softmax(logits, axis=1)
+    log_p, top = _log_softmax(logits)
     p = np.exp(log_p)
-    # log(1 - p) loses its digits only for the largest class, where p may round to 1: there, sum the others.
+    # As in log p, only the largest class may round to 1: there, sum the others.
     log_rest = np.log1p(-np.minimum(p, 0.75))
-    top = logits.argmax(axis=1)
     log_rest[rows, top] = -np.logaddexp(0.0, logit_confidence(logits, top))
     terms = -p * log_rest
     terms[rows, labels] = -np.exp(log_rest[rows, labels]) * log_p[rows, labels]
@@ -159,6 +158,14 @@ def _split(logits: FloatArray, labels: NDArray[np.intp]) -> tuple[FloatArray, Fl
     keep = np.ones((n, classes), dtype=bool)
     keep[np.arange(n), labels] = False
     return logits[~keep], logits[keep].reshape(n, classes - 1)
+
+
+def _log_softmax(logits: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
+    """Return log p (n, classes) and the largest class (n,), whose log p keeps its digits where p rounds to 1."""
+    log_p: FloatArray = special.log_softmax(logits, axis=1)
+    top = logits.argmax(axis=1)
+    log_p[np.arange(len(logits)), top] = -np.logaddexp(0.0, -logit_confidence(logits, top))
+    return log_p, top
 
 
 def _matrix(values: ArrayLike | None, name: str) -> FloatArray:

@@ -220,7 +220,8 @@ def wilson_limits(rate: float, trials: float, confidence: float) -> tuple[float,
     centre = rate + z * z / (2 * trials)
     half = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
     scale = 1 + z * z / trials
-    return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
+    low = 0.0 if rate <= 0 else (centre - half) / scale
+    return low, 1.0 if rate >= 1 else (centre + half) / scale
 
 
 def clopper_pearson(successes: float, trials: float, confidence: float) -> tuple[float, float]:

@@ -27,7 +27,7 @@ class Roc:
     >>> roc = Roc.of([3.0, 2.0, 2.0, 1.0], [True, False, True, False])
     >>> roc.threshold.tolist(), roc.false_positive.tolist(), roc.true_positive.tolist()
     ([inf, 3.0, 2.0, 1.0], [0.0, 0.0, 1.0, 2.0], [0.0, 1.0, 2.0, 2.0])
-    >>> roc.auc, roc.tpr_at(0.25), roc.step_tpr_at(0.25), roc.advantage
+    >>> roc.auc, float(roc.tpr_at(0.25)), roc.step_tpr_at(0.25), roc.advantage
     (0.875, 0.75, 0.5, 0.5)
     """
 
@@ -109,7 +109,10 @@ class Roc:
         -------
         array of the shape of ``fpr`` (0-dimensional for a number)
         """
-        return self.hits_between(np.asarray(fpr, dtype=np.float64) * self.n_nonmembers)[1] / self.n_members
+        allowed = np.asarray(fpr, dtype=np.float64) * self.n_nonmembers
+        whole = np.rint(allowed)  # 0.29 of 100 is 29, though its product is 28.999...
+        allowed = np.where(np.abs(allowed - whole) <= 1e-12 * self.n_nonmembers, whole, allowed)
+        return self.hits_between(allowed)[1] / self.n_members
 
     def step_tpr_at(self, fpr: float) -> float:
         """TPR at the smallest threshold whose FPR is at most ``fpr``: no randomisation (errata A2)."""

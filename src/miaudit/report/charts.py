@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from miaudit.concern import LEVEL_NAMES, percent
+from miaudit.concern import LEVEL_NAMES
 from miaudit.errors import one_line
+from miaudit.wording import amount, chance, interval, label, percent, reading, target
 
 if TYPE_CHECKING:
     import altair as alt
@@ -75,97 +76,12 @@ def png(spec: Mapping[str, Any], scale: float = 2.0) -> bytes:
     return bytes(vl_convert.vegalite_to_png(json.dumps(spec), scale=scale, allowed_base_urls=[]))
 
 
-# -- words for numbers ------------------------------------------------------------------------------------------------
-
-
-def label(metric: str) -> str:
-    """Name a metric for a reader.
-
-    Examples
-    --------
-    >>> label("tpr_at_fpr_0.001"), label("auc")
-    ('TPR at 0.1% FPR', 'AUC')
-    """
-    if metric.startswith(_TPR):
-        return f"TPR at {percent(target(metric))} FPR"
-    return {
-        "auc": "AUC",
-        "advantage": "Advantage, largest TPR − FPR",
-        "balanced_accuracy": "Balanced accuracy",
-        "ate": "Average effect on the score",
-    }.get(metric, metric)
-
-
-def target(metric: str) -> float:
-    """Return the FPR of a ``tpr_at_fpr_...`` metric."""
-    return float(metric.removeprefix(_TPR))
-
-
-def chance(metric: str) -> float | None:
-    """Return what a metric is for an attack that knows nothing, or None for a name that is not known."""
-    if metric.startswith(_TPR):
-        return target(metric)
-    return {"auc": 0.5, "advantage": 0.0, "balanced_accuracy": 0.5, "ate": 0.0}.get(metric)
-
-
-def amount(metric: str, value: float | None) -> str:
-    """Write a value of a metric: rates as percentages, the rest with three or four digits.
-
-    Examples
-    --------
-    >>> amount("tpr_at_fpr_0.01", 0.0912), amount("auc", 0.86984), amount("ate", None)
-    ('9.12%', '0.870', '–')
-    """
-    if value is None:
-        return "–"
-    if metric.startswith(_TPR):
-        return percent(value)
-    if metric == "ate":
-        return f"{value:.4g}"
-    # Three decimals, and never 1.000 for less than one.
-    return f"{value:.3f}" if not 0.9995 <= value < 1 else f"{value:.6f}"
-
-
-def interval(metric: Mapping[str, Any]) -> str:
-    """Write the interval of a metric, or the upper limit alone where there is no value.
-
-    Examples
-    --------
-    >>> interval({"name": "auc", "value": 0.75, "low": 0.7, "high": 0.8})
-    '0.700 to 0.800'
-    >>> interval({"name": "tpr_at_fpr_0.001", "value": None, "low": 0.0, "high": 0.2})
-    'at most 20%'
-    """
-    name, low, high = metric["name"], metric["low"], metric["high"]
-    if metric["value"] is None:
-        return "not resolved" if high is None else f"at most {amount(name, high)}"
-    if low is None or high is None:
-        return "no interval"
-    return f"{amount(name, low)} to {amount(name, high)}"
-
-
-def reading(metric: Mapping[str, Any]) -> str:
-    """Write a metric's value with its interval; an unresolved one as an upper limit, never a value."""
-    if metric["value"] is None:
-        return interval(metric)
-    return f"{amount(metric['name'], metric['value'])} ({interval(metric)})"
+# -- looking things up -------------------------------------------------------------------------------------------------
 
 
 def named(metrics: Iterable[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
     """Return the metric of that name, or None."""
     return next((metric for metric in metrics if metric["name"] == name), None)
-
-
-def smallest_fpr(findings: Mapping[str, Any]) -> float:
-    """Return the smallest FPR that the non-members resolve: 3.69 / n0 at 95% (erratum C3), at most 1.
-
-    With several scores under Bonferroni the limits of each are wider, and the smallest FPR is larger.
-    """
-    confidence = float(findings["plan"]["confidence"])
-    if findings["plan"]["headline"]["kind"] == "bonferroni":
-        confidence = 1 - (1 - confidence) / len(findings["scores"])
-    needed = math.ceil(-100 * math.log((1 - confidence) / 2) - 1e-9) / 100
-    return min(1.0, needed / max(1, int(findings["counts"]["nonmembers"])))
 
 
 def is_raw_only(findings: Mapping[str, Any]) -> bool:
@@ -272,7 +188,7 @@ def _roc_log(findings: Mapping[str, Any]) -> alt.LayerChart:
     """ROC on log-log axes, with the zone of FPRs that so many non-members cannot resolve."""
     import altair as alt
 
-    limit, targets = smallest_fpr(findings), findings["plan"]["fpr_targets"]
+    limit, targets = findings["counts"]["smallest_fpr"], findings["plan"]["fpr_targets"]
     curve = findings["scores"][0]["curve"]
     floor = max(min(limit / 3, min(targets) / 1.5), min(f for f in curve["fpr"] if f > 0))
     ticks = [10.0**k for k in range(math.ceil(math.log10(floor) - 1e-9), 1)]
@@ -381,7 +297,7 @@ def _unresolved_zone(
 ) -> list[alt.Chart]:
     import altair as alt
 
-    limit = smallest_fpr(findings)
+    limit = findings["counts"]["smallest_fpr"]
     if limit <= floor:
         return []
     edge = [{"from": floor, "to": limit}]

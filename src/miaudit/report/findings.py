@@ -89,12 +89,16 @@ class GroupFindings:
 
 @dataclass(frozen=True)
 class Counts:
-    """How much evidence there was; units where records share them, else every record is one."""
+    """How much evidence there was; units where records share them, else every record is one.
+
+    ``smallest_fpr`` is the smallest FPR that so many non-members resolve (erratum C3), at most 1.
+    """
 
     members: int
     nonmembers: int
     member_records: int
     nonmember_records: int
+    smallest_fpr: float
     of: str = "records"
 
 
@@ -138,7 +142,7 @@ class Findings:
 
     def to_json(self) -> str:
         """Return findings.json as text: equal audits give equal bytes."""
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        return to_text(self.to_dict())
 
     def to_html(self, path: str | Path) -> None:
         """Write the findings as one self-contained page."""
@@ -147,6 +151,11 @@ class Findings:
 
         page = html.page(self.to_dict())
         tables.write_atomically(Path(path), lambda target: _write_text(target, page))
+
+
+def to_text(content: Mapping[str, Any]) -> str:
+    """Write plain values as the text of findings.json."""
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read(path: str | Path) -> dict[str, Any]:

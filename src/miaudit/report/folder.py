@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import tempfile
@@ -13,7 +12,7 @@ from typing import Any
 
 from miaudit.errors import OutputError, one_line
 from miaudit.report import charts, html
-from miaudit.report.findings import Findings
+from miaudit.report.findings import Findings, to_text
 
 FINDINGS, PAGE, FIGURES = "findings.json", "report.html", "figures"
 _CHARTS = ("verdict", "roc-log", "roc-linear", "distribution", "groups")
@@ -52,7 +51,7 @@ def rerender(content: Mapping[str, Any], out: str | Path, *, overwrite: bool = F
     OutputError
         As :func:`write`.
     """
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = to_text(content)
     held = Path(out) / FINDINGS
     same = held.is_file() and held.read_bytes() == text.encode()
     _check(Path(out), (PAGE, FIGURES) if same else (FINDINGS, PAGE, FIGURES), overwrite)

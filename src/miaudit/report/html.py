@@ -11,9 +11,10 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from miaudit.concern import LEVEL_NAMES, describe, percent
+from miaudit.concern import LEVEL_NAMES
 from miaudit.report import charts
-from miaudit.report.charts import amount, interval, is_raw_only, label, named, reading, smallest_fpr, target
+from miaudit.report.charts import is_raw_only, named
+from miaudit.wording import amount, chance, describe, interval, label, percent, reading, target
 
 if TYPE_CHECKING:
     import jinja2
@@ -126,29 +127,12 @@ def _verdict(findings: Mapping[str, Any]) -> dict[str, Any]:
         "asked": f"{label(name)} against a threshold of {amount(name, verdict['threshold'])}",
         "means": describe(name),
         "level": _level_in_words(verdict["level"]),
-        "besides": _besides(findings),
         "score": findings["scores"][0]["score"],
     }
 
 
 def _level_in_words(level: str) -> str:
     return f"Reading level supported by the interval: {level}" if level else ""
-
-
-def _besides(findings: Mapping[str, Any]) -> str:
-    """Say which other metrics exceed chance, unless the verdict is already a concern or there is no answer."""
-    if findings["verdict"]["status"] not in ("clear", "inconclusive"):
-        return ""
-    above = []
-    for metric in findings["metrics"]:
-        chance, about = charts.chance(metric["name"]), metric["name"] in ("auc", findings["verdict"]["metric"])
-        if metric["value"] is None or metric["low"] is None or chance is None or metric["low"] <= chance:
-            continue
-        if about or metric["name"].startswith(_TPR):
-            above.append(f"{label(metric['name'])} {reading(metric)}")
-    if not above:
-        return ""
-    return f"The verdict is about one metric and its threshold. Measured above chance: {'; '.join(above)}."
 
 
 def _cards(findings: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -166,12 +150,12 @@ def _cards(findings: Mapping[str, Any]) -> list[dict[str, str]]:
         )
     ]
     for metric in _card_metrics(findings):
-        chance = charts.chance(metric["name"])
+        by_chance = chance(metric["name"])
         value = amount(metric["name"], metric["value"])
         if metric["value"] is None:
             value = "–" if metric["high"] is None else f"≤ {amount(metric['name'], metric['high'])}"
         limits = "upper limit only" if metric["value"] is None else interval(metric)
-        note = f"{limits}; chance is {amount(metric['name'], chance)}"
+        note = f"{limits}; chance is {amount(metric['name'], by_chance)}"
         cards.append(
             {"name": label(metric["name"]), "value": value, "note": f"raw, not causal; {note}" if raw else note}
         )
@@ -229,7 +213,7 @@ def _control(findings: Mapping[str, Any]) -> dict[str, Any] | None:
     primary = findings["verdict"]["metric"]
     return {
         "points": [points[fpr] for fpr in sorted(points)],
-        "smallest": smallest_fpr(findings),
+        "smallest": findings["counts"]["smallest_fpr"],
         "start": target(primary) if primary.startswith(_TPR) else findings["plan"]["fpr_targets"][0],
         "prior": findings["plan"]["prior"],
         "nonmembers": findings["counts"]["nonmembers"],
@@ -243,14 +227,14 @@ def _metric_row(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[
     value = amount(name, metric["value"])
     if metric["value"] is None and metric["high"] is not None:
         value = f"≤ {amount(name, metric['high'])}"
-    chance = charts.chance(name)
+    by_chance = chance(name)
     return {
         "name": label(name),
         "estimator": "raw, not causal" if not_causal else metric["estimator"],
         "value": value,
         "interval": interval(metric),
         "confidence": percent(metric["confidence"]),
-        "chance": "–" if chance is None else amount(name, chance),
+        "chance": "–" if by_chance is None else amount(name, by_chance),
         "precision": _precision(precision) if precision else "–",
         "step": amount(name, metric["step_value"]),
         "bootstrap": f"{amount(name, bootstrap['low'])} to {amount(name, bootstrap['high'])}" if bootstrap else "–",
@@ -319,7 +303,7 @@ def _levels(findings: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _how_to_read(findings: Mapping[str, Any]) -> dict[str, str]:
-    limit, counts = smallest_fpr(findings), findings["counts"]
+    limit, counts = findings["counts"]["smallest_fpr"], findings["counts"]
     rates = [percent(fpr) for fpr in findings["plan"]["fpr_targets"]]
     return {
         "baseline": rates[0],
