@@ -318,7 +318,7 @@ def _curve(sample: Sample, plan: Plan, confidence: float) -> Curve:
     tpr = sample.roc.tpr_at(inner)
     # The band is pointwise; a running maximum keeps its drawn edges as monotone as the curve that they enclose.
     columns = (inner, tpr, np.maximum.accumulate(np.minimum(low, tpr)), np.maximum.accumulate(np.maximum(high, tpr)))
-    ends = ((0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (float(high[0]), 1.0))
+    ends = ((0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (float(columns[3][0].round(9)), 1.0))
     return Curve(
         *((first, *np.round(column, 9).tolist(), last) for column, (first, last) in zip(columns, ends, strict=True))
     )
@@ -327,7 +327,8 @@ def _curve(sample: Sample, plan: Plan, confidence: float) -> Curve:
 def _distribution(sample: Sample) -> Distribution:
     """Bin the scores between round numbers, so that no edge is the score of a record."""
     low, high = np.quantile(sample.score, [0.005, 0.995])
-    step = _round_step((high - low) / 30)
+    finest = 1e-9 * float(np.abs(sample.score).max())  # edges are written with 12 digits
+    step = _round_step(max((high - low) / 30, finest))
     first = math.floor(low / step) * step
     bins = max(1, math.ceil((high - first) / step))
     edges = first + step * np.arange(bins + 1)

@@ -87,7 +87,6 @@ def test_a_replicate_of_every_record_once_is_the_sample() -> None:
     assert difference == pytest.approx(sample.difference(0.95).value, abs=1e-12)
 
 
-@pytest.mark.xfail(strict=True, reason="_Ranked._hits takes 28.999... for 28 non-members; Roc.tpr_at does not")
 def test_a_target_that_is_a_whole_number_of_nonmembers_uses_them_all() -> None:
     outside = np.arange(100.0)[::-1]
     sample = Sample.of(Evidence.from_pair(outside + 0.5, outside))

@@ -22,6 +22,7 @@ Signal = Callable[[FloatArray, NDArray[np.intp]], FloatArray]
 # A probability of exactly 0 has no logarithm. This is below every positive float32, so it only breaks exact zeros.
 PROBABILITY_FLOOR = 1e-45
 _SUM_TOLERANCE = 1e-3
+_LARGEST = 1e150
 
 
 def loss(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
@@ -178,9 +179,11 @@ def _matrix(values: ArrayLike | None, name: str) -> FloatArray:
             "pass one row for each record and one column for each class",
         )
     result = array.astype(np.float64)
-    if not np.isfinite(result).all():
-        row = int(np.argwhere(~np.isfinite(result))[0][0])
-        raise InputError(name, "finite numbers", f"NaN or infinity, first in row {row}", "drop or repair these rows")
+    bad = ~(np.abs(result) <= _LARGEST)  # NaN fails too
+    if bad.any():
+        row = int(np.argwhere(bad)[0][0])
+        received = f"NaN, infinity or larger, first in row {row}"
+        raise InputError(name, f"finite numbers up to {_LARGEST:g}", received, "drop or repair these rows")
     return result
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.causal import intervals
 from miaudit.causal.classical import Estimate, Sample, tpr_name
+from miaudit.causal.roc import allowed_alarms
 from miaudit.causal.units import Units
 
 FloatArray = NDArray[np.float64]
@@ -146,22 +148,22 @@ class _Ranked:
         self, members: NDArray[np.int64], nonmembers: NDArray[np.int64], fpr_targets: Sequence[float]
     ) -> tuple[float, FloatArray, float, float]:
         """AUC, TPRs, excess and difference of the sample in which the i-th ranked record stands so many times."""
-        fp = np.zeros(len(nonmembers) + 1)
-        tp = np.zeros(len(members) + 1)
+        fp = np.zeros(len(nonmembers) + 1, dtype=np.int64)
+        tp = np.zeros(len(members) + 1, dtype=np.int64)
         np.cumsum(nonmembers, out=fp[1:])
         np.cumsum(members, out=tp[1:])
-        n1, n0 = tp[-1], fp[-1]
-        above = fp[self.nonmembers_above]
+        n1, n0 = float(tp[-1]), float(fp[-1])
+        above: NDArray[Any] = fp[self.nonmembers_above]
         if self.tied:
             above = (above + fp[self.nonmembers_from]) / 2
         weight = members.astype(np.float64)
         auc = 1 - float(weight @ above) / (n1 * n0)
-        tpr = np.array([self._hits(tp, fp, fpr * n0) for fpr in fpr_targets]) / n1
-        gap = tp[self.vertex_members] / n1 - fp[self.vertex_nonmembers] / n0 - self.vertex_gap
+        tpr = np.array([self._hits(tp, fp, float(allowed_alarms(fpr, n0))) for fpr in fpr_targets]) / n1
+        gap = (tp / n1)[self.vertex_members] - (fp / n0)[self.vertex_nonmembers] - self.vertex_gap
         difference = float(weight @ self.y1) / n1 - float(nonmembers @ self.y0) / n0
         return auc, tpr, max(0.0, float(gap.max())), difference
 
-    def _hits(self, tp: FloatArray, fp: FloatArray, allowed: float) -> float:
+    def _hits(self, tp: NDArray[np.int64], fp: NDArray[np.int64], allowed: float) -> float:
         """Members accused when ``allowed`` non-members may be; linear inside a tie block, as in ``Roc.tpr_at``."""
         k = int(np.searchsorted(fp, allowed, side="right")) - 1
         if k >= len(self.outside):

@@ -109,14 +109,11 @@ class Roc:
         -------
         array of the shape of ``fpr`` (0-dimensional for a number)
         """
-        allowed = np.asarray(fpr, dtype=np.float64) * self.n_nonmembers
-        whole = np.rint(allowed)  # 0.29 of 100 is 29, though its product is 28.999...
-        allowed = np.where(np.abs(allowed - whole) <= 1e-12 * self.n_nonmembers, whole, allowed)
-        return self.hits_between(allowed)[1] / self.n_members
+        return self.hits_between(allowed_alarms(fpr, self.n_nonmembers))[1] / self.n_members
 
     def step_tpr_at(self, fpr: float) -> float:
         """TPR at the smallest threshold whose FPR is at most ``fpr``: no randomisation (errata A2)."""
-        allowed = fpr * self.n_nonmembers * (1 + 1e-12)
+        allowed = allowed_alarms(fpr, self.n_nonmembers)
         return float(self.tpr[np.searchsorted(self.false_positive, allowed, side="right") - 1])
 
     def hits_between(self, false_positive: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -137,3 +134,10 @@ class Roc:
         width = np.where(exact, 1.0, fp[first] - fp[left])
         inside = tp[left] + (tp[first] - tp[left]) * (x - fp[left]) / width
         return np.where(exact, tp[first], inside), np.where(exact, tp[after - 1], inside)
+
+
+def allowed_alarms(fpr: ArrayLike, nonmembers: float) -> NDArray[np.float64]:
+    """Return the weight of non-members that an FPR allows: 29 for 0.29 of 100, though the product is 28.999..."""
+    product = np.asarray(fpr, dtype=np.float64) * nonmembers
+    whole = np.rint(product)
+    return np.where(np.abs(product - whole) <= 1e-12 * nonmembers, whole, product)
