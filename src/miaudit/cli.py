@@ -143,7 +143,7 @@ def audit(
         list[str] | None,
         typer.Option(
             help="From losses: loss, gaussian_lira. From outputs also: logit_confidence, margin, entropy, "
-            "modified_entropy. Repeat for several. [default: loss]"
+            "modified_entropy. Repeat for several; loss by default."
         ),
     ] = None,
     covariates: Annotated[
@@ -169,8 +169,7 @@ def audit(
     headline: Annotated[
         str | None,
         typer.Option(
-            help="With several scores: bonferroni, split, exploratory, or the name of the one that counts. "
-            "[default: bonferroni]"
+            help="With several scores: bonferroni (by default), split, exploratory, or the name of the one that counts."
         ),
     ] = None,
     show_rows: Annotated[int, typer.Option(help="Name so many of the most exposed members by row and unit.")] = 0,
