@@ -5,30 +5,19 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from miaudit import concern
-from miaudit.causal import bootstrap, classical, intervals
+from miaudit import concern, exhibits, headline
+from miaudit.causal import bootstrap, classical
 from miaudit.causal.classical import Estimate, Sample
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.plan import Bonferroni, Bootstrap, Declared, Exploratory, Plan, Split
-from miaudit.report.findings import (
-    Counts,
-    Curve,
-    Distribution,
-    Findings,
-    GroupFindings,
-    Metric,
-    ScoreFindings,
-)
+from miaudit.plan import Bootstrap, Declared, Plan
+from miaudit.report.findings import Findings, GroupFindings, Metric, ScoreFindings
 from miaudit.wording import chance, label, reading
-
-FloatArray = NDArray[np.float64]
 
 _IF_RANDOMISED = "if membership was randomised, which nobody declared"
 _NOT_CORRECTED = (
@@ -90,112 +79,42 @@ def audit(
     """
     plan = plan or Plan()
     choose_rng, bootstrap_rng = rng.spawn(2)
-    choice = _choose(evidence, plan, choose_rng)
+    choice = headline.choose(evidence, plan, rng=choose_rng)
     samples = {name: Sample.of(choice.audited.only(name)) for name in choice.names}
-    primary = _primary(plan, samples[choice.names[0]])
+    primary = headline.primary_metric(plan, samples[choice.names[0]])
     found = _measure(samples, plan, choice.confidence, bootstrap_rng, progress)
     measured = [concern.Measured(n, *_limits(found[n][primary])) for n in choice.judged]
     verdict = _verdict(evidence, plan, primary, measured, exploratory=choice.exploratory)
     best = choice.headline or max(measured, key=lambda m: (m.resolved and m.low, m.high)).score
     order = [best, *(name for name in choice.names if name != best)]
-    scores = tuple(_score_findings(name, samples[name], found[name], plan, choice.confidence) for name in order)
+    scores = tuple(
+        ScoreFindings(
+            name,
+            tuple(found[name].values()),
+            exhibits.curve(samples[name], plan, choice.confidence),
+            exhibits.distribution(samples[name].score, samples[name].member),
+        )
+        for name in order
+    )
     return Findings(
         verdict=replace(verdict, besides=_besides(verdict, scores[0])),
         metrics=scores[0].metrics,
         design=evidence.design,
-        counts=_counts(choice.audited, samples[best], choice.confidence),
+        counts=exhibits.counts(choice.audited, samples[best], choice.confidence),
         scores=scores,
         plan={**plan.to_dict(), "primary_metric": primary, "threshold_for_concern": verdict.threshold},
         evidence={"digest": evidence.digest, "source": evidence.source, "scores": list(evidence.scores)},
         groups=_groups(choice.audited.only(best), plan),
         corrections=choice.corrections,
-        assumptions=(_ASSUMED[evidence.design], _independence(samples[best])),
+        assumptions=(_ASSUMED[evidence.design], exhibits.independence(samples[best])),
         notes=(
             *notes,
             *choice.notes,
             *_louder_scores(found, plan, primary, verdict, best),
         ),
-        rows=_most_exposed(choice.audited.only(best), plan.row_level),
+        rows=exhibits.most_exposed(choice.audited.only(best), plan.row_level),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
     )
-
-
-# -- which score counts -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Choice:
-    """Which scores are measured on which records, which of them the verdict is about, and what that costs."""
-
-    audited: Evidence
-    names: tuple[str, ...]
-    judged: tuple[str, ...]
-    headline: str | None
-    confidence: float
-    corrections: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    exploratory: bool = False
-
-
-def _choose(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> _Choice:
-    names = tuple(evidence.scores)
-    if isinstance(plan.headline, Declared):
-        if plan.headline.score not in names:
-            hint = nearest(plan.headline.score, names) or "or bonferroni, split, exploratory"
-            raise InputError("headline", f"one of {', '.join(names)}", repr(plan.headline.score), hint)
-        name = plan.headline.score
-        return _Choice(evidence, names, (name,), name, plan.confidence)
-    if len(names) == 1:
-        return _Choice(evidence, names, names, names[0], plan.confidence)
-    match plan.headline:
-        case Bonferroni():
-            confidence = 1 - (1 - plan.confidence) / len(names)
-            said = (
-                f"{len(names)} scores were looked at: every interval is widened (Bonferroni) to hold for all of them."
-            )
-            return _Choice(evidence, names, names, None, confidence, (said,))
-        case Split(share):
-            pilot, rest = _split_units(evidence, share, rng)
-            best = _strongest(pilot, plan)
-            said = f"The score {best} was chosen on a random {share:.0%} of the units; every number is from the rest."
-            return _Choice(rest, names, (best,), best, plan.confidence, (said,))
-        case Exploratory():
-            best = _strongest(evidence, plan)
-            said = (
-                f"{best} is the strongest of {len(names)} scores on the data that chose it: exploratory, uncorrected."
-            )
-            return _Choice(evidence, names, (best,), best, plan.confidence, (), (said,), exploratory=True)
-
-
-def _strongest(evidence: Evidence, plan: Plan) -> str:
-    """Return the score with the largest primary metric, or AUC where that is not resolved."""
-
-    def strength(name: str) -> tuple[float, float]:
-        sample = Sample.of(evidence.only(name))
-        metric = classical.metrics(sample, plan.fpr_targets, plan.confidence)[_primary(plan, sample)]
-        return (-math.inf if metric.value is None else metric.value, sample.roc.auc)
-
-    return max(evidence.scores, key=strength)
-
-
-def _split_units(evidence: Evidence, share: float, rng: np.random.Generator) -> tuple[Evidence, Evidence]:
-    codes = np.arange(evidence.n) if evidence.unit_codes is None else evidence.unit_codes
-    pilot = (rng.random(int(codes.max()) + 1) < share)[codes]
-    for part in (pilot, ~pilot):
-        if not part.any() or evidence.member[part].all() or not evidence.member[part].any():
-            raise InputError(
-                "headline", "enough records for a split", f"{evidence.n}", "use bonferroni instead of split"
-            )
-    return evidence.take(pilot), evidence.take(~pilot)
-
-
-def _primary(plan: Plan, sample: Sample) -> str:
-    """Return the primary metric: as planned, or the TPR at the smallest target that the non-members can resolve."""
-    if plan.primary_metric is not None:
-        return plan.primary_metric
-    n0 = sample.independent_nonmembers
-    fit = [fpr for fpr in plan.fpr_targets if intervals.resolvable(fpr, n0, plan.confidence)]
-    return classical.tpr_name(fit[0] if fit else plan.fpr_targets[-1])
 
 
 # -- measuring --------------------------------------------------------------------------------------------------------
@@ -288,87 +207,17 @@ def _louder_scores(
     )
 
 
-def _besides(verdict: concern.Verdict, headline: ScoreFindings) -> str:
+def _besides(verdict: concern.Verdict, shown_score: ScoreFindings) -> str:
     """Say which other metrics exceed chance, where the verdict alone would read as if nothing did."""
     if verdict.status not in ("clear", "inconclusive"):
         return ""
     above = []
-    for metric in headline.metrics:
+    for metric in shown_score.metrics:
         by_chance = chance(metric.name)
         shown = metric.name == "auc" or metric.name.startswith("tpr_at_fpr_")
         if shown and metric.value is not None and by_chance is not None and (metric.low or 0.0) > by_chance:
             above.append(f"{label(metric.name)} {reading(asdict(metric))}")
     return f"The verdict is about one metric and its threshold. Above chance: {'; '.join(above)}." if above else ""
-
-
-# -- what is shown ----------------------------------------------------------------------------------------------------
-
-
-def _score_findings(
-    name: str, sample: Sample, found: Mapping[str, Metric], plan: Plan, confidence: float
-) -> ScoreFindings:
-    return ScoreFindings(name, tuple(found.values()), _curve(sample, plan, confidence), _distribution(sample))
-
-
-def _curve(sample: Sample, plan: Plan, confidence: float) -> Curve:
-    smallest = min(0.1 / sample.independent_nonmembers, plan.fpr_targets[0] / 2)
-    grid = np.unique(np.r_[np.geomspace(smallest, 1, 50), np.linspace(0.04, 0.98, 33), plan.fpr_targets])
-    inner = grid[grid < 1]
-    low, high = sample.tpr_band(inner, confidence)
-    tpr = sample.roc.tpr_at(inner)
-    # The band is pointwise; a running maximum keeps its drawn edges as monotone as the curve that they enclose.
-    columns = (inner, tpr, np.maximum.accumulate(np.minimum(low, tpr)), np.maximum.accumulate(np.maximum(high, tpr)))
-    ends = ((0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (float(columns[3][0].round(9)), 1.0))
-    return Curve(
-        *((first, *np.round(column, 9).tolist(), last) for column, (first, last) in zip(columns, ends, strict=True))
-    )
-
-
-def _distribution(sample: Sample) -> Distribution:
-    """Bin the scores between round numbers, so that no edge is the score of a record."""
-    low, high = np.quantile(sample.score, [0.005, 0.995])
-    finest = 1e-9 * float(np.abs(sample.score).max())  # edges are written with 12 digits
-    step = _round_step(max((high - low) / 30, finest))
-    first = math.floor(low / step) * step
-    bins = max(1, math.ceil((high - first) / step))
-    edges = first + step * np.arange(bins + 1)
-    shares = []
-    for kept in (sample.member, ~sample.member):
-        counts, _ = np.histogram(np.clip(sample.score[kept], edges[0], edges[-1]), edges)
-        shares.append(tuple(np.round(counts / np.count_nonzero(kept), 6).tolist()))
-    return Distribution(tuple(float(f"{edge:.12g}") for edge in edges), shares[0], shares[1])
-
-
-def _round_step(width: float) -> float:
-    """Return the largest of 1, 2, 5 times a power of ten that is at most ``width``; 1 where there is no width."""
-    if not width > 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(width))
-    return float(power * max(factor for factor in (1, 2, 5) if factor * power <= width * (1 + 1e-9)))
-
-
-def _counts(audited: Evidence, sample: Sample, confidence: float) -> Counts:
-    smallest = min(1.0, intervals.resolution(confidence) / sample.independent_nonmembers)
-    of = "records" if sample.units is None else "units"
-    return Counts(
-        sample.independent_members,
-        sample.independent_nonmembers,
-        audited.n_members,
-        audited.n_nonmembers,
-        smallest,
-        of,
-    )
-
-
-def _independence(sample: Sample) -> str:
-    if sample.units is None:
-        return (
-            "Records are independent: no person or account stands behind several of them (give unit ids if one does)."
-        )
-    return (
-        f"Records of one unit may depend on each other, units do not: intervals and counts are of "
-        f"{sample.independent_members:,} units of members and {sample.independent_nonmembers:,} of non-members."
-    )
 
 
 def _groups(audited: Evidence, plan: Plan) -> tuple[GroupFindings, ...]:
@@ -393,17 +242,3 @@ def _groups(audited: Evidence, plan: Plan) -> tuple[GroupFindings, ...]:
         note = f"intervals hold for all {len(labels)} groups at once"
         found.append(GroupFindings(str(name), inside, outside, metrics, note))
     return tuple(found)
-
-
-def _most_exposed(audited: Evidence, count: int) -> tuple[dict[str, Any], ...]:
-    """Rows of the members with the highest scores; only when the plan asks for them."""
-    rows = np.flatnonzero(audited.member)
-    top = rows[np.argsort(-audited.score[rows], kind="stable")[:count]]
-    return tuple(
-        {
-            "row": int(row),
-            "unit": None if audited.unit is None else str(audited.unit[row]),
-            "score": float(audited.score[row]),
-        }
-        for row in top
-    )

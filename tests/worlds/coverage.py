@@ -13,7 +13,7 @@ from unittest import mock
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit import Evidence, Findings, Plan, pipeline
+from miaudit import Evidence, Findings, Plan, exhibits, pipeline
 from miaudit.causal import bootstrap, intervals
 from miaudit.causal.classical import Sample, metrics
 from miaudit.causal.roc import Roc
@@ -28,7 +28,7 @@ WORKERS = 2
 
 def audit(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> Findings:
     """Audit without the curve for the chart, whose band takes most of the time and no part in the verdict."""
-    with mock.patch.object(pipeline, "_curve", return_value=None):
+    with mock.patch.object(exhibits, "curve", return_value=None):
         return pipeline.audit(evidence, plan=plan, rng=rng)
 
 

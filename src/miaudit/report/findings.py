@@ -88,6 +88,86 @@ class GroupFindings:
 
 
 @dataclass(frozen=True)
+class FeatureBalance:
+    """Standardised mean difference of one covariate (or of its square) between the classes, before and after weighting."""
+
+    name: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """Records with a similar propensity: its mean, the share of members among them, and how many they are."""
+
+    predicted: float
+    observed: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How comparable members and non-members of zero-run evidence are, and whether that allows an answer.
+
+    Attributes
+    ----------
+    status : "answered", "warned" or "refused"
+    reasons, warnings : sentences with the numbers that decided
+    propensity : how the propensity came about
+    clipped : share of propensities moved to the clipping bounds
+    blind_auc, blind_low, blind_high : how well the covariates alone tell members from non-members; 0.5 is not at all
+    effective_sample_size : of the weighted non-members
+    largest_weight : share of the largest weight, 0 to 1
+    without_match : share of members with log-odds that hardly any non-member reaches, 0 to 1
+    features, feature_limit : balance of each covariate and of its square, and what is tolerated after weighting
+    calibration : the propensity against what was observed
+    log_odds : distribution of the estimated log-odds of membership in both classes
+    learning : blind AUC at ``half`` and at the ``full`` sample, and whether it is still ``rising``
+    """
+
+    status: str
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    propensity: str
+    clipped: float
+    blind_auc: float
+    blind_low: float
+    blind_high: float
+    effective_sample_size: float
+    largest_weight: float
+    without_match: float
+    features: tuple[FeatureBalance, ...]
+    feature_limit: float
+    calibration: tuple[CalibrationBin, ...]
+    log_odds: Distribution
+    learning: Mapping[str, float | bool] | None = None
+
+
+@dataclass(frozen=True)
+class Memorisation:
+    """What part of the raw AUC above chance is memorisation, what part is shift, and how firm that is.
+
+    Attributes
+    ----------
+    raw, causal : AUC before and after the correction
+    memorisation : ``causal`` - 0.5
+    shift : ``raw`` - ``causal``
+    sensitivity : factor by which an unmeasured trait would have to multiply the odds of membership to explain the
+        corrected AUC away (1 or more); None where the corrected AUC is not above chance
+    sensitivity_low : its lower confidence limit
+    sentence : the same in words
+    """
+
+    raw: float
+    causal: float
+    memorisation: float
+    shift: float
+    sensitivity: float | None
+    sensitivity_low: float | None
+    sentence: str
+
+
+@dataclass(frozen=True)
 class Counts:
     """How much evidence there was; units where records share them, else every record is one.
 
@@ -118,6 +198,8 @@ class Findings:
     plan: Mapping[str, Any]
     evidence: Mapping[str, Any]
     groups: tuple[GroupFindings, ...] = ()
+    overlap: Overlap | None = None
+    memorisation: Memorisation | None = None
     bounds: tuple[Mapping[str, Any], ...] = ()
     corrections: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
