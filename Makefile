@@ -19,7 +19,7 @@ test: $(DEV)/.installed lint
 	$(DEV)/bin/python -m pytest -n 2 -m "not slow"
 
 test-slow: $(DEV)/.installed
-	$(DEV)/bin/python -m pytest tests/slow -m slow
+	$(DEV)/bin/python -m pytest tests -m slow
 
 lint: $(DEV)/.installed
 	$(DEV)/bin/ruff check .
@@ -29,9 +29,13 @@ lint: $(DEV)/.installed
 
 bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/run.py
+	$(DEV)/bin/python benchmarks/propensity.py
+	$(DEV)/bin/python benchmarks/effects.py
+	$(DEV)/bin/python benchmarks/ridge.py
 
 experiments: $(DEV)/.installed
 	$(DEV)/bin/python experiments/threshold_post/run.py
+	$(DEV)/bin/python experiments/causal_mia/run.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -124,8 +124,10 @@ def test_no_answer_has_exit_code_4_and_its_reason(status: str) -> None:
     assert (found.low, found.high) == (None, None)
 
 
-def test_defaults_are_five_points_above_chance() -> None:
-    assert concern.default_threshold("tpr_at_fpr_0.001") == pytest.approx(0.051)
+def test_default_thresholds() -> None:
+    assert concern.default_threshold("tpr_at_fpr_0.001") == pytest.approx(0.05)
+    assert concern.default_threshold("tpr_at_fpr_0.01") == 0.05
+    assert concern.default_threshold("tpr_at_fpr_0.1") == pytest.approx(0.15)
     assert concern.default_threshold("tpr_at_fpr_0.99") == 1.0
     assert concern.default_threshold("advantage") == 0.05
     for metric in (TPR, "auc", "advantage", "balanced_accuracy", "ate"):

@@ -56,7 +56,7 @@ def test_the_verdict_follows_the_world(name: str, status: str, code: int) -> Non
     verdict = audited(evidence_of(name, 3000)).verdict
     assert (verdict.status, verdict.exit_code) == (status, code)
     assert verdict.metric == "tpr_at_fpr_0.01"
-    assert verdict.threshold == 0.06
+    assert verdict.threshold == 0.05
     assert verdict.condition == ""
 
 
@@ -87,10 +87,11 @@ def test_an_undeclared_design_is_a_condition() -> None:
 
 
 @pytest.mark.parametrize("name", ["near_perfect", "null"])
-def test_zero_run_evidence_gets_no_answer(name: str) -> None:
+def test_zero_run_evidence_without_covariates_gets_no_answer(name: str) -> None:
     findings = audited(evidence_of(name, design="zero-run"))
     assert (findings.verdict.status, findings.verdict.exit_code) == ("not-testable", 4)
-    assert "not causal" in findings.verdict.text
+    assert "no covariates" in findings.verdict.text
+    assert any("not causal" in text for text in findings.assumptions)
     assert findings.bounds == ()
     assert all(metric.estimator == "raw" for metric in findings.metrics)
 
@@ -113,8 +114,12 @@ def test_the_bootstrap_is_an_option_and_is_shown_beside() -> None:
         assert (a.low, a.high) == (c.low, c.high)
         assert c.bootstrap is None
         assert a.bootstrap["replicates"] == 200
-        assert (a.bootstrap["low"], a.bootstrap["high"]) == (b.low, b.high)
-        assert b.low != c.low
+        if name.startswith("tpr"):  # percentiles alone are too narrow at low FPRs: never narrower than the default
+            assert b.low == min(a.bootstrap["low"], c.low)
+            assert b.high == max(a.bootstrap["high"], c.high)
+        else:
+            assert (a.bootstrap["low"], a.bootstrap["high"]) == (b.low, b.high)
+        assert name.startswith("tpr") or b.low != c.low
     other = audited(evidence, Plan(fpr_targets=(0.1,), n_bootstrap=200), seed=5)
     assert other.metric("auc").bootstrap != beside.metric("auc").bootstrap
 
@@ -302,15 +307,17 @@ def test_no_edge_of_the_chart_is_the_score_of_a_record(name: str) -> None:
 def test_the_curve_is_monotone_inside_its_band(name: str, n: int) -> None:
     evidence = evidence_of(name, n)
     curve = audited(evidence).scores[0].curve
-    fpr, tpr, low, high = (np.array(x) for x in (curve.fpr, curve.tpr, curve.low, curve.high))
+    fpr, low, high = (np.array(x) for x in (curve.fpr, curve.low, curve.high))
+    shown = np.array([rate is not None for rate in curve.tpr])
+    tpr = np.array([rate for rate in curve.tpr if rate is not None])
     assert fpr[0] == 0
     assert fpr[-1] == tpr[-1] == high[-1] == 1
     assert (np.diff(fpr) > 0).all()
     for column in (tpr, low, high):
         assert (np.diff(column) >= -1e-8).all()
         assert ((column >= 0) & (column <= 1)).all()
-    assert (low <= tpr + 1e-9).all()
-    assert (tpr <= high + 1e-9).all()
+    assert (low[shown] <= tpr + 1e-9).all()
+    assert (tpr <= high[shown] + 1e-9).all()
     # The grid is that of the plan, and not of the records.
     assert set(fpr) == set(audited(evidence_of(name, n, seed=1)).scores[0].curve.fpr)
 

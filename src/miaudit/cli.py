@@ -45,7 +45,7 @@ Confidence = Annotated[float, typer.Option("--confidence", help="Of the two-side
 
 def main() -> None:
     """Run the command line; errors that the user can mend are one line on standard error and exit code 1."""
-    before = signal.signal(signal.SIGINT, _interrupted)
+    before = {number: signal.signal(number, _interrupted) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         app()
     except MiauditError as error:
@@ -57,8 +57,12 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        _complain(f"the operating system refused: {error}")
+        sys.exit(1)
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _interrupted(number: int, _frame: object) -> None:
@@ -172,6 +176,9 @@ def audit(
             help="With several scores: bonferroni (by default), split, exploratory, or the name of the one that counts."
         ),
     ] = None,
+    raw_only: Annotated[
+        bool, typer.Option("--raw-only", help="Show uncorrected metrics of a refused zero-run audit; no verdict.")
+    ] = False,
     show_rows: Annotated[int, typer.Option(help="Name so many of the most exposed members by row and unit.")] = 0,
     out: Out = None,
     overwrite: Overwrite = False,
@@ -196,6 +203,7 @@ def audit(
         prior=prior,
         n_bootstrap=n_bootstrap,
         row_level=show_rows,
+        raw_only=raw_only,
     )
     target = out or (None if json else Path("results/audit"))
     if target is not None:
@@ -234,7 +242,8 @@ def audit(
         collected = collect.with_headline(collected, headline_named(headline))
     findings = _audit(collected, plan, rng, seed)
     if signal == "score":
-        note = collect.looks_like_losses(collected.evidence, findings.metric("auc").high)
+        auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
+        note = collect.looks_like_losses(collected.evidence, None if auc is None else auc.high)
         if note:
             _complain(f"note: {note}")
     _deliver(findings, target, overwrite=overwrite, json=json)
@@ -255,7 +264,11 @@ def report(
 
     content = reading.read(findings)
     target = out if out is not None else findings.parent
-    folder.rerender(content, target, overwrite=overwrite)
+    try:
+        folder.rerender(content, target, overwrite=overwrite)
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        problem = f"{findings.name}, whose parts contradict each other ({type(error).__name__}: {error})"
+        raise InputError("findings", "findings as miaudit wrote them", problem, "run the audit again") from error
     typer.echo(f"{target / 'report.html'}")
 
 
@@ -281,9 +294,13 @@ def plan(
 
     from miaudit import resolution
 
-    if (members is None or nonmembers is None) and tpr is None:
-        raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect")
+    if (members is None) != (nonmembers is None) or (members is None and tpr is None):
+        raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect, or all three")
     targets = _plan(fpr, confidence=confidence).fpr_targets
+    if tpr is not None and not min(targets) < tpr < 1:
+        raise InputError(
+            "--tpr", f"a number above the smallest FPR ({min(targets):g}) and below 1", str(tpr), "change it"
+        )
     answer: dict[str, Any] = {"confidence": confidence, "power": power}
     rng = np.random.default_rng(seed)
     if members is not None and nonmembers is not None:
@@ -349,8 +366,11 @@ def _summary(findings: Findings) -> str:
     for m in findings.metrics:
         value = f"{m.value:.4f}" if m.value is not None else f"<= {m.high:.4f}" if m.high is not None else "-"
         limits = f"[{m.low:.4f}, {m.high:.4f}]" if m.value is not None and m.low is not None else ""
-        raw = "raw, not causal" if findings.design == "zero-run" else ""
+        raw = "raw, not causal" if findings.design == "zero-run" and m.estimator == "raw" else m.estimator
+        raw = "" if raw == "raw" else raw
         lines.append(f"  {m.name:<20} {value:>9}  {limits:<18} {'; '.join(t for t in (raw, m.note) if t)}".rstrip())
+    if findings.memorisation is not None:
+        lines += ["", findings.memorisation.sentence]
     lines += [f"Note: {one_line(note)}" for note in (*findings.corrections, *findings.notes)]
     return "\n".join(lines)
 
@@ -373,7 +393,8 @@ def _plan_text(answer: dict[str, Any], members: int | None, nonmembers: int | No
                     f"{percent(t['against'])} in {answer['power']:.0%} of audits"
                 )
             lines.append(f"    without any leakage, the upper limit would be {percent(t['clear_from'])} or less")
-        lines.append(f"  AUC: {answer['smallest_auc']:.3f} or more would be told from 0.5")
+        auc = answer["smallest_auc"]
+        lines.append(f"  AUC: {auc:.3f} or more would be told from 0.5" if auc < 1 else "  AUC: too few for any")
     for wish in answer.get("needed", ()):
         lines.append(
             f"To detect a TPR of {percent(wish['tpr'])} at an FPR of {percent(wish['fpr'])}: "
@@ -422,7 +443,7 @@ def _refuse_table_options(**options: Any) -> None:
 @contextmanager
 def _progress(stage: str) -> Iterator[Callable[[int, int], None] | None]:
     """A bar on standard error while work goes on; nothing where that is no terminal."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
@@ -444,4 +465,5 @@ def _progress(stage: str) -> Iterator[Callable[[int, int], None] | None]:
 
 
 def _complain(text: str) -> None:
-    print(f"miaudit: {text}", file=sys.stderr)  # noqa: T201
+    if sys.stderr is not None:
+        print(f"miaudit: {text}", file=sys.stderr)  # noqa: T201

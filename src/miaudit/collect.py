@@ -16,6 +16,25 @@ from miaudit.attacks.likelihood import GaussianLira
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.plan import Declared, Headline
+from miaudit.runs import RunsFailedError, multi_run, zero_run
+
+__all__ = [
+    "ATTACKS",
+    "GAUSSIAN_LIRA",
+    "SIDE_FILES",
+    "Attack",
+    "Collected",
+    "RunsFailedError",
+    "SignalKind",
+    "from_outputs",
+    "from_pairs",
+    "from_table",
+    "looks_like_losses",
+    "multi_run",
+    "one_run",
+    "with_headline",
+    "zero_run",
+]
 
 FloatArray = NDArray[np.float64]
 SignalKind = Literal["score", "loss", "logits", "probabilities"]

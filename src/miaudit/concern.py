@@ -59,15 +59,18 @@ class Measured:
 
 
 def default_threshold(metric: str) -> float:
-    """Return the threshold for concern where none was set: five points above what a coin achieves.
+    """Return the threshold for concern where none was set: 5% of the members up to an FPR of 1%, as in threshold-post.
+
+    At larger FPRs, and for the other metrics, it is five points above what a coin achieves.
 
     Examples
     --------
     >>> default_threshold("tpr_at_fpr_0.01"), default_threshold("auc"), default_threshold("balanced_accuracy")
-    (0.06, 0.55, 0.525)
+    (0.05, 0.55, 0.525)
     """
     if metric.startswith("tpr_at_fpr_"):
-        return min(round(float(metric.removeprefix("tpr_at_fpr_")) + 0.05, 12), 1.0)
+        fpr = float(metric.removeprefix("tpr_at_fpr_"))
+        return 0.05 if fpr <= 0.01 else min(round(fpr + 0.05, 12), 1.0)
     return {"auc": 0.55, "advantage": 0.05, "balanced_accuracy": 0.525}[metric]
 
 

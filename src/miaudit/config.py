@@ -64,6 +64,11 @@ class AttackSection(_Section):
     folds: Annotated[int, Field(ge=2, le=50)] = 5
     headline: Text | None = None
 
+    @field_validator("fpr_targets", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, int | float) else value
+
     @field_validator("type")
     @classmethod
     def _known(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
@@ -156,6 +161,7 @@ class ReportingSection(_Section):
     levels: tuple[float, float, float] = (0.02, 0.05, 0.1)
     prior: Annotated[float, Field(gt=0, lt=1)] = 0.5
     row_level: Annotated[int, Field(ge=0)] = 0
+    raw_only: bool = False
 
 
 class AuditConfig(_Section):
@@ -173,6 +179,12 @@ class AuditConfig(_Section):
     evaluation: EvaluationSection
     reporting: ReportingSection = ReportingSection()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_sections(cls, content: Any) -> Any:
+        """A section that is named and left empty has its defaults."""
+        return {k: v for k, v in content.items() if v is not None} if isinstance(content, dict) else content
+
     def plan(self) -> Plan:
         """Return the options of the audit."""
         return Plan(
@@ -185,6 +197,7 @@ class AuditConfig(_Section):
             intervals=Bootstrap() if self.evaluation.intervals == "bootstrap" else Calibrated(),
             n_bootstrap=self.attack.n_bootstrap,
             row_level=self.reporting.row_level,
+            raw_only=self.reporting.raw_only,
         )
 
     def attack_options(self) -> Attack:
@@ -296,6 +309,10 @@ def _problems(error: ValidationError) -> Iterator[str]:
             known = _keys_at(item["loc"][:-1])
             hint = nearest(str(item["loc"][-1]), known) or f"known here: {', '.join(known)}"
             yield f"{where}: unknown key; {hint}"
+        elif item["type"] in ("model_type", "dict_type"):
+            yield f"{where}: expected a section of keys, received {item['input']!r:.60}; indent its keys below it"
+        elif item["type"] == "tuple_type":
+            yield f"{where}: expected a list, received {item['input']!r:.60}; write [a, b]"
         elif item["type"] == "missing":
             yield f"{where}: expected a value, received none; add it"
         elif item["type"] == "value_error":

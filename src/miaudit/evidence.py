@@ -172,6 +172,10 @@ class Evidence:
             group=pick(self.group),
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = {field: getattr(self, "scores" if field == "score" else field) for field in _FIELDS}
+        return _rebuild, ({**fields, "score": dict(self.scores)},)
+
     def __repr__(self) -> str:
         counts = f"{self.n_members} members, {self.n_nonmembers} non-members"
         return f"Evidence({counts}, score: {', '.join(self.scores)}, design: {self.design})"
@@ -350,6 +354,11 @@ class _Columns:
         return np.concatenate(parts, axis=1), None if names == default else names
 
 
+def _rebuild(fields: dict[str, Any]) -> Evidence:
+    """Make evidence again in another process; the checks run there too."""
+    return Evidence(**fields)
+
+
 def check_design(design: str | None) -> Design | None:
     """Return the design if it is a known one (or None), else raise."""
     if design is None or design in DESIGNS:
@@ -409,6 +418,8 @@ def _numbers(values: ArrayLike, name: str, ndim: int) -> NDArray[np.float64]:
 
 
 def _plain(values: ArrayLike, name: str) -> NDArray[Any]:
+    if np.ma.is_masked(values):
+        raise InputError(name, "an array without gaps", "masked values", "drop or fill the masked records")
     try:
         array = np.asarray(values)
     except (ValueError, TypeError) as error:
@@ -424,8 +435,8 @@ def _membership(member: ArrayLike) -> NDArray[np.bool_]:
         raise InputError("member", "one value for each record", f"an array of shape {array.shape}", "pass one column")
     if array.dtype.kind == "U":
         lowered = np.char.lower(array)
-        if np.isin(lowered, ("true", "false")).all() and len(array):
-            array = lowered == "true"
+        if np.isin(lowered, ("true", "false", "1", "0")).all() and len(array):
+            array = np.isin(lowered, ("true", "1"))
     if array.dtype.kind not in "biuf" or (array.dtype.kind != "b" and not np.isin(array, (0, 1)).all()):
         shown = ", ".join(str(v)[:20] for v in np.unique(array)[:4])
         raise InputError(
@@ -460,8 +471,8 @@ def _labels(values: ArrayLike | None, name: str, n: int) -> NDArray[Any] | None:
     array = _plain(values, name)
     if array.ndim != 1:
         raise InputError(name, "one label for each record", f"an array of shape {array.shape}", "pass one column")
-    if array.dtype.kind == "f" and np.isfinite(array).all() and (array == np.floor(array)).all():
-        array = array.astype(np.int64)
+    if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array == np.floor(array)).all():
+        array = array.astype(np.int64)  # beyond 2^53 a float no longer tells neighbours apart
     if array.dtype.kind not in "biuU":
         raise InputError(name, "integers or text", f"values of type {array.dtype}", "convert the labels to text")
     _same_length(name, array, n)
@@ -494,7 +505,8 @@ def _digest(evidence: Evidence) -> str:
         for start in range(0, len(values), _DIGEST_BLOCK):
             block = values[start : start + _DIGEST_BLOCK]
             if block.dtype.kind in "biuU" and block.dtype != np.bool_:
-                state.update("\x1f".join(map(str, block.tolist())).encode())
+                texts = [str(value) for value in block.tolist()]
+                state.update("".join(f"{len(text)}:{text}" for text in texts).encode())
             else:
                 # Adding zero turns -0.0 into 0.0, which text formats do not keep apart.
                 plain = block.astype("?") if block.dtype == np.bool_ else (block + 0.0).astype("<f8")

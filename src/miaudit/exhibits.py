@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from miaudit.causal import intervals
 from miaudit.causal.classical import Sample
+from miaudit.causal.roc import Roc
 from miaudit.evidence import Evidence
 from miaudit.plan import Plan
 from miaudit.report.findings import Counts, Curve, Distribution
@@ -17,19 +18,37 @@ from miaudit.report.findings import Counts, Curve, Distribution
 FloatArray = NDArray[np.float64]
 
 
-def curve(sample: Sample, plan: Plan, confidence: float) -> Curve:
-    """Read the ROC curve and its pointwise band on a grid of FPRs, fine where it is low."""
-    smallest = min(0.1 / sample.independent_nonmembers, plan.fpr_targets[0] / 2)
-    grid = np.unique(np.r_[np.geomspace(smallest, 1, 50), np.linspace(0.04, 0.98, 33), plan.fpr_targets])
-    inner = grid[grid < 1]
-    low, high = sample.tpr_band(inner, confidence)
-    tpr = sample.roc.tpr_at(inner)
+def grid(plan: Plan, nonmembers: float, resolved: float) -> FloatArray:
+    """Return the FPRs (k,) inside (0, 1) at which a curve is shown.
+
+    They are fine where they are low, and hold every target and ``resolved``, the smallest FPR that so many non-members
+    resolve.
+    """
+    smallest = min(0.1 / nonmembers, plan.fpr_targets[0] / 2)
+    spread = np.r_[np.geomspace(smallest, 1, 50), np.linspace(0.04, 0.98, 33)]
+    points = np.unique(np.r_[spread, plan.fpr_targets, resolved])
+    return points[points < 1]
+
+
+def smallest_fpr(nonmembers: float, confidence: float) -> float:
+    """Return the smallest FPR that so many non-members resolve (erratum C3), at most 1."""
+    return min(1.0, intervals.resolution(confidence) / nonmembers)
+
+
+def curve(roc: Roc, fpr: FloatArray, low: FloatArray, high: FloatArray, resolved: float) -> Curve:
+    """Read a ROC curve on a grid (k,) and put its pointwise band beside it, from corner to corner.
+
+    Below the FPR that is ``resolved`` there is an upper limit only, and no TPR (erratum C3).
+    """
+    tpr = roc.tpr_at(fpr)
     # The band is pointwise; a running maximum keeps its drawn edges as monotone as the curve that they enclose.
-    columns = (inner, tpr, np.maximum.accumulate(np.minimum(low, tpr)), np.maximum.accumulate(np.maximum(high, tpr)))
+    columns = (fpr, tpr, np.maximum.accumulate(np.minimum(low, tpr)), np.maximum.accumulate(np.maximum(high, tpr)))
     ends = ((0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (float(columns[3][0].round(9)), 1.0))
-    return Curve(
-        *((first, *np.round(column, 9).tolist(), last) for column, (first, last) in zip(columns, ends, strict=True))
+    x, y, below, above = (
+        (first, *np.round(column, 9).tolist(), last) for column, (first, last) in zip(columns, ends, strict=True)
     )
+    known = (False, *(fpr >= resolved * (1 - 1e-12)), True)
+    return Curve(x, tuple(rate if shown else None for rate, shown in zip(y, known, strict=True)), below, above)
 
 
 def distribution(score: FloatArray, member: NDArray[np.bool_]) -> Distribution:
@@ -47,9 +66,9 @@ def distribution(score: FloatArray, member: NDArray[np.bool_]) -> Distribution:
     return Distribution(tuple(float(f"{edge:.12g}") for edge in edges), shares[0], shares[1])
 
 
-def counts(audited: Evidence, sample: Sample, confidence: float) -> Counts:
+def counts(audited: Evidence, sample: Sample, effective_nonmembers: float, confidence: float) -> Counts:
     """Count records and units, and say which FPR so many non-members resolve."""
-    smallest = min(1.0, intervals.resolution(confidence) / sample.independent_nonmembers)
+    smallest = smallest_fpr(effective_nonmembers, confidence)
     of = "records" if sample.units is None else "units"
     return Counts(
         sample.independent_members,
@@ -67,19 +86,21 @@ def independence(sample: Sample) -> str:
         return (
             "Records are independent: no person or account stands behind several of them (give unit ids if one does)."
         )
+    share = sample.units.largest_share
+    giant = f" One unit holds {share:.0%} of the records of a class, which costs much of them." if share > 0.1 else ""
     return (
         f"Records of one unit may depend on each other, units do not: intervals and counts are of "
-        f"{sample.independent_members:,} units of members and {sample.independent_nonmembers:,} of non-members."
+        f"{sample.independent_members:,} units of members and {sample.independent_nonmembers:,} of non-members.{giant}"
     )
 
 
-def most_exposed(audited: Evidence, count: int) -> tuple[dict[str, Any], ...]:
+def most_exposed(audited: Evidence, count: int, numbers: NDArray[np.intp] | None) -> tuple[dict[str, Any], ...]:
     """Rows of the members with the highest scores; only when the plan asks for them."""
     rows = np.flatnonzero(audited.member)
     top = rows[np.argsort(-audited.score[rows], kind="stable")[:count]]
     return tuple(
         {
-            "row": int(row),
+            "row": int(row if numbers is None else numbers[row]),
             "unit": None if audited.unit is None else str(audited.unit[row]),
             "score": float(audited.score[row]),
         }

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from miaudit.causal import classical, intervals
 from miaudit.causal.classical import Sample
@@ -26,6 +27,7 @@ class Choice:
     corrections: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     exploratory: bool = False
+    rows: NDArray[np.intp] | None = None  # of the evidence, where only a part of it is audited
 
 
 def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Choice:
@@ -53,10 +55,10 @@ def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Choic
             )
             return Choice(evidence, names, names, None, confidence, (said,))
         case Split(share):
-            pilot, rest = _split_units(evidence, share, rng)
+            pilot, rest, rows = _split_units(evidence, share, rng)
             best = _strongest(pilot, plan)
             said = f"The score {best} was chosen on a random {share:.0%} of the units; every number is from the rest."
-            return Choice(rest, names, (best,), best, plan.confidence, (said,))
+            return Choice(rest, names, (best,), best, plan.confidence, (said,), rows=rows)
         case Exploratory():
             best = _strongest(evidence, plan)
             said = (
@@ -70,13 +72,17 @@ def _strongest(evidence: Evidence, plan: Plan) -> str:
 
     def strength(name: str) -> tuple[float, float]:
         sample = Sample.of(evidence.only(name))
-        metric = classical.metrics(sample, plan.fpr_targets, plan.confidence)[primary_metric(plan, sample)]
+        metric = classical.metrics(sample, plan.fpr_targets, plan.confidence)[
+            primary_metric(plan, sample.effective_nonmembers, plan.confidence)
+        ]
         return (-math.inf if metric.value is None else metric.value, sample.roc.auc)
 
     return max(evidence.scores, key=strength)
 
 
-def _split_units(evidence: Evidence, share: float, rng: np.random.Generator) -> tuple[Evidence, Evidence]:
+def _split_units(
+    evidence: Evidence, share: float, rng: np.random.Generator
+) -> tuple[Evidence, Evidence, NDArray[np.intp]]:
     codes = np.arange(evidence.n) if evidence.unit_codes is None else evidence.unit_codes
     pilot = (rng.random(int(codes.max()) + 1) < share)[codes]
     for part in (pilot, ~pilot):
@@ -84,13 +90,12 @@ def _split_units(evidence: Evidence, share: float, rng: np.random.Generator) -> 
             raise InputError(
                 "headline", "enough records for a split", f"{evidence.n}", "use bonferroni instead of split"
             )
-    return evidence.take(pilot), evidence.take(~pilot)
+    return evidence.take(pilot), evidence.take(~pilot), np.flatnonzero(~pilot)
 
 
-def primary_metric(plan: Plan, sample: Sample) -> str:
-    """Return the primary metric: as planned, or the TPR at the smallest target that the non-members can resolve."""
+def primary_metric(plan: Plan, nonmembers: float, confidence: float) -> str:
+    """Return the primary metric: as planned, or the TPR at the smallest target that so many non-members resolve."""
     if plan.primary_metric is not None:
         return plan.primary_metric
-    n0 = sample.independent_nonmembers
-    fit = [fpr for fpr in plan.fpr_targets if intervals.resolvable(fpr, n0, plan.confidence)]
+    fit = [fpr for fpr in plan.fpr_targets if intervals.resolvable(fpr, nonmembers, confidence)]
     return classical.tpr_name(fit[0] if fit else plan.fpr_targets[-1])

@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from miaudit import concern, exhibits, headline
+from miaudit import concern, correction, exhibits, headline
 from miaudit.causal import bootstrap, classical
 from miaudit.causal.classical import Estimate, Sample
+from miaudit.causal.propensity import Propensity
+from miaudit.correction import Correction
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.plan import Bootstrap, Declared, Plan
-from miaudit.report.findings import Findings, GroupFindings, Metric, ScoreFindings
+from miaudit.report.findings import Findings, GroupFindings, Memorisation, Metric, ScoreFindings
 from miaudit.wording import chance, label, reading
 
-_IF_RANDOMISED = "if membership was randomised, which nobody declared"
-_NOT_CORRECTED = (
-    "No answer: members and non-members were not assigned at random (zero-run), so the raw numbers mix memorisation "
-    "with the difference between the two populations, and this version has no correction for it. "
-    "They are shown as raw, not causal."
+_CONDITIONS = {
+    None: "if membership was randomised, which nobody declared",
+    "zero-run": "if the covariates account for how members and non-members differ",
+}
+_NO_ANSWER = (
+    "No answer: members and non-members were not assigned at random (zero-run), so raw numbers mix memorisation with "
+    "the difference between the two populations."
 )
 _ASSUMED = {
     "one-run": "One model; whether each record was trained on was decided at random (declared, not checked).",
     "multi-run": "One model per record; whether it was trained on was decided at random (declared, not checked).",
     "zero-run": "Nothing about how membership came about: raw numbers are not causal.",
+    "corrected": "Given the covariates, whether a record is a member has nothing to do with its potential scores; how "
+    "far an unmeasured trait would have to break this is said beside the split into memorisation and shift.",
     None: "Nobody declared how membership came about. If not at random, the numbers mix memorisation with shift.",
 }
 _FEWEST_IN_GROUP = 2
@@ -78,43 +85,129 @@ def audit(
     ('flagged', 0.76)
     """
     plan = plan or Plan()
-    choose_rng, bootstrap_rng = rng.spawn(2)
+    if not isinstance(rng, np.random.Generator):
+        raise InputError("rng", "a numpy.random.Generator", type(rng).__name__, "pass numpy.random.default_rng(0)")
+    if not isinstance(plan, Plan):
+        raise InputError("plan", "a miaudit.Plan", type(plan).__name__, "pass miaudit.Plan(...)")
+    choose_rng, bootstrap_rng, correct_rng = rng.spawn(3)
     choice = headline.choose(evidence, plan, rng=choose_rng)
     samples = {name: Sample.of(choice.audited.only(name)) for name in choice.names}
-    primary = headline.primary_metric(plan, samples[choice.names[0]])
+    case = _Case.of(choice.audited, plan, rng=correct_rng)
+    nonmembers = case.effective_nonmembers(samples[choice.names[0]])
+    primary = headline.primary_metric(plan, nonmembers, choice.confidence)
     found = _measure(samples, plan, choice.confidence, bootstrap_rng, progress)
-    measured = [concern.Measured(n, *_limits(found[n][primary])) for n in choice.judged]
-    verdict = _verdict(evidence, plan, primary, measured, exploratory=choice.exploratory)
+    if case.learned is not None:
+        found = {name: (*case.metrics(name, plan, choice.confidence), *raw) for name, raw in found.items()}
+    measured = [concern.Measured(name, *_limits(_named(found[name], primary))) for name in choice.judged]
+    verdict = _verdict(case, plan, primary, measured, exploratory=choice.exploratory)
     best = choice.headline or max(measured, key=lambda m: (m.resolved and m.low, m.high)).score
     order = [best, *(name for name in choice.names if name != best)]
-    scores = tuple(
-        ScoreFindings(
-            name,
-            tuple(found[name].values()),
-            exhibits.curve(samples[name], plan, choice.confidence),
-            exhibits.distribution(samples[name].score, samples[name].member),
-        )
-        for name in order
-    )
+    shown = tuple(_score_findings(case, name, samples[name], found[name], plan, choice.confidence) for name in order)
     return Findings(
-        verdict=replace(verdict, besides=_besides(verdict, scores[0])),
-        metrics=scores[0].metrics,
+        verdict=replace(verdict, besides=_besides(verdict, shown[0])),
+        metrics=shown[0].metrics,
         design=evidence.design,
-        counts=exhibits.counts(choice.audited, samples[best], choice.confidence),
-        scores=scores,
+        counts=exhibits.counts(choice.audited, samples[best], nonmembers, choice.confidence),
+        scores=shown,
         plan={**plan.to_dict(), "primary_metric": primary, "threshold_for_concern": verdict.threshold},
         evidence={"digest": evidence.digest, "source": evidence.source, "scores": list(evidence.scores)},
-        groups=_groups(choice.audited.only(best), plan),
-        corrections=choice.corrections,
-        assumptions=(_ASSUMED[evidence.design], exhibits.independence(samples[best])),
+        groups=_groups(case, best, plan, choice) if case.shows_metrics else (),
+        overlap=None if case.correction is None else case.correction.overlap,
+        memorisation=case.memorisation(best, found[best]),
+        corrections=(*choice.corrections, *case.corrections),
+        assumptions=(*case.assumptions, exhibits.independence(samples[best])),
         notes=(
             *notes,
             *choice.notes,
             *_louder_scores(found, plan, primary, verdict, best),
+            *_odd_scores(samples),
         ),
-        rows=exhibits.most_exposed(choice.audited.only(best), plan.row_level),
+        rows=exhibits.most_exposed(choice.audited.only(best), plan.row_level, choice.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
     )
+
+
+# -- what the design of the evidence allows ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """The audited records, and what has to be done before anything may be concluded from them.
+
+    ``correction`` is there for zero-run evidence with covariates; ``obstacle`` says why there can be no answer.
+    """
+
+    audited: Evidence
+    plan: Plan
+    correction: Correction | None
+    obstacle: str
+    rng: np.random.Generator
+
+    @classmethod
+    def of(cls, audited: Evidence, plan: Plan, *, rng: np.random.Generator) -> _Case:
+        assess_rng, rest = rng.spawn(2)
+        if audited.design != "zero-run":
+            return cls(audited, plan, None, "", rest)
+        assessed = correction.assess(audited, confidence=plan.confidence, rng=assess_rng)
+        if isinstance(assessed, str):
+            return cls(audited, plan, None, assessed, rest)
+        return cls(audited, plan, assessed, " ".join(assessed.overlap.reasons), rest)
+
+    @property
+    def learned(self) -> Propensity | None:
+        """The propensity, where it allows an answer."""
+        return self.correction.propensity if self.correction is not None and self.correction.answered else None
+
+    @property
+    def shows_metrics(self) -> bool:
+        """Raw numbers of a refused audit are shown only when asked for."""
+        return self.correction is None or self.correction.answered or self.plan.raw_only
+
+    @property
+    def corrections(self) -> tuple[str, ...]:
+        """What was adjusted, in sentences."""
+        if self.correction is None or not self.correction.answered:
+            return ()
+        overlap = self.correction.overlap
+        return (
+            f"Non-members are weighted by their odds of membership (Hajek weights; propensity: {overlap.propensity}). "
+            f"They count for {overlap.effective_sample_size:,.0f} independent ones; {overlap.clipped:.1%} of the "
+            "propensities were clipped. Raw rows are not causal.",
+            *overlap.warnings,
+        )
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the design means for the numbers."""
+        if self.learned is not None:
+            return (_ASSUMED["corrected"],)
+        return (_ASSUMED[self.audited.design],)
+
+    def effective_nonmembers(self, sample: Sample) -> float:
+        """Non-members, counted as independent and, where they are weighted, equally heavy ones."""
+        counted = float(sample.effective_nonmembers)
+        return counted if self.learned is None else min(counted, self._correction.effective_nonmembers)
+
+    def metrics(self, score: str, plan: Plan, confidence: float) -> tuple[Metric, ...]:
+        """The causal metrics of one score."""
+        evidence = self.audited.only(score)
+        found = correction.metrics(evidence, self._correction.propensity, plan.fpr_targets, confidence, rng=self.rng)
+        return tuple(_metric(name, found[name], None, plan, correction.ESTIMATOR) for name in found)
+
+    def memorisation(self, score: str, found: Sequence[Metric]) -> Memorisation | None:
+        """Shift and memorisation of one score, where both were measured."""
+        if self.learned is None:
+            return None
+        both = [m for m in found if m.name == "auc"]
+        return correction.memorisation(
+            self.audited.only(score), self.learned, causal=both[0], raw=both[-1], rng=self.rng
+        )
+
+    @property
+    def _correction(self) -> Correction:
+        if self.correction is None:
+            raise AttributeError("no correction")
+        return self.correction
 
 
 # -- measuring --------------------------------------------------------------------------------------------------------
@@ -126,8 +219,8 @@ def _measure(
     confidence: float,
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None,
-) -> dict[str, dict[str, Metric]]:
-    found: dict[str, dict[str, Metric]] = {}
+) -> dict[str, tuple[Metric, ...]]:
+    found: dict[str, tuple[Metric, ...]] = {}
     for i, (name, child) in enumerate(zip(samples, rng.spawn(len(samples)), strict=True)):
         sample = samples[name]
         plain = classical.metrics(sample, plan.fpr_targets, confidence)
@@ -138,9 +231,7 @@ def _measure(
             )
             drawn = bootstrap.replicates(sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=told)
             resampled = bootstrap.estimates(sample, drawn, plan.fpr_targets, confidence)
-        found[name] = {
-            metric: _metric(metric, estimate, resampled.get(metric), plan) for metric, estimate in plain.items()
-        }
+        found[name] = tuple(_metric(m, estimate, resampled.get(m), plan) for m, estimate in plain.items())
     return found
 
 
@@ -148,20 +239,23 @@ def _shifted(progress: Callable[[int, int], None], before: int, total: int) -> C
     return lambda done: progress(before + done, total)
 
 
-def _metric(name: str, estimate: Estimate, resampled: Estimate | None, plan: Plan) -> Metric:
+def _metric(name: str, estimate: Estimate, resampled: Estimate | None, plan: Plan, estimator: str = "raw") -> Metric:
     beside = None
     if resampled is not None:
         beside = {"low": resampled.low, "high": resampled.high, "replicates": plan.n_bootstrap}
         if isinstance(plan.intervals, Bootstrap):
-            estimate = replace(estimate, low=resampled.low, high=resampled.high)
+            low, high = resampled.low, resampled.high
+            if name.startswith("tpr_at_fpr_"):  # percentiles alone are too narrow where few false alarms are expected
+                low, high = min(low, estimate.low), max(high, estimate.high)
+            estimate = replace(estimate, low=low, high=high)
     ppv = None
     if name.startswith("tpr_at_fpr_"):
         fpr = next(f for f in plan.fpr_targets if classical.tpr_name(f) == name)
         rate = classical.precision(estimate, fpr, plan.prior)
         ppv = {"prior": plan.prior, "value": rate.value, "low": rate.low, "high": rate.high}
-    low, high = (x if math.isfinite(x) else None for x in (estimate.low, estimate.high))
+    bottom, top = (x if math.isfinite(x) else None for x in (estimate.low, estimate.high))
     return Metric(
-        name, "raw", estimate.value, low, high, plan.confidence, estimate.note, estimate.step_value, beside, ppv
+        name, estimator, estimate.value, bottom, top, plan.confidence, estimate.note, estimate.step_value, beside, ppv
     )
 
 
@@ -170,14 +264,24 @@ def _limits(metric: Metric) -> tuple[float, float, bool]:
     return low, math.inf if metric.high is None else metric.high, metric.value is not None
 
 
+def _named(metrics: Sequence[Metric], name: str) -> Metric:
+    """Return the metric of that name; where it was corrected, the corrected one, which stands first."""
+    return next(metric for metric in metrics if metric.name == name)
+
+
 def _verdict(
-    evidence: Evidence, plan: Plan, primary: str, measured: list[concern.Measured], *, exploratory: bool
+    case: _Case, plan: Plan, primary: str, measured: list[concern.Measured], *, exploratory: bool
 ) -> concern.Verdict:
     threshold = plan.threshold_for_concern
     threshold = concern.default_threshold(primary) if threshold is None else threshold
-    if evidence.design == "zero-run":
+    if case.obstacle:
+        refused = case.correction is not None and not case.correction.still_learning
         return concern.no_answer(
-            "not-testable", _NOT_CORRECTED, metric=primary, threshold=threshold, confidence=plan.confidence
+            "refused" if refused else "not-testable",
+            f"{_NO_ANSWER} {case.obstacle}" if case.correction is not None else f"{_NO_ANSWER} Here {case.obstacle}.",
+            metric=primary,
+            threshold=threshold,
+            confidence=plan.confidence,
         )
     return concern.judge(
         measured,
@@ -185,26 +289,35 @@ def _verdict(
         threshold=threshold,
         confidence=plan.confidence,
         levels=plan.levels,
-        condition=_IF_RANDOMISED if evidence.design is None else "",
+        condition=_CONDITIONS.get(case.audited.design, ""),
         exploratory=exploratory,
     )
 
 
 def _louder_scores(
-    found: Mapping[str, Mapping[str, Metric]], plan: Plan, primary: str, verdict: concern.Verdict, best: str
+    found: Mapping[str, Sequence[Metric]], plan: Plan, primary: str, verdict: concern.Verdict, best: str
 ) -> tuple[str, ...]:
     """Say so when a score that was not declared exceeds the threshold: the verdict is not about it."""
-    if not isinstance(plan.headline, Declared) or verdict.status == "flagged":
+    if not isinstance(plan.headline, Declared) or verdict.status not in ("clear", "inconclusive"):
         return ()
-    louder = [
-        name
-        for name, metrics in found.items()
-        if name != best and metrics[primary].value is not None and (metrics[primary].low or 0.0) > verdict.threshold
-    ]
+    rivals = {name: _named(metrics, primary) for name, metrics in found.items() if name != best}
+    louder = [n for n, m in rivals.items() if m.value is not None and (m.low or 0.0) > verdict.threshold]
     return tuple(
-        f"The score {name} exceeds the threshold, though the verdict is about {best}: audit it by its own name."
+        f"The score {name} exceeds the threshold, though the verdict is about {best}, which was declared."
         for name in louder
     )
+
+
+def _odd_scores(samples: Mapping[str, Sample]) -> Iterator[str]:
+    """Remark on scores that point the wrong way, or nowhere."""
+    for name, sample in samples.items():
+        if np.ptp(sample.score) == 0:
+            yield f"Every record has the same {name}: this attack says nothing of anybody."
+        elif sample.auc(0.99).high < 0.5:
+            yield (
+                f"The AUC of {name} is clearly below one half: members have lower values, as losses do. "
+                "Scores must be higher for members; if these are losses, say so."
+            )
 
 
 def _besides(verdict: concern.Verdict, shown_score: ScoreFindings) -> str:
@@ -212,7 +325,10 @@ def _besides(verdict: concern.Verdict, shown_score: ScoreFindings) -> str:
     if verdict.status not in ("clear", "inconclusive"):
         return ""
     above = []
+    corrected = any(metric.estimator != "raw" for metric in shown_score.metrics)
     for metric in shown_score.metrics:
+        if corrected and metric.estimator == "raw":
+            continue
         by_chance = chance(metric.name)
         shown = metric.name == "auc" or metric.name.startswith("tpr_at_fpr_")
         if shown and metric.value is not None and by_chance is not None and (metric.low or 0.0) > by_chance:
@@ -220,25 +336,51 @@ def _besides(verdict: concern.Verdict, shown_score: ScoreFindings) -> str:
     return f"The verdict is about one metric and its threshold. Above chance: {'; '.join(above)}." if above else ""
 
 
-def _groups(audited: Evidence, plan: Plan) -> tuple[GroupFindings, ...]:
-    """Metrics of each group, with intervals that hold for all groups at once (Bonferroni)."""
+def _score_findings(
+    case: _Case, name: str, sample: Sample, found: tuple[Metric, ...], plan: Plan, confidence: float
+) -> ScoreFindings:
+    histogram = exhibits.distribution(sample.score, sample.member)
+    if not case.shows_metrics:
+        return ScoreFindings(name, (), None, histogram)
+    nonmembers = case.effective_nonmembers(sample)
+    resolved = exhibits.smallest_fpr(nonmembers, confidence)
+    fpr = exhibits.grid(plan, nonmembers, resolved)
+    if case.learned is None:
+        curve = exhibits.curve(sample.roc, fpr, *sample.tpr_band(fpr, confidence), resolved)
+    else:
+        evidence = case.audited.only(name)
+        roc, low, high = correction.band(evidence, case.learned, fpr, confidence, rng=case.rng)
+        curve = exhibits.curve(roc, fpr, low, high, resolved)
+    return ScoreFindings(name, found, curve, histogram)
+
+
+def _groups(case: _Case, score: str, plan: Plan, choice: headline.Choice) -> tuple[GroupFindings, ...]:
+    """Metrics of each group, with intervals that hold for all groups and all scores looked at (Bonferroni)."""
+    audited = case.audited.only(score)
     if audited.group is None:
         return ()
     labels, codes = np.unique(audited.group, return_inverse=True)
     if len(labels) > _MOST_GROUPS:
         raise InputError("group", f"at most {_MOST_GROUPS} groups", f"{len(labels)}", "was it meant to be the unit?")
-    confidence = 1 - (1 - plan.confidence) / len(labels)
-    found = []
-    for k, name in enumerate(labels):
-        rows = codes == k
-        inside = int(np.count_nonzero(audited.member[rows]))
-        outside = int(np.count_nonzero(rows)) - inside
-        if min(inside, outside) < _FEWEST_IN_GROUP:
-            note = "no metrics: fewer than two members or two non-members"
-            found.append(GroupFindings(str(name), inside, outside, (), note))
-            continue
-        estimates = classical.metrics(Sample.of(audited.take(rows)), plan.fpr_targets, confidence)
-        metrics = tuple(_metric(name, estimate, None, plan) for name, estimate in estimates.items())
-        note = f"intervals hold for all {len(labels)} groups at once"
-        found.append(GroupFindings(str(name), inside, outside, metrics, note))
-    return tuple(found)
+    confidence = 1 - (1 - choice.confidence) / len(labels)
+    said = f"intervals hold for all {len(labels)} groups at once"
+    if choice.exploratory:
+        said = f"exploratory: {said}, but not for the choice of the score"
+    return tuple(_group(case, audited, str(name), codes == k, plan, confidence, said) for k, name in enumerate(labels))
+
+
+def _group(
+    case: _Case, audited: Evidence, name: str, rows: NDArray[np.bool_], plan: Plan, confidence: float, said: str
+) -> GroupFindings:
+    inside = int(np.count_nonzero(audited.member[rows]))
+    outside = int(np.count_nonzero(rows)) - inside
+    if min(inside, outside) < _FEWEST_IN_GROUP:
+        return GroupFindings(name, inside, outside, (), "no metrics: fewer than two members or two non-members")
+    part = audited.take(rows)
+    plain = classical.metrics(Sample.of(part), plan.fpr_targets, confidence)
+    found = [_metric(metric, estimate, None, plan) for metric, estimate in plain.items()]
+    if case.learned is not None:
+        learned = correction.of_rows(case.learned, rows)
+        causal = correction.metrics(part, learned, plan.fpr_targets, confidence, rng=case.rng)
+        found = [_metric(m, causal[m], None, plan, correction.ESTIMATOR) for m in causal] + found
+    return GroupFindings(name, inside, outside, tuple(found), said)

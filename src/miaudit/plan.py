@@ -69,7 +69,8 @@ class Plan:
         The metric of the verdict: ``tpr_at_fpr_X`` for a target X, ``auc``, ``advantage``, ``balanced_accuracy`` or
         ``ate``. Default: the TPR at the smallest target that so many non-members can resolve.
     threshold_for_concern : float, optional
-        Default: five points above chance (FPR + 0.05 for a TPR, 0.55 for the AUC, 0.05 for the advantage).
+        Default: 0.05 for a TPR at an FPR of at most 1%, else five points above chance (FPR + 0.05 for a TPR, 0.55 for
+        the AUC, 0.05 for the advantage).
     levels : three increasing numbers in (0, 1)
         Where the wording of a TPR changes: low, moderate, elevated, material (erratum C5).
     prior : float in (0, 1)
@@ -79,6 +80,8 @@ class Plan:
     intervals : Calibrated or Bootstrap
     n_bootstrap : int, 0 or at least 100
         Replicates of the stratified bootstrap, shown beside the default intervals.
+    raw_only : bool
+        Show the uncorrected metrics of a zero-run audit that is refused, labelled raw; never with a verdict.
     row_level : int
         Show so many of the most exposed members by row and unit; 0 (the default) keeps findings free of rows.
 
@@ -101,13 +104,17 @@ class Plan:
     intervals: Intervals = Calibrated()
     n_bootstrap: int = 0
     row_level: int = 0
+    raw_only: bool = False
 
     def __post_init__(self) -> None:
         targets = self._sequence("fpr_targets")
         _require(len(targets) > 0, "fpr_targets", "at least one number in (0, 1)", "none", "add a target such as 0.01")
         for target in targets:
             _require(0 < target < 1, "fpr_targets", "numbers in (0, 1)", target, "write 0.001 for 0.1%")
-        object.__setattr__(self, "fpr_targets", tuple(sorted({float(f"{target:g}") for target in targets})))
+        named = tuple(sorted({float(f"{target:g}") for target in targets}))  # metrics are named by six digits
+        for target in named:
+            _require(0 < target < 1, "fpr_targets", "numbers that six digits tell from 0 and 1", target, "round them")
+        object.__setattr__(self, "fpr_targets", named)
         levels = self._sequence("levels")
         rising = len(levels) == 3 and 0 < levels[0] < levels[1] < levels[2] < 1
         _require(rising, "levels", "three increasing numbers in (0, 1)", levels, "the default is 0.02, 0.05, 0.1")
@@ -157,7 +164,7 @@ class Plan:
                 hint = f"{nearest(name, self.metric_names)} or add its FPR to fpr_targets".removeprefix(" or ")
                 raise InputError("primary_metric", f"one of {', '.join(self.metric_names)}", repr(name), hint)
         if threshold is not None:
-            finite = isinstance(threshold, int | float) and math.isfinite(threshold)
+            finite = isinstance(threshold, int | float) and not isinstance(threshold, bool) and math.isfinite(threshold)
             _require(finite, "threshold_for_concern", "a finite number", threshold, "0.05 flags a TPR above 5%")
             if name != "ate":
                 _require(

@@ -210,7 +210,7 @@ def _scan(path: Path, as_text: Sequence[str] = ()) -> pl.LazyFrame:
 
     if path.suffix.lower() == ".parquet":
         return pl.scan_parquet(path, glob=False)
-    return pl.scan_csv(path, glob=False, infer_schema_length=10_000, schema_overrides=dict.fromkeys(as_text, pl.String))
+    return pl.scan_csv(path, glob=False, infer_schema_length=None, schema_overrides=dict.fromkeys(as_text, pl.String))
 
 
 def _polars_guard(path: Path, argument: str, read: Callable[[], Any]) -> Any:

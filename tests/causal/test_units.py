@@ -69,7 +69,7 @@ def test_the_variance_is_the_cluster_robust_one() -> None:
     alone = Units.of(np.arange(200), member)
     assert alone.variance(influence / 200) == pytest.approx(influence.var(ddof=1) / 200)
     hit = rng.random(200) < 0.3
-    variance, holders = alone.rate_variance(hit, member)
+    variance, holders = alone.rate_variance(hit, members=True)
     assert variance == pytest.approx(hit[member].var(ddof=1) / member.sum())
     assert holders == hit[member].sum()
     sizes = np.bincount(code[member])
@@ -129,10 +129,10 @@ def test_few_accused_units_are_not_believed_about_their_own_variance() -> None:
     sample = Sample.of(Evidence(score=score, member=member, unit=unit))
     found = sample.tpr_at_fpr(0.05, 0.95)
     threshold = np.sort(score[~member])[::-1][int(np.ceil(0.05 * (~member).sum())) - 1]
-    measured, accused = sample.units.rate_variance(score >= threshold, ~member)
+    measured, accused = sample.units.rate_variance(score >= threshold, members=False)
     assert 3 < accused < 40
     tpr = np.mean(score[member] >= threshold)
-    spread, _ = sample.units.rate_variance(score >= threshold, member)
+    spread, _ = sample.units.rate_variance(score >= threshold, members=True)
     effective = float(np.clip(tpr * (1 - tpr) / spread, sample.units.effective_members, member.sum()))
     low, high = intervals.tpr_limits_uncertain_level(sample.roc, 0.05, 0.95, measured, effective)
     assert found.low < low

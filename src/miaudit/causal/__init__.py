@@ -1,5 +1,33 @@
-"""What evidence says of membership: curves, metrics and their intervals."""
+"""What evidence says of membership: curves, metrics, propensities, causal effects and how far they can be trusted."""
 
-from miaudit.causal import bootstrap, classical, intervals, roc, units
+from miaudit.causal import (
+    balance,
+    bootstrap,
+    classical,
+    concentration,
+    covariates,
+    duplicates,
+    effects,
+    intervals,
+    outcome,
+    propensity,
+    roc,
+    sensitivity,
+    units,
+)
 
-__all__ = ["bootstrap", "classical", "intervals", "roc", "units"]
+__all__ = [
+    "balance",
+    "bootstrap",
+    "classical",
+    "concentration",
+    "covariates",
+    "duplicates",
+    "effects",
+    "intervals",
+    "outcome",
+    "propensity",
+    "roc",
+    "sensitivity",
+    "units",
+]

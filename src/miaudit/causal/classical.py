@@ -92,30 +92,39 @@ class Sample:
         """Non-members, counted as units."""
         return round(self.roc.n_nonmembers) if self.units is None else self.units.nonmembers
 
+    @property
+    def effective_nonmembers(self) -> float:
+        """Non-members that count: fewer than their units where some hold many records (Kish)."""
+        return self.roc.n_nonmembers if self.units is None else self.units.effective_nonmembers
+
+    @property
+    def _freedom(self) -> float | None:
+        """Degrees of freedom of a variance between units; None where records are independent."""
+        return None if self.units is None else self.units.freedom
+
     def auc(self, confidence: float) -> Estimate:
         """Area under the ROC curve (DeLong on the logit scale), 0.5 at chance; ties count one half."""
         value = self.roc.auc
         variance = (
             intervals.delong_variance(self.roc) if self.units is None else self._clustered_auc_variance(self.units)
         )
-        low, high = intervals.auc_limits(
-            value, variance, self.independent_members, self.independent_nonmembers, confidence
-        )
+        members = self.roc.n_members if self.units is None else self.units.effective_members
+        low, high = intervals.auc_limits(value, variance, members, self.effective_nonmembers, confidence, self._freedom)
         return Estimate(value, low, high, confidence)
 
     def tpr_at_fpr(self, fpr: float, confidence: float) -> Estimate:
         """TPR at an FPR; below the resolution an upper limit only, never a value (errata C3)."""
-        resolved = intervals.resolvable(fpr, self.independent_nonmembers, confidence)
+        resolved = intervals.resolvable(fpr, self.effective_nonmembers, confidence)
         if self.units is None:
             lows, highs = intervals.tpr_limits(self.roc, fpr, confidence)
             low, high = float(lows[0]), float(highs[0])
         else:
             low, high = self._clustered_tpr_limits(self.units, fpr, confidence)
         if not resolved:
-            kind = "non-members" if self.units is None else "units of non-members"
+            kind = "non-members" if self.units is None else "units of non-members, equally large,"
             note = (
                 f"upper limit only: an FPR of {fpr:g} needs {intervals.nonmembers_needed(fpr, confidence):,} {kind}, "
-                f"there are {self.independent_nonmembers:,}"
+                f"there are {self.effective_nonmembers:,.0f}"
             )
             return Estimate(None, 0.0, high, confidence, note)
         value, step = float(self.roc.tpr_at(fpr)), self.roc.step_tpr_at(fpr)
@@ -150,8 +159,8 @@ class Sample:
         if self.units is not None:
             influence = np.where(self.member, (self.score - m1) / n1, -(self.score - m0) / n0)
             variance = self.units.variance(influence)
-            freedom = float(min(self.units.members, self.units.nonmembers) - 1)
-            enough = freedom >= 1
+            freedom = self.units.freedom
+            enough = min(self.units.members, self.units.nonmembers) >= 2
         else:
             enough = min(n1, n0) >= 2
             v1, v0 = (float(x.var(ddof=1)) / len(x) if len(x) > 1 else 0.0 for x in (inside, outside))
@@ -179,12 +188,12 @@ class Sample:
         threshold = self.roc.threshold[np.searchsorted(self.roc.false_positive, alarms, side="left")]
         accused = self.score >= threshold
         independent, dependent = fpr * (1 - fpr) / n0, fpr * (1 - fpr) / units.effective_nonmembers
-        measured, exceeding = units.rate_variance(accused, ~self.member)
+        measured, exceeding = units.rate_variance(accused, members=False)
         widened = max(independent, measured * (1 + 2 / math.sqrt(max(exceeding, 1))))
-        if not intervals.resolvable(fpr, units.nonmembers, confidence):
+        if not intervals.resolvable(fpr, units.effective_nonmembers, confidence):
             widened = dependent
         tpr = float(accused[self.member].mean())
-        spread, _ = units.rate_variance(accused, self.member)
+        spread, _ = units.rate_variance(accused, members=True)
         effective = tpr * (1 - tpr) / spread if spread > 0 else n1
         effective = min(n1, max(units.effective_members, effective))
         return intervals.tpr_limits_uncertain_level(self.roc, fpr, confidence, min(dependent, widened), effective)

@@ -142,7 +142,7 @@ def binomial_nodes(n: int, p: float, most_nodes: int) -> tuple[FloatArray, Float
 
 
 def auc_limits(
-    auc: float, variance: float, members: float, nonmembers: float, confidence: float
+    auc: float, variance: float, members: float, nonmembers: float, confidence: float, freedom: float | None = None
 ) -> tuple[float, float]:
     """Confidence limits of the AUC: normal on the logit scale, exact where the scores separate or are all equal.
 
@@ -154,6 +154,7 @@ def auc_limits(
     auc : 0 to 1
     variance : of the estimate, for example :func:`delong_variance`
     members, nonmembers : independent units of each class
+    freedom : degrees of freedom of the variance where it rests on few units (Student's t); default many
 
     Examples
     --------
@@ -166,7 +167,8 @@ def auc_limits(
         return (1 - slack, 1.0) if auc == 1.0 else (0.0, slack)
     if variance <= 0:  # every comparison is a tie so far: a fraction of at most `slack` may differ
         return max(0.0, auc - slack), min(1.0, auc + slack)
-    width = float(-special.ndtri(tail)) * math.sqrt(variance) / (auc * (1 - auc))
+    quantile = -special.ndtri(tail) if freedom is None else special.stdtrit(max(freedom, 1.0), 1 - tail)
+    width = float(quantile) * math.sqrt(variance) / (auc * (1 - auc))
     centre = float(special.logit(auc))
     return float(special.expit(centre - width)), float(special.expit(centre + width))
 

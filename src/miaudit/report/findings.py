@@ -49,10 +49,13 @@ class Metric:
 
 @dataclass(frozen=True)
 class Curve:
-    """The ROC curve on a grid of FPRs with its pointwise band, all arrays of the same length."""
+    """The ROC curve on a grid of FPRs with its pointwise band, all of the same length.
+
+    ``tpr`` is None where so many non-members cannot resolve it: there, ``high`` alone means anything (erratum C3).
+    """
 
     fpr: tuple[float, ...]
-    tpr: tuple[float, ...]
+    tpr: tuple[float | None, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
 
@@ -89,7 +92,7 @@ class GroupFindings:
 
 @dataclass(frozen=True)
 class FeatureBalance:
-    """Standardised mean difference of one covariate (or of its square) between the classes, before and after weighting."""
+    """Standardised mean difference of a covariate (or of its square) between the classes, before and after weights."""
 
     name: str
     before: float

@@ -15,7 +15,7 @@ from miaudit.report import charts, html
 from miaudit.report.findings import Findings, to_text
 
 FINDINGS, PAGE, FIGURES = "findings.json", "report.html", "figures"
-_CHARTS = ("verdict", "roc-log", "roc-linear", "distribution", "groups")
+_CHARTS = charts.NAMES
 _DRAWINGS = tuple(f"{FIGURES}/{name}.{kind}" for name in _CHARTS for kind in ("svg", "png"))
 
 

@@ -6,6 +6,7 @@ import base64
 import copy
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import resources
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.concern import LEVEL_NAMES
 from miaudit.report import charts
-from miaudit.report.charts import is_raw_only, named
+from miaudit.report.charts import curve, foremost, is_corrected, is_raw_only, named, nonmembers, points
 from miaudit.wording import amount, chance, describe, interval, label, percent, reading, target
 
 if TYPE_CHECKING:
@@ -32,6 +33,17 @@ _DESIGNS = {
     "multi-run": "multi-run: one model per record, inclusion randomised",
     "zero-run": "zero-run: known members and non-members, not randomised",
     None: "not declared",
+}
+_ESTIMATORS = {
+    "hajek": "Hajek weights",
+    "horvitz-thompson": "Horvitz-Thompson weights",
+    "g": "G-formula",
+    "aipw": "AIPW",
+}
+_OVERLAP = {
+    "answered": ("clear", "Answered"),
+    "warned": ("inconclusive", "Answered, with a warning"),
+    "refused": ("refused", "Refused"),
 }
 
 
@@ -57,6 +69,8 @@ def page(findings: Mapping[str, Any]) -> str:
         cards=_cards(findings),
         figures=figures,
         specs={name: figure["spec"] for name, figure in figures.items()},
+        memorisation=_memorisation(findings),
+        overlap=_overlap(findings),
         control=_control(findings),
         metrics=[_metric_row(findings, metric) for metric in findings["metrics"]],
         bootstrapped=any(metric["bootstrap"] for metric in findings["metrics"]),
@@ -64,6 +78,7 @@ def page(findings: Mapping[str, Any]) -> str:
         scores=_scores(findings),
         bounds=[_bound_row(bound) for bound in findings["bounds"]],
         raw=is_raw_only(findings),
+        both=is_corrected(findings) and any(_is_raw(findings, metric) for metric in findings["metrics"]),
         design=_DESIGNS[findings["design"]],
         levels=_levels(findings),
         reading=_how_to_read(findings),
@@ -128,7 +143,16 @@ def _verdict(findings: Mapping[str, Any]) -> dict[str, Any]:
         "means": describe(name),
         "level": _level_in_words(verdict["level"]),
         "score": findings["scores"][0]["score"],
+        "corrected": _corrected_by(findings),
     }
+
+
+def _corrected_by(findings: Mapping[str, Any]) -> str:
+    """Name the correction of the numbers that the page leads with; empty where there is none."""
+    if not is_corrected(findings):
+        return ""
+    leading = named(findings["metrics"], findings["verdict"]["metric"]) or foremost(findings["metrics"])[0]
+    return f"Corrected for shift: {_ESTIMATORS[leading['estimator']]}"
 
 
 def _level_in_words(level: str) -> str:
@@ -136,8 +160,8 @@ def _level_in_words(level: str) -> str:
 
 
 def _cards(findings: Mapping[str, Any]) -> list[dict[str, str]]:
-    counts, raw = findings["counts"], is_raw_only(findings)
-    of = counts["of"]
+    counts, of = findings["counts"], findings["counts"]["of"]
+    prefix = "raw, not causal; " if is_raw_only(findings) else "corrected; " if is_corrected(findings) else ""
     cards = [
         {
             "name": name,
@@ -154,18 +178,16 @@ def _cards(findings: Mapping[str, Any]) -> list[dict[str, str]]:
         value = amount(metric["name"], metric["value"])
         if metric["value"] is None:
             value = "–" if metric["high"] is None else f"≤ {amount(metric['name'], metric['high'])}"
-        limits = "upper limit only" if metric["value"] is None else interval(metric)
+        limits = "upper limit only" if metric["value"] is None and metric["high"] is not None else interval(metric)
         note = f"{limits}; chance is {amount(metric['name'], by_chance)}"
-        cards.append(
-            {"name": label(metric["name"]), "value": value, "note": f"raw, not causal; {note}" if raw else note}
-        )
+        cards.append({"name": label(metric["name"]), "value": value, "note": prefix + note})
     return cards
 
 
 def _card_metrics(findings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The primary metric, the AUC, and a TPR where the primary metric is none."""
     primary, auc = (named(findings["metrics"], name) for name in (findings["verdict"]["metric"], "auc"))
-    rates = [metric for metric in findings["metrics"] if metric["name"].startswith(_TPR)]
+    rates = [metric for metric in foremost(findings["metrics"]) if metric["name"].startswith(_TPR)]
     tpr = next((metric for metric in rates if metric["value"] is not None), rates[0] if rates else None)
     chosen: list[Mapping[str, Any]] = []
     for metric in (primary, auc, tpr):
@@ -197,40 +219,112 @@ def _figures(findings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _control(findings: Mapping[str, Any]) -> dict[str, Any] | None:
     """What the reader's control needs: the curve, with the metrics of the table at their targets."""
-    curve = findings["scores"][0]["curve"]
-    if not curve:
+    drawn = curve(findings)
+    if not drawn:
         return None
-    points = {
+    known = {
         fpr: [fpr, tpr, low, high]
-        for fpr, tpr, low, high in zip(*(curve[key] for key in ("fpr", "tpr", "low", "high")), strict=True)
+        for fpr, tpr, low, high in zip(*(drawn[key] for key in ("fpr", "tpr", "low", "high")), strict=True)
         if fpr > 0
     }
-    for metric in findings["metrics"]:
+    for metric in foremost(findings["metrics"]):
         if metric["name"].startswith(_TPR) and metric["high"] is not None:
             fpr = target(metric["name"])
-            value = points.get(fpr, [fpr, 0.0])[1] if metric["value"] is None else metric["value"]
-            points[fpr] = [fpr, value, metric["low"] or 0.0, metric["high"]]
+            value = metric["value"]
+            known[fpr] = [fpr, value, metric["low"] or 0.0, metric["high"]]
     primary = findings["verdict"]["metric"]
     return {
-        "points": [points[fpr] for fpr in sorted(points)],
+        "points": [known[fpr] for fpr in sorted(known)],
         "smallest": findings["counts"]["smallest_fpr"],
         "start": target(primary) if primary.startswith(_TPR) else findings["plan"]["fpr_targets"][0],
         "prior": findings["plan"]["prior"],
-        "nonmembers": findings["counts"]["nonmembers"],
-        "of": findings["counts"]["of"],
+        "nonmembers": nonmembers(findings),
     }
+
+
+def _memorisation(findings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The two numbers that a zero-run audit is about; its sentence also says how firm they are."""
+    found, auc = findings["memorisation"], named(findings["metrics"], "auc")
+    if not found:
+        return None
+    limits = ""
+    if auc and auc["low"] is not None and auc["high"] is not None and is_corrected(findings):
+        limits = (
+            f"{points(auc['low'] - 0.5)} to {points(auc['high'] - 0.5)} at {percent(auc['confidence'])} confidence; "
+        )
+    tiles = [
+        {
+            "name": "Memorisation",
+            "kind": "memorisation",
+            "value": points(found["memorisation"]),
+            "note": f"{limits}corrected AUC {amount('auc', found['causal'])} less 0.5",
+        },
+        {
+            "name": "Shift",
+            "kind": "shift",
+            "value": points(found["shift"]),
+            "note": f"raw AUC {amount('auc', found['raw'])} less the corrected one; no sign of leakage",
+        },
+    ]
+    return {"tiles": tiles, "sentence": found["sentence"]}
+
+
+def _overlap(findings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """How comparable members and non-members are, in numbers."""
+    found, counts = findings["overlap"], findings["counts"]
+    if not found:
+        return None
+    tone, word = _OVERLAP[found["status"]]
+    limits = f"{amount('auc', found['blind_low'])} to {amount('auc', found['blind_high'])}"
+    facts = (
+        ("Blind AUC", amount("auc", found["blind_auc"]), f"{limits}; by covariates alone, 0.5 is not at all"),
+        (
+            "Effective sample size",
+            f"{math.floor(found['effective_sample_size']):,}",
+            f"of {counts['nonmembers']:,} non-member {counts['of']}, after weighting",
+        ),
+        ("Largest weight", percent(found["largest_weight"]), "of all the weight stands on one non-member"),
+        ("Without a match", percent(found["without_match"]), "of members: hardly any non-member is like them"),
+        ("Clipped", percent(found["clipped"]), "of propensities were moved to the clipping bounds"),
+    )
+    return {
+        **found,
+        "tone": tone,
+        "word": word,
+        "facts": [{"name": name, "value": value, "note": note} for name, value, note in facts],
+        "learned": _learned(found["learning"]),
+        "left_out": found["status"] == "refused" and not findings["metrics"],
+    }
+
+
+def _learned(learning: Mapping[str, Any] | None) -> str:
+    if learning is None:
+        return ""
+    half, full = (amount("auc", learning[key]) for key in ("half", "full"))
+    said = (
+        f"Learning curve: from half of the records the covariates reach a blind AUC of {half}, from all of them {full}"
+    )
+    if learning["rising"]:
+        return f"{said}. It is still rising: more records would change the propensity, so it is not to be trusted yet."
+    return f"{said}: more records would teach the propensity little."
+
+
+def _is_raw(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> bool:
+    """Say whether a number is not causal."""
+    return bool(findings["design"] == "zero-run" and metric["estimator"] == "raw")
 
 
 def _metric_row(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[str, Any]:
     name, precision, bootstrap = metric["name"], metric["precision"], metric["bootstrap"]
-    not_causal = findings["design"] == "zero-run" and metric["estimator"] == "raw"
+    not_causal = _is_raw(findings, metric)
     value = amount(name, metric["value"])
     if metric["value"] is None and metric["high"] is not None:
         value = f"≤ {amount(name, metric['high'])}"
     by_chance = chance(name)
     return {
         "name": label(name),
-        "estimator": "raw, not causal" if not_causal else metric["estimator"],
+        "estimator": "raw, not causal" if not_causal else _ESTIMATORS.get(metric["estimator"], metric["estimator"]),
+        "muted": not_causal and is_corrected(findings),
         "value": value,
         "interval": interval(metric),
         "confidence": percent(metric["confidence"]),
@@ -239,7 +333,7 @@ def _metric_row(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[
         "step": amount(name, metric["step_value"]),
         "bootstrap": f"{amount(name, bootstrap['low'])} to {amount(name, bootstrap['high'])}" if bootstrap else "–",
         "note": metric["note"],
-        "primary": name == findings["verdict"]["metric"],
+        "primary": name == findings["verdict"]["metric"] and metric in foremost(findings["metrics"]),
     }
 
 
@@ -254,14 +348,14 @@ def _precision(precision: Mapping[str, float | None]) -> str:
 def _groups(findings: Mapping[str, Any]) -> dict[str, Any] | None:
     if not findings["groups"]:
         return None
-    names = [metric["name"] for metric in findings["metrics"]]
+    names = [metric["name"] for metric in foremost(findings["metrics"])]
     said = sorted({group["note"] for group in findings["groups"] if group["metrics"] and group["note"]})
     rows = [
         {
             "group": group["group"],
             "members": f"{group['members']:,}",
             "nonmembers": f"{group['nonmembers']:,}",
-            "cells": [_reading_or_dash(named(group["metrics"], name)) for name in names],
+            "cells": [_cell(findings, group["metrics"], name) for name in names],
             "note": "" if group["note"] in said else group["note"],
         }
         for group in findings["groups"]
@@ -273,16 +367,23 @@ def _scores(findings: Mapping[str, Any]) -> dict[str, Any] | None:
     """Every score beside the headline, where there are several."""
     if len(findings["scores"]) == 1:
         return None
-    names = [metric["name"] for metric in findings["metrics"]]
+    names = [metric["name"] for metric in foremost(findings["metrics"])]
     rows = [
-        {"score": score["score"], "cells": [_reading_or_dash(named(score["metrics"], name)) for name in names]}
+        {"score": score["score"], "cells": [_cell(findings, score["metrics"], name) for name in names]}
         for score in findings["scores"]
     ]
     return {"names": [label(name) for name in names], "rows": rows}
 
 
-def _reading_or_dash(metric: Mapping[str, Any] | None) -> str:
-    return "–" if metric is None else reading(metric)
+def _cell(findings: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]], name: str) -> dict[str, str]:
+    """One metric in a table of groups or scores, and its raw value beside a corrected one."""
+    found = [metric for metric in metrics if metric["name"] == name]
+    if not is_corrected(findings):
+        return {"text": reading(found[0]) if found else "–", "raw": ""}
+    raw = next((metric for metric in found if metric["estimator"] == "raw"), None)
+    corrected = next((metric for metric in found if metric["estimator"] != "raw"), None)
+    beside = "" if raw is None or raw["value"] is None else f"raw, not causal: {amount(name, raw['value'])}"
+    return {"text": reading(corrected) if corrected else "–", "raw": beside}
 
 
 def _bound_row(bound: Mapping[str, Any]) -> dict[str, str]:
@@ -303,13 +404,11 @@ def _levels(findings: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _how_to_read(findings: Mapping[str, Any]) -> dict[str, str]:
-    limit, counts = findings["counts"]["smallest_fpr"], findings["counts"]
     rates = [percent(fpr) for fpr in findings["plan"]["fpr_targets"]]
     return {
         "baseline": rates[0],
-        "limit": percent(limit),
-        "nonmembers": f"{counts['nonmembers']:,}",
-        "of": counts["of"],
+        "limit": percent(findings["counts"]["smallest_fpr"]),
+        "nonmembers": nonmembers(findings),
         "confidence": percent(findings["plan"]["confidence"]),
         "prior": percent(findings["plan"]["prior"]),
     }

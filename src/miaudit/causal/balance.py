@@ -1,0 +1,465 @@
+"""Overlap and balance: whether weighted non-members can stand for members at all, or the audit must be refused.
+
+Non-members are weighted by the odds of membership given the covariates, so that their covariates look like those of
+members. That works where every kind of member has comparable non-members. This module measures it (:func:`measure`) and
+applies the refusal rule (:func:`judge_overlap`), whose limits were chosen by simulation: ``docs/balance.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from miaudit.causal import intervals
+from miaudit.causal.classical import Estimate, Sample
+from miaudit.causal.units import Units
+from miaudit.errors import InputError
+from miaudit.evidence import Evidence
+
+FloatArray = NDArray[np.float64]
+Status = Literal["answered", "warned", "refused"]
+
+_BLIND_AUC = (0.80, 0.95)
+_EFFECTIVE_SIZE = (300.0, 100.0)
+_LARGEST_WEIGHT = 0.10
+_BEYOND = (0.10, 0.25)
+_DIFFERENCE = (0.10, 0.20)
+_FAMILYWISE = 0.005
+_LEAST_SCALE = 0.1  # of the pooled standard deviation
+_RANK = 10  # of the non-member log-odds above which a member counts as without comparison
+_BINS = 10
+_FEWEST_IN_BIN = 20
+_BLOCK = 64  # covariates whose squares are held in memory at once
+
+
+class PropensityLike(Protocol):
+    """What balance needs of a propensity: P(A = 1 | X) in the pooled sample and its odds, both (n,)."""
+
+    @property
+    def values(self) -> FloatArray:
+        """P(A = 1 | X), in (0, 1)."""
+        ...
+
+    @property
+    def odds(self) -> FloatArray:
+        """Values / (1 - values)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Standardised mean difference of one covariate, members less non-members, before and after weighting.
+
+    Attributes
+    ----------
+    name : of the covariate, or "NAME, squared"
+    before, after : in standard deviations of the members, unweighted; 0 is balance
+        Of a covariate with two values, in pooled ones, sqrt((var of members + var of non-members) / 2), as a category
+        may hardly occur among members; never in less than a tenth of the pooled one. Squares are of the covariate less
+        its mean among members.
+    """
+
+    name: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """Records with similar propensities: what was predicted of them, and what came.
+
+    Attributes
+    ----------
+    predicted : mean propensity
+    observed : share of members
+    low, high : Wilson limits of that share, records taken as independent
+    count : number of records
+    """
+
+    predicted: float
+    observed: float
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Shares of members and of non-members between round edges; the end bins hold the tails.
+
+    Attributes
+    ----------
+    edges : k + 1 ascending numbers, none of them the value of a record
+    members, nonmembers : k shares each, adding up to 1
+    """
+
+    edges: tuple[float, ...]
+    members: tuple[float, ...]
+    nonmembers: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Balance:
+    """How comparable members and non-members are, given their covariates and a propensity.
+
+    Attributes
+    ----------
+    blind_auc : Estimate
+        AUC of the log-odds of membership given X alone, without any model output; 0.5 means exchangeable.
+    members, nonmembers : records of each class
+    effective_members : members, counted as independent units
+    effective_size : W^2 / sum of w^2 over the weights w of non-members (of their sums by unit, where units repeat)
+    largest_share : share of W that the heaviest non-member (or unit) carries, in (0, 1]
+    beyond : share of members above the 10th largest non-member log-odds: those without comparison
+    differences : a :class:`Difference` for each covariate, then for the square of each that has more than two values
+    constant : names of covariates that have one value only; they balance nothing and are left out
+    limit : largest absolute difference after weighting that is not refused,
+        max(0.20, z sqrt(1 / effective_members + 1 / effective_size)), z = Phi^-1(1 - .005 / number of differences)
+    calibration : up to ten bins of equal count, by ascending propensity
+    log_odds : histogram of the log-odds of both classes
+    of : "records" or "units", what the effective numbers count
+    """
+
+    blind_auc: Estimate
+    members: int
+    nonmembers: int
+    effective_members: float
+    effective_size: float
+    largest_share: float
+    beyond: float
+    differences: tuple[Difference, ...]
+    constant: tuple[str, ...]
+    limit: float
+    calibration: tuple[CalibrationBin, ...]
+    log_odds: Histogram
+    of: str = "records"
+
+    @cached_property
+    def worst(self) -> Difference | None:
+        """The difference that is largest, in absolute value, after weighting; None if no covariate varies."""
+        return max(self.differences, key=lambda d: abs(d.after), default=None)
+
+    def resolves(self, fpr: float, confidence: float = 0.95) -> bool:
+        """Say whether the weighted non-members can show a TPR at this FPR: fpr * ESS >= 3.69 at 95%."""
+        return intervals.resolvable(fpr, self.effective_size, confidence)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the refusal rule.
+
+    Attributes
+    ----------
+    quantity : in words
+    value : measured
+    warn, refuse : limits; None where the rule has none
+    status : "answered", "warned" or "refused"
+    """
+
+    quantity: str
+    value: float
+    warn: float | None
+    refuse: float
+    status: Status
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Whether a zero-run audit can be answered.
+
+    Attributes
+    ----------
+    status : "answered", "warned" or "refused"
+    reasons : sentences, one for each part of the rule that refuses; empty unless refused
+    warnings : sentences, one for each part that warns
+    checks : every part of the rule with its numbers, in its order
+    """
+
+    status: Status
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+    checks: tuple[Check, ...]
+
+
+def measure(evidence: Evidence, propensity: PropensityLike, *, confidence: float = 0.95) -> Balance:
+    """Measure overlap and balance of evidence under a propensity; no scores of the attack are read.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        With covariates (n, d). Where units repeat, effective numbers count units, all records of a unit taken as one.
+    propensity : object with ``values`` and ``odds``, arrays (n,)
+        Cross-fitted, or from separate records: fitted on the same records it hides a lack of overlap.
+    confidence : of the interval of the blind AUC, in (0, 1)
+
+    Returns
+    -------
+    Balance
+
+    Raises
+    ------
+    InputError
+        If there are no covariates, or the propensity has another length or is not strictly inside (0, 1).
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> rng = np.random.default_rng(0)
+    >>> member = np.arange(4000) < 2000
+    >>> x = rng.normal(size=4000) + 0.5 * member
+    >>> odds = np.exp(0.5 * x - 0.125)
+    >>> evidence = Evidence(score=np.zeros(4000), member=member, covariates=x, design="zero-run")
+    >>> balance = measure(evidence, SimpleNamespace(values=odds / (1 + odds), odds=odds))
+    >>> round(balance.blind_auc.value, 2), round(balance.effective_size, -2), balance.worst.name
+    (0.63, 1600.0, 'covariate 0')
+    >>> round(balance.worst.before, 1), round(abs(balance.worst.after), 1), judge_overlap(balance).status
+    (0.5, 0.0, 'answered')
+    """
+    member, log_odds = evidence.member, _log_odds(evidence, propensity)
+    weight = np.exp(log_odds[~member] - log_odds[~member].max())
+    code = evidence.unit_codes
+    totals: FloatArray = weight if code is None else np.bincount(code[~member], weights=weight).astype(np.float64)
+    effective = _kish(totals)
+    inside = float(evidence.n_members) if code is None else Units.of(code, member).effective_members
+    differences, constant = _differences(evidence, weight)
+    z = -special.ndtri(_FAMILYWISE / max(len(differences), 1))
+    blind = Evidence(score=log_odds, member=member, unit=evidence.unit)
+    rank = min(_RANK, evidence.n_nonmembers)
+    reach = np.partition(log_odds[~member], -rank)[-rank]
+    return Balance(
+        blind_auc=Sample.of(blind).auc(confidence),
+        members=evidence.n_members,
+        nonmembers=evidence.n_nonmembers,
+        effective_members=inside,
+        effective_size=effective,
+        largest_share=float(totals.max() / totals.sum()),
+        beyond=float(np.mean(log_odds[member] > reach)),
+        differences=differences,
+        constant=constant,
+        limit=max(_DIFFERENCE[1], float(z) * math.sqrt(1 / inside + 1 / effective)),
+        calibration=_calibration(np.asarray(propensity.values, dtype=np.float64), member, confidence),
+        log_odds=_histogram(log_odds, member),
+        of="records" if code is None else "units",
+    )
+
+
+def judge_overlap(balance: Balance) -> Overlap:
+    """Apply the refusal rule: refused if any part refuses, else answered, with warnings.
+
+    Refused (warned): blind AUC > 0.95 (0.80); effective size < 100 (300); one weight > 10% of the total; more than 25%
+    (10%) of members above the 10th largest non-member log-odds; largest absolute difference after weighting, squares
+    included, > ``balance.limit`` (0.10). A number exactly at its limit passes.
+
+    Returns
+    -------
+    Overlap
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> member = np.arange(400) < 200
+    >>> x = np.where(member, 1.0, -1.0) + np.random.default_rng(0).normal(size=400)
+    >>> odds = np.exp(2 * x)
+    >>> evidence = Evidence(score=x, member=member, covariates=x, design="zero-run")
+    >>> overlap = judge_overlap(measure(evidence, SimpleNamespace(values=odds / (1 + odds), odds=odds)))
+    >>> overlap.status, len(overlap.reasons)
+    ('refused', 3)
+    >>> overlap.reasons[0]
+    'The weighted non-members count for 8 independent records, fewer than the 100 needed.'
+    """
+    parts = (
+        _blind(balance),
+        _effective(balance),
+        _heaviest(balance),
+        _comparable(balance),
+        _balanced(balance),
+    )
+    checks = tuple(check for check, _ in parts)
+    reasons = tuple(text for check, text in parts if check.status == "refused")
+    warnings = tuple(text for check, text in parts if check.status == "warned")
+    status: Status = "refused" if reasons else "warned" if warnings else "answered"
+    return Overlap(status, reasons, warnings, checks)
+
+
+# -- the parts of the rule --------------------------------------------------------------------------------------------
+
+
+def _blind(balance: Balance) -> tuple[Check, str]:
+    value = balance.blind_auc.value or 0.0
+    check = _above("AUC of the covariates alone", value, *_BLIND_AUC)
+    high = "nearly separate members from non-members" if check.status == "refused" else "tell much of membership"
+    text = f"The covariates alone {high}: AUC {value:.3f}, {_limits(check, '.2f')}."
+    return check, text
+
+
+def _effective(balance: Balance) -> tuple[Check, str]:
+    value, (warn, refuse) = balance.effective_size, _EFFECTIVE_SIZE
+    status: Status = "refused" if value < refuse else "warned" if value < warn else "answered"
+    least = f"the {refuse:.0f} needed" if status == "refused" else f"the {warn:.0f} wanted"
+    text = f"The weighted non-members count for {math.floor(value):,} independent {balance.of}, fewer than {least}."
+    return Check("effective number of non-members", value, warn, refuse, status), text
+
+
+def _heaviest(balance: Balance) -> tuple[Check, str]:
+    one = "record" if balance.of == "records" else "unit"
+    check = _above("largest share of the weight", balance.largest_share, None, _LARGEST_WEIGHT)
+    text = f"One {one} of the non-members carries {_percent(check.value)} of all weight, {_limits(check, '.0%')}."
+    return check, text
+
+
+def _comparable(balance: Balance) -> tuple[Check, str]:
+    check = _above("share of members without comparable non-members", balance.beyond, *_BEYOND)
+    text = (
+        f"{_percent(check.value)} of members have no comparable non-member: they lie above the {_RANK}th largest "
+        f"non-member log-odds; the share is {_limits(check, '.0%')}."
+    )
+    return check, text
+
+
+def _balanced(balance: Balance) -> tuple[Check, str]:
+    worst = balance.worst or Difference("none", 0.0, 0.0)
+    check = _above("largest difference after weighting", abs(worst.after), _DIFFERENCE[0], balance.limit)
+    text = (
+        f"After weighting, members and non-members still differ by {check.value:.3f} standard deviations in "
+        f"{worst.name}, {_limits(check, '.2f')}."
+    )
+    return check, text
+
+
+def _above(quantity: str, value: float, warn: float | None, refuse: float) -> Check:
+    status: Status = "refused" if value > refuse else "warned" if warn is not None and value > warn else "answered"
+    return Check(quantity, value, warn, refuse, status)
+
+
+def _limits(check: Check, form: str) -> str:
+    if check.status == "refused" or check.warn is None:
+        return f"above the limit of {check.refuse:{form}}"
+    return f"above {check.warn:{form}} (refused above {check.refuse:{form}})"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"
+
+
+# -- measuring --------------------------------------------------------------------------------------------------------
+
+
+def _log_odds(evidence: Evidence, propensity: PropensityLike) -> FloatArray:
+    """Return finite log-odds (n,), or say what is wrong."""
+    if evidence.covariates is None:
+        raise InputError(
+            "covariates", "covariates of every record", "none", "add to the evidence what is known of each record"
+        )
+    odds, values = (np.asarray(x, dtype=np.float64) for x in (propensity.odds, propensity.values))
+    if odds.shape != (evidence.n,) or values.shape != (evidence.n,):
+        raise InputError(
+            "propensity", f"{evidence.n} values, one for each record", f"shape {odds.shape}", "fit it for this evidence"
+        )
+    good = (values > 0) & (values < 1) & (odds > 0) & np.isfinite(odds)
+    if not good.all():
+        raise InputError(
+            "propensity",
+            "probabilities strictly between 0 and 1",
+            f"{int((~good).sum())} others, the first in row {int(np.argmin(good))}",
+            "clip them, and record the share that was clipped",
+        )
+    return np.log(odds)
+
+
+def _kish(weight: FloatArray) -> float:
+    return float(weight.sum() ** 2 / (weight @ weight))
+
+
+def _differences(evidence: Evidence, weight: FloatArray) -> tuple[tuple[Difference, ...], tuple[str, ...]]:
+    """Standardised differences of the covariates and of their squares, and the names of constant ones."""
+    x, member = np.asarray(evidence.covariates), evidence.member
+    names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
+    plain: list[Difference] = []
+    squares: list[Difference] = []
+    constant: list[str] = []
+    for start in range(0, x.shape[1], _BLOCK):
+        block, labels = x[:, start : start + _BLOCK], names[start : start + _BLOCK]
+        z, varies = _standardised(block, member)
+        constant += [name for name, kept in zip(labels, varies, strict=True) if not kept]
+        kept = [name for name, use in zip(labels, varies, strict=True) if use]
+        plain += _compare(z, member, weight, kept)
+        # The square of a covariate with two values says the same as the covariate.
+        more = ~_two_valued(z)
+        curved, varies = _standardised(z[:, more] ** 2, member)
+        named = [f"{name}, squared" for name, use in zip(kept, more, strict=True) if use]
+        squares += _compare(curved, member, weight, [name for name, use in zip(named, varies, strict=True) if use])
+    return (*plain, *squares), tuple(constant)
+
+
+def _standardised(x: FloatArray, member: NDArray[np.bool_]) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Centre at the mean of members, divide by their sd; return the columns that vary, and which they are."""
+    top = np.abs(x).max(axis=0, initial=0.0)
+    varies = np.ptp(x, axis=0) > 1e-12 * top
+    x = x[:, varies] - x[:, varies].mean(axis=0)  # before squares are taken, so that large offsets cost no digits
+    inside, outside = x[member], x[~member]
+    sd = inside.std(axis=0)
+    pooled = np.sqrt((sd**2 + outside.var(axis=0)) / 2)
+    # A category that hardly any member has would be divided by nearly nothing.
+    sd = np.where(_two_valued(x), pooled, np.maximum(sd, _LEAST_SCALE * pooled))
+    # A covariate that is constant in each class, and not the same, separates them: any small scale will show it.
+    span = np.ptp(x, axis=0)
+    return (x - inside.mean(axis=0)) / np.where(sd > 1e-9 * span, sd, 1e-3 * span), varies
+
+
+def _two_valued(x: FloatArray) -> NDArray[np.bool_]:
+    ends = (x == x.min(axis=0, initial=np.inf)) | (x == x.max(axis=0, initial=-np.inf))
+    return np.asarray(ends.all(axis=0))
+
+
+def _compare(z: FloatArray, member: NDArray[np.bool_], weight: FloatArray, names: list[str]) -> list[Difference]:
+    inside = z[member].mean(axis=0)
+    before = inside - z[~member].mean(axis=0)
+    after = inside - weight @ z[~member] / weight.sum()
+    return [Difference(*row) for row in zip(names, before.tolist(), after.tolist(), strict=True)]
+
+
+def _calibration(values: FloatArray, member: NDArray[np.bool_], confidence: float) -> tuple[CalibrationBin, ...]:
+    """Bins of nearly equal count; equal propensities stay together, and no bin is so small that it shows a record."""
+    bins = max(1, min(_BINS, len(values) // _FEWEST_IN_BIN))
+    inner = np.unique(np.quantile(values, np.arange(1, bins) / bins))
+    place = np.searchsorted(inner, values, side="left")
+    sums = np.stack([np.bincount(place, weights=column) for column in (member, values, np.ones(len(values)))], axis=1)
+    found: list[FloatArray] = []
+    for row in sums[sums[:, 2] > 0]:
+        if found and min(row[2], found[-1][2]) < _FEWEST_IN_BIN / 2:
+            found[-1] = found[-1] + row
+        else:
+            found.append(row)
+    return tuple(_bin(row, confidence) for row in found)
+
+
+def _bin(sums: FloatArray, confidence: float) -> CalibrationBin:
+    members, predicted, count = (float(x) for x in sums)
+    low, high = intervals.wilson_limits(members / count, count, confidence)
+    return CalibrationBin(predicted / count, members / count, low, high, round(count))
+
+
+def _histogram(values: FloatArray, member: NDArray[np.bool_]) -> Histogram:
+    low, high = np.quantile(values, [0.005, 0.995])
+    step = _round_step((high - low) / 30)
+    first = math.floor(low / step) * step
+    edges = first + step * np.arange(max(1, math.ceil((high - first) / step)) + 1)
+    shares = []
+    for kept in (member, ~member):
+        counts, _ = np.histogram(np.clip(values[kept], edges[0], edges[-1]), edges)
+        shares.append(tuple(np.round(counts / np.count_nonzero(kept), 6).tolist()))
+    return Histogram(tuple(float(f"{edge:.12g}") for edge in edges), shares[0], shares[1])
+
+
+def _round_step(width: float) -> float:
+    """Return the largest of 1, 2, 5 times a power of ten that is at most ``width``, or 1 if there is hardly any."""
+    if width < 1e-6:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(width))
+    return float(power * max(factor for factor in (1, 2, 5) if factor * power <= width * (1 + 1e-9)))

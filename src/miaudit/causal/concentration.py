@@ -1,0 +1,252 @@
+"""Non-asymptotic bounds of the causal-mia paper, with the constants of its proofs: valid at any sample size, and wide.
+
+These are statements of theorems under conditions that **the caller states** (bounded scores, stability of the training
+algorithm, overlap). They are not intervals of an audit: compare :mod:`miaudit.causal.effects`, whose intervals are
+calibrated but asymptotic. Scores in an interval of another length than 1 are rescaled by ``width``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from miaudit.errors import InputError
+
+_HALVINGS = 200
+
+
+@dataclass(frozen=True)
+class Bound:
+    """With probability at least ``confidence``, the estimate is within ``radius`` of the truth.
+
+    Attributes
+    ----------
+    radius : in units of the metric; one that exceeds the metric's range says nothing
+    confidence : of the two-sided statement, in (0, 1)
+    source : theorem, and what has been made explicit
+    conditions : what the caller has stated
+    """
+
+    radius: float
+    confidence: float
+    source: str
+    conditions: str
+
+
+def multi_run_ate(*, members: int, nonmembers: int, confidence: float, width: float = 1.0, sharp: bool = True) -> Bound:
+    """Difference in means of independent runs (Propositions 4.2 and C.1).
+
+    The paper prints sqrt(2t/n1) + sqrt(2t/n0) with probability 1 - 4 exp(-t). Hoeffding's inequality, which is what
+    its proof uses, gives sqrt(t / (2 n1)) + sqrt(t / (2 n0)): half of it, at the same probability.
+
+    Parameters
+    ----------
+    members, nonmembers : n1, n0
+    confidence : 1 - 4 exp(-t)
+    width : length of the interval that scores lie in
+    sharp : whether to use Hoeffding's constants; otherwise the printed ones
+
+    Examples
+    --------
+    >>> round(multi_run_ate(members=1000, nonmembers=1000, confidence=0.95).radius, 3)
+    0.094
+    """
+    t = _tail(confidence, 4)
+    _check(members=members, nonmembers=nonmembers, width=width)
+    factor = 0.5 if sharp else 2.0
+    radius = math.sqrt(factor * t / members) + math.sqrt(factor * t / nonmembers)
+    name = "Hoeffding's constants" if sharp else "as printed"
+    return Bound(
+        width * radius, confidence, f"Proposition 4.2, {name}", "multi-run; independent records; bounded scores"
+    )
+
+
+def multi_run_rate(*, trials: int, confidence: float) -> Bound:
+    """TPR or FPR at a threshold fixed beforehand, from independent runs (Proposition C.1).
+
+    The paper prints a sum over both classes; the rate of one class depends on that class only (Hoeffding).
+
+    Examples
+    --------
+    >>> round(multi_run_rate(trials=1000, confidence=0.95).radius, 3)
+    0.043
+    """
+    t = _tail(confidence, 2)
+    _check(trials=trials)
+    return Bound(math.sqrt(t / (2 * trials)), confidence, "Proposition C.1", "multi-run; fixed threshold")
+
+
+def multi_run_auc(*, members: int, nonmembers: int, confidence: float) -> Bound:
+    """AUC as a two-sample U-statistic: sqrt(log(2 / (1 - confidence)) / (2 min(n1, n0))) (Hoeffding 1963; C.1).
+
+    Examples
+    --------
+    >>> round(multi_run_auc(members=1000, nonmembers=4000, confidence=0.95).radius, 3)
+    0.043
+    """
+    t = _tail(confidence, 2)
+    _check(members=members, nonmembers=nonmembers)
+    radius = math.sqrt(t / (2 * min(members, nonmembers)))
+    return Bound(
+        radius, confidence, "two-sample U-statistic, Hoeffding (1963), (5.7)", "multi-run; independent records"
+    )
+
+
+def one_run_ate(
+    *,
+    members: int,
+    nonmembers: int,
+    confidence: float,
+    error_stability: float,
+    training_stability: float,
+    width: float = 1.0,
+) -> Bound:
+    """Difference in means of one randomised run (Theorem 5.4): the five deviations of its proof, added.
+
+    Each fails with probability at most 2 exp(-t), so confidence = 1 - 10 exp(-t):
+    non-members sqrt(t / (2 n0)) + alpha sqrt(n1 t / 2) + alpha sqrt((n - 1) t / 2); members
+    (1 / n1 + beta) sqrt(n1 t / 2) + beta sqrt((n - 1) t / 2), for scores in [0, 1] and a deterministic algorithm.
+    The proof uses stability also when a record is added or removed; the statement that is made here does too.
+
+    Parameters
+    ----------
+    error_stability : alpha of Definition 5.2, in units of the score
+    training_stability : beta of Definition 5.3, in units of the score
+    width : length of the interval that scores lie in
+
+    Examples
+    --------
+    >>> bound = one_run_ate(members=5000, nonmembers=5000, confidence=0.95, error_stability=0, training_stability=0)
+    >>> round(bound.radius, 3)
+    0.046
+    """
+    t = _tail(confidence, 10)
+    _check(members=members, nonmembers=nonmembers, width=width)
+    alpha, beta = _stabilities(error_stability, training_stability, width)
+    outside = math.sqrt(t / (2 * nonmembers)) + _interference(alpha, members, nonmembers, t)
+    radius = outside + _members_term(beta, members, nonmembers, t)
+    conditions = f"error stability {error_stability:g}, training stability {training_stability:g}, width {width:g}"
+    return Bound(width * radius, confidence, "Theorem 5.4, constants of Appendix E.1", conditions)
+
+
+def zero_run_ate(
+    *,
+    members: int,
+    nonmembers: int,
+    confidence: float,
+    error_stability: float,
+    training_stability: float,
+    overlap: float,
+    propensity_error: float = 0.0,
+    width: float = 1.0,
+) -> Bound:
+    """Horvitz-Thompson effect of a zero-run audit (Theorem 6.4), for the estimator with divisor n1 (errata A1).
+
+    The divisor n1 turns a mean over non-members into n0 / n1 times itself. Six deviations of the proof, each failing
+    with probability at most 2 exp(-t): those of :func:`one_run_ate` with (n0 / n1) (1 / eta) sqrt(t / (2 n0)) for the
+    non-members, the same once more for the propensity, and (n0 / n1) Delta. confidence = 1 - 12 exp(-t).
+
+    Parameters
+    ----------
+    overlap : eta, in (0, 1): true and estimated propensities are at most 1 - eta (Assumption 6.3)
+    propensity_error : Delta, mean absolute error of the odds among non-members; the propensity was fitted elsewhere
+    error_stability, training_stability, width : as :func:`one_run_ate`
+
+    Examples
+    --------
+    >>> bound = zero_run_ate(
+    ...     members=5000, nonmembers=5000, confidence=0.95, error_stability=0, training_stability=0, overlap=0.2
+    ... )
+    >>> round(bound.radius, 2)
+    0.26
+    """
+    t = _tail(confidence, 12)
+    _check(members=members, nonmembers=nonmembers, width=width)
+    if not 0 < overlap < 1:
+        raise InputError("overlap", "a number in (0, 1)", f"{overlap}", "state eta with propensities <= 1 - eta")
+    if not 0 <= propensity_error < math.inf:
+        raise InputError("propensity_error", "a finite number from 0", f"{propensity_error}", "0 if pi is known")
+    alpha, beta = _stabilities(error_stability, training_stability, width)
+    share = nonmembers / members
+    weighted = share / overlap * math.sqrt(t / (2 * nonmembers))
+    radius = share * propensity_error + 2 * weighted + _interference(alpha, members, nonmembers, t)
+    radius += _members_term(beta, members, nonmembers, t)
+    conditions = (
+        f"overlap {overlap:g}, propensity error {propensity_error:g}, error stability {error_stability:g}, "
+        f"training stability {training_stability:g}, width {width:g}"
+    )
+    return Bound(width * radius, confidence, "Theorem 6.4, constants of Appendix F, divisor n1", conditions)
+
+
+def underparametrised_effect(
+    *, records: int, parameters: int, radius: float, lipschitz: float, width: float = 1.0
+) -> float:
+    """Largest possible average effect on the loss of a model with few parameters (Theorem B.1).
+
+    |effect| <= 2 sqrt(2 lambda / n1) + sqrt(t / (2 n0)) + P(failure), with lambda = t + D/2 log(n1) + D log(6 B L),
+    minimised over t. The proof conditions on n1, n0 >= n/4 (probability 1 - 4 exp(-t), t <= n/8); failures add up to
+    8 exp(-t). It covers the ball with (2B/eps)^D points where (3B/eps)^D are enough for sure: hence 6 and not 4.
+
+    Parameters
+    ----------
+    records : n, members and non-members of a one-run audit
+    parameters : D
+    radius : B, bound on the norm of the parameters
+    lipschitz : L, of the loss in the parameters, for losses in an interval of length ``width``
+
+    Returns
+    -------
+    float
+        At most ``width``, which says nothing.
+
+    Examples
+    --------
+    >>> round(underparametrised_effect(records=10_000_000, parameters=10, radius=1.0, lipschitz=1.0), 3)
+    0.02
+    >>> underparametrised_effect(records=1000, parameters=1000, radius=1.0, lipschitz=1.0)
+    1.0
+    """
+    _check(records=records, parameters=parameters, radius=radius, lipschitz=lipschitz, width=width)
+    slope = lipschitz / width
+
+    def total(t: float) -> float:
+        n1 = records / 4
+        log_n1 = math.log(max(3 * records / 4, 1.0))
+        exponent = max(t + parameters * (log_n1 / 2 + math.log(6 * radius * slope)), 0.5)
+        grain = math.sqrt(2 * exponent / n1) / (2 * slope)
+        if grain > radius:
+            return 1.0
+        return 2 * math.sqrt(2 * exponent / n1) + math.sqrt(t / (2 * n1)) + 8 * math.exp(-t)
+
+    tails = [records / 8 * (k + 1) / _HALVINGS for k in range(_HALVINGS)]
+    tails += [0.1 * (k + 1) for k in range(_HALVINGS) if 0.1 * (k + 1) <= records / 8]
+    return width * min(1.0, *(total(t) for t in tails))
+
+
+def _tail(confidence: float, failures: int) -> float:
+    """Return t with failures * exp(-t) = 1 - confidence."""
+    if not 0 < confidence < 1:
+        raise InputError("confidence", "a number in (0, 1)", f"{confidence}", "write 0.95 for 95%")
+    return math.log(failures / (1 - confidence))
+
+
+def _check(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if not 0 < number < math.inf:
+            raise InputError(name, "a positive number", f"{number}", "state it")
+
+
+def _stabilities(error: float, training: float, width: float) -> tuple[float, float]:
+    for name, number in (("error_stability", error), ("training_stability", training)):
+        if not 0 <= number < math.inf:
+            raise InputError(name, "a finite number from 0", f"{number}", "state it in units of the score")
+    return error / width, training / width
+
+
+def _interference(alpha: float, members: int, nonmembers: int, t: float) -> float:
+    return alpha * (math.sqrt(members * t / 2) + math.sqrt((members + nonmembers - 1) * t / 2))
+
+
+def _members_term(beta: float, members: int, nonmembers: int, t: float) -> float:
+    own = (1 / members + beta) * math.sqrt(members * t / 2)
+    return own + beta * math.sqrt((members + nonmembers - 1) * t / 2)

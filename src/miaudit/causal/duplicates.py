@@ -1,0 +1,349 @@
+"""Exact and near duplicates across members and non-members: records whose membership is in doubt.
+
+A non-member that equals a member, or nearly does, was in effect trained on: it makes an attack look worse than it is.
+Only counts leave this module, never a row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miaudit.errors import InputError
+from miaudit.evidence import Evidence
+
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_NEAR = 0.1  # of the typical distance to the nearest record of the same class
+_BY_CHANCE = 0.05  # expected number of members that would be called near duplicates in a smooth density
+_QUERIES = 2000  # records from which the typical distance is measured
+_DIMENSIONS = 16  # beyond which distances are taken in a random projection
+_SHINGLE = 5
+_BANDS, _ROWS = 32, 4
+_MOST_CANDIDATES = 1_000_000
+_PRIME = np.uint64((1 << 31) - 1)
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """How many records have a twin on the other side.
+
+    Attributes
+    ----------
+    exact_pairs : pairs of one member and one non-member with equal content
+    near_pairs : further such pairs that are nearly equal
+    members_affected, nonmembers_affected : records with an equal or nearly equal twin in the other class
+    members_alike : members with such a twin among the **other members**: how common twins are in this kind of data
+    members, nonmembers : records compared
+    note : how near was defined, and what must be said with the counts
+    """
+
+    exact_pairs: int
+    near_pairs: int
+    members_affected: int
+    nonmembers_affected: int
+    members_alike: int
+    members: int
+    nonmembers: int
+    note: str
+
+    @property
+    def share_of_members(self) -> float:
+        """Share of members with a twin among the non-members, 0 to 1."""
+        return self.members_affected / self.members
+
+
+def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> Duplicates:
+    """Count duplicates among the rows of the covariates.
+
+    Columns are standardised. Near means closer than a tenth of the typical (median) distance from a record to the
+    nearest one of its own class, or less where there are few effective dimensions, so that in a smooth density less
+    than 0.05 members are expected to be called near by chance. With more than 16 columns, distances are taken in a
+    random projection to 16, which keeps each to about 18%.
+
+    Parameters
+    ----------
+    evidence : Evidence with covariates (n, d)
+    rng : generator for the projection and for the records from which the typical distance is measured
+
+    Returns
+    -------
+    Duplicates
+
+    Raises
+    ------
+    InputError
+        If the evidence has no covariates.
+
+    Notes
+    -----
+    O(n log n) for data without many distinct records at the same tiny distance; every record is compared. The
+    effective dimension is the two-nearest-neighbour estimate of Facco et al. (2017).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(1000, 5))
+    >>> x[500:510] = x[:10]             # ten members again among the non-members
+    >>> x[510:530] = x[20:40] + 1e-4    # twenty more, slightly changed
+    >>> evidence = Evidence(score=np.zeros(1000), member=np.arange(1000) < 500, covariates=x)
+    >>> found = of_covariates(evidence, rng=rng)
+    >>> found.exact_pairs, found.near_pairs, found.members_affected, found.members_alike
+    (10, 20, 30, 0)
+    """
+    if evidence.covariates is None:
+        raise InputError("covariates", "covariates of every record", "none", "add them, or compare texts")
+    x = evidence.covariates + 0.0  # -0.0 and 0.0 are the same value
+    counts, first = _tally([row.tobytes() for row in np.ascontiguousarray(x)], evidence.member)
+    z, projected = _reduced(x[first], x, rng)
+    return _near_rows(z, counts, projected, rng)
+
+
+def of_texts(
+    texts: Sequence[str], member: ArrayLike, *, threshold: float = 0.7, rng: np.random.Generator
+) -> Duplicates:
+    """Count duplicates among texts; letter case and white space do not count.
+
+    Near means a Jaccard similarity of the sets of character 5-grams of at least ``threshold``. Candidates come from
+    MinHash (Broder 1997) in 32 bands of 4, which finds a pair of similarity 0.7 with probability 0.9998; candidates are
+    compared exactly.
+
+    Parameters
+    ----------
+    texts : n str
+    member : array (n,) of bool
+    threshold : in [0.5, 1]; below, MinHash would miss pairs
+    rng : generator of the hash functions
+
+    Returns
+    -------
+    Duplicates
+
+    Raises
+    ------
+    InputError
+        For another number of texts than members, one class only, or a threshold out of range.
+
+    Examples
+    --------
+    >>> texts = ["the cat sat on the mat today", "Dogs bark", "dogs  bark", "the cat sat on the mat todax", "rain"]
+    >>> found = of_texts(texts, [True, True, False, False, False], rng=np.random.default_rng(0))
+    >>> found.exact_pairs, found.near_pairs, found.members_affected, found.nonmembers_affected
+    (1, 1, 2, 2)
+    """
+    inside = np.asarray(member, dtype=np.bool_)
+    if inside.shape != (len(texts),):
+        raise InputError(
+            "texts", f"{inside.size} texts, as in member", str(len(texts)), "pass one text for each record"
+        )
+    if not len(texts) or inside.all() or not inside.any():
+        raise InputError("member", "members and non-members", "one class only", "add records of the other class")
+    if not 0.5 <= threshold <= 1:
+        raise InputError("threshold", "a similarity from 0.5 to 1", f"{threshold:g}", "0.7 is the default")
+    plain = [" ".join(text.lower().split()) for text in texts]
+    counts, first = _tally([text.encode(errors="surrogatepass") for text in plain], inside)
+    distinct = [plain[i] for i in first]
+    pairs, skipped = _similar_pairs(distinct, threshold, rng)
+    near = f"Near: a Jaccard similarity of character {_SHINGLE}-grams of at least {threshold:g}."
+    if skipped:
+        near += f" Only the first {_MOST_CANDIDATES:,} candidate pairs were compared: the near counts are lower limits."
+    return _from_pairs(pairs, counts, near)
+
+
+# -- counting ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """How many members and non-members each distinct content has, both (k,)."""
+
+    members: IntArray
+    nonmembers: IntArray
+
+    def summary(
+        self, near_pairs: int, near_of: tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]], near: str
+    ) -> Duplicates:
+        """Add exact to near: whether a content has a near member-to-non-member twin, the reverse, and a near member."""
+        m, o = self.members, self.nonmembers
+        across = int(m[(o > 0) | near_of[0]].sum())
+        alike = int(m[(m > 1) | near_of[2]].sum())
+        note = near
+        if across and alike >= across:
+            note += (
+                f" Twins are as common among members themselves ({alike:,} members have one): the data are coarse or "
+                "clustered, so equal values alone do not mean the same record."
+            )
+        return Duplicates(
+            exact_pairs=int(m @ o),
+            near_pairs=near_pairs,
+            members_affected=across,
+            nonmembers_affected=int(o[(m > 0) | near_of[1]].sum()),
+            members_alike=alike,
+            members=int(m.sum()),
+            nonmembers=int(o.sum()),
+            note=note,
+        )
+
+
+def _tally(contents: Sequence[bytes], member: NDArray[np.bool_]) -> tuple[_Counts, IntArray]:
+    """Count equal contents by hash (collisions have probability below 1e-25); also the first record of each."""
+    seen: dict[bytes, int] = {}
+    code = np.array([seen.setdefault(hashlib.blake2b(c, digest_size=16).digest(), len(seen)) for c in contents])
+    first = np.unique(code, return_index=True)[1]
+    counts = (np.bincount(code[kept], minlength=len(seen)).astype(np.int64) for kept in (member, ~member))
+    return _Counts(*counts), first.astype(np.int64)
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _reduced(distinct: FloatArray, every: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, bool]:
+    """Standardise the columns that vary; project to few dimensions where there are many."""
+    sd = every.std(axis=0)
+    kept = sd > 1e-12 * np.abs(every).max(axis=0)
+    z = (distinct[:, kept] - every[:, kept].mean(axis=0)) / sd[kept]
+    if z.shape[1] <= _DIMENSIONS:
+        return z, False
+    return z @ rng.normal(size=(z.shape[1], _DIMENSIONS)) / math.sqrt(_DIMENSIONS), True
+
+
+def _near_rows(z: FloatArray, counts: _Counts, projected: bool, rng: np.random.Generator) -> Duplicates:
+    none = np.zeros(len(z), dtype=np.bool_)
+    nothing = (none, none, none)
+    if z.shape[1] == 0:
+        return counts.summary(0, nothing, "The covariates are constant: every record equals every other.")
+    sides = tuple(_Side.of(z, kept) for kept in (counts.members, counts.nonmembers))
+    measured = [side.spacing(rng) for side in sides if len(side.rows) > 2]
+    if not measured:
+        return counts.summary(0, nothing, "Too few distinct records to say what near means: equal ones were counted.")
+    typical = float(np.median(np.concatenate([first for first, _ in measured])))
+    dimension = 1 / float(np.mean(np.log(np.concatenate([second / first for first, second in measured]))) + 1e-9)
+    rate = _BY_CHANCE / (math.log(2) * max(len(sides[0].rows), 1))
+    dimension = min(dimension, float(z.shape[1]))
+    fraction = min(_NEAR, rate ** (1 / max(dimension, 0.5)))
+    radius = fraction * typical
+    inside, outside = sides
+    near_of = (
+        outside.reaches(z, radius, counts.members),
+        inside.reaches(z, radius, counts.nonmembers),
+        inside.reaches(z, radius, counts.members),
+    )
+    near = (
+        f"Near: closer than {fraction:.2g} of the typical distance between neighbours of one class "
+        f"(effective dimension {dimension:.1f})"
+    )
+    near += f", in a random projection of the covariates to {_DIMENSIONS} dimensions." if projected else "."
+    return counts.summary(inside.pairs(outside, radius) - int(counts.members @ counts.nonmembers), near_of, near)
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """The distinct rows of one class with a tree over them."""
+
+    z: FloatArray
+    rows: IntArray
+    weight: FloatArray
+
+    @classmethod
+    def of(cls, z: FloatArray, count: IntArray) -> _Side:
+        rows = np.flatnonzero(count)
+        return cls(z[rows], rows, count[rows].astype(np.float64))
+
+    @cached_property
+    def tree(self) -> cKDTree:
+        from scipy.spatial import cKDTree  # noqa: PLC0415
+
+        return cKDTree(self.z)
+
+    def spacing(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Distances of some records to the nearest and the second nearest other one."""
+        n = len(self.rows)
+        chosen = np.sort(rng.choice(n, size=min(n, _QUERIES), replace=False))
+        distance = np.asarray(self.tree.query(self.z[chosen], k=3)[0])
+        usable = distance[:, 1] > 0
+        return distance[usable, 1], distance[usable, 2]
+
+    def reaches(self, z: FloatArray, radius: float, asked: IntArray) -> NDArray[np.bool_]:
+        """Which contents (k,), among those asked for, have another one of this side within the radius."""
+        found = np.zeros(len(z), dtype=np.bool_)
+        rows = np.flatnonzero(asked)
+        if not len(self.rows) or not len(rows):
+            return found
+        distance, index = self.tree.query(z[rows], k=2, distance_upper_bound=np.nextafter(radius, np.inf))
+        named = np.append(self.rows, -1)[index]
+        found[rows] = (np.isfinite(distance) & (named != rows[:, None])).any(axis=1)
+        return found
+
+    def pairs(self, other: _Side, radius: float) -> int:
+        """Pairs of records of the two sides within the radius, equal ones among them."""
+        if not len(self.rows) or not len(other.rows):
+            return 0
+        weights = (self.weight, other.weight)
+        return round(float(self.tree.count_neighbors(other.tree, radius, weights=weights)))
+
+
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+
+def _shingles(text: str) -> NDArray[np.uint64]:
+    """Hashes of the distinct character 5-grams of a text (k,); of the text itself where it is shorter."""
+    codes = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4").astype(np.uint64)
+    if len(codes) < _SHINGLE:
+        codes = np.pad(codes, (0, _SHINGLE - len(codes)))
+    mixed = np.zeros(len(codes) - _SHINGLE + 1, dtype=np.uint64)
+    for j in range(_SHINGLE):
+        mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + codes[j : len(codes) - _SHINGLE + 1 + j]
+        mixed ^= mixed >> np.uint64(29)
+    return np.unique(mixed)
+
+
+def _similar_pairs(texts: Sequence[str], threshold: float, rng: np.random.Generator) -> tuple[IntArray, bool]:
+    """Pairs (k, 2) of indices of similar texts, and whether there were too many candidates to compare them all."""
+    multiply = rng.integers(1, int(_PRIME), size=(_BANDS * _ROWS, 1), dtype=np.uint64)
+    add = rng.integers(0, int(_PRIME), size=(_BANDS * _ROWS, 1), dtype=np.uint64)
+    buckets: dict[bytes, list[int]] = defaultdict(list)
+    for i, text in enumerate(texts):
+        least = ((multiply * (_shingles(text) % _PRIME) + add) % _PRIME).min(axis=1).reshape(_BANDS, _ROWS)
+        for band, row in enumerate(least):
+            buckets[band.to_bytes(1, "little") + row.tobytes()].append(i)
+    candidates: set[tuple[int, int]] = set()
+    skipped = False
+    for bucket in buckets.values():
+        for place, i in enumerate(bucket):
+            if len(candidates) + place > _MOST_CANDIDATES:
+                skipped = True
+                break
+            candidates.update((j, i) for j in bucket[:place])
+    sets: dict[int, NDArray[np.uint64]] = {}
+
+    def similar(i: int, j: int) -> bool:
+        a, b = (sets.setdefault(k, sets[k] if k in sets else _shingles(texts[k])) for k in (i, j))
+        common = len(np.intersect1d(a, b, assume_unique=True))
+        return common >= threshold * (len(a) + len(b) - common)
+
+    kept = [pair for pair in sorted(candidates) if similar(*pair)]
+    return np.array(kept, dtype=np.int64).reshape(-1, 2), skipped
+
+
+def _from_pairs(pairs: IntArray, counts: _Counts, near: str) -> Duplicates:
+    """Count from pairs (k, 2) of distinct contents that are near each other."""
+    m, o = counts.members, counts.nonmembers
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    flags = []
+    for other in (o, m, m):
+        flag = np.zeros(len(m), dtype=np.bool_)
+        flag[both[other[both[:, 1]] > 0, 0]] = True
+        flags.append(flag)
+    return counts.summary(int((m[both[:, 0]] * o[both[:, 1]]).sum()), (flags[0], flags[1], flags[2]), near)

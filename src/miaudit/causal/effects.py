@@ -1,0 +1,830 @@
+"""Causal metrics of membership: what remains of an attack's success when non-members are made comparable to members.
+
+Every metric asks one question of the non-members: what is E[h(Y(0))] in the population of the **members**? The score
+itself (h(y) = y) gives the average effect, the share of members above y the AUC, and 1{y >= t} the causal FPR. The five
+estimators are five answers to it (:func:`counterfactual_mean`); the intervals come from their influence functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from miaudit.causal import intervals
+from miaudit.causal.classical import Estimate, Sample, tpr_name
+from miaudit.causal.outcome import Law, LocationScale
+from miaudit.causal.roc import Roc
+from miaudit.causal.units import Units
+from miaudit.errors import InputError, nearest
+from miaudit.evidence import Evidence
+
+FloatArray = NDArray[np.float64]
+
+_ROUNDING = 1e-12
+THRESHOLDS = 2000  # vertices of a curve that needs an outcome model
+RAW = "raw, not causal: members and non-members may differ by more than membership"
+LOW_FPR = "an outcome model is not to be trusted for the TPR at a low FPR with few non-members; prefer hajek"
+
+
+class PropensityLike(Protocol):
+    """What is needed of a propensity: P(A=1|X) in the pooled sample, its odds, and what it was computed from.
+
+    Attributes
+    ----------
+    values : array (n,), in (0, 1)
+    odds : array (n,), values / (1 - values)
+    features : array (n, p) without an intercept, or None
+    """
+
+    @property
+    def values(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def odds(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def features(self) -> FloatArray | None: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Non-members as they are: the classical metrics, causal only where membership was randomised (paper, (3))."""
+
+
+@dataclass(frozen=True)
+class HorvitzThompson:
+    """Odds-weighted non-members divided by n1 (paper, (6) and (11), with the divisor of errata A1)."""
+
+
+@dataclass(frozen=True)
+class Hajek:
+    """Odds-weighted non-members divided by the sum of the weights: the default (errata A1)."""
+
+
+@dataclass(frozen=True)
+class GFormula:
+    """An outcome model averaged over the members (paper, (7)): right if the model is.
+
+    Attributes
+    ----------
+    outcome : LocationScale, a fitted Law, any scikit-learn regressor, or None for the default
+    """
+
+    outcome: Any = None
+
+
+@dataclass(frozen=True)
+class Aipw:
+    """Outcome model plus weighted residuals (paper, (8); errata A3): right if either model is.
+
+    The weights of the residuals are self-normalised, so that odds that are wrong by a factor do no harm.
+
+    Attributes
+    ----------
+    outcome : LocationScale, a fitted Law, any scikit-learn regressor, or None for the default
+    """
+
+    outcome: Any = None
+
+
+Estimator = Difference | HorvitzThompson | Hajek | GFormula | Aipw
+METHODS = ("difference", "horvitz-thompson", "hajek", "g", "aipw")
+
+
+def estimator_of(method: str | Estimator, outcome: Any = None) -> Estimator:
+    """Return the estimator that a name stands for; strings exist at the door only.
+
+    Examples
+    --------
+    >>> estimator_of("hajek")
+    Hajek()
+    """
+    match method:
+        case Difference() | HorvitzThompson() | Hajek() | GFormula() | Aipw():
+            return method
+        case "difference":
+            return Difference()
+        case "horvitz-thompson":
+            return HorvitzThompson()
+        case "hajek":
+            return Hajek()
+        case "g":
+            return GFormula(outcome)
+        case "aipw":
+            return Aipw(outcome)
+    hint = nearest(str(method), METHODS) or "choose one of these"
+    raise InputError("method", f"one of {', '.join(METHODS)}, or a record such as Hajek()", repr(method), hint)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Evidence of one score with the weight of every record, sorted once.
+
+    Attributes
+    ----------
+    score, member : arrays (n,)
+    weight : array (n,): 1 for members, the odds of membership for non-members
+    propensity : array (n,), in (0, 1)
+    features : array (n, p) or None
+    units : or None where every record is one
+    roc : the self-normalised weighted curve
+    """
+
+    score: FloatArray
+    member: NDArray[np.bool_]
+    weight: FloatArray
+    propensity: FloatArray
+    features: FloatArray | None
+    units: Units | None
+    roc: Roc
+
+    @classmethod
+    def of(cls, evidence: Evidence, propensity: PropensityLike) -> Comparison:
+        """Check that evidence and propensity belong together, and sort."""
+        values, odds = _checked(evidence, propensity)
+        weight = np.where(evidence.member, 1.0, odds)
+        code = evidence.unit_codes
+        units = None if code is None else Units.of(code, evidence.member)
+        features = propensity.features
+        return cls(
+            evidence.score,
+            evidence.member,
+            weight,
+            values,
+            None if features is None else np.asarray(features, dtype=np.float64),
+            units,
+            Roc.of(evidence.score, evidence.member, weight),
+        )
+
+    @property
+    def n1(self) -> float:
+        """Number of members."""
+        return self.roc.n_members
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights of the non-members; close to n1 where the propensity is right."""
+        return self.roc.n_nonmembers
+
+    @cached_property
+    def effective_nonmembers(self) -> float:
+        """Kish's effective number of non-members W^2 / sum w^2, or of their units."""
+        w = self.weight[~self.member]
+        if self.units is not None:
+            w = np.asarray(np.bincount(self.units.code[~self.member], weights=w), dtype=np.float64)
+        return float(w.sum() ** 2 / (w @ w))
+
+    @property
+    def independent_members(self) -> float:
+        """Members, or units of members."""
+        return self.n1 if self.units is None else float(self.units.members)
+
+    @property
+    def even(self) -> bool:
+        """Whether all non-members weigh the same, so that weighting changes nothing."""
+        w = self.weight[~self.member]
+        return bool(np.ptp(w) <= 1e-12 * w[0])
+
+    @cached_property
+    def share_of_members_above(self) -> FloatArray:
+        """S1(y) of each record (n,): share of members with a higher score, ties counting one half."""
+        vertex = self.roc.blocks_of(self.score)
+        tpr = self.roc.tpr
+        return np.asarray((tpr[vertex] + tpr[vertex - 1]) / 2)
+
+    @cached_property
+    def share_of_nonmembers_below(self) -> FloatArray:
+        """F0(y) of each record (n,): weighted share of non-members with a lower score, ties counting one half."""
+        vertex = self.roc.blocks_of(self.score)
+        fpr = self.roc.fpr
+        return np.asarray(1 - (fpr[vertex] + fpr[vertex - 1]) / 2)
+
+    def variance(self, influence: FloatArray, gradient: FloatArray) -> float:
+        """Variance of an estimate: the larger of with and without the term for the fitted propensity.
+
+        Parameters
+        ----------
+        influence : array (n,), each record's part in the error, zero in sum
+        gradient : array (n,)
+            How the estimate moves when a record's log-odds do; all zero where there is nothing to add.
+        """
+        plain = self._plain_variance(influence)
+        if self._information is None or not gradient.any():
+            return plain
+        x, factor = self._information
+        direction = np.linalg.lstsq(factor, x.T @ gradient, rcond=1e-10)[0]
+        return max(plain, self._plain_variance(influence + (self.member - self.propensity) * (x @ direction)))
+
+    def _plain_variance(self, influence: FloatArray) -> float:
+        if self.units is not None:
+            return self.units.variance(influence)
+        n = len(influence)
+        return float(influence @ influence) * n / max(n - 1, 1)
+
+    @cached_property
+    def _information(self) -> tuple[FloatArray, FloatArray] | None:
+        """Features with an intercept (n, p + 1) and the information of a logistic model H (p + 1, p + 1)."""
+        if self.features is None or self.features.shape[1] + 1 >= len(self.score) / 2:
+            return None
+        x = np.column_stack([np.ones(len(self.score)), self.features])
+        spread = self.propensity * (1 - self.propensity)
+        return x, (x * spread[:, None]).T @ x
+
+
+def counterfactual_mean(
+    estimator: Estimator, comparison: Comparison, outcome: FloatArray, predicted: FloatArray | None
+) -> tuple[float, FloatArray, FloatArray]:
+    """Estimate E[h(Y(0))] in the population of the members: the one formula behind every metric.
+
+    Parameters
+    ----------
+    estimator : which of the five answers
+    comparison : evidence with weights
+    outcome : array (n,), h(Y); only the non-members' values are read
+    predicted : array (n,), E[h(Y(0)) | x], where the estimator has an outcome model
+
+    Returns
+    -------
+    value : float
+    influence : array (n,), each record's part in the error, zero in sum
+    gradient : array (n,), derivative by each record's log-odds (of :meth:`Comparison.variance`)
+    """
+    a, w, n1 = comparison.member, np.where(comparison.member, 0.0, comparison.weight), comparison.n1
+    share = w / comparison.total
+    match estimator:
+        case Difference():
+            even = ~a / float((~a).sum())
+            value = float(even @ outcome)
+            return value, even * (outcome - value), np.zeros(len(a))
+        case HorvitzThompson():
+            value = float(w @ outcome) / n1
+            part = w * outcome / n1
+            return value, part - np.where(a, value, 0.0) / n1, part
+        case Hajek():
+            value = float(share @ outcome)
+            part = share * (outcome - value)
+            return value, part, part
+        case GFormula() | Aipw():
+            if predicted is None:
+                raise InputError("outcome", "an outcome model", "None", "pass outcome=")
+            modelled = float(predicted[a].mean())
+            residual = share * (outcome - predicted)
+            # The G-formula is given the variance of AIPW: that of the best it can be without assumptions on the shape.
+            value = modelled + (float(residual.sum()) if isinstance(estimator, Aipw) else 0.0)
+            centre = value if isinstance(estimator, Aipw) else modelled
+            return value, np.where(a, (predicted - centre) / n1, residual), np.zeros(len(a))
+
+
+def ate(
+    evidence: Evidence,
+    propensity: PropensityLike,
+    *,
+    method: str | Estimator = "hajek",
+    outcome: Any = None,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+) -> Estimate:
+    """Average effect of membership on the score, in the population of the members (paper, (2)).
+
+    Parameters
+    ----------
+    evidence : with one score
+    propensity : P(A=1|X) of the same records, for example ``miaudit.causal.propensity.fit(evidence, rng=rng)``
+    method : "difference", "horvitz-thompson", "hajek", "g", "aipw", or a record such as ``Hajek()``
+    outcome : LocationScale, fitted Law or scikit-learn regressor for "g" and "aipw"; None is the default model
+    confidence : two-sided, in (0, 1)
+    rng : draws the folds of the outcome model
+
+    Returns
+    -------
+    Estimate
+        In units of the score; positive when membership raises it, 0 at no effect.
+
+    Raises
+    ------
+    InputError
+        For an unknown method, lengths that differ, propensities outside (0, 1), or no covariates for an outcome model.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=4000)
+    >>> pi = 1 / (1 + np.exp(-x))
+    >>> member = rng.random(4000) < pi
+    >>> evidence = Evidence(score=x + 0.5 * member + rng.normal(size=4000), member=member, covariates=x)
+    >>> known = SimpleNamespace(values=pi, odds=pi / (1 - pi), features=None)
+    >>> print(round(ate(evidence, known, method="difference", rng=rng).value, 1))  # the truth is 0.5
+    1.3
+    >>> found = ate(evidence, known, rng=rng)
+    >>> found.low < 0.5 < found.high
+    True
+    """
+    chosen = estimator_of(method, outcome)
+    _check_confidence(confidence)
+    comparison = Comparison.of(evidence, propensity)
+    if isinstance(chosen, Difference):
+        return _raw(evidence, Sample.of(evidence).difference(confidence))
+    law = _law(chosen, evidence, propensity, rng)
+    y, a, n1 = comparison.score, comparison.member, comparison.n1
+    absent, influence, gradient = counterfactual_mean(chosen, comparison, y, None if law is None else law.mean)
+    present = float(y[a].mean())
+    variance = comparison.variance(np.where(a, (y - present) / n1, 0.0) - influence, -gradient)
+    freedom = min(comparison.independent_members, comparison.effective_nonmembers) - 1
+    value = present - absent
+    if freedom < 1:
+        return Estimate(value, -math.inf, math.inf, confidence, "no interval: fewer than two effective records")
+    low, high = intervals.student_limits(value, math.sqrt(variance), freedom, confidence)
+    return Estimate(value, low, high, confidence, _model_note(law))
+
+
+def auc(
+    evidence: Evidence,
+    propensity: PropensityLike,
+    *,
+    method: str | Estimator = "hajek",
+    outcome: Any = None,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+) -> Estimate:
+    """Causal AUC: area under the causal ROC curve, 0.5 at no effect; ties count one half (paper, 3.2; errata A4).
+
+    Parameters, errors: as :func:`ate`. The interval is normal on the logit scale, from the influence function.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=4000)
+    >>> pi = 1 / (1 + np.exp(-x))
+    >>> member = rng.random(4000) < pi
+    >>> evidence = Evidence(score=x + rng.normal(size=4000), member=member, covariates=x)  # membership does nothing
+    >>> known = SimpleNamespace(values=pi, odds=pi / (1 - pi), features=None)
+    >>> print(round(auc(evidence, known, method="difference", rng=rng).value, 1))
+    0.7
+    >>> found = auc(evidence, known, method="aipw", rng=rng)
+    >>> found.low < 0.5 < found.high
+    True
+    """
+    chosen = estimator_of(method, outcome)
+    _check_confidence(confidence)
+    comparison = Comparison.of(evidence, propensity)
+    if _classical(chosen, comparison):
+        return _raw(evidence, Sample.of(evidence).auc(confidence), isinstance(chosen, Difference))
+    law = _law(chosen, evidence, propensity, rng)
+    predicted = None if law is None else law.expected(_survival(comparison.score[comparison.member]))
+    above, below = comparison.share_of_members_above, comparison.share_of_nonmembers_below
+    value, influence, gradient = counterfactual_mean(chosen, comparison, above, predicted)
+    if isinstance(chosen, HorvitzThompson):
+        below = below * comparison.total / comparison.n1
+    influence = influence + np.where(comparison.member, (below - below[comparison.member].mean()) / comparison.n1, 0.0)
+    variance = comparison.variance(influence, gradient)
+    note = _model_note(law)
+    if not -_ROUNDING <= value <= 1 + _ROUNDING:
+        note = "; ".join(part for part in (note, f"{value:.3f} before clipping to [0, 1]") if part)
+    clipped = _snapped(value)
+    sizes = comparison.independent_members, comparison.effective_nonmembers
+    return Estimate(clipped, *intervals.auc_limits(clipped, variance, *sizes, confidence), confidence, note)
+
+
+def roc(
+    evidence: Evidence,
+    propensity: PropensityLike,
+    *,
+    method: str | Estimator = "hajek",
+    outcome: Any = None,
+    thresholds: int = THRESHOLDS,
+    rng: np.random.Generator | None = None,
+) -> Roc:
+    """Causal ROC curve, from (0, 0) to (1, 1) (paper, 3.2 and (11); errata A1 to A4).
+
+    Parameters
+    ----------
+    evidence, propensity, method, outcome : as :func:`ate`
+    thresholds : int
+        Vertices for "g" and "aipw", denser towards both ends; the others have every distinct score.
+    rng : needed for "g" and "aipw" unless ``outcome`` is a fitted Law
+
+    Returns
+    -------
+    Roc
+        Its ``fpr`` is the causal one. The curve of AIPW is not monotone: running maximum, clipped to [0, 1].
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> pi = np.array([0.5, 0.75, 0.25, 0.5])
+    >>> evidence = Evidence(score=[3.0, 2.0, 1.0, 0.0], member=[1, 0, 0, 1])
+    >>> curve = roc(evidence, SimpleNamespace(values=pi, odds=pi / (1 - pi), features=None))
+    >>> [round(float(rate), 3) for rate in curve.fpr]
+    [0.0, 0.0, 0.9, 1.0, 1.0]
+    """
+    chosen = estimator_of(method, outcome)
+    comparison = Comparison.of(evidence, propensity)
+    return _curve(chosen, comparison, _law(chosen, evidence, propensity, rng), thresholds)
+
+
+def tpr_at_fpr(
+    evidence: Evidence,
+    propensity: PropensityLike,
+    *,
+    fpr: float,
+    method: str | Estimator = "hajek",
+    outcome: Any = None,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+) -> Estimate:
+    """Causal TPR at an FPR (errata A2): interpolated inside ties, with the step value beside it.
+
+    The interval is the binomial-beta mixture with a level drawn from Beta(alpha nu, (1 - alpha) nu), whose variance is
+    that of the weighted FPR. With fewer than ``resolution(confidence)`` / alpha **effective** non-members there is an
+    upper limit only, never a value. Other parameters, errors: as :func:`ate`.
+
+    Parameters
+    ----------
+    fpr : alpha, in (0, 1)
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=4000)
+    >>> pi = 1 / (1 + np.exp(-x))
+    >>> member = rng.random(4000) < pi
+    >>> evidence = Evidence(score=x + rng.normal(size=4000), member=member)  # membership does nothing
+    >>> known = SimpleNamespace(values=pi, odds=pi / (1 - pi), features=None)
+    >>> found = tpr_at_fpr(evidence, known, fpr=0.05, rng=rng)
+    >>> found.low < 0.05 < found.high
+    True
+    >>> tpr_at_fpr(evidence, known, fpr=0.001, rng=rng).value is None
+    True
+    """
+    chosen = estimator_of(method, outcome)
+    _check_confidence(confidence)
+    _check_rate(fpr)
+    comparison = Comparison.of(evidence, propensity)
+    if _classical(chosen, comparison):
+        return _raw(evidence, Sample.of(evidence).tpr_at_fpr(fpr, confidence), isinstance(chosen, Difference))
+    law = _law(chosen, evidence, propensity, rng)
+    curve = _curve(chosen, comparison, law, THRESHOLDS)
+    return _tpr_from(curve, chosen, comparison, law, fpr, confidence)
+
+
+def advantage(
+    evidence: Evidence,
+    propensity: PropensityLike,
+    *,
+    method: str | Estimator = "hajek",
+    outcome: Any = None,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+) -> Estimate:
+    """Causal sup(TPR - FPR), 0 at no effect; the lower limit pays for having looked for the best threshold.
+
+    Parameters, errors: as :func:`ate`. The limits are those of the classical metric with as many non-members as would
+    give the weighted FPR its largest variance over all thresholds.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> evidence = Evidence(score=[3.0, 2.0, 1.0, 0.0], member=[1, 1, 0, 0])
+    >>> known = SimpleNamespace(values=np.full(4, 0.5), odds=np.ones(4), features=None)
+    >>> advantage(evidence, known, rng=np.random.default_rng(0)).value
+    1.0
+    """
+    chosen = estimator_of(method, outcome)
+    _check_confidence(confidence)
+    comparison = Comparison.of(evidence, propensity)
+    if _classical(chosen, comparison):
+        return _raw(evidence, Sample.of(evidence).advantage(confidence), isinstance(chosen, Difference))
+    law = _law(chosen, evidence, propensity, rng)
+    curve = _curve(chosen, comparison, law, THRESHOLDS)
+    members = comparison.n1 if comparison.units is None else comparison.units.effective_members
+    low, high = intervals.advantage_limits(curve, confidence, members, _nonmembers_for_the_curve(comparison))
+    return Estimate(max(curve.advantage, 0.0), low, high, confidence, _model_note(law))
+
+
+def balanced_accuracy(
+    evidence: Evidence,
+    propensity: PropensityLike,
+    *,
+    method: str | Estimator = "hajek",
+    outcome: Any = None,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+) -> Estimate:
+    """Causal (TPR + TNR) / 2 at the best threshold, 0.5 at no effect: (1 + advantage) / 2. Else as :func:`ate`."""
+    best = advantage(evidence, propensity, method=method, outcome=outcome, confidence=confidence, rng=rng)
+    return replace(best, value=(1 + (best.value or 0.0)) / 2, low=(1 + best.low) / 2, high=(1 + best.high) / 2)
+
+
+def tpr_at_threshold(evidence: Evidence, *, threshold: float, confidence: float = 0.95) -> Estimate:
+    """Share of members with a score of at least a threshold that was fixed beforehand; the same for every estimator.
+
+    Examples
+    --------
+    >>> tpr_at_threshold(Evidence.from_pair([1.0, 2.0], [0.0]), threshold=2.0).value
+    0.5
+    """
+    _check_confidence(confidence)
+    accused = evidence.score >= threshold
+    rate, trials = float(accused[evidence.member].mean()), float(evidence.n_members)
+    if evidence.unit_codes is None:
+        limits = intervals.clopper_pearson(round(rate * trials), trials, confidence)
+        return Estimate(rate, *limits, confidence)
+    units = Units.of(evidence.unit_codes, evidence.member)
+    spread, _ = units.rate_variance(accused, members=True)
+    effective = min(trials, rate * (1 - rate) / spread) if spread > 0 else units.effective_members
+    return Estimate(rate, *intervals.wilson_limits(rate, effective, confidence), confidence)
+
+
+def fpr_at_threshold(
+    evidence: Evidence,
+    propensity: PropensityLike,
+    *,
+    threshold: float,
+    method: str | Estimator = "hajek",
+    outcome: Any = None,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+) -> Estimate:
+    """Causal FPR at a threshold that was fixed beforehand: P(Y(0) >= t) among the members (paper, (11); errata A1, A3).
+
+    Parameters, errors: as :func:`ate`. Wilson limits with the number of trials that gives the estimate its variance.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> pi = np.array([0.5, 0.75, 0.25])
+    >>> evidence = Evidence(score=[1.0, 2.0, 0.0], member=[1, 0, 0])
+    >>> known = SimpleNamespace(values=pi, odds=pi / (1 - pi), features=None)
+    >>> round(fpr_at_threshold(evidence, known, threshold=1.5, rng=np.random.default_rng(0)).value, 3)
+    0.9
+    """
+    chosen = estimator_of(method, outcome)
+    _check_confidence(confidence)
+    comparison = Comparison.of(evidence, propensity)
+    law = _law(chosen, evidence, propensity, rng)
+    rate, variance = _rate_at(chosen, comparison, law, threshold)
+    rate = min(max(rate, 0.0), 1.0)
+    trials = rate * (1 - rate) / variance if variance > 0 and 0 < rate < 1 else comparison.effective_nonmembers
+    return Estimate(rate, *intervals.wilson_limits(rate, trials, confidence), confidence, _model_note(law))
+
+
+def bootstrap_limits(
+    evidence: Evidence,
+    odds: ArrayLike,
+    counts: ArrayLike,
+    *,
+    fpr_targets: tuple[float, ...] = (),
+    confidence: float = 0.95,
+) -> dict[str, tuple[float, float]]:
+    """Hajek limits from a bootstrap that refits the propensity: percentiles, and normal on the logit scale for the AUC.
+
+    Parameters
+    ----------
+    evidence : with one score
+    odds : array (K, n), the odds of membership of the records in each replicate, fitted on that replicate
+    counts : array (K, n) of int, how often each record was drawn (within its class, or by whole units)
+    fpr_targets : FPRs at which the TPR is wanted; check their resolution first
+    confidence : two-sided, in (0, 1)
+
+    Returns
+    -------
+    dict
+        ``auc``, ``ate`` and ``tpr_at_fpr_...`` with (low, high).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> evidence = Evidence(score=rng.normal(size=200) + (np.arange(200) < 100), member=np.arange(200) < 100)
+    >>> half = [rng.multinomial(100, np.full(100, 0.01), size=300) for _ in range(2)]
+    >>> found = bootstrap_limits(evidence, np.ones((300, 200)), np.hstack(half))
+    >>> found["auc"][0] < 0.76 < found["auc"][1]
+    True
+    """
+    _check_confidence(confidence)
+    w, k = np.asarray(odds, dtype=np.float64), np.asarray(counts, dtype=np.float64)
+    if w.ndim != 2 or w.shape != k.shape or w.shape[1] != evidence.n or len(w) < 2:
+        received = f"{w.shape} and {k.shape}"
+        raise InputError("odds", f"(K, {evidence.n}), as the counts, K at least 2", received, "one row a replicate")
+    a, y = evidence.member, evidence.score
+    areas, means, rates = [], [], []
+    for odds_k, count in zip(w, k, strict=True):
+        weight = count * np.where(a, 1.0, odds_k)
+        curve = Roc.of(y, a, weight)
+        areas.append(curve.auc)
+        means.append(weight[a] @ y[a] / weight[a].sum() - weight[~a] @ y[~a] / weight[~a].sum())
+        rates.append(curve.tpr_at(np.array(fpr_targets)))
+    tails = [(1 - confidence) / 2, (1 + confidence) / 2]
+    auc_low, auc_high = np.quantile(areas, tails)
+    if min(areas) > 0 and max(areas) < 1:
+        logits = special.logit(np.array(areas))
+        auc_low, auc_high = special.expit(logits.mean() + special.ndtri(tails) * logits.std(ddof=1))
+    found = {"auc": (float(auc_low), float(auc_high)), "ate": _pair(np.quantile(means, tails))}
+    for j, alpha in enumerate(fpr_targets):
+        found[tpr_name(alpha)] = _pair(np.quantile([rate[j] for rate in rates], tails))
+    return found
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def _checked(evidence: Evidence, propensity: PropensityLike) -> tuple[FloatArray, FloatArray]:
+    values, odds = np.asarray(propensity.values, float), np.asarray(propensity.odds, float)
+    if values.shape != (evidence.n,) or odds.shape != (evidence.n,):
+        allowed = f"one value for each of {evidence.n} records"
+        raise InputError("propensity", allowed, f"shape {values.shape}", "estimate it on the same records")
+    if not (np.all((values > 0) & (values < 1)) and np.all(np.isfinite(odds) & (odds > 0))):
+        bad = int(np.count_nonzero(~((values > 0) & (values < 1) & np.isfinite(odds) & (odds > 0))))
+        raise InputError("propensity", "values in (0, 1)", f"{bad} outside", "clip, or drop records without overlap")
+    features = propensity.features
+    if features is not None and (np.ndim(features) != 2 or len(features) != evidence.n):
+        raise InputError("propensity", f"features of {evidence.n} records", f"{np.shape(features)}", "pass (n, p)")
+    return values, odds
+
+
+def _pair(limits: FloatArray) -> tuple[float, float]:
+    return float(limits[0]), float(limits[1])
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise InputError("confidence", "a number in (0, 1)", f"{confidence}", "write 0.95 for 95%")
+
+
+def _check_rate(fpr: float) -> None:
+    if not 0 < fpr < 1:
+        raise InputError("fpr", "a number in (0, 1)", f"{fpr}", "write 0.01 for 1%")
+
+
+def _classical(estimator: Estimator, comparison: Comparison) -> bool:
+    """Whether the classical metric is the answer: asked for, or because all weights are equal."""
+    return isinstance(estimator, Difference) or (isinstance(estimator, Hajek) and comparison.even)
+
+
+def _raw(evidence: Evidence, found: Estimate, labelled: bool = True) -> Estimate:
+    if not labelled or evidence.design != "zero-run":
+        return found
+    return replace(found, note=f"{RAW}; {found.note}" if found.note else RAW)
+
+
+def _snapped(rate: float) -> float:
+    """Clip to [0, 1]; sums of weights reach the ends only up to rounding."""
+    if rate <= _ROUNDING:
+        return 0.0
+    return 1.0 if rate >= 1 - _ROUNDING else rate
+
+
+def _model_note(law: Law | None) -> str:
+    return "" if law is None else f"outcome model: {law.how}"
+
+
+def _law(
+    estimator: Estimator, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator | None
+) -> Law | None:
+    """Fit the outcome model of an estimator that has one, or take the fitted one that was passed."""
+    if not isinstance(estimator, GFormula | Aipw):
+        return None
+    outcome = estimator.outcome
+    if isinstance(outcome, Law):
+        if outcome.n != evidence.n:
+            raise InputError("outcome", f"a law of {evidence.n} records", f"{outcome.n}", "fit it on the same evidence")
+        return outcome
+    covariates = evidence.covariates if evidence.covariates is not None else propensity.features
+    if covariates is None:
+        allowed = "covariates for an outcome model"
+        raise InputError("evidence", allowed, "evidence without covariates", "add them, or use method='hajek'")
+    if rng is None:
+        raise InputError("rng", "a numpy.random.Generator", "None", "pass rng=numpy.random.default_rng(seed)")
+    model = outcome if isinstance(outcome, LocationScale) else LocationScale(outcome)
+    return model.fit(covariates, evidence.score, evidence.member, unit_codes=evidence.unit_codes, rng=rng)
+
+
+def _survival(members: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Return the function that gives the share of members above any y, ties counting one half."""
+    ordered, n = np.sort(members), len(members)
+
+    def above(y: FloatArray) -> FloatArray:
+        flat = y.ravel()
+        right, left = np.searchsorted(ordered, flat, side="right"), np.searchsorted(ordered, flat, side="left")
+        return np.asarray((1 - (right + left) / (2 * n)).reshape(y.shape))
+
+    return above
+
+
+def _curve(estimator: Estimator, comparison: Comparison, law: Law | None, thresholds: int) -> Roc:
+    """The curve with the false-positive rate of an estimator."""
+    weighted = comparison.roc
+    match estimator:
+        case Difference():
+            return Roc.of(comparison.score, comparison.member)
+        case Hajek():
+            return weighted
+        case HorvitzThompson():
+            n1 = comparison.n1
+            alarms = np.minimum(weighted.false_positive, n1)
+            return Roc(
+                np.append(weighted.threshold, -np.inf),
+                np.append(alarms, n1),
+                np.append(weighted.true_positive, n1),
+            )
+        case GFormula() | Aipw():
+            assert law is not None  # noqa: S101 (a promise of _law)
+            return _modelled_curve(isinstance(estimator, Aipw), comparison, law, thresholds)
+
+
+def _modelled_curve(augmented: bool, comparison: Comparison, law: Law, most: int) -> Roc:
+    """FPR(t) of errata A3, with a plus: mean of mu_t over members + weighted mean of 1{Y >= t} - mu_t."""
+    weighted = comparison.roc
+    vertices = len(weighted.threshold) - 1
+    share = np.sin(np.linspace(0, np.pi / 2, most)) ** 2
+    kept = 1 + (np.arange(vertices) if vertices <= most else np.unique(np.rint((vertices - 1) * share).astype(np.intp)))
+    members = np.where(comparison.member, 1 / comparison.n1, 0.0)
+    outside = np.where(comparison.member, 0.0, comparison.weight / comparison.total)
+    t = weighted.threshold[kept]
+    rate = law.weighted_exceedance(members - outside if augmented else members, t[::-1])[::-1]
+    if augmented:
+        rate = rate + weighted.fpr[kept]
+    rate = np.clip(np.maximum.accumulate(rate), 0.0, 1.0)
+    rate = np.concatenate([[0.0], rate, [1.0]])
+    return Roc(
+        np.concatenate([[np.inf], t, [-np.inf]]),
+        rate * comparison.total,
+        np.concatenate([[0.0], weighted.true_positive[kept], [comparison.n1]]),
+    )
+
+
+def _rate_at(estimator: Estimator, comparison: Comparison, law: Law | None, threshold: float) -> tuple[float, float]:
+    """Causal FPR at a threshold, and its variance."""
+    hit = (comparison.score >= threshold).astype(np.float64)
+    predicted = None if law is None else law.exceedance(threshold)
+    rate, influence, gradient = counterfactual_mean(estimator, comparison, hit, predicted)
+    return rate, comparison.variance(influence, gradient)
+
+
+def _tpr_from(
+    curve: Roc, estimator: Estimator, comparison: Comparison, law: Law | None, fpr: float, confidence: float
+) -> Estimate:
+    effective = comparison.effective_nonmembers
+    if not intervals.resolvable(fpr, effective, confidence):
+        note = (
+            f"upper limit only: an FPR of {fpr:g} needs {intervals.nonmembers_needed(fpr, confidence):,} effective "
+            f"non-members, there are {effective:,.0f}"
+        )
+        # One more effective non-member above the threshold than expected: the outer count.
+        outer = (fpr * effective + 1) / (effective + 1)
+        spread = outer * (1 - outer) / (effective + 1)
+        trials = _trials(comparison, curve, outer)
+        _, high = intervals.tpr_limits_uncertain_level(curve, outer, confidence, spread, trials)
+        return Estimate(None, 0.0, high, confidence, note)
+    value, step = float(curve.tpr_at(fpr)), curve.step_tpr_at(fpr)
+    at = curve.threshold[np.searchsorted(curve.fpr, fpr * (1 - 1e-12), side="left")]
+    _, variance = _rate_at(estimator, comparison, law, float(at))
+    if law is None:
+        variance *= _widening(comparison, float(at))
+    if variance <= 0:
+        variance = fpr * (1 - fpr) / effective
+    low, high = intervals.tpr_limits_uncertain_level(curve, fpr, confidence, variance, _trials(comparison, curve, fpr))
+    notes = [] if law is None else [LOW_FPR, _model_note(law)]
+    if not math.isclose(value, step) and curve.has_ties and law is None:
+        notes.insert(0, "interpolated inside ties (a randomised threshold)")
+    return Estimate(value, min(low, value), max(high, value), confidence, "; ".join(notes), step)
+
+
+def _widening(comparison: Comparison, threshold: float) -> float:
+    """Return 1 + 1 / sqrt(m), m effective non-members above the threshold: a variance from few of them is too small.
+
+    By simulation (docs/effects.md): without it coverage falls to .91 where weights are heavy.
+    """
+    w = comparison.weight[~comparison.member & (comparison.score >= threshold)]
+    return 1 + float(np.sqrt(w @ w) / w.sum()) if len(w) else 1.0
+
+
+def _trials(comparison: Comparison, curve: Roc, fpr: float) -> float:
+    """Number of independent members that gives the TPR its variance."""
+    if comparison.units is None:
+        return comparison.n1
+    units = comparison.units
+    at = curve.threshold[min(int(np.searchsorted(curve.fpr, fpr, side="left")), len(curve.threshold) - 1)]
+    accused = comparison.score >= at
+    rate = float(accused[comparison.member].mean())
+    spread, _ = units.rate_variance(accused, members=True)
+    found = rate * (1 - rate) / spread if spread > 0 else comparison.n1
+    return min(comparison.n1, max(units.effective_members, found))
+
+
+def _nonmembers_for_the_curve(comparison: Comparison) -> float:
+    """Non-members that would give an unweighted FPR the largest variance that the weighted one has anywhere."""
+    if comparison.units is not None:
+        return comparison.effective_nonmembers
+    w = comparison.weight[~comparison.member]
+    ordered = w[np.argsort(comparison.score[~comparison.member])[::-1]] / comparison.total
+    rate, squares = np.cumsum(ordered), np.cumsum(ordered**2)
+    variance = squares * (1 - rate) ** 2 + (squares[-1] - squares) * rate**2
+    return float(min(comparison.effective_nonmembers, 0.25 / variance.max()))

@@ -1,0 +1,258 @@
+"""The outcome model: the law of a non-member's score given its covariates, for G-formula and AIPW.
+
+One model serves every threshold. The score of a non-member is taken as mean(x) + scale(x) * residual with residuals
+that do not depend on x; mean and scale are regressions, the law of the residuals is the empirical one. The family
+mu_{0,t}(x) = P(Y(0) >= t | x) is then monotone in t by construction, and its mean is mu_0(x).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miaudit.errors import InputError
+
+FloatArray = NDArray[np.float64]
+
+FEWEST_NONMEMBERS = 20
+_NODES = 256  # of the law of the residuals, denser towards its ends
+_CHUNK = 1 << 21  # numbers held at once: 16 MB each
+_SMALLEST_SCALE, _LARGEST_SCALE = 0.05, 20.0  # relative to the median
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """The fitted law of Y(0) given x at every record, from models that did not see the record.
+
+    Attributes
+    ----------
+    centre, scale : arrays (n,), in units of the score
+    fold : array (n,) of int
+        The models of a fold were fitted on non-members of the other folds.
+    residual, mass : for each fold the nodes (q,) of the law of the residuals and their probabilities (q,)
+    how : what to say about the model
+
+    Examples
+    --------
+    >>> law = Law(np.array([0.0, 1.0]), np.ones(2), np.zeros(2, int), (np.array([-1.0, 1.0]),), (np.full(2, 0.5),), "")
+    >>> law.exceedance(0.5).tolist(), law.mean.tolist()
+    ([0.5, 0.5], [0.0, 1.0])
+    """
+
+    centre: FloatArray
+    scale: FloatArray
+    fold: NDArray[np.int64]
+    residual: tuple[FloatArray, ...]
+    mass: tuple[FloatArray, ...]
+    how: str
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return len(self.centre)
+
+    @property
+    def mean(self) -> FloatArray:
+        """mu_0(x) = E[Y(0) | x] of each record (n,), in units of the score."""
+        shift = np.array([float(e @ m) for e, m in zip(self.residual, self.mass, strict=True)])
+        return np.asarray(self.centre + self.scale * shift[self.fold])
+
+    def expected(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """E[function(Y(0)) | x] of each record (n,); the function works elementwise on any shape."""
+        found = np.empty(self.n)
+        for rows, values, mass in self._chunks():
+            found[rows] = function(values) @ mass
+        return found
+
+    def exceedance(self, threshold: float) -> FloatArray:
+        """mu_{0,t}(x) = P(Y(0) >= t | x) of each record (n,), 0 to 1; it never rises with t."""
+        return self.expected(lambda y: (y >= threshold).astype(np.float64))
+
+    def weighted_exceedance(self, weight: ArrayLike, thresholds: ArrayLike) -> FloatArray:
+        """Sum over records of weight * mu_{0,t}(x), for all thresholds at once.
+
+        Each record is spread over the nodes of its law, and the nodes are counted between thresholds: O(n q) and
+        never a matrix of records by thresholds.
+
+        Parameters
+        ----------
+        weight : array (n,), of any sign
+        thresholds : array (k,), ascending
+
+        Returns
+        -------
+        array (k,)
+        """
+        t = np.asarray(thresholds, dtype=np.float64)
+        w = np.asarray(weight, dtype=np.float64)
+        total = np.zeros(len(t) + 1)
+        for rows, values, mass in self._chunks():
+            passed = np.searchsorted(t, values.ravel(), side="right")  # thresholds at or below each value
+            total += np.bincount(passed, weights=np.outer(w[rows], mass).ravel(), minlength=len(t) + 1)
+        return np.cumsum(total[::-1])[::-1][1:]
+
+    def _chunks(self) -> Any:
+        """Yield rows, the values (rows, q) that their law puts mass on, and the mass (q,)."""
+        for k, (nodes, mass) in enumerate(zip(self.residual, self.mass, strict=True)):
+            rows = np.flatnonzero(self.fold == k)
+            step = max(1, _CHUNK // len(nodes))
+            for start in range(0, len(rows), step):
+                part = rows[start : start + step]
+                yield part, self.centre[part, None] + self.scale[part, None] * nodes, mass
+
+
+@dataclass(frozen=True)
+class LocationScale:
+    """Location-scale distributional regression, cross-fitted on the non-members (paper, Appendix D).
+
+    Attributes
+    ----------
+    regressor : any scikit-learn regressor, or None
+        Fitted (a clone) to the score, and once more to the logarithm of the absolute residuals. None is a ridge
+        regression on the standardised covariates and their squares, its strength chosen by cross-validation.
+    folds : int, at least 2
+        Records are predicted by models that were fitted on the other folds; a unit lies in one fold.
+    scale : bool
+        Whether the spread may depend on the covariates.
+    """
+
+    regressor: Any = None
+    folds: int = 5
+    scale: bool = True
+
+    @property
+    def how(self) -> str:
+        """Name of the model, for notes."""
+        kind = "ridge on covariates and squares" if self.regressor is None else type(self.regressor).__name__
+        return f"{kind}, {'location-scale' if self.scale else 'location'}, {self.folds} folds"
+
+    def fit(
+        self,
+        covariates: ArrayLike,
+        score: ArrayLike,
+        member: ArrayLike,
+        *,
+        unit_codes: NDArray[np.int64] | None = None,
+        rng: np.random.Generator,
+    ) -> Law:
+        """Fit on non-members, predict for every record.
+
+        Parameters
+        ----------
+        covariates : array (n, d)
+        score : array (n,), higher is more member-like
+        member : array (n,) of bool
+        unit_codes : array (n,) of int, optional
+            Records of a unit stay in one fold.
+        rng : draws the folds
+
+        Raises
+        ------
+        InputError
+            With too few non-members, unequal lengths, or a regressor that is none.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=(400, 2))
+        >>> law = LocationScale().fit(x, x[:, 0] + rng.normal(size=400), np.arange(400) < 200, rng=rng)
+        >>> bool(np.corrcoef(law.mean, x[:, 0])[0, 1] > 0.95)
+        True
+        """
+        x, y, a = np.asarray(covariates, float), np.asarray(score, float), np.asarray(member, bool)
+        fold = self._checked_folds(x, y, a, unit_codes, rng)
+        model = default_regressor() if self.regressor is None else self.regressor
+        centre = _cross_fit(model, x, y, ~a, fold)
+        residual = y - centre
+        spread = np.ones(len(y))
+        size = np.abs(residual[~a])
+        floor = 1e-3 * float(np.median(size)) or 1e-3 * float(size.mean())
+        if self.scale and floor > 0:
+            logarithm = _cross_fit(model, x, np.log(np.maximum(np.abs(residual), floor)), ~a, fold)
+            middle = float(np.median(logarithm[~a]))
+            limits = math.log(_SMALLEST_SCALE), math.log(_LARGEST_SCALE)
+            spread = np.exp(middle + np.clip(logarithm - middle, *limits))
+        laws = [_nodes((residual / spread)[~a & (fold != k)]) for k in range(int(fold.max()) + 1)]
+        return Law(centre, spread, fold, tuple(e for e, _ in laws), tuple(m for _, m in laws), self.how)
+
+    def _checked_folds(
+        self,
+        x: FloatArray,
+        y: FloatArray,
+        a: NDArray[np.bool_],
+        unit_codes: NDArray[np.int64] | None,
+        rng: np.random.Generator,
+    ) -> NDArray[np.int64]:
+        if x.ndim != 2 or len({len(x), len(y), len(a)}) != 1:
+            shapes = f"{x.shape}, {y.shape}, {a.shape}"
+            raise InputError(
+                "covariates", "(n, d) with as many rows as scores and members", shapes, "pass equal lengths"
+            )
+        if not (hasattr(self.regressor, "fit") and hasattr(self.regressor, "predict")) and self.regressor is not None:
+            received = type(self.regressor).__name__
+            raise InputError("outcome", "a scikit-learn regressor", received, "pass an object with fit and predict")
+        if self.folds < 2:
+            raise InputError("folds", "at least 2", str(self.folds), "use 5")
+        outside = int((~a).sum())
+        if outside < FEWEST_NONMEMBERS:
+            allowed = f"at least {FEWEST_NONMEMBERS} non-members for an outcome model"
+            raise InputError("evidence", allowed, str(outside), "use method='hajek'")
+        return draw_folds(a, self.folds, unit_codes, rng)
+
+
+def draw_folds(
+    member: NDArray[np.bool_], folds: int, unit_codes: NDArray[np.int64] | None, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Assign records (n,) to folds 0 to ``folds`` - 1: equal shares of each class, or whole units where there are."""
+    if unit_codes is not None:
+        count = int(unit_codes.max()) + 1
+        return (rng.permutation(count) % folds)[unit_codes]
+    fold = np.empty(len(member), dtype=np.int64)
+    for kind in (member, ~member):
+        fold[kind] = rng.permutation(int(kind.sum())) % folds
+    return fold
+
+
+def default_regressor() -> Any:
+    """Ridge regression on the standardised covariates and their squares; strength by generalised cross-validation."""
+    from sklearn.linear_model import RidgeCV  # noqa: PLC0415 (heavy, and only needed here)
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler  # noqa: PLC0415
+
+    widen = FunctionTransformer(_with_squares)
+    return make_pipeline(StandardScaler(), widen, StandardScaler(), RidgeCV(alphas=np.logspace(-2, 5, 15)))
+
+
+def _with_squares(x: FloatArray) -> FloatArray:
+    z = np.clip(x, -10, 10)  # a far point must not have the leverage of its square
+    return np.hstack([x, z * z])
+
+
+def _cross_fit(
+    model: Any, x: FloatArray, y: FloatArray, usable: NDArray[np.bool_], fold: NDArray[np.int64]
+) -> FloatArray:
+    """Predict every record (n,) with a clone of the model fitted on the usable records of the other folds."""
+    from sklearn.base import clone  # noqa: PLC0415 (heavy, and only needed here)
+
+    found = np.empty(len(y))
+    for k in range(int(fold.max()) + 1):
+        held, train = fold == k, usable & (fold != k)
+        if not held.any():
+            continue
+        found[held] = clone(model).fit(x[train], y[train]).predict(x[held])
+    return found
+
+
+def _nodes(residual: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Summarise residuals by at most ``_NODES`` block means and their shares; blocks are finer towards the ends."""
+    ordered = np.sort(residual)
+    n = len(ordered)
+    share = np.sin(np.linspace(0, np.pi / 2, _NODES + 1)) ** 2
+    edges = np.unique(np.rint(n * share).astype(np.int64)) if n > _NODES else np.arange(n + 1)
+    size = np.diff(edges)
+    return np.add.reduceat(ordered, edges[:-1]) / size, size / n

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from miaudit.causal import concentration as c
+from miaudit.causal.roc import Roc
+from miaudit.errors import InputError
+
+
+def test_the_printed_proposition_and_hoeffding() -> None:
+    printed = c.multi_run_ate(members=100, nonmembers=400, confidence=1 - 4 * math.exp(-5), sharp=False)
+    assert printed.radius == pytest.approx(math.sqrt(10 / 100) + math.sqrt(10 / 400))
+    sharp = c.multi_run_ate(members=100, nonmembers=400, confidence=1 - 4 * math.exp(-5))
+    assert sharp.radius == pytest.approx(printed.radius / 2)
+    assert c.multi_run_ate(members=100, nonmembers=400, confidence=0.95, width=3).radius == pytest.approx(
+        3 * c.multi_run_ate(members=100, nonmembers=400, confidence=0.95).radius
+    )
+
+
+def test_bounds_hold_in_simulation() -> None:
+    rng = np.random.default_rng(0)
+    n1, n0 = 60, 120
+    ate = c.multi_run_ate(members=n1, nonmembers=n0, confidence=0.9).radius
+    auc = c.multi_run_auc(members=n1, nonmembers=n0, confidence=0.9).radius
+    rate = c.multi_run_rate(trials=n1, confidence=0.9).radius
+    missed = np.zeros(3)
+    for _ in range(1000):
+        inside, outside = rng.random(n1) < 0.6, rng.random(n0) < 0.4  # the worst scores: 0 and 1
+        area = Roc.of(np.r_[inside, outside], np.arange(n1 + n0) < n1).auc
+        truth = 0.6 * 0.6 + 0.5 * (0.6 * 0.4 + 0.4 * 0.6)
+        missed += (
+            abs(inside.mean() - outside.mean() - 0.2) > ate,
+            abs(area - truth) > auc,
+            abs(inside.mean() - 0.6) > rate,
+        )
+    assert (missed / 1000 <= 0.1).all()
+    assert missed[2] > 0  # not vacuous
+
+
+def test_one_run_adds_the_deviations_of_its_proof() -> None:
+    t, n1, n0, alpha, beta = 6.0, 300, 500, 1e-3, 2e-3
+    found = c.one_run_ate(
+        members=n1,
+        nonmembers=n0,
+        confidence=1 - 10 * math.exp(-t),
+        error_stability=alpha,
+        training_stability=beta,
+    )
+    parts = [
+        math.sqrt(t / (2 * n0)),
+        math.sqrt(n1 * t * alpha**2 / 2),
+        math.sqrt((n1 + n0 - 1) * t * alpha**2 / 2),
+        (1 / n1 + beta) * math.sqrt(n1 * t / 2),
+        math.sqrt((n1 + n0 - 1) * t * beta**2 / 2),
+    ]
+    assert found.radius == pytest.approx(sum(parts))
+    still = c.one_run_ate(members=n1, nonmembers=n0, confidence=0.95, error_stability=0, training_stability=0)
+    free = c.multi_run_ate(members=n1, nonmembers=n0, confidence=0.95)
+    assert still.radius > free.radius
+    wide = c.one_run_ate(
+        members=n1, nonmembers=n0, confidence=0.95, error_stability=10 * alpha, training_stability=10 * beta, width=10
+    )
+    narrow = c.one_run_ate(members=n1, nonmembers=n0, confidence=0.95, error_stability=alpha, training_stability=beta)
+    assert wide.radius == pytest.approx(10 * narrow.radius)
+
+
+def test_zero_run_pays_for_overlap_and_propensity() -> None:
+    def radius(**more: float) -> float:
+        options = {"overlap": 0.5, "members": 2000, "nonmembers": 2000, "confidence": 0.95} | more
+        return c.zero_run_ate(error_stability=0, training_stability=0, **options).radius
+
+    base = radius()
+    assert radius(overlap=0.1) > 3 * base
+    assert radius(propensity_error=0.1) == pytest.approx(base + 0.1)
+    # Divisor n1: an error of the odds counts n0 / n1 times.
+    assert radius(members=1000, propensity_error=0.1) - radius(members=1000) == pytest.approx(0.2)
+
+
+def test_the_zero_run_bound_holds_in_simulation() -> None:
+    rng = np.random.default_rng(1)
+    n1, n0 = 200, 100
+    bound = c.zero_run_ate(
+        members=n1, nonmembers=n0, confidence=0.9, error_stability=0, training_stability=0, overlap=0.2
+    ).radius
+    for _ in range(300):
+        x1, x0 = rng.random(n1) < 0.6, rng.random(n0) < 0.4
+        odds = np.where(x0, 0.6 / 0.4, 0.4 / 0.6) * n1 / n0
+        y1, y0 = rng.random(n1) < 0.2 + 0.5 * x1, rng.random(n0) < 0.1 + 0.5 * x0
+        assert abs(y1.mean() - (odds @ y0) / n1 - 0.1) <= bound
+    assert bound < 3
+
+
+def test_few_parameters_cannot_memorise() -> None:
+    sizes = [10**k for k in range(3, 10)]
+    found = [c.underparametrised_effect(records=n, parameters=20, radius=1, lipschitz=1) for n in sizes]
+    assert all(a >= b for a, b in itertools.pairwise(found))
+    assert found[0] == 1.0
+    assert found[-1] < 0.01
+    more = c.underparametrised_effect(records=10**8, parameters=200, radius=1, lipschitz=1)
+    assert more > c.underparametrised_effect(records=10**8, parameters=20, radius=1, lipschitz=1)
+    scaled = c.underparametrised_effect(records=10**8, parameters=20, radius=1, lipschitz=5, width=5)
+    assert scaled == pytest.approx(5 * c.underparametrised_effect(records=10**8, parameters=20, radius=1, lipschitz=1))
+
+
+def test_bad_input() -> None:
+    with pytest.raises(InputError, match="confidence"):
+        c.multi_run_auc(members=10, nonmembers=10, confidence=1.0)
+    with pytest.raises(InputError, match="nonmembers"):
+        c.multi_run_auc(members=10, nonmembers=0, confidence=0.9)
+    with pytest.raises(InputError, match="error_stability"):
+        c.one_run_ate(members=9, nonmembers=9, confidence=0.9, error_stability=math.nan, training_stability=0)
+    with pytest.raises(InputError, match="overlap"):
+        c.zero_run_ate(members=9, nonmembers=9, confidence=0.9, error_stability=0, training_stability=0, overlap=0)
+    with pytest.raises(InputError, match="propensity_error"):
+        c.zero_run_ate(
+            members=9,
+            nonmembers=9,
+            confidence=0.9,
+            error_stability=0,
+            training_stability=0,
+            overlap=0.5,
+            propensity_error=-1,
+        )

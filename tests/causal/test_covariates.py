@@ -1,0 +1,123 @@
+"""Covariates become numbers inside the training rows, one kind at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+
+from miaudit import Evidence
+from miaudit.causal import covariates, propensity
+from miaudit.causal.covariates import Categories, Custom, Images, Numbers, Reduced, Text
+from miaudit.errors import InputError
+
+
+def evidence_of(x: np.ndarray | None, n: int = 0) -> Evidence:
+    n = n or len(x)
+    return Evidence(score=np.arange(n), member=np.arange(n) % 2 == 0, covariates=x)
+
+
+def encoded(encoding: covariates.Encoding, x: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+    table = covariates.table_of(evidence_of(x), encoding)
+    return covariates.fit(encoding, table.take(rows), seed=0).transform(table)
+
+
+def test_numbers_are_standardised_by_the_training_rows_alone() -> None:
+    x = np.random.default_rng(0).normal(5, 3, size=(40, 2))
+    train = x[:30]
+    assert np.allclose(encoded(Numbers(), x, slice(30)), (x - train.mean(axis=0)) / train.std(axis=0))
+
+
+def test_categories_become_one_column_for_each_level_and_unknown_levels_zeros() -> None:
+    x = np.array([[0, 1.0, 9], [1, 2.0, 9], [1, 3.0, 8], [7, 4.0, 8]])
+    found = encoded(Categories((0, 2)), x, slice(3))
+    assert found[:, :2].tolist() == [[1, 0], [0, 1], [0, 1], [0, 0]]
+    assert found.shape == (4, 2 + 2 + 1)
+    assert np.isclose(found[:3, 4].mean(), 0)
+
+
+def test_a_constant_category_is_dropped_and_the_others_keep_their_place() -> None:
+    x = np.array([[4, 0, 1.0], [4, 1, 2.0], [4, 1, 3.5]])
+    evidence = Evidence(score=[1, 2, 3], member=[1, 0, 1], covariates=x, covariate_names=["site", "kind", "age"])
+    table = covariates.table_of(evidence, Categories((0, 1)))
+    assert table.dropped == ("site",)
+    assert table.names == ("kind", "age")
+    found = covariates.fit(Categories((0, 1)), table, seed=0).transform(table)
+    assert found[:, :2].tolist() == [[1, 0], [0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize(("encoding", "scaled"), [(Images(3), False), (Reduced(3), True)])
+def test_components_agree_with_pca(encoding: covariates.Encoding, scaled: bool) -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 8)) * np.arange(1, 9)
+    reference = PCA(3).fit_transform((x - x.mean(axis=0)) / (x.std(axis=0) if scaled else 1))
+    reference /= reference.std(axis=0)
+    found = encoded(encoding, x)
+    assert np.allclose(np.abs(found), np.abs(reference))
+
+
+def test_components_never_exceed_what_there_is() -> None:
+    assert encoded(Images(50), np.random.default_rng(0).normal(size=(20, 4))).shape == (20, 4)
+
+
+def test_text_separates_vocabularies_and_stands_beside_numbers() -> None:
+    words = ["red green", "green red blue", "seven nine", "nine eight seven"] * 10
+    table = covariates.table_of(evidence_of(None, 40), Text(2), words)
+    found = covariates.fit(Text(2), table, seed=0).transform(table)
+    assert found.shape == (40, 2)
+    assert np.ptp(found[0::4], axis=0).max() < 1e-9
+    assert np.linalg.norm(found[0] - found[1]) < np.linalg.norm(found[0] - found[2])
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    both = covariates.table_of(evidence_of(x), Text(2), words)
+    assert covariates.fit(Text(2), both, seed=0).transform(both).shape == (40, 5)
+
+
+def test_text_alone_makes_a_propensity() -> None:
+    rng = np.random.default_rng(0)
+    member = rng.random(400) < 0.5
+    words = [" ".join(rng.choice(["a1", "b1", "c1"], 6, p=[0.5, 0.3, 0.2] if m else [0.2, 0.3, 0.5])) for m in member]
+    evidence = Evidence(score=rng.normal(size=400), member=member)
+    found = propensity.fit(evidence, encoding=Text(2), text=words, rng=rng)
+    assert found.values[member].mean() > found.values[~member].mean() + 0.2
+    assert propensity.bootstrap(evidence, replicates=3, encoding=Text(2), text=words, rng=rng).shape == (3, 400)
+
+
+def test_a_function_of_the_caller() -> None:
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    found = encoded(Custom(lambda rows: rows[:, 0] ** 2), x)
+    square = x[:, 0] ** 2
+    assert np.allclose(found[:, 0], (square - square.mean()) / square.std())
+
+
+@pytest.mark.parametrize(
+    ("encoding", "x", "text", "argument"),
+    [
+        ("numbers", np.eye(4), None, "encoding"),
+        (Images(0), np.eye(4), None, "components"),
+        (Custom("f"), np.eye(4), None, "function"),  # type: ignore[arg-type]
+        (Categories((4,)), np.eye(4), None, "columns"),
+        (Categories((0,)), np.eye(4) / 2, None, "columns"),
+        (Numbers(), None, None, "evidence.covariates"),
+        (Numbers(), np.ones((4, 2)), None, "evidence.covariates"),
+        (Numbers(), np.eye(4), ["a"] * 4, "text"),
+        (Text(), np.eye(4), None, "text"),
+        (Text(), None, ["a"] * 3, "text"),
+        (Text(), None, [1, 2, 3, 4], "text"),
+    ],
+)
+def test_refusals(encoding: object, x: np.ndarray | None, text: list[str] | None, argument: str) -> None:
+    with pytest.raises(InputError) as caught:
+        covariates.table_of(evidence_of(x, 4), encoding, text)
+    assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize("function", [lambda x: x[:3], lambda x: x * np.inf, lambda x: x.sum()])
+def test_a_function_that_returns_something_else_is_refused(function: object) -> None:
+    with pytest.raises(InputError, match="function"):
+        encoded(Custom(function), np.arange(1.0, 11).reshape(5, 2))  # type: ignore[arg-type]
+
+
+def test_texts_without_words_are_refused() -> None:
+    table = covariates.table_of(evidence_of(None, 4), Text(), ["", "!", "?", "."])
+    with pytest.raises(InputError, match="words"):
+        covariates.fit(Text(), table, seed=0)

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.tree import DecisionTreeRegressor
+
+from miaudit.causal.outcome import Law, LocationScale, draw_folds
+from miaudit.errors import InputError
+from worlds.confounded import Confounded
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> tuple[np.ndarray, np.ndarray, Law]:
+    evidence, _ = Confounded(curve=0.3, spread=0.3).draw(4000, 8000, rng())
+    law = LocationScale().fit(evidence.covariates, evidence.score, evidence.member, rng=rng())
+    return evidence.covariates[:, 0], evidence.member, law
+
+
+def test_the_law_of_a_location_scale_world(fitted: tuple[np.ndarray, np.ndarray, Law]) -> None:
+    x, _, law = fitted
+    middle = np.abs(x) < 1.5
+    assert np.abs(law.mean - (x + 0.3 * x**2))[middle].max() < 0.2
+    for t in (-1.0, 0.5, 2.0):
+        truth = stats.norm.sf((t - x - 0.3 * x**2) / np.exp(0.3 * x))
+        assert np.abs(law.exceedance(t) - truth)[middle].max() < 0.08
+
+
+def test_one_scale_for_all_is_worse(fitted: tuple[np.ndarray, np.ndarray, Law]) -> None:
+    evidence, _ = Confounded(curve=0.3, spread=0.6).draw(2000, 6000, rng())  # control
+    x = evidence.covariates[:, 0]
+    truth = stats.norm.sf((3.0 - x - 0.3 * x**2) / np.exp(0.6 * x))
+    error = [
+        np.abs(
+            LocationScale(scale=s).fit(evidence.covariates, evidence.score, evidence.member, rng=rng()).exceedance(3.0)
+            - truth
+        ).mean()
+        for s in (True, False)
+    ]
+    assert error[0] < 0.7 * error[1]
+
+
+def test_monotone_in_the_threshold_and_all_at_once(fitted: tuple[np.ndarray, np.ndarray, Law]) -> None:
+    _, member, law = fitted
+    thresholds = np.linspace(-4, 8, 25)
+    one_by_one = np.array([law.exceedance(t) for t in thresholds])
+    assert (np.diff(one_by_one, axis=0) <= 1e-12).all()
+    assert law.exceedance(-1e9) == pytest.approx(1)
+    assert law.exceedance(1e9) == pytest.approx(0)
+    weight = np.where(member, 1.0, -rng().random(law.n))
+    assert law.weighted_exceedance(weight, thresholds) == pytest.approx(one_by_one @ weight)
+    assert law.expected(lambda y: y) == pytest.approx(law.mean)
+
+
+def test_nobody_predicts_itself() -> None:
+    """A regressor that memorises would give residuals of zero without cross-fitting."""
+    x, y = rng().normal(size=(300, 1)), rng(1).normal(size=300)
+    law = LocationScale(KNeighborsRegressor(1), scale=False).fit(x, y, np.arange(300) < 100, rng=rng())
+    assert np.mean((y[100:] - law.centre[100:]) ** 2) > 1.2  # 2 in truth, 0 with itself
+    moved = y.copy()
+    moved[200] += 100
+    after = LocationScale(KNeighborsRegressor(1), scale=False).fit(x, moved, np.arange(300) < 100, rng=rng())
+    same_fold = law.fold == law.fold[200]
+    assert (after.centre[same_fold] == law.centre[same_fold]).all()
+
+
+def test_only_nonmembers_are_learned_from() -> None:
+    x, y, a = rng().normal(size=(300, 2)), rng(1).normal(size=300), np.arange(300) < 100
+    moved = np.where(a, y + 1000, y)
+    one, other = (LocationScale().fit(x, values, a, rng=rng()) for values in (y, moved))
+    assert (one.centre == other.centre).all()
+    assert (one.mean == other.mean).all()
+
+
+def test_any_regressor() -> None:
+    evidence, _ = Confounded(curve=0.5).draw(500, 2000, rng())
+    law = LocationScale(DecisionTreeRegressor(min_samples_leaf=30, random_state=0), folds=3).fit(
+        evidence.covariates, evidence.score, evidence.member, rng=rng()
+    )
+    x = evidence.covariates[:, 0]
+    assert np.corrcoef(law.mean, x + 0.5 * x**2)[0, 1] > 0.9
+    assert "DecisionTree" in law.how
+
+
+def test_folds_hold_whole_units_and_equal_shares() -> None:
+    member = np.arange(100) < 30
+    fold = draw_folds(member, 5, None, rng())
+    assert np.bincount(fold[member]).tolist() == [6] * 5
+    assert np.bincount(fold[~member]).tolist() == [14] * 5
+    unit = np.arange(100) // 4
+    fold = draw_folds(member, 5, unit, rng())
+    assert all(len(set(fold[unit == u])) == 1 for u in range(25))
+
+
+def test_a_constant_score_and_tied_scores() -> None:
+    x, a = rng().normal(size=(80, 2)), np.arange(80) < 40
+    law = LocationScale().fit(x, np.full(80, 3.0), a, rng=rng())
+    assert law.mean == pytest.approx(3)
+    tied = LocationScale().fit(x, (x[:, 0] > 0).astype(float), a, rng=rng())
+    assert np.isfinite(tied.mean).all()
+    assert ((tied.exceedance(0.5) >= 0) & (tied.exceedance(0.5) <= 1 + 1e-12)).all()
+
+
+def test_bad_input() -> None:
+    x, y, a = rng().normal(size=(60, 2)), rng().normal(size=60), np.arange(60) < 30
+    with pytest.raises(InputError, match="fit and predict"):
+        LocationScale("ridge").fit(x, y, a, rng=rng())
+    with pytest.raises(InputError, match="at least 2"):
+        LocationScale(folds=1).fit(x, y, a, rng=rng())
+    with pytest.raises(InputError, match="hajek"):
+        LocationScale().fit(x, y, np.arange(60) < 50, rng=rng())
+    with pytest.raises(InputError, match="as many rows"):
+        LocationScale().fit(x[:-1], y, a, rng=rng())

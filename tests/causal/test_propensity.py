@@ -1,0 +1,468 @@
+"""Propensities against scikit-learn, against worlds where they are known, and against their own rules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
+
+from miaudit import Evidence
+from miaudit.causal import intervals, propensity
+from miaudit.causal.covariates import Categories
+from miaudit.causal.propensity import Propensity
+from miaudit.causal.roc import Roc
+from miaudit.errors import InputError
+
+
+def rng_of(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def world(
+    n1: int, n0: int, d: int, shift: float, seed: int = 0, unit: np.ndarray | None = None
+) -> tuple[Evidence, np.ndarray]:
+    """Members N(shift u, 1), non-members N(0, 1) with a unit vector u; also the true log-odds in the pooled sample."""
+    rng = rng_of(seed)
+    member = np.r_[np.ones(n1, bool), np.zeros(n0, bool)]
+    u = np.full(d, 1 / np.sqrt(d))
+    x = rng.normal(size=(n1 + n0, d)) + shift * member[:, None] * u
+    truth = shift * (x @ u) - shift**2 / 2 + np.log(n1 / n0)
+    evidence = Evidence(score=rng.normal(size=n1 + n0), member=member, covariates=x, design="zero-run", unit=unit)
+    return evidence, truth
+
+
+# -- the record
+
+
+def test_given_values_odds_and_logit() -> None:
+    given = Propensity.given([0.2, 0.5, 0.9])
+    assert np.allclose(given.odds, [0.25, 1, 9])
+    assert np.allclose(given.logit, np.log([0.25, 1, 9]))
+    with pytest.raises(ValueError, match="read-only"):
+        given.values[0] = 0.3
+
+
+@pytest.mark.parametrize("values", [[0.0, 0.5], [0.5, 1.0], [0.5, np.nan], [[0.5]], [], 0.5])
+def test_given_values_outside_are_refused(values: object) -> None:
+    with pytest.raises(InputError, match="values"):
+        Propensity.given(values)  # type: ignore[arg-type]
+
+
+def test_lengths_are_checked_when_used() -> None:
+    evidence, _ = world(10, 10, 1, 0.5)
+    assert Propensity.given(np.full(20, 0.5)).matched(evidence).values.shape == (20,)
+    with pytest.raises(InputError, match="propensity"):
+        Propensity.given([0.5]).matched(evidence)
+
+
+# -- against worlds with known propensities
+
+
+@pytest.mark.parametrize(("n1", "n0"), [(2000, 2000), (3000, 1000), (1000, 3000)])
+def test_the_pooled_propensity_is_found_with_unequal_sizes(n1: int, n0: int) -> None:
+    evidence, truth = world(n1, n0, 5, 0.7)
+    found = propensity.fit(evidence, rng=rng_of())
+    slope, offset = np.polyfit(truth, found.logit, 1)
+    assert abs(slope - 1) < 0.15
+    assert abs((found.logit - truth).mean()) < 0.08
+    assert np.sqrt(np.mean((found.logit - truth) ** 2)) < 0.2
+    assert abs(found.values.mean() - n1 / (n1 + n0)) < 0.01
+    assert abs(offset) < 0.2
+
+
+def test_a_separate_sample_with_another_share_of_members_is_moved_to_the_audited_share() -> None:
+    train, _ = world(1000, 4000, 3, 0.7, seed=1)
+    evidence, truth = world(3000, 1000, 3, 0.7, seed=2)
+    found = propensity.fit(evidence, train=train, rng=rng_of())
+    assert found.folds is None
+    assert np.sqrt(np.mean((found.logit - truth) ** 2)) < 0.2
+    drawn = propensity.bootstrap(evidence, train, 20, rng=rng_of())
+    assert abs(np.log(drawn / (1 - drawn)).mean() - truth.mean()) < 0.1
+
+
+def test_it_is_calibrated() -> None:
+    evidence, _ = world(3000, 3000, 40, 1.0)
+    found = propensity.fit(evidence, rng=rng_of())
+    for low, high in ((0, 0.3), (0.3, 0.5), (0.5, 0.7), (0.7, 1)):
+        some = (found.values >= low) & (found.values < high)
+        error = evidence.member[some].mean() - found.values[some].mean()
+        assert abs(error) < 4 * np.sqrt(0.25 / some.sum())
+
+
+def test_no_shift_gives_the_share_of_members() -> None:
+    evidence, _ = world(600, 300, 5, 0.0)
+    found = propensity.fit(evidence, rng=rng_of())
+    assert np.sqrt(np.mean((found.values - 2 / 3) ** 2)) < 0.05
+
+
+def test_clipping_is_recorded() -> None:
+    evidence, truth = world(1000, 1000, 2, 3.0)
+    found = propensity.fit(evidence, clip=0.05, rng=rng_of())
+    assert found.values.min() == 0.05
+    assert abs(found.clipped - np.mean(np.abs(truth) > np.log(0.95 / 0.05))) < 0.05
+    assert propensity.fit(evidence, clip=1e-12, rng=rng_of()).clipped == 0
+
+
+def test_what_is_recorded() -> None:
+    x = np.column_stack([rng_of().normal(size=(200, 2)), np.ones(200)])
+    evidence = Evidence(score=x[:, 0], member=np.arange(200) % 2, covariates=x, covariate_names=["a", "b", "c"])
+    found = propensity.fit(evidence, rng=rng_of())
+    assert found.dropped == ("c",)
+    assert found.features is not None
+    assert found.features.shape == (200, 2)
+    assert np.allclose(found.features.mean(axis=0), 0)
+    assert found.logistic
+    assert found.rows_per_covariate == 100 == propensity.rows_per_covariate(evidence)
+    assert "5 folds" in found.how
+    assert "logistic" in found.how
+
+
+# -- cross-fitting
+
+
+def test_folds_are_stratified() -> None:
+    evidence, _ = world(101, 57, 2, 0.5)
+    folds = propensity.fit(evidence, rng=rng_of()).folds
+    assert folds is not None
+    for inside in (evidence.member, ~evidence.member):
+        assert np.ptp(np.bincount(folds[inside], minlength=5)) <= 1
+
+
+@pytest.mark.parametrize("classifier", [None, GaussianNB()])
+def test_what_a_record_says_of_itself_never_reaches_its_own_fold(classifier: object) -> None:
+    """Labels swapped inside one fold leave its model, hence all propensities there, as they were."""
+    evidence, _ = world(100, 100, 3, 0.7)
+    folds = propensity.fit(evidence, rng=rng_of()).folds
+    assert folds is not None
+    before = propensity.fit(evidence, classifier=classifier, folds=folds, rng=rng_of()).values
+    member = np.array(evidence.member)
+    pair = np.r_[np.flatnonzero((folds == 0) & member)[:1], np.flatnonzero((folds == 0) & ~member)[:1]]
+    member[pair] = ~member[pair]
+    after = propensity.fit(evidence.replace(member=member), classifier=classifier, folds=folds, rng=rng_of()).values
+    assert np.array_equal(before[folds == 0], after[folds == 0])
+    assert not np.array_equal(before[folds != 0], after[folds != 0])
+
+
+def test_units_stay_in_one_fold_and_memorising_them_does_not_pay() -> None:
+    """Every unit has its own place in X and one label: a model that saw the unit would know the label."""
+    rng = rng_of(3)
+    unit = np.repeat(np.arange(60), 5)
+    x = np.repeat(rng.normal(size=(60, 4)), 5, axis=0) + 0.01 * rng.normal(size=(300, 4))
+    member = np.repeat(rng.permutation(60) % 2 == 0, 5)
+    evidence = Evidence(score=rng.normal(size=300), member=member, covariates=x, unit=unit)
+    forest = RandomForestClassifier(8, random_state=0)
+    whole = propensity.fit(evidence, classifier=forest, rng=rng_of())
+    assert whole.folds is not None
+    assert all(len(np.unique(whole.folds[unit == u])) == 1 for u in range(60))
+    split = propensity.fit(evidence.replace(unit=None), classifier=forest, rng=rng_of())
+
+    def auc(p: Propensity) -> float:
+        return float(
+            stats.mannwhitneyu(p.values[member], p.values[~member]).statistic / (member.sum() * (~member).sum())
+        )
+
+    assert auc(split) > 0.95
+    assert abs(auc(whole) - 0.5) < 0.25
+    counts = propensity.resample(evidence, 10, rng=rng_of())
+    assert all(np.ptp(counts[:, unit == u], axis=1).max() == 0 for u in range(60))
+
+
+def test_given_folds_that_split_a_unit_are_refused() -> None:
+    evidence, _ = world(20, 20, 1, 0.5, unit=np.repeat(np.arange(20), 2))
+    with pytest.raises(InputError, match="unit in two folds"):
+        propensity.fit(evidence, folds=np.arange(40) % 2, rng=rng_of())
+
+
+def test_the_same_generator_gives_the_same_values_and_another_one_others() -> None:
+    evidence, _ = world(100, 100, 3, 0.5)
+    first, again, other = (propensity.fit(evidence, rng=rng_of(seed)).values for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("classifier", [GaussianNB(), RandomForestClassifier(15, min_samples_leaf=20)])
+def test_any_classifier(classifier: object) -> None:
+    evidence, truth = world(400, 400, 2, 1.0)
+    found = propensity.fit(evidence, classifier=classifier, rng=rng_of())
+    again = propensity.fit(evidence, classifier=classifier, rng=rng_of())
+    assert np.corrcoef(found.logit, truth)[0, 1] > 0.85
+    assert np.array_equal(found.values, again.values)
+    assert not found.logistic
+
+
+def test_refusals() -> None:
+    evidence, _ = world(30, 30, 2, 0.5)
+    bare = evidence.replace(covariates=None)
+    wide, _ = world(30, 30, 48, 0.5)
+    other, _ = world(30, 30, 3, 0.5)
+    cases: list[tuple[Evidence, dict[str, object], str]] = [
+        (bare, {}, "propensity.fit"),
+        (wide, {}, "fewer features"),
+        (evidence, {"train": evidence}, "train"),
+        (evidence, {"train": evidence.replace(source="elsewhere")}, "train"),
+        (evidence, {"train": evidence.replace(score=np.zeros(60))}, "100% of the audited rows"),
+        (evidence, {"train": other}, "same"),
+        (evidence.take(np.r_[:9, 30:60]), {}, "at least 10 members"),
+        (evidence, {"folds": 1}, "folds"),
+        (evidence, {"folds": np.zeros(60, int)}, "folds"),
+        (evidence, {"folds": (np.arange(60) >= 30).astype(int)}, "beside each fold"),
+        (evidence, {"clip": 0.0}, "clip"),
+        (evidence, {"clip": 0.5}, "clip"),
+        (evidence, {"classifier": LinearSVC()}, "predict_proba"),
+        (evidence, {"encoding": "pca"}, "encoding"),
+        (evidence, {"strength": 0.0}, "strength"),
+        (evidence, {"strength": 1.0, "classifier": GaussianNB()}, "strength"),
+    ]
+    for of, options, words in cases:
+        with pytest.raises(InputError, match=words):
+            propensity.fit(of, rng=rng_of(), **options)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="replicates"):
+        propensity.bootstrap(evidence, replicates=0, rng=rng_of())
+    with pytest.raises(InputError, match="workers"):
+        propensity.bootstrap(evidence, workers=0, rng=rng_of())
+    with pytest.raises(InputError, match="counts"):
+        propensity.bootstrap(evidence, counts=np.ones((2, 5), int), rng=rng_of())
+    assert propensity.fit(wide, refuse_few_rows=False, rng=rng_of()).how.endswith("allowed")
+
+
+def test_separate_rows_that_repeat_by_chance_are_not_refused_but_shared_ones_are() -> None:
+    rng = rng_of()
+
+    def levels(n: int) -> Evidence:
+        return Evidence(score=rng.normal(size=n), member=np.arange(n) % 2, covariates=rng.integers(0, 4, size=(n, 3)))
+
+    encoding = Categories((0, 1, 2))
+    propensity.fit(levels(300), train=levels(300), encoding=encoding, rng=rng_of())
+    evidence, _ = world(100, 100, 2, 0.5)
+    train, _ = world(100, 100, 2, 0.5, seed=1)
+    x = np.array(train.covariates)
+    x[:40] = np.array(evidence.covariates)[:40]
+    with pytest.raises(InputError, match="20% of the audited rows"):
+        propensity.fit(evidence, train=train.replace(covariates=x), rng=rng_of())
+
+
+# -- the logistic model against scikit-learn
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "strength", "size"), [(800, 12, 1.0, 0.3), (300, 60, 0.05, 0.5), (200, 8, 1e3, 3.0)]
+)
+def test_coefficients_and_replicates_agree_with_scikit_learn(n: int, d: int, strength: float, size: float) -> None:
+    rng = rng_of(4)
+    x = rng.normal(size=(n, d))
+    member = rng.random(n) < 1 / (1 + np.exp(-x @ np.full(d, size / np.sqrt(d))))
+    ones = np.column_stack([np.ones(n), x])
+    penalty = np.r_[0, np.full(d, 1 / strength)]
+    start, _ = propensity._minimise(ones, member.astype(float), penalty, np.zeros(d + 1))
+
+    def reference(weight: np.ndarray | None) -> np.ndarray:
+        model = LogisticRegression(C=strength, tol=1e-9, max_iter=10_000).fit(x, member, sample_weight=weight)
+        return np.r_[model.intercept_, model.coef_[0]]
+
+    assert np.abs(start - reference(None)).max() < 1e-5
+    counts = np.array([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(12)])
+    found = propensity.logistic_replicates(ones, member, counts, penalty, start)
+    for weight, beta in zip(counts, found, strict=True):
+        expected = reference(weight.astype(float))
+        assert np.abs(beta - expected).max() < 1e-4 * max(1, np.abs(expected).max())
+
+
+def test_the_strength_is_about_as_good_as_that_of_scikit_learn() -> None:
+    evidence, truth = world(400, 400, 30, 1.0)
+    x = np.array(evidence.covariates)
+    model = LogisticRegressionCV(cv=5, scoring="neg_log_loss", l1_ratios=(0,), use_legacy_attributes=False)
+    fresh, target = world(400, 400, 30, 1.0, seed=9)
+    theirs = model.fit(x, evidence.member).decision_function(np.array(fresh.covariates))
+    ours = propensity.fit(fresh, train=evidence, clip=1e-9, rng=rng_of()).logit
+
+    def error(logit: np.ndarray) -> float:
+        return float(np.mean((logit - target) ** 2))
+
+    assert error(ours) < 1.25 * error(theirs)
+    assert len(truth) == 800
+
+
+def test_replicates_of_a_separate_sample_have_the_law_of_the_loop() -> None:
+    train, _ = world(150, 150, 3, 0.8, seed=5)
+    evidence, _ = world(10, 10, 3, 0.8, seed=6)
+    fast = propensity.bootstrap(evidence, train, 400, strength=0.1, rng=rng_of())
+    strength = 0.1
+    x = np.array(train.covariates)
+    mean, scale = x.mean(axis=0), x.std(axis=0)
+    z, out = (x - mean) / scale, (np.array(evidence.covariates) - mean) / scale
+    rng, slow = rng_of(7), []
+    for _ in range(400):
+        rows = np.r_[rng.integers(0, 150, 150), rng.integers(150, 300, 150)]
+        slow.append(LogisticRegression(C=strength).fit(z[rows], train.member[rows]).decision_function(out))
+    loop, logit = np.array(slow), np.log(fast / (1 - fast))
+    slope = np.polyfit(loop.mean(axis=0), logit.mean(axis=0), 1)[0]
+    ratio = logit.std(axis=0) / (max(1, slope) * loop.std(axis=0))
+    assert 0.7 < slope < 1.4  # the calibration, held fixed
+    assert np.abs(ratio - 1).max() < 0.2
+    assert abs(ratio.mean() - 1) < 0.08
+
+
+def test_counts_of_one_give_the_propensity_itself() -> None:
+    evidence, _ = world(100, 80, 3, 0.6)
+    folds = propensity.fit(evidence, rng=rng_of()).folds
+    ones = np.ones((2, 180), int)
+    point = propensity.fit(evidence, folds=folds, rng=rng_of()).values
+    drawn = propensity.bootstrap(evidence, folds=folds, counts=ones, rng=rng_of())
+    assert np.abs(np.log(drawn / (1 - drawn)) - np.log(point / (1 - point))).max() < 0.02
+    assert np.array_equal(drawn[0], drawn[1])
+
+
+def test_the_spread_of_replicates_is_the_error_of_the_propensity() -> None:
+    evidence, truth = world(200, 200, 4, 0.8, seed=11)
+    z = []
+    for seed in range(12):
+        train, _ = world(1000, 1000, 4, 0.8, seed=100 + seed)
+        drawn = propensity.bootstrap(evidence, train, 100, rng=rng_of())
+        logit = np.log(drawn / (1 - drawn))
+        z.append((propensity.fit(evidence, train=train, rng=rng_of()).logit - truth) / logit.std(axis=0))
+    assert 0.6 < np.sqrt(np.mean(np.array(z) ** 2)) < 1.5
+
+
+def test_resamples_keep_classes_and_strata() -> None:
+    evidence, _ = world(30, 50, 1, 0.5)
+    folds = np.arange(80) % 3
+    counts = propensity.resample(evidence, 200, strata=folds, rng=rng_of())
+    for inside, k in product((evidence.member, ~evidence.member), range(3)):
+        some = inside & (folds == k)
+        assert (counts[:, some].sum(axis=1) == some.sum()).all()
+    assert abs(counts.var() - 1) < 0.1
+    assert abs(counts.mean(axis=0) - 1).max() < 0.4
+
+
+def test_other_classifiers_do_not_depend_on_the_number_of_workers() -> None:
+    evidence, _ = world(60, 60, 2, 1.5)
+    forest = RandomForestClassifier(2, max_depth=2)
+    one, two = (
+        propensity.bootstrap(evidence, replicates=4, classifier=forest, folds=2, workers=w, rng=rng_of())
+        for w in (1, 2)
+    )
+    assert np.array_equal(one, two)
+    assert len(np.unique(one[:, 0])) > 1
+
+
+def test_another_classifier_resamples_like_the_default() -> None:
+    train, _ = world(300, 300, 2, 0.8, seed=1)
+    evidence, _ = world(15, 15, 2, 0.8, seed=2)
+    own = propensity.bootstrap(evidence, train, 150, rng=rng_of())
+    loop = propensity.bootstrap(evidence, train, 150, classifier=LogisticRegression(C=1.0), rng=rng_of())
+    ratio = np.log(own / (1 - own)).std(axis=0) / np.log(loop / (1 - loop)).std(axis=0)
+    assert 0.75 < np.median(ratio) < 1.25
+
+
+# -- the learning curve and the challenge
+
+
+def test_the_curve_rises_where_it_should() -> None:
+    known = propensity.learning_curve(world(1000, 1000, 5, 0.7)[0], rng=rng_of())
+    assert not known.rising
+    assert abs(known.full - stats.norm.cdf(0.7 / np.sqrt(2))) < 0.03
+    assert not propensity.learning_curve(world(1000, 1000, 5, 0.0)[0], rng=rng_of()).rising
+    wide = propensity.learning_curve(world(300, 300, 150, 1.5)[0], rng=rng_of())
+    assert wide.rising
+    assert wide.full - wide.half > 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shift", [0.0, 0.3, 0.7, 1.5])
+def test_the_curve_seldom_rises_where_rows_suffice(shift: float) -> None:
+    curves = [propensity.learning_curve(world(1000, 1000, 5, shift, s)[0], rng=rng_of(s)) for s in range(100)]
+    assert sum(curve.rising for curve in curves) <= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shift", [0.7, 1.5])
+def test_the_curve_rises_where_a_bound_would_be_invalid(shift: float) -> None:
+    curves = [propensity.learning_curve(world(1000, 1000, 200, shift, s)[0], rng=rng_of(s)) for s in range(10)]
+    assert all(curve.rising for curve in curves)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("d", "shift"), [(5, 0.3), (50, 0.3), (50, 0.7)])
+def test_two_standard_deviations_contain_the_truth_without_shrinkage(d: int, shift: float) -> None:
+    inside = []
+    for seed in range(8):
+        evidence, truth = world(1000, 1000, d, shift, seed)
+        point = propensity.fit(evidence, strength=1.0, rng=rng_of(seed))
+        drawn = propensity.bootstrap(evidence, replicates=100, folds=point.folds, strength=1.0, rng=rng_of(seed))
+        spread = np.log(drawn / (1 - drawn)).std(axis=0)
+        inside.append(np.mean(np.abs(point.logit - truth) <= 2 * spread))
+    assert np.mean(inside) > 0.88
+
+
+def test_a_calibration_to_nothing_is_not_mistaken_for_certainty() -> None:
+    evidence, _ = world(60, 60, 3, 0.0, seed=2)
+    drawn = propensity.bootstrap(evidence, replicates=30, strength=1.0, rng=rng_of())
+    assert np.log(drawn / (1 - drawn)).std(axis=0).min() > 0.05
+
+
+def test_the_curve_of_another_classifier() -> None:
+    evidence, _ = world(300, 300, 2, 0.8)
+    curve = propensity.learning_curve(evidence, classifier=GaussianNB(), rng=rng_of())
+    assert abs(curve.full - stats.norm.cdf(0.8 / np.sqrt(2))) < 0.06
+    assert not curve.rising
+
+
+def test_influences_on_the_auc_give_delongs_variance() -> None:
+    evidence, truth = world(80, 60, 2, 1.0)
+    score = np.round(truth, 1)
+    auc, influence = propensity._auc_influence(score, evidence.member)
+    roc = Roc.of(score, evidence.member)
+    assert np.isclose(auc, roc.auc)
+    assert np.isclose(influence @ influence, intervals.delong_variance(roc), rtol=0.05)
+    assert np.isclose(influence[evidence.member].sum(), 0)
+
+
+def test_a_challenge_refutes_a_wrong_propensity_and_spares_a_right_one() -> None:
+    right, _ = world(1000, 1000, 2, 0.6)
+    spared = [propensity.challenge(right, [GaussianNB()], rng=rng_of(s)).rejected for s in range(10)]
+    assert sum(spared) <= 2
+    rng = rng_of()
+    member = np.arange(2000) % 2 == 0
+    x = rng.normal(size=(2000, 1)) * np.where(member, 2.0, 1.0)[:, None]
+    wrong = Evidence(score=rng.normal(size=2000), member=member, covariates=x)
+    found = propensity.challenge(wrong, [GaussianNB(), GaussianNB()], rng=rng)
+    assert found.rejected
+    assert found.smallest_gamma > 0.1
+    for options, words in (({"competitors": []}, "competitors"), ({"gamma": -1.0}, "gamma"), ({"level": 1.0}, "level")):
+        with pytest.raises(InputError, match=words):
+            propensity.challenge(wrong, rng=rng, **{"competitors": [GaussianNB()], **options})
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 300])
+def test_the_poisson_binomial_tail_agrees_with_the_recursion(n: int) -> None:
+    p = rng_of(n).random(n)
+    law = np.array([1.0])
+    for q in p:
+        law = np.convolve(law, [1 - q, q])
+    for least in {0, 1, n // 2, n}:
+        assert np.isclose(propensity._poisson_binomial_tail(p, least), law[least:].sum(), atol=1e-12)
+
+
+# -- speed, and what an import costs
+
+
+def test_speed() -> None:
+    evidence, _ = world(2000, 2000, 20, 0.5)
+    start = time.process_time()
+    propensity.fit(evidence, rng=rng_of())
+    assert time.process_time() - start < 1
+
+
+def test_importing_does_not_load_scikit_learn() -> None:
+    code = "import sys, miaudit.causal.propensity; print({'sklearn', 'scipy.stats', 'joblib'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "set()"

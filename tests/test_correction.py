@@ -1,0 +1,142 @@
+"""Zero-run audits from end to end, in worlds whose causal answer is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import special
+
+from miaudit import Evidence, Findings, Plan, audit
+from miaudit.report import findings as reading
+
+PLAN = Plan(fpr_targets=(0.01, 0.1), primary_metric="auc")
+
+
+def world(shift: float, effect: float, n: int = 3000, seed: int = 0, d: int = 3, **fields: object) -> Evidence:
+    """The first covariate moves both membership and score; membership moves the score by ``effect``."""
+    rng = np.random.default_rng(seed)
+    member = np.arange(n) < n // 2
+    x = rng.normal(size=(n, d))
+    x[:, 0] += shift * member
+    score = x[:, 0] + rng.normal(size=n) + effect * member
+    return Evidence(score=score, member=member, covariates=x, design="zero-run", **fields)
+
+
+def audited(evidence: Evidence, plan: Plan = PLAN) -> Findings:
+    found = audit(evidence, plan=plan, rng=np.random.default_rng(0))
+    reading.check(found.to_dict())
+    return found
+
+
+def pick(found: Findings, name: str, estimator: str):
+    return next(m for m in found.metrics if (m.name, m.estimator) == (name, estimator))
+
+
+def test_shift_alone_is_not_taken_for_memorisation() -> None:
+    found = audited(world(shift=0.8, effect=0.0))
+    raw, causal = pick(found, "auc", "raw"), pick(found, "auc", "hajek")
+    assert raw.low > 0.55  # the control: raw numbers would have raised a concern
+    assert causal.low < 0.5 < causal.high
+    assert found.verdict.status != "flagged"
+    assert found.metrics[0].estimator == "hajek"
+    assert found.memorisation is not None
+    assert found.memorisation.shift > 0.08
+    assert abs(found.memorisation.memorisation) < 0.04
+    assert "covariates account" in found.verdict.text
+
+
+def test_memorisation_is_found_beside_shift() -> None:
+    found = audited(world(shift=0.8, effect=1.0))
+    truth = float(special.ndtr(1.0 / 2.0))  # members' scores against their own without membership: variance 2 + 2
+    causal = pick(found, "auc", "hajek")
+    assert causal.low < truth < causal.high
+    assert pick(found, "auc", "raw").low > truth
+    assert found.verdict.status == "flagged"
+    assert found.memorisation is not None
+    assert found.memorisation.sensitivity is not None
+    assert found.memorisation.sensitivity > 1.5
+    assert found.overlap is not None
+    assert found.overlap.status in ("answered", "warned")
+    assert found.counts.smallest_fpr > 3.69 / 1500  # weights cost resolution
+
+
+def test_without_overlap_there_is_no_number_unless_raw_ones_are_asked_for() -> None:
+    evidence = world(shift=4.0, effect=0.0)
+    found = audited(evidence)
+    assert (found.verdict.status, found.verdict.exit_code) == ("refused", 4)
+    assert found.metrics == ()
+    assert found.groups == ()
+    assert found.memorisation is None
+    assert found.overlap is not None
+    assert found.overlap.reasons
+    raw = audited(evidence, Plan(fpr_targets=(0.1,), raw_only=True))
+    assert raw.verdict.status == "refused"
+    assert {m.estimator for m in raw.metrics} == {"raw"}
+
+
+def test_a_propensity_that_still_learns_is_not_trusted() -> None:
+    rng = np.random.default_rng(0)
+    n, d = 700, 250
+    member = np.arange(n) < n // 2
+    x = rng.normal(size=(n, d)) + 0.1 * member[:, None]
+    found = audited(Evidence(score=x.sum(axis=1), member=member, covariates=x, design="zero-run"))
+    assert found.verdict.status in ("not-testable", "refused")
+    assert found.overlap is not None
+    assert found.overlap.learning is not None
+    assert found.overlap.learning["rising"]
+
+
+@pytest.mark.parametrize("d", [0, 60])
+def test_no_propensity_no_answer(d: int) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, d)) if d else None  # none at all, or more than rows
+    evidence = Evidence(score=rng.normal(size=40), member=np.arange(40) < 20, covariates=x, design="zero-run")
+    found = audited(evidence)
+    assert found.verdict.status == "not-testable"
+    assert {m.estimator for m in found.metrics} == {"raw"}
+
+
+def test_groups_scores_and_units_are_corrected_too() -> None:
+    n = 3000
+    evidence = world(0.8, 1.0, n, unit=np.arange(n) // 2, group=np.arange(n) % 2)
+    both = evidence.replace(score={"a": evidence.score, "b": -evidence.score})
+    found = audited(both)
+    assert found.counts.of == "units"
+    assert [s.score for s in found.scores] == ["a", "b"]
+    for group in found.groups:
+        first = next(m for m in group.metrics if m.name == "auc")
+        assert first.estimator == "hajek"
+        assert first.low < float(special.ndtr(0.5)) < first.high
+    assert any("Bonferroni" in text for text in found.corrections)
+    assert any("Hajek" in text for text in found.corrections)
+
+
+def test_equal_generators_give_equal_bytes() -> None:
+    evidence = world(0.8, 0.5, 800)
+    assert audited(evidence).to_json() == audited(evidence).to_json()
+
+
+def test_the_command_line(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
+    world(0.8, 1.0).save(tmp_path / "near.parquet")
+    world(4.0, 0.0).save(tmp_path / "far.parquet")
+    code, out, err = run("audit", tmp_path / "near.parquet", "--fpr", "0.1", "--out", tmp_path / "near")
+    assert (code, err) == (3, "")
+    assert "is shift" in out
+    assert "raw, not causal" in out
+    page = (tmp_path / "near" / "report.html").read_text()
+    assert "raw, not causal" in page
+    figures = {path.name for path in (tmp_path / "near" / "figures").iterdir()}
+    assert {"overlap.svg", "balance.svg", "calibration.svg", "shift.svg"} <= figures
+    code, out, _ = run("audit", tmp_path / "far.parquet", "--out", tmp_path / "far")
+    assert code == 4
+    assert "auc" not in out
+    found = json.loads((tmp_path / "far" / "findings.json").read_text())
+    assert found["metrics"] == []
+    assert (tmp_path / "far" / "figures" / "overlap.png").is_file()
+    code, out, _ = run("audit", tmp_path / "far.parquet", "--json", "--raw-only")
+    assert code == 4
+    assert {m["estimator"] for m in json.loads(out)["metrics"]} == {"raw"}

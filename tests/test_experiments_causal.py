@@ -1,0 +1,90 @@
+"""The trainer of experiments/causal_mia against a loop, and its tiny form against expected.json."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "experiments" / "causal_mia"
+
+
+def load(name: str):
+    specification = importlib.util.spec_from_file_location(f"causal_mia_{name}", FOLDER / f"{name}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[specification.name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+dpsgd = load("dpsgd")
+
+
+def one_record_at_a_time(features, targets, plan, *, models, rng, extra):
+    """DP-SGD as one would write it down: for each model, for each record of the batch, clip its gradient and add it."""
+    n, d = features.shape
+    share = plan.batch / n
+    weights = [np.zeros(d) for _ in range(models)]
+    for _ in range(plan.steps):
+        in_batch = rng.random(n) < share
+        coins = rng.random(models) < share
+        noise = rng.standard_normal((models, d))
+        for j in range(models):
+            w = weights[j]
+            records = [(features[i], targets[i]) for i in range(n) if in_batch[i]]
+            if extra[2][j] and coins[j]:
+                records.append((extra[0][j], extra[1][j]))
+            total = np.zeros(d)
+            for a, y in records:
+                gradient = (a @ w - y) * a + (plan.l2 * w if plan.l2_clipped else 0.0)
+                size = np.sqrt(np.sum(gradient**2))
+                total = total + (gradient if size <= plan.clip else gradient * plan.clip / size)
+            step = (total + plan.noise * plan.clip * noise[j]) / plan.batch
+            weights[j] = w - plan.rate * (step if plan.l2_clipped else step + plan.l2 * w)
+    return np.array(weights)
+
+
+@pytest.mark.parametrize("l2_clipped", [False, True])
+@pytest.mark.parametrize("clip", [0.3, 5.0, 1e6])
+def test_dpsgd_equals_a_loop(l2_clipped: bool, clip: float) -> None:
+    rng = np.random.default_rng(0)
+    features, targets = rng.normal(size=(60, 4)), rng.normal(size=60)
+    extra = (rng.normal(size=(3, 4)), rng.normal(size=3), np.array([True, False, True]))
+    plan = dpsgd.DPSGD(steps=40, batch=12, rate=0.1, noise=0.5, clip=clip, l2=0.7, l2_clipped=l2_clipped)
+    options = {"models": 3, "extra": extra}
+    fast = dpsgd.train(features, targets, plan, rng=np.random.default_rng(1), **options)
+    slow = one_record_at_a_time(features, targets, plan, rng=np.random.default_rng(1), **options)
+    np.testing.assert_allclose(fast, slow, rtol=1e-9, atol=1e-12)
+    other = dpsgd.train(features, targets, replace(plan, clip=clip * 1.1), rng=np.random.default_rng(1), **options)
+    assert np.abs(other - slow).max() > 1e-6  # the control
+
+
+def test_an_extra_record_is_seen_by_its_own_model_only() -> None:
+    rng = np.random.default_rng(0)
+    features, targets = rng.normal(size=(60, 4)), rng.normal(size=60)
+    plan = dpsgd.DPSGD(steps=20, batch=12)
+    extra = (rng.normal(size=(3, 4)), rng.normal(size=3), np.array([True, False, False]))
+    some = dpsgd.train(features, targets, plan, models=3, rng=np.random.default_rng(1), extra=extra)
+    none = dpsgd.train(
+        features, targets, plan, models=3, rng=np.random.default_rng(1), extra=(*extra[:2], np.zeros(3, bool))
+    )
+    assert np.abs(some - none).max(axis=1).astype(bool).tolist() == [True, False, False]
+
+
+def test_the_tiny_form(tmp_path: Path) -> None:
+    command = [sys.executable, FOLDER / "run.py", "--form", "tiny", "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    rows = {name: row["mean"] for name, row in found["targets"]["ridge"].items()}
+    assert rows["zero_run_raw"]["auc"] > rows["one_run"]["auc"] + 0.08
+    assert abs(rows["zero_run_oracle"]["auc"] - rows["one_run"]["auc"]) < 0.02
+    assert {path.name for path in tmp_path.iterdir()} >= {"roc-ridge.svg", "roc-ridge.png", "roc-dpsgd.svg"}
