@@ -11,6 +11,7 @@ import pytest
 from scipy import special
 
 from miaudit import Evidence, Findings, Plan, audit
+from miaudit.errors import InputError
 from miaudit.report import findings as reading
 
 PLAN = Plan(fpr_targets=(0.01, 0.1), primary_metric="auc")
@@ -140,3 +141,58 @@ def test_the_command_line(tmp_path: Path, run: Callable[..., tuple[int, str, str
     code, out, _ = run("audit", tmp_path / "far.parquet", "--json", "--raw-only")
     assert code == 4
     assert {m["estimator"] for m in json.loads(out)["metrics"]} == {"raw"}
+
+
+def test_categories_and_components_are_encoded_inside_the_folds() -> None:
+    rng = np.random.default_rng(0)
+    n = 4000
+    member = np.arange(n) < n // 2
+    site = np.where(rng.random(n) < np.where(member, 0.7, 0.3), rng.integers(0, 2, n), rng.integers(2, 4, n))
+    jump = np.array([0.0, 3.0, 1.0, -1.0])[site]  # not linear in the code of the site
+    evidence = Evidence(
+        score=jump + rng.normal(size=n),
+        member=member,
+        covariates=np.c_[site, rng.normal(size=(n, 30))],
+        covariate_names=["site", *(f"x{i}" for i in range(30))],
+        design="zero-run",
+    )
+    found = audited(evidence, Plan(fpr_targets=(0.1,), primary_metric="auc", categories=("site",)))
+    causal = pick(found, "auc", "hajek")
+    assert pick(found, "auc", "raw").low > 0.55
+    assert causal.low < 0.5 < causal.high
+    found = audited(evidence, Plan(fpr_targets=(0.1,), primary_metric="auc", components=5))
+    assert found.overlap is not None
+    assert len([f for f in found.overlap.features if "squared" not in f.name]) == 5
+    with pytest.raises(InputError, match="did you mean site"):
+        audited(evidence, Plan(categories=("sites",)))
+
+
+def test_wrong_labels_hide_memorisation() -> None:
+    found = audited(world(shift=0.8, effect=1.0))
+    assert found.memorisation is not None
+    cases = {(m.members, m.nonmembers): m.auc for m in found.memorisation.mislabelling}
+    assert cases[(0.1, 0.1)] > cases[(0.05, 0.05)] > found.memorisation.causal
+    shrunk = 0.5 + (found.memorisation.causal - 0.5) / 0.9
+    assert cases[(0.05, 0.05)] == pytest.approx(shrunk)
+
+
+def test_twins_across_the_classes_are_reported() -> None:
+    evidence = world(shift=0.5, effect=0.5)
+    copied = np.array(evidence.covariates)
+    copied[2000:2040] = copied[:40]  # forty non-members are members
+    found = audited(evidence.replace(covariates=copied))
+    assert found.overlap is not None
+    assert found.overlap.duplicates is not None
+    assert found.overlap.duplicates["exact_pairs"] == 40
+    assert any("really non-members" in text for text in found.overlap.warnings)
+    clean = audited(evidence)
+    assert clean.overlap is not None
+    assert not any("really non-members" in text for text in clean.overlap.warnings)
+
+
+def test_small_groups_are_merged_and_said() -> None:
+    n = 3000
+    group = np.where(np.arange(n) % 300 < 2, np.char.add("rare ", (np.arange(n) // 300).astype(str)), "common")
+    found = audited(world(0.5, 0.5, n, group=group))
+    assert [g.group for g in found.groups] == ["common", "other (merged)"]
+    assert "10 groups with fewer than 10 of a class, merged: rare 0" in found.groups[1].note

@@ -234,11 +234,16 @@ def test_groups_are_measured_simultaneously() -> None:
 
 
 def test_a_group_of_one_class_has_no_metrics() -> None:
-    evidence = evidence_of(n=20, group=["x"] * 20 + ["y"] * 19 + ["x"])
+    evidence = evidence_of(n=20, group=["x"] * 10 + ["y"] * 10 + ["x"] * 10 + ["y"] * 9 + ["z"])
     by_name = {g.group: g for g in audited(evidence).groups}
+    assert by_name["x"].metrics
+    merged = by_name["other (merged)"]
+    assert (merged.members, merged.nonmembers) == (10, 10)
+    assert "2 groups with fewer than 10 of a class, merged: y, z" in merged.note
+    single = evidence_of(n=20, group=["x"] * 39 + ["y"])
+    by_name = {g.group: g for g in audited(single).groups}
     assert by_name["y"].metrics == ()
-    assert by_name["x"].metrics == ()
-    assert "fewer than two" in by_name["x"].note
+    assert "fewer than two" in by_name["y"].note
     assert audited(evidence_of(n=20)).groups == ()
 
 

@@ -153,6 +153,12 @@ def audit(
     covariates: Annotated[
         list[str] | None, typer.Option(help="Columns of covariates, repeated or with commas.")
     ] = None,
+    categories: Annotated[
+        list[str] | None, typer.Option(help="Covariates that are codes of categories (zero-run).")
+    ] = None,
+    components: Annotated[
+        int | None, typer.Option(min=1, help="Condense the covariates into so many principal components (zero-run).")
+    ] = None,
     unit: Annotated[
         str | None, typer.Option(help="Column of units (persons, accounts) that hold several records.")
     ] = None,
@@ -204,6 +210,8 @@ def audit(
         n_bootstrap=n_bootstrap,
         row_level=show_rows,
         raw_only=raw_only,
+        categories=tuple(_names(categories) or ()),
+        components=components,
     )
     target = out or (None if json else Path("results/audit"))
     if target is not None:

@@ -115,6 +115,8 @@ class EvaluationSection(_Section):
     covariates: Text | tuple[Text, ...] | None = None
     unit: Text | None = None
     group: Text | None = None
+    categories: tuple[Text, ...] = ()
+    components: Annotated[int, Field(ge=1)] | None = None
     output_dir: Text = "results/mia_audit"
     design: Literal["multi-run", "one-run", "zero-run"] | None = None
     intervals: Literal["calibrated", "bootstrap"] = "calibrated"
@@ -198,6 +200,8 @@ class AuditConfig(_Section):
             n_bootstrap=self.attack.n_bootstrap,
             row_level=self.reporting.row_level,
             raw_only=self.reporting.raw_only,
+            categories=self.evaluation.categories,
+            components=self.evaluation.components,
         )
 
     def attack_options(self) -> Attack:

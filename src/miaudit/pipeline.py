@@ -38,7 +38,10 @@ _ASSUMED = {
     "far an unmeasured trait would have to break this is said beside the split into memorisation and shift.",
     None: "Nobody declared how membership came about. If not at random, the numbers mix memorisation with shift.",
 }
-_FEWEST_IN_GROUP = 2
+_FEWEST_IN_GROUP = 10
+_FEWEST_FOR_METRICS = 2
+_MOST_NAMED = 8
+_OTHER = "other (merged)"
 _MOST_GROUPS = 1000
 
 
@@ -148,7 +151,7 @@ class _Case:
         assess_rng, rest = rng.spawn(2)
         if audited.design != "zero-run":
             return cls(audited, plan, None, "", rest)
-        assessed = correction.assess(audited, confidence=plan.confidence, rng=assess_rng)
+        assessed = correction.assess(audited, plan, rng=assess_rng)
         if isinstance(assessed, str):
             return cls(audited, plan, None, assessed, rest)
         return cls(audited, plan, assessed, " ".join(assessed.overlap.reasons), rest)
@@ -359,14 +362,33 @@ def _groups(case: _Case, score: str, plan: Plan, choice: headline.Choice) -> tup
     audited = case.audited.only(score)
     if audited.group is None:
         return ()
-    labels, codes = np.unique(audited.group, return_inverse=True)
-    if len(labels) > _MOST_GROUPS:
-        raise InputError("group", f"at most {_MOST_GROUPS} groups", f"{len(labels)}", "was it meant to be the unit?")
-    confidence = 1 - (1 - choice.confidence) / len(labels)
-    said = f"intervals hold for all {len(labels)} groups at once"
+    names, codes = np.unique(audited.group.astype(np.str_), return_inverse=True)
+    if len(names) > _MOST_GROUPS:
+        raise InputError("group", f"at most {_MOST_GROUPS} groups", f"{len(names)}", "was it meant to be the unit?")
+    names, codes, merged = _without_small_groups(names, codes, audited.member)
+    confidence = 1 - (1 - choice.confidence) / len(names)
+    said = f"intervals hold for all {len(names)} groups at once"
     if choice.exploratory:
         said = f"exploratory: {said}, but not for the choice of the score"
-    return tuple(_group(case, audited, str(name), codes == k, plan, confidence, said) for k, name in enumerate(labels))
+    return tuple(
+        _group(case, audited, name, codes == k, plan, confidence, f"{merged}; {said}" if name == _OTHER else said)
+        for k, name in enumerate(map(str, names))
+    )
+
+
+def _without_small_groups(
+    names: NDArray[np.str_], codes: NDArray[np.intp], member: NDArray[np.bool_]
+) -> tuple[NDArray[np.str_], NDArray[np.intp], str]:
+    """Merge groups with too few members or non-members into one, and say which."""
+    sizes = [np.bincount(codes[rows], minlength=len(names)) for rows in (member, ~member)]
+    small = np.minimum(*sizes) < _FEWEST_IN_GROUP
+    if np.count_nonzero(small) < 2:
+        return names, codes, ""
+    listed = ", ".join(names[small][:_MOST_NAMED]) + (", ..." if np.count_nonzero(small) > _MOST_NAMED else "")
+    said = f"{np.count_nonzero(small)} groups with fewer than {_FEWEST_IN_GROUP} of a class, merged: {listed}"
+    merged = np.where(small, _OTHER, names)[codes]
+    kept, recoded = np.unique(merged, return_inverse=True)
+    return kept, recoded, said
 
 
 def _group(
@@ -374,7 +396,7 @@ def _group(
 ) -> GroupFindings:
     inside = int(np.count_nonzero(audited.member[rows]))
     outside = int(np.count_nonzero(rows)) - inside
-    if min(inside, outside) < _FEWEST_IN_GROUP:
+    if min(inside, outside) < _FEWEST_FOR_METRICS:
         return GroupFindings(name, inside, outside, (), "no metrics: fewer than two members or two non-members")
     part = audited.take(rows)
     plain = classical.metrics(Sample.of(part), plan.fpr_targets, confidence)

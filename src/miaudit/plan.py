@@ -80,6 +80,10 @@ class Plan:
     intervals : Calibrated or Bootstrap
     n_bootstrap : int, 0 or at least 100
         Replicates of the stratified bootstrap, shown beside the default intervals.
+    categories : tuple of str
+        Covariates of zero-run evidence that are codes of categories, by name: one-hot inside the folds.
+    components : int, optional
+        Condense the covariates of zero-run evidence into so many principal components, inside the folds.
     raw_only : bool
         Show the uncorrected metrics of a zero-run audit that is refused, labelled raw; never with a verdict.
     row_level : int
@@ -105,6 +109,8 @@ class Plan:
     n_bootstrap: int = 0
     row_level: int = 0
     raw_only: bool = False
+    categories: tuple[str, ...] = ()
+    components: int | None = None
 
     def __post_init__(self) -> None:
         targets = self._sequence("fpr_targets")
@@ -132,6 +138,14 @@ class Plan:
         _require(
             isinstance(self.row_level, int) and self.row_level >= 0, "row_level", "0 or more", self.row_level, "use 0"
         )
+        _require(
+            not isinstance(self.categories, str), "categories", "a tuple of names", self.categories, "write (a, b)"
+        )
+        object.__setattr__(self, "categories", tuple(str(name) for name in self.categories))
+        some = self.components is None or (isinstance(self.components, int) and self.components >= 1)
+        _require(some, "components", "1 or more", self.components, "10 to 20 suit embeddings")
+        if self.categories and self.components is not None:
+            raise InputError("components", "none, beside categories", str(self.components), "choose one of the two")
         self._check_primary()
 
     @property

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import RandomForestClassifier
 
 from miaudit import Evidence
 from miaudit.causal import effects
+from miaudit.causal import propensity as propensities
 from miaudit.causal.classical import Sample
 from miaudit.causal.effects import Aipw, Comparison, GFormula, Hajek
 from miaudit.causal.outcome import Law, LocationScale
@@ -382,6 +385,28 @@ def test_the_score_term_is_used_when_the_propensity_is_fitted() -> None:
     with_term, without = (effects.auc(evidence, q, rng=rng()) for q in (learned, blind))
     assert with_term.value == without.value
     assert with_term.high - with_term.low >= without.high - without.low
+
+
+def test_the_score_term_is_only_that_of_a_logistic_propensity_of_the_same_rows() -> None:
+    draws = rng(12)
+    evidence, _ = Confounded(dimension=3).draw(150, 150, draws)
+    other, _ = Confounded(dimension=3).draw(150, 150, draws)
+    own = propensities.fit(evidence, rng=rng())
+    forest = propensities.fit(evidence, classifier=RandomForestClassifier(10, min_samples_leaf=20), rng=rng())
+    separate = propensities.fit(evidence, train=other, rng=rng())
+    for learned, used in ((own, True), (forest, False), (separate, False)):
+        assert learned.features is not None
+        features = Comparison.of(evidence, learned).features
+        assert (features is not None) == used
+        blind = replace(learned, features=None)
+        for metric in (effects.auc, effects.ate):
+            found, without = (metric(evidence, p, rng=rng()) for p in (learned, blind))
+            assert found.value == without.value
+            assert used or (found.low, found.high) == (without.low, without.high)
+    claimed = replace(forest, logistic=True)  # control: the term would change the variance
+    influence, gradient = rng().normal(size=(2, evidence.n))
+    plain, wrong = (Comparison.of(evidence, p).variance(influence, 100 * gradient) for p in (forest, claimed))
+    assert wrong > plain
 
 
 def test_coverage_in_few_replicates() -> None:

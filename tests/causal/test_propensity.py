@@ -16,28 +16,16 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 from miaudit import Evidence
-from miaudit.causal import intervals, propensity
+from miaudit.causal import challenge, intervals, logistic, propensity
 from miaudit.causal.covariates import Categories
 from miaudit.causal.propensity import Propensity
 from miaudit.causal.roc import Roc
 from miaudit.errors import InputError
+from worlds.shifted import world
 
 
 def rng_of(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
-
-
-def world(
-    n1: int, n0: int, d: int, shift: float, seed: int = 0, unit: np.ndarray | None = None
-) -> tuple[Evidence, np.ndarray]:
-    """Members N(shift u, 1), non-members N(0, 1) with a unit vector u; also the true log-odds in the pooled sample."""
-    rng = rng_of(seed)
-    member = np.r_[np.ones(n1, bool), np.zeros(n0, bool)]
-    u = np.full(d, 1 / np.sqrt(d))
-    x = rng.normal(size=(n1 + n0, d)) + shift * member[:, None] * u
-    truth = shift * (x @ u) - shift**2 / 2 + np.log(n1 / n0)
-    evidence = Evidence(score=rng.normal(size=n1 + n0), member=member, covariates=x, design="zero-run", unit=unit)
-    return evidence, truth
 
 
 # -- the record
@@ -262,7 +250,7 @@ def test_coefficients_and_replicates_agree_with_scikit_learn(n: int, d: int, str
     member = rng.random(n) < 1 / (1 + np.exp(-x @ np.full(d, size / np.sqrt(d))))
     ones = np.column_stack([np.ones(n), x])
     penalty = np.r_[0, np.full(d, 1 / strength)]
-    start, _ = propensity._minimise(ones, member.astype(float), penalty, np.zeros(d + 1))
+    start, _ = logistic.minimise(ones, member.astype(float), penalty, np.zeros(d + 1))
 
     def reference(weight: np.ndarray | None) -> np.ndarray:
         model = LogisticRegression(C=strength, tol=1e-9, max_iter=10_000).fit(x, member, sample_weight=weight)
@@ -270,7 +258,7 @@ def test_coefficients_and_replicates_agree_with_scikit_learn(n: int, d: int, str
 
     assert np.abs(start - reference(None)).max() < 1e-5
     counts = np.array([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(12)])
-    found = propensity.logistic_replicates(ones, member, counts, penalty, start)
+    found = logistic.replicates(ones, member, counts, penalty, start)
     for weight, beta in zip(counts, found, strict=True):
         expected = reference(weight.astype(float))
         assert np.abs(beta - expected).max() < 1e-4 * max(1, np.abs(expected).max())
@@ -376,33 +364,6 @@ def test_the_curve_rises_where_it_should() -> None:
     assert wide.full - wide.half > 0.02
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("shift", [0.0, 0.3, 0.7, 1.5])
-def test_the_curve_seldom_rises_where_rows_suffice(shift: float) -> None:
-    curves = [propensity.learning_curve(world(1000, 1000, 5, shift, s)[0], rng=rng_of(s)) for s in range(100)]
-    assert sum(curve.rising for curve in curves) <= 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shift", [0.7, 1.5])
-def test_the_curve_rises_where_a_bound_would_be_invalid(shift: float) -> None:
-    curves = [propensity.learning_curve(world(1000, 1000, 200, shift, s)[0], rng=rng_of(s)) for s in range(10)]
-    assert all(curve.rising for curve in curves)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("d", "shift"), [(5, 0.3), (50, 0.3), (50, 0.7)])
-def test_two_standard_deviations_contain_the_truth_without_shrinkage(d: int, shift: float) -> None:
-    inside = []
-    for seed in range(8):
-        evidence, truth = world(1000, 1000, d, shift, seed)
-        point = propensity.fit(evidence, strength=1.0, rng=rng_of(seed))
-        drawn = propensity.bootstrap(evidence, replicates=100, folds=point.folds, strength=1.0, rng=rng_of(seed))
-        spread = np.log(drawn / (1 - drawn)).std(axis=0)
-        inside.append(np.mean(np.abs(point.logit - truth) <= 2 * spread))
-    assert np.mean(inside) > 0.88
-
-
 def test_a_calibration_to_nothing_is_not_mistaken_for_certainty() -> None:
     evidence, _ = world(60, 60, 3, 0.0, seed=2)
     drawn = propensity.bootstrap(evidence, replicates=30, strength=1.0, rng=rng_of())
@@ -428,18 +389,18 @@ def test_influences_on_the_auc_give_delongs_variance() -> None:
 
 def test_a_challenge_refutes_a_wrong_propensity_and_spares_a_right_one() -> None:
     right, _ = world(1000, 1000, 2, 0.6)
-    spared = [propensity.challenge(right, [GaussianNB()], rng=rng_of(s)).rejected for s in range(10)]
+    spared = [challenge.challenge(right, [GaussianNB()], rng=rng_of(s)).rejected for s in range(10)]
     assert sum(spared) <= 2
     rng = rng_of()
     member = np.arange(2000) % 2 == 0
     x = rng.normal(size=(2000, 1)) * np.where(member, 2.0, 1.0)[:, None]
     wrong = Evidence(score=rng.normal(size=2000), member=member, covariates=x)
-    found = propensity.challenge(wrong, [GaussianNB(), GaussianNB()], rng=rng)
+    found = challenge.challenge(wrong, [GaussianNB(), GaussianNB()], rng=rng)
     assert found.rejected
     assert found.smallest_gamma > 0.1
     for options, words in (({"competitors": []}, "competitors"), ({"gamma": -1.0}, "gamma"), ({"level": 1.0}, "level")):
         with pytest.raises(InputError, match=words):
-            propensity.challenge(wrong, rng=rng, **{"competitors": [GaussianNB()], **options})
+            challenge.challenge(wrong, rng=rng, **{"competitors": [GaussianNB()], **options})
 
 
 @pytest.mark.parametrize("n", [1, 2, 9, 300])
@@ -449,7 +410,7 @@ def test_the_poisson_binomial_tail_agrees_with_the_recursion(n: int) -> None:
     for q in p:
         law = np.convolve(law, [1 - q, q])
     for least in {0, 1, n // 2, n}:
-        assert np.isclose(propensity._poisson_binomial_tail(p, least), law[least:].sum(), atol=1e-12)
+        assert np.isclose(challenge._poisson_binomial_tail(p, least), law[least:].sum(), atol=1e-12)
 
 
 # -- speed, and what an import costs

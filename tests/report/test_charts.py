@@ -110,7 +110,7 @@ def test_many_scores_and_groups_stay_readable():
     found = findings(names=tuple(f"score {i}" for i in range(12)))
     rows = values(charts.charts(found)["roc-linear"].to_dict())
     assert len({row["score"] for row in rows if "score" in row}) == 8
-    found = findings(group=np.arange(1000) // 2 % 60)
+    found = findings(n=3000, group=np.arange(3000) // 2 % 60)
     rows = values(charts.charts(found)["groups"].to_dict())
     assert len({row["group"] for row in rows if "group" in row}) == 40
 

@@ -65,6 +65,13 @@ def overlap(status, covariates=COVARIATES):
             for p, o, c in zip(at, seen, count, strict=True)
         ],
         "log_odds": {"edges": edges.tolist(), "members": shares[0], "nonmembers": shares[1]},
+        "duplicates": {
+            "exact_pairs": 1,
+            "near_pairs": 2,
+            "members_affected": 3,
+            "nonmembers_affected": 3,
+            "members_alike": 5,
+        },
         "learning": {"half": 0.684, "full": 0.689, "rising": False},
     }
 
@@ -78,6 +85,7 @@ def memorisation(raw, causal):
         "shift": shift,
         "sensitivity": 1.41 if memorised > 0 else None,
         "sensitivity_low": 1.22 if memorised > 0 else None,
+        "mislabelling": [{"members": 0.05, "nonmembers": 0.0, "auc": 0.64, "low": 0.61, "high": 0.67}],
         "sentence": (
             f"Of the raw AUC of {raw:.3f}, {100 * memorised:.1f} points above chance are memorisation and "
             f"{100 * shift:.1f} are the difference between the two populations. An unmeasured trait that multiplies "

@@ -41,6 +41,10 @@ class PropensityLike(Protocol):
     values : array (n,), in (0, 1)
     odds : array (n,), values / (1 - values)
     features : array (n, p) without an intercept, or None
+    logistic : bool, optional, True if it is missing
+        Whether the log-odds were fitted as linear in ``features``, which the score term takes for granted.
+    folds : array (n,) of int or None, optional
+        None says that the propensity was given, or learned from other records: no score term either.
     """
 
     @property
@@ -130,7 +134,7 @@ class Comparison:
     score, member : arrays (n,)
     weight : array (n,): 1 for members, the odds of membership for non-members
     propensity : array (n,), in (0, 1)
-    features : array (n, p) or None
+    features : array (n, p), or None where the standard error has no score term (:func:`_score_features`)
     units : or None where every record is one
     roc : the self-normalised weighted curve
     """
@@ -150,13 +154,12 @@ class Comparison:
         weight = np.where(evidence.member, 1.0, odds)
         code = evidence.unit_codes
         units = None if code is None else Units.of(code, evidence.member)
-        features = propensity.features
         return cls(
             evidence.score,
             evidence.member,
             weight,
             values,
-            None if features is None else np.asarray(features, dtype=np.float64),
+            _score_features(propensity),
             units,
             Roc.of(evidence.score, evidence.member, weight),
         )
@@ -647,6 +650,16 @@ def _checked(evidence: Evidence, propensity: PropensityLike) -> tuple[FloatArray
     if features is not None and (np.ndim(features) != 2 or len(features) != evidence.n):
         raise InputError("propensity", f"features of {evidence.n} records", f"{np.shape(features)}", "pass (n, p)")
     return values, odds
+
+
+def _score_features(propensity: PropensityLike) -> FloatArray | None:
+    """Features (n, p) of a logistic propensity that was learned from the audited rows themselves, or None.
+
+    Only then is the error of the propensity the score term D' H^-1 (A - pi) X of statistics.md, section 3: a forest has
+    another score, and the error of a separate sample does not come from these rows.
+    """
+    own = getattr(propensity, "logistic", True) and getattr(propensity, "folds", True) is not None
+    return np.asarray(propensity.features, dtype=np.float64) if own and propensity.features is not None else None
 
 
 def _pair(limits: FloatArray) -> tuple[float, float]:

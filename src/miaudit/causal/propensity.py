@@ -1,17 +1,17 @@
 """Propensity P(A=1 | X): cross-fitted and calibrated, its learning curve, and all its bootstrap replicates at once."""
 
-# ruff: noqa: PLC0415 - scikit-learn, joblib and scipy.linalg load when used
+# ruff: noqa: PLC0415 - scikit-learn and joblib load when used
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.causal import covariates
+from miaudit.causal import covariates, logistic
 from miaudit.causal.covariates import Encoder, Encoding, Numbers, Table
 from miaudit.causal.roc import Roc
 from miaudit.errors import InputError
@@ -23,12 +23,9 @@ IntArray = NDArray[np.int64]
 CLIP = 1e-3
 FOLDS = 5
 _INNER_FOLDS = 5
-_STRENGTHS = tuple(10.0 ** (k / 2) for k in range(-10, 5))  # C of scikit-learn: a larger one shrinks less
-_PATIENCE = 3  # strengths without a better held-out loss before the search stops
 _HALVES = 2  # random halves of each training part on the learning curve, each with its complement
 _RISE_Z = 3.0  # the rise must exceed this many standard errors ...
 _RISE_LEAST = 0.01  # ... and this much AUC; see LearningCurve
-_BLOCK = 2**20  # numbers in one block of replicates times rows
 _LOGIT_FLOOR = 1e-6  # a classifier's certainty is taken as 1 - 1e-6 before calibration
 
 
@@ -192,13 +189,11 @@ def fit(
     _check_clip(clip)
     place, learn = rng.spawn(2)
     task = _Task.of(evidence, train, way, folds, text, train_text, place)
+    models = [_learn(way, part, seed) for part, seed in zip(task.parts, learn.spawn(len(task.parts)), strict=True)]
     logit = np.empty(evidence.n)
-    models = []
-    for part, seed in zip(task.parts, learn.spawn(len(task.parts)), strict=True):
-        model = _learn(way, part.table, part.member, part.code, seed)
-        models.append(model)
+    for part, model in zip(task.parts, models, strict=True):
         logit[part.held_out] = model.logit(part.apply) + part.prior_shift
-    values, clipped = _clip(_expit(logit), clip)
+    values, clipped = _clip(logistic.expit(logit), clip)
     encoder = models[0].encoder
     if task.folds is not None:
         encoder = covariates.fit(way.encoding, task.audited, seed=_seed(place))
@@ -214,6 +209,45 @@ def fit(
         way.classifier is None,
         task.rows / features.shape[1],
     )
+
+
+def held_out_logits(
+    evidence: Evidence,
+    classifiers: Sequence[Any],
+    *,
+    encoding: Encoding | None = None,
+    text: ArrayLike | None = None,
+    rng: np.random.Generator,
+) -> tuple[IntArray, list[FloatArray]]:
+    """Learn one propensity with each classifier from a random half of the units, and apply it to the other half.
+
+    Parameters
+    ----------
+    evidence, encoding, text, rng : as in :func:`fit`
+    classifiers : scikit-learn classifiers with ``predict_proba``; None is the default model
+
+    Returns
+    -------
+    rows : array (m,), ascending: one record, drawn at random, of each unit of the other half
+    logits : for each classifier an array (m,), the calibrated log-odds of membership of those records
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=100)
+    >>> evidence = Evidence(score=x, member=x + rng.normal(size=100) > 0, covariates=x)
+    >>> rows, (logit,) = held_out_logits(evidence, [None], rng=rng)
+    >>> rows.shape, logit.shape
+    ((50,), (50,))
+    """
+    ways = [_Way.of(classifier, encoding) for classifier in classifiers]
+    place, learn = rng.spawn(2)
+    table = covariates.table_of(evidence, ways[0].encoding, text)
+    code = _codes(evidence)
+    part = _fold_part(table, evidence.member, code, _folds(2, evidence.member, code, place) == 0, 0.0)
+    logits = [_learn(way, part, seed).logit(part.apply) for way, seed in zip(ways, learn.spawn(len(ways)), strict=True)]
+    chosen = _one_of_each(code[part.held_out], place)
+    return np.flatnonzero(part.held_out)[chosen], [logit[chosen] for logit in logits]
 
 
 def rows_per_covariate(
@@ -261,13 +295,7 @@ def learning_curve(
     way = _Way.of(classifier, encoding)
     place, learn = rng.spawn(2)
     task = _Task.of(evidence, None, way, folds, text, None, place)
-    code = _codes(evidence)
-    strength = None
-    if way.classifier is None:
-        x = covariates.fit(way.encoding, task.audited, seed=_seed(place)).transform(task.audited)
-        _refuse_wide(x, way)
-        inner = _assign(evidence.member, code, _INNER_FOLDS, place)
-        strength = _choose_strength(_with_ones(x), evidence.member.astype(np.float64), inner, way.strengths)[0]
+    strength = _strength_of_all(way, task.audited, evidence, place)
     influence = np.zeros(evidence.n)
     half = full = 0.0
     for part, seed in zip(task.parts, learn.spawn(len(task.parts)), strict=True):
@@ -282,134 +310,6 @@ def learning_curve(
     totals = influence if evidence.unit_codes is None else np.bincount(evidence.unit_codes, weights=influence)
     error = float(np.sqrt(totals @ totals))
     return LearningCurve(half, full, error, bool(full - half > max(_RISE_Z * error, _RISE_LEAST)))
-
-
-# -- a challenge to the propensity ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Challenge:
-    """Whether another model foresees membership better than the propensity allows (Theorem C.1 with epsilon = 0).
-
-    Attributes
-    ----------
-    p_value : of the hypothesis that the true log-odds lie within ``gamma`` of the learned ones; after Bonferroni
-    gamma : the margin on the log-odds that was stated beforehand
-    smallest_gamma : the smallest margin that is not rejected at ``level``
-    level : of the test
-    correct, guesses : of the competitor with the smallest p-value, on held-out rows
-    competitor : its name
-    """
-
-    p_value: float
-    gamma: float
-    smallest_gamma: float
-    level: float
-    correct: int
-    guesses: int
-    competitor: str
-
-    @property
-    def rejected(self) -> bool:
-        """Whether the propensity is refuted at its stated margin."""
-        return self.p_value <= self.level
-
-
-def challenge(
-    evidence: Evidence,
-    competitors: Sequence[Any],
-    *,
-    classifier: Any = None,
-    encoding: Encoding | None = None,
-    gamma: float = 0.1,
-    level: float = 0.05,
-    text: ArrayLike | None = None,
-    rng: np.random.Generator,
-) -> Challenge:
-    """Let competitors bet against the propensity, once, on rows that none of them has seen (statistics.md, section 6).
-
-    One half of the units trains the propensity and the competitors. On the other half a competitor guesses "member"
-    where its log-odds are above the propensity's, and the number of correct guesses is compared with the
-    Poisson-binomial tail of sigma(T logit + gamma). Of a unit with several records one is drawn at random.
-
-    Parameters
-    ----------
-    evidence, classifier, encoding, text, rng : as in :func:`fit`
-    competitors : scikit-learn classifiers with ``predict_proba``; p-values are multiplied by their number
-    gamma : margin on the log-odds, 0 or more; at 0 about one sound learned propensity in eight is refuted
-    level : of the test, in (0, 1)
-
-    Examples
-    --------
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> rng = np.random.default_rng(0)
-    >>> x = 2 * rng.normal(size=2000)
-    >>> member = rng.random(2000) < 1 / (1 + np.exp(2 - x**2))  # a scale shift, which no line in x can see
-    >>> challenge(Evidence(score=x, member=member, covariates=x), [GaussianNB()], rng=rng).rejected
-    True
-    """
-    ways = [_Way.of(model, encoding) for model in (classifier, *competitors)]
-    if not competitors:
-        raise InputError("competitors", "at least one classifier", "none", "pass [HistGradientBoostingClassifier()]")
-    if not (gamma >= 0 and math.isfinite(gamma)):
-        raise InputError("gamma", "a number from 0 up", repr(gamma), "0.1 is the default")
-    if not 0 < level < 1:
-        raise InputError("level", "a number in (0, 1)", repr(level), "0.05 is the default")
-    place, learn = rng.spawn(2)
-    table = covariates.table_of(evidence, ways[0].encoding, text)
-    code = _codes(evidence)
-    part = _fold_part(table, evidence.member, code, _folds(2, evidence.member, code, place) == 0, 0.0)
-    seeds = learn.spawn(len(ways))
-    logits = [
-        _learn(way, part.table, part.member, part.code, seed).logit(part.apply)
-        for way, seed in zip(ways, seeds, strict=True)
-    ]
-    chosen = _one_of_each(code[part.held_out], place)
-    own, sign = logits[0][chosen], np.where(evidence.member[part.held_out][chosen], 1, -1)
-    found = []
-    for model, other in zip(competitors, logits[1:], strict=True):
-        guess = np.where(other[chosen] > own, 1, -1)
-        correct = int(np.count_nonzero(guess == sign))
-
-        def p_value(margin: float, guess: Any = guess, correct: int = correct) -> float:
-            return min(1.0, len(competitors) * _poisson_binomial_tail(_expit(guess * own + margin), correct))
-
-        found.append((p_value(gamma), _smallest(p_value, level), correct, type(model).__name__))
-    best = min(found, key=lambda one: one[0])
-    return Challenge(best[0], gamma, max(one[1] for one in found), level, best[2], len(own), best[3])
-
-
-def _one_of_each(code: IntArray, rng: np.random.Generator) -> NDArray[np.intp]:
-    order = rng.permutation(len(code))
-    return np.sort(order[np.unique(code[order], return_index=True)[1]])
-
-
-def _smallest(p_value: Callable[[float], float], level: float) -> float:
-    """Find the smallest margin (to 0.001) whose p-value exceeds the level."""
-    if p_value(0.0) > level:
-        return 0.0
-    low, high = 0.0, 0.1
-    while p_value(high) <= level:
-        low, high = high, 2 * high
-        if high > 50:
-            return math.inf
-    while high - low > 1e-3:
-        middle = (low + high) / 2
-        low, high = (middle, high) if p_value(middle) <= level else (low, middle)
-    return high
-
-
-def _poisson_binomial_tail(p: FloatArray, least: int) -> float:
-    """P(at least ``least`` successes) in independent trials with probabilities p (n,); O(n log^2 n)."""
-    from scipy.signal import fftconvolve
-
-    laws = [np.array([1 - q, q]) for q in p]
-    while len(laws) > 1:
-        pairs = [
-            fftconvolve(a, b) if len(a) > 64 else np.convolve(a, b) for a, b in zip(laws[::2], laws[1::2], strict=False)
-        ]
-        laws = pairs + laws[len(pairs) * 2 :]
-    return float(np.clip(laws[0][least:].sum(), 0.0, 1.0))
 
 
 # -- all bootstrap replicates ---------------------------------------------------------------------------------------
@@ -473,10 +373,10 @@ def bootstrap(
     drawn = resample(source, replicates, strata=task.folds, rng=draw) if counts is None else _counts(counts, source)
     out = np.empty((len(drawn), evidence.n))
     for part, seed in zip(task.parts, learn.spawn(len(task.parts)), strict=True):
-        model = _learn(way, part.table, part.member, part.code, seed)
+        model = _learn(way, part, seed)
         again = _replicate_logits(model, part, drawn[:, part.rows], workers, seed)
         for block, logit in again:
-            values, _ = _clip(_expit(logit + part.prior_shift), clip)
+            values, _ = _clip(logistic.expit(logit + part.prior_shift), clip)
             out[block, part.held_out] = values
     return out
 
@@ -548,7 +448,7 @@ class _Way:
             )
         if strength is not None and not (0 < strength < math.inf and classifier is None):
             raise InputError("strength", "a number above 0, for the default model", repr(strength), "leave it out")
-        return cls(classifier, chosen, refuse_few_rows, _STRENGTHS if strength is None else (float(strength),))
+        return cls(classifier, chosen, refuse_few_rows, logistic.STRENGTHS if strength is None else (float(strength),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -667,6 +567,12 @@ def _assign(member: NDArray[np.bool_], code: IntArray, count: int, rng: np.rando
     return rng.permutation(count)[fold][code]
 
 
+def _one_of_each(code: IntArray, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Row of one record of each unit, drawn at random; ascending."""
+    order = rng.permutation(len(code))
+    return np.sort(order[np.unique(code[order], return_index=True)[1]])
+
+
 def _refuse_audited_rows(evidence: Evidence, audited: Table, train: Evidence, table: Table) -> None:
     """Refuse a training sample that shares more rows with the audited one than rows repeat by chance."""
     if train is evidence or train.digest == evidence.digest:
@@ -742,32 +648,33 @@ class _Model:
     def logit(self, table: Table) -> FloatArray:
         """Calibrated log-odds (n,) of membership."""
         x = self.encoder.transform(table)
-        raw = _with_ones(x) @ self.coefficients if self.coefficients is not None else _raw_logit(self.estimator, x)
-        return self.offset + self.slope * raw
+        if self.coefficients is None:
+            return self.offset + self.slope * _raw_logit(self.estimator, x)
+        return self.offset + self.slope * (logistic.with_ones(x) @ self.coefficients)
 
     def spread(self, point: FloatArray, raw: FloatArray) -> FloatArray:
         """Calibrated log-odds of replicates (k, n): about the calibrated value, as far as the model itself moves."""
         return self.offset + self.slope * point + max(1.0, self.slope) * (raw - point)
 
 
-def _learn(way: _Way, table: Table, member: NDArray[np.bool_], code: IntArray, rng: np.random.Generator) -> _Model:
+def _learn(way: _Way, part: _Part, rng: np.random.Generator) -> _Model:
     """Fit encoder, model and calibration on training rows only."""
-    encoder = covariates.fit(way.encoding, table, seed=_seed(rng))
-    x = encoder.transform(table)
+    encoder = covariates.fit(way.encoding, part.table, seed=_seed(rng))
+    x, member = encoder.transform(part.table), part.member
     _refuse_wide(x, way)
     y = member.astype(np.float64)
-    inner = _assign(member, code, _INNER_FOLDS, rng)
+    inner = _assign(member, part.code, _INNER_FOLDS, rng)
     if way.classifier is None:
-        ones = _with_ones(x)
-        strength, held, start = _choose_strength(ones, y, inner, way.strengths)
-        coefficients, _ = _minimise(ones, y, _penalty(ones, strength), start)
-        slope, offset = _platt(held, y)
+        ones = logistic.with_ones(x)
+        strength, held, start = logistic.choose_strength(ones, y, inner, way.strengths)
+        coefficients, _ = logistic.minimise(ones, y, logistic.penalty_of(ones, strength), start)
+        slope, offset = logistic.platt(held, y)
         return _Model(encoder, slope, offset, coefficients, strength)
     held = np.empty(len(y))
     for k in np.unique(inner):
         some = _fit_classifier(way.classifier, x[inner != k], member[inner != k], _seed(rng))
         held[inner == k] = _raw_logit(some, x[inner == k])
-    slope, offset = _platt(held, y)
+    slope, offset = logistic.platt(held, y)
     return _Model(encoder, slope, offset, estimator=_fit_classifier(way.classifier, x, member, _seed(rng)))
 
 
@@ -803,130 +710,6 @@ def _raw_logit(estimator: Any, x: FloatArray) -> FloatArray:
     return np.asarray(np.log(p) - np.log1p(-p), dtype=np.float64)
 
 
-def _platt(held: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """Slope (never negative) and offset of a logistic line through held-out log-odds, with Platt's (1999) targets."""
-    n1 = y.sum()
-    n0 = len(y) - n1
-    target = np.where(y > 0, (n1 + 1) / (n1 + 2), 1 / (n0 + 2))
-    x = np.column_stack([np.ones(len(y)), held])
-    start = np.array([math.log(n1 / n0), 0.0])
-    (offset, slope), _ = _minimise(x, target, np.array([0.0, 1e-9]), start)
-    return (float(slope), float(offset)) if slope > 0 else (0.0, math.log(n1 / n0))
-
-
-# -- L2 logistic regression -----------------------------------------------------------------------------------------
-
-
-def _with_ones(x: FloatArray) -> FloatArray:
-    return np.asarray(np.column_stack([np.ones(len(x)), x]), dtype=np.float64)
-
-
-def _penalty(x: FloatArray, strength: float) -> FloatArray:
-    """Diagonal of the penalty (p + 1,): 1 / C, nothing on the intercept."""
-    penalty = np.full(x.shape[1], 1 / strength)
-    penalty[0] = 0.0
-    return penalty
-
-
-def _expit(x: FloatArray) -> FloatArray:
-    with np.errstate(over="ignore"):
-        return np.asarray(1 / (1 + np.exp(-x)), dtype=np.float64)
-
-
-def _loss(eta: FloatArray, y: FloatArray) -> FloatArray:
-    return np.logaddexp(0.0, eta) - y * eta
-
-
-def _minimise(
-    x: FloatArray,
-    y: FloatArray,
-    penalty: FloatArray,
-    start: FloatArray,
-    *,
-    weight: NDArray[Any] | None = None,
-    curvature: FloatArray | None = None,
-    tolerance: float = 1e-8,
-) -> tuple[FloatArray, FloatArray]:
-    """Minimise sum weight * log-loss + sum penalty b^2 / 2 by Newton steps that keep a Hessian while it serves.
-
-    Parameters
-    ----------
-    x : array (n, p), y : targets (n,) in [0, 1], penalty, start : arrays (p,), weight : array (n,)
-    curvature : X' W X at a nearby point, to start with
-
-    Returns
-    -------
-    coefficients (p,), the last X' W X (p, p)
-    """
-    from scipy.linalg import cho_factor, cho_solve
-
-    w = np.ones(len(y)) if weight is None else weight.astype(np.float64)
-    beta, eta = start, x @ start
-    value = float(w @ _loss(eta, y) + penalty @ beta**2 / 2)
-    fresh, factor, previous = False, None, math.inf
-    for _ in range(200):
-        p = _expit(eta)
-        gradient = x.T @ (w * (p - y)) + penalty * beta
-        if factor is None:
-            if curvature is None:
-                curvature, fresh = (x * (w * p * (1 - p))[:, None]).T @ x, True
-            ridge = np.diag(penalty) + 1e-10 * np.diag(curvature).max() * np.eye(len(beta))
-            factor = cho_factor(curvature + ridge, check_finite=False)
-        step = cho_solve(factor, gradient, check_finite=False)
-        size = float(np.abs(step).max())
-        if size < tolerance:
-            break
-        scale = 1.0
-        while True:
-            candidate = beta - scale * step
-            eta_new = x @ candidate
-            value_new = float(w @ _loss(eta_new, y) + penalty @ candidate**2 / 2)
-            if value_new <= value + 1e-9 * abs(value) or scale < 1e-4:
-                break
-            scale = scale / 4 if fresh else 0.0
-        if scale > 0:
-            beta, eta, value = candidate, eta_new, value_new
-        if scale == 0 or size > 0.2 * previous:
-            curvature, factor = None, None
-        else:
-            fresh = False
-        previous = size
-    assert curvature is not None  # noqa: S101 - the loop ran
-    return beta, curvature
-
-
-def _choose_strength(
-    x: FloatArray, y: FloatArray, inner: IntArray, strengths: Sequence[float]
-) -> tuple[float, FloatArray, FloatArray]:
-    """Choose C by held-out log-loss, from strong shrinkage to weak; stop when it no longer helps.
-
-    Returns
-    -------
-    C, held-out log-odds (n,) at that C, coefficients near the solution on all rows
-    """
-    base = np.zeros(x.shape[1])
-    mean = float(y.mean())
-    base[0] = math.log(mean / (1 - mean))
-    splits = [(inner != k, inner == k) for k in np.unique(inner)]
-    data = [(x[rows], y[rows], x[out]) for rows, out in splits]
-    states: list[tuple[FloatArray, FloatArray | None]] = [(base, None)] * len(splits)
-    best, worse = (math.inf, strengths[0], np.zeros(len(y)), base), 0
-    for strength in strengths:
-        held, penalty = np.empty(len(y)), _penalty(x, strength)
-        for k, (some_x, some_y, out_x) in enumerate(data):
-            start, curvature = states[k]
-            states[k] = _minimise(some_x, some_y, penalty, start, curvature=curvature, tolerance=1e-4)
-            held[splits[k][1]] = out_x @ states[k][0]
-        loss = float(_loss(held, y).mean())
-        if loss < best[0]:
-            best, worse = (loss, strength, held, np.mean([beta for beta, _ in states], axis=0)), 0
-        else:
-            worse += 1
-            if worse == _PATIENCE:
-                break
-    return best[1], best[2], best[3]
-
-
 # -- replicates -----------------------------------------------------------------------------------------------------
 
 
@@ -936,10 +719,10 @@ def _replicate_logits(
     """Yield blocks of replicates and the calibrated log-odds (block, rows) of the audited rows."""
     x, target = model.encoder.transform(part.table), model.encoder.transform(part.apply)
     if model.coefficients is not None:
-        ones, beyond = _with_ones(x), _with_ones(target)
-        penalty = _penalty(ones, model.strength or 1.0)
-        found = logistic_replicates(ones, part.member, counts, penalty, model.coefficients)
-        size = max(1, _BLOCK // len(beyond))
+        ones, beyond = logistic.with_ones(x), logistic.with_ones(target)
+        penalty = logistic.penalty_of(ones, model.strength or 1.0)
+        found = logistic.replicates(ones, part.member, counts, penalty, model.coefficients)
+        size = max(1, logistic.BLOCK // len(beyond))
         for first in range(0, len(counts), size):
             block = slice(first, min(first + size, len(counts)))
             yield block, model.spread(beyond @ model.coefficients, found[block] @ beyond.T)
@@ -963,98 +746,18 @@ def _one_replicate(
     return _raw_logit(_fit_classifier(estimator, x[rows], member[rows], seed), target)
 
 
-def logistic_replicates(
-    x: FloatArray,
-    member: NDArray[np.bool_],
-    counts: NDArray[Any],
-    penalty: FloatArray,
-    start: FloatArray,
-    *,
-    tolerance: float = 3e-6,
-) -> FloatArray:
-    """Solve the L2 logistic model for all weightings of the same rows, as scikit-learn does for one.
-
-    Every replicate takes the steps H^-1 gradient with the Hessian H at ``start``; the error of a replicate shrinks by
-    about sqrt(p / n) a step. Steps are in single precision until they are small, then in double. A replicate whose
-    steps do not shrink gets its own Newton steps.
-
-    Parameters
-    ----------
-    x : array (n, p), the intercept's column of ones included
-    member : array (n,) of bool
-    counts : array (K, n), non-negative weights
-    penalty : array (p,), 1 / C and 0 for the intercept
-    start : array (p,), the solution with weights 1
-    tolerance : largest estimated error of a coefficient
-
-    Returns
-    -------
-    array (K, p)
-    """
-    y = member.astype(np.float64)
-    p0 = _expit(x @ start)
-    hessian = (x * (p0 * (1 - p0))[:, None]).T @ x + np.diag(penalty)
-    inverse = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
-    found = np.empty((len(counts), x.shape[1]))
-    size = max(1, _BLOCK // len(x))
-    single = x.astype(np.float32)
-    for first in range(0, len(counts), size):
-        block = slice(first, first + size)
-        drawn = counts[block].astype(np.float32)
-        gradient = (drawn * (p0 - y).astype(np.float32)) @ single + (penalty * start)[None, :]
-        beta, stuck = _descend(x, single, y, drawn, penalty, inverse, start - gradient @ inverse, tolerance)
-        for k in np.flatnonzero(stuck):
-            beta[k], _ = _minimise(x, y, penalty, start, weight=drawn[k], tolerance=1e-6)
-        found[block] = beta
-    return found
-
-
-def _descend(
-    x: FloatArray,
-    single: NDArray[np.float32],
-    y: FloatArray,
-    drawn: NDArray[np.float32],
-    penalty: FloatArray,
-    inverse: FloatArray,
-    beta: FloatArray,
-    tolerance: float,
-) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Steps with one Hessian for a block of replicates; returns coefficients and which replicates did not settle."""
-    active, previous = np.arange(len(beta)), np.full(len(beta), np.inf)
-    stuck = np.zeros(len(beta), dtype=np.bool_)
-    rough = True
-    hits = drawn * y.astype(np.float32)
-    for _ in range(60):
-        rows: NDArray[Any] = single if rough else x
-        weight, hit = (drawn, hits) if len(active) == len(beta) else (drawn[active], hits[active])
-        with np.errstate(over="ignore"):
-            residual = beta[active].astype(rows.dtype) @ rows.T
-            np.negative(residual, out=residual)
-            np.exp(residual, out=residual)
-        residual += 1
-        np.divide(weight, residual, out=residual)
-        residual -= hit
-        gradient = (residual @ rows).astype(np.float64) + penalty * beta[active]
-        step = gradient @ inverse
-        beta[active] -= step
-        change = np.abs(step).max(axis=1)
-        ratio = change / previous[active]
-        previous[active] = change
-        rate = np.clip(ratio, 0.25, 0.9)
-        error = change * rate / (1 - rate)
-        failed = ~(ratio < 0.9) & (change > 10 * tolerance)
-        stuck[active[failed]] = True
-        done = failed | ((error < tolerance) & (not rough))
-        if rough and float(error[~failed].max(initial=0.0)) < 10 * tolerance:
-            rough = False
-        active = active[~done]
-        if not len(active):
-            return beta, stuck
-    stuck[active] = True
-    return beta, stuck
-
-
 # -- the learning curve ---------------------------------------------------------------------------------------------
+
+
+def _strength_of_all(way: _Way, table: Table, evidence: Evidence, rng: np.random.Generator) -> float | None:
+    """Choose C on all rows, for every point of the curve; None for a classifier other than the default."""
+    if way.classifier is not None:
+        return None
+    x = covariates.fit(way.encoding, table, seed=_seed(rng)).transform(table)
+    _refuse_wide(x, way)
+    inner = _assign(evidence.member, _codes(evidence), _INNER_FOLDS, rng)
+    y = evidence.member.astype(np.float64)
+    return logistic.choose_strength(logistic.with_ones(x), y, inner, way.strengths)[0]
 
 
 def _curve_scores(
@@ -1069,9 +772,10 @@ def _curve_scores(
     def scores(rows: NDArray[np.bool_]) -> FloatArray:
         if strength is None:
             return _raw_logit(_fit_classifier(way.classifier, x[rows], part.member[rows], _seed(rng)), out)
-        ones, y = _with_ones(x[rows]), part.member[rows].astype(np.float64)
+        ones, y = logistic.with_ones(x[rows]), part.member[rows].astype(np.float64)
         start = np.zeros(ones.shape[1])
-        return _with_ones(out) @ _minimise(ones, y, _penalty(ones, strength), start, tolerance=1e-5)[0]
+        beta, _ = logistic.minimise(ones, y, logistic.penalty_of(ones, strength), start, tolerance=1e-5)
+        return logistic.with_ones(out) @ beta
 
     whole = scores(np.ones(len(x), dtype=np.bool_))
     halves = []

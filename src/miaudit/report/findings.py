@@ -125,6 +125,7 @@ class Overlap:
     features, feature_limit : balance of each covariate and of its square, and what is tolerated after weighting
     calibration : the propensity against what was observed
     log_odds : distribution of the estimated log-odds of membership in both classes
+    duplicates : members and non-members with a twin in the other class, and members with one among the members
     learning : blind AUC at ``half`` and at the ``full`` sample, and whether it is still ``rising``
     """
 
@@ -143,7 +144,19 @@ class Overlap:
     feature_limit: float
     calibration: tuple[CalibrationBin, ...]
     log_odds: Distribution
+    duplicates: Mapping[str, int] | None = None
     learning: Mapping[str, float | bool] | None = None
+
+
+@dataclass(frozen=True)
+class Mislabelled:
+    """The corrected AUC if a share of the labelled members, and of the labelled non-members, were labelled wrongly."""
+
+    members: float
+    nonmembers: float
+    auc: float | None
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -159,6 +172,7 @@ class Memorisation:
         corrected AUC away (1 or more); None where the corrected AUC is not above chance
     sensitivity_low : its lower confidence limit
     sentence : the same in words
+    mislabelling : the corrected AUC under assumed shares of wrong labels
     """
 
     raw: float
@@ -168,6 +182,7 @@ class Memorisation:
     sensitivity: float | None
     sensitivity_low: float | None
     sentence: str
+    mislabelling: tuple[Mislabelled, ...] = ()
 
 
 @dataclass(frozen=True)

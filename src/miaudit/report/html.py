@@ -7,7 +7,7 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -266,7 +266,18 @@ def _memorisation(findings: Mapping[str, Any]) -> dict[str, Any] | None:
             "note": f"raw AUC {amount('auc', found['raw'])} less the corrected one; no sign of leakage",
         },
     ]
-    return {"tiles": tiles, "sentence": found["sentence"]}
+    return {"tiles": tiles, "sentence": found["sentence"], "wrong": _wrong_labels(found["mislabelling"])}
+
+
+def _wrong_labels(assumed: Sequence[Mapping[str, Any]]) -> str:
+    """Say what wrong labels would mean: they hide memorisation, so the corrected AUC rises with them."""
+    parts = [
+        f"{percent(case['members'])} of the members and {percent(case['nonmembers'])} of the non-members: "
+        f"{amount('auc', case['auc'])} ({amount('auc', case['low'])} to {amount('auc', case['high'])})"
+        for case in assumed
+        if case["auc"] is not None
+    ]
+    return f"If labels were wrong, the corrected AUC would be, for {'; '.join(parts)}." if parts else ""
 
 
 def _overlap(findings: Mapping[str, Any]) -> dict[str, Any] | None:

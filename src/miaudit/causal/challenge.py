@@ -1,0 +1,169 @@
+"""A challenge to a propensity: whether another model foresees membership better than it allows (Theorem C.1)."""
+
+# ruff: noqa: PLC0415 - scipy.signal loads when used
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miaudit.causal import propensity
+from miaudit.causal.covariates import Encoding
+from miaudit.causal.logistic import expit
+from miaudit.errors import InputError
+from miaudit.evidence import Evidence
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """Whether another model foresees membership better than the propensity allows (Theorem C.1 with epsilon = 0).
+
+    Attributes
+    ----------
+    p_value : of the hypothesis that the true log-odds lie within ``gamma`` of the learned ones; after Bonferroni
+    gamma : the margin on the log-odds that was stated beforehand
+    smallest_gamma : the smallest margin that is not rejected at ``level``
+    level : of the test
+    correct, guesses : of the competitor with the smallest p-value, on held-out rows
+    competitor : its name
+    """
+
+    p_value: float
+    gamma: float
+    smallest_gamma: float
+    level: float
+    correct: int
+    guesses: int
+    competitor: str
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the propensity is refuted at its stated margin."""
+        return self.p_value <= self.level
+
+
+def challenge(
+    evidence: Evidence,
+    competitors: Sequence[Any],
+    *,
+    classifier: Any = None,
+    encoding: Encoding | None = None,
+    gamma: float = 0.1,
+    level: float = 0.05,
+    text: ArrayLike | None = None,
+    rng: np.random.Generator,
+) -> Challenge:
+    """Let competitors bet against the propensity, once, on rows that none of them has seen (statistics.md, section 6).
+
+    One half of the units trains the propensity and the competitors. On the other half a competitor guesses "member"
+    where its log-odds are above the propensity's, and the number of correct guesses is compared with the
+    Poisson-binomial tail of sigma(T logit + gamma). Of a unit with several records one is drawn at random.
+
+    Parameters
+    ----------
+    evidence, classifier, encoding, text, rng : as in :func:`miaudit.causal.propensity.fit`
+    competitors : scikit-learn classifiers with ``predict_proba``; p-values are multiplied by their number
+    gamma : margin on the log-odds, 0 or more; at 0 about one sound learned propensity in eight is refuted
+    level : of the test, in (0, 1)
+
+    Raises
+    ------
+    InputError
+        Without competitors, for a gamma or level outside its range, and as ``propensity.fit`` does.
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> rng = np.random.default_rng(0)
+    >>> x = 2 * rng.normal(size=2000)
+    >>> member = rng.random(2000) < 1 / (1 + np.exp(2 - x**2))  # a scale shift, which no line in x can see
+    >>> challenge(Evidence(score=x, member=member, covariates=x), [GaussianNB()], rng=rng).rejected
+    True
+    """
+    _check(competitors, gamma, level)
+    rows, (own, *others) = propensity.held_out_logits(
+        evidence, (classifier, *competitors), encoding=encoding, text=text, rng=rng
+    )
+    bets = [
+        _Bet.of(model, own, other, evidence.member[rows], len(competitors))
+        for model, other in zip(competitors, others, strict=True)
+    ]
+    p_values = [bet.p_value(gamma) for bet in bets]
+    best = bets[int(np.argmin(p_values))]
+    smallest = max(bet.smallest_gamma(level) for bet in bets)
+    return Challenge(min(p_values), gamma, smallest, level, best.correct, len(own), best.competitor)
+
+
+def _check(competitors: Sequence[Any], gamma: float, level: float) -> None:
+    if not competitors:
+        raise InputError("competitors", "at least one classifier", "none", "pass [HistGradientBoostingClassifier()]")
+    if not (gamma >= 0 and math.isfinite(gamma)):
+        raise InputError("gamma", "a number from 0 up", repr(gamma), "0.1 is the default")
+    if not 0 < level < 1:
+        raise InputError("level", "a number in (0, 1)", repr(level), "0.05 is the default")
+
+
+@dataclass(frozen=True, eq=False)
+class _Bet:
+    """One competitor's guesses of membership, and how sure the propensity is of each of them.
+
+    Attributes
+    ----------
+    competitor : name of its class
+    correct : number of guesses that were right
+    toward : array (m,), T logit: the propensity's log-odds that each guess is right
+    tests : number of competitors, for Bonferroni
+    """
+
+    competitor: str
+    correct: int
+    toward: FloatArray
+    tests: int
+
+    @classmethod
+    def of(cls, model: Any, own: FloatArray, other: FloatArray, member: NDArray[np.bool_], tests: int) -> _Bet:
+        guess = np.where(other > own, 1, -1)
+        correct = int(np.count_nonzero(guess == np.where(member, 1, -1)))
+        return cls(type(model).__name__, correct, guess * own, tests)
+
+    def p_value(self, margin: float) -> float:
+        """Chance of as many correct guesses if the true log-odds are within the margin of the propensity's."""
+        return min(1.0, self.tests * _poisson_binomial_tail(expit(self.toward + margin), self.correct))
+
+    def smallest_gamma(self, level: float) -> float:
+        """Return the smallest margin that is not rejected."""
+        return _smallest(self.p_value, level)
+
+
+def _smallest(p_value: Callable[[float], float], level: float) -> float:
+    """Find the smallest margin (to 0.001) whose p-value exceeds the level; infinite above 50."""
+    if p_value(0.0) > level:
+        return 0.0
+    low, high = 0.0, 0.1
+    while p_value(high) <= level:
+        low, high = high, 2 * high
+        if high > 50:
+            return math.inf
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (middle, high) if p_value(middle) <= level else (low, middle)
+    return high
+
+
+def _poisson_binomial_tail(p: FloatArray, least: int) -> float:
+    """P(at least ``least`` successes) in independent trials with probabilities p (n,); O(n log^2 n)."""
+    from scipy.signal import fftconvolve
+
+    laws = [np.array([1 - q, q]) for q in p]
+    while len(laws) > 1:
+        pairs = [
+            fftconvolve(a, b) if len(a) > 64 else np.convolve(a, b) for a, b in zip(laws[::2], laws[1::2], strict=False)
+        ]
+        laws = pairs + laws[len(pairs) * 2 :]
+    return float(np.clip(laws[0][least:].sum(), 0.0, 1.0))

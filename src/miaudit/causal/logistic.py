@@ -1,0 +1,335 @@
+"""L2 logistic regression: one fit, strength by cross-validation, Platt's line, all bootstrap replicates in one solve.
+
+Everywhere the model is log-odds = x b, the first column of x being ones, and the objective
+sum weight * (log(1 + exp(x b)) - y x b) + sum penalty * b^2 / 2 with penalty 1 / C, as scikit-learn has it.
+"""
+
+# ruff: noqa: PLC0415 - scipy.linalg loads when used
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+STRENGTHS = tuple(10.0 ** (k / 2) for k in range(-10, 5))  # C of scikit-learn: a larger one shrinks less
+BLOCK = 2**20  # numbers in one block of replicates times rows
+_PATIENCE = 3  # strengths without a better held-out loss before the search stops
+
+
+def with_ones(x: FloatArray) -> FloatArray:
+    """Put the intercept's column of ones before the features: (n, p) -> (n, p + 1)."""
+    return np.asarray(np.column_stack([np.ones(len(x)), x]), dtype=np.float64)
+
+
+def penalty_of(x: FloatArray, strength: float) -> FloatArray:
+    """Diagonal of the penalty (p + 1,) for x (n, p + 1) with ones: 1 / C, nothing on the intercept.
+
+    Examples
+    --------
+    >>> penalty_of(np.ones((2, 3)), strength=4.0).tolist()
+    [0.0, 0.25, 0.25]
+    """
+    penalty = np.full(x.shape[1], 1 / strength)
+    penalty[0] = 0.0
+    return penalty
+
+
+def expit(x: FloatArray) -> FloatArray:
+    """Probability of any log-odds, 1 / (1 + exp(-x)), same shape."""
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-x)), dtype=np.float64)
+
+
+def _loss(eta: FloatArray, y: FloatArray) -> FloatArray:
+    """Log-loss (n,) of log-odds eta against targets y in [0, 1]; better when smaller."""
+    return np.logaddexp(0.0, eta) - y * eta
+
+
+# -- one fit --------------------------------------------------------------------------------------------------------
+
+
+def minimise(
+    x: FloatArray,
+    y: FloatArray,
+    penalty: FloatArray,
+    start: FloatArray,
+    *,
+    weight: NDArray[Any] | None = None,
+    curvature: FloatArray | None = None,
+    tolerance: float = 1e-8,
+) -> tuple[FloatArray, FloatArray]:
+    """Minimise sum weight * log-loss + sum penalty b^2 / 2 by Newton steps that keep a Hessian while it serves.
+
+    A Hessian is computed again when a step fails to lower the objective, or is longer than a fifth of the one before
+    (Shamanskii's modification of Newton's method).
+
+    Parameters
+    ----------
+    x : array (n, p), y : targets (n,) in [0, 1], penalty, start : arrays (p,), weight : array (n,), default ones
+    curvature : X' W X (p, p) at a nearby point, to start with
+    tolerance : largest last step of a coefficient
+
+    Returns
+    -------
+    coefficients (p,), the last X' W X (p, p)
+
+    Examples
+    --------
+    >>> x, y = np.ones((4, 1)), np.array([1.0, 1.0, 1.0, 0.0])
+    >>> minimise(x, y, np.zeros(1), np.zeros(1))[0].round(6).item() == round(math.log(3), 6)
+    True
+    """
+    from scipy.linalg import cho_solve
+
+    objective = _Objective(x, y, np.ones(len(y)) if weight is None else weight.astype(np.float64), penalty)
+    point = objective.at(start)
+    fresh, factor, previous = False, None, math.inf
+    for _ in range(200):
+        p = expit(point.eta)
+        if factor is None:
+            if curvature is None:
+                curvature, fresh = objective.curvature(p), True
+            factor = objective.factor(curvature)
+        step = cho_solve(factor, objective.gradient(point, p), check_finite=False)
+        size = float(np.abs(step).max())
+        if size < tolerance:
+            break
+        lower = objective.along(point, step, patient=fresh)
+        if lower is not None:
+            point = lower
+        if lower is None or size > 0.2 * previous:
+            curvature, factor = None, None
+        else:
+            fresh = False
+        previous = size
+    assert curvature is not None  # noqa: S101 - the loop ran
+    return point.beta, curvature
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """Coefficients (p,), their log-odds (n,) and the value of the objective."""
+
+    beta: FloatArray
+    eta: FloatArray
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Objective:
+    """Penalised log-loss of rows x (n, p) with targets y (n,), weights (n,) and a diagonal penalty (p,)."""
+
+    x: FloatArray
+    y: FloatArray
+    weight: FloatArray
+    penalty: FloatArray
+
+    def at(self, beta: FloatArray) -> _Point:
+        eta = self.x @ beta
+        return _Point(beta, eta, float(self.weight @ _loss(eta, self.y) + self.penalty @ beta**2 / 2))
+
+    def gradient(self, point: _Point, p: FloatArray) -> FloatArray:
+        return np.asarray(self.x.T @ (self.weight * (p - self.y)) + self.penalty * point.beta)
+
+    def curvature(self, p: FloatArray) -> FloatArray:
+        """X' W X (p, p): the Hessian without the penalty."""
+        return np.asarray((self.x * (self.weight * p * (1 - p))[:, None]).T @ self.x)
+
+    def factor(self, curvature: FloatArray) -> Any:
+        """Cholesky factor of the Hessian, with a trace of ridge for columns that are constant or repeated."""
+        from scipy.linalg import cho_factor
+
+        ridge = np.diag(self.penalty) + 1e-10 * np.diag(curvature).max() * np.eye(len(curvature))
+        return cho_factor(curvature + ridge, check_finite=False)
+
+    def along(self, point: _Point, step: FloatArray, *, patient: bool) -> _Point | None:
+        """Go a step down: whole, or quarters of it if patient; None if the whole step fails and a Hessian is stale."""
+        scale = 1.0
+        while True:
+            candidate = self.at(point.beta - scale * step)
+            if candidate.value <= point.value + 1e-9 * abs(point.value) or scale < 1e-4:
+                return candidate
+            if not patient:
+                return None
+            scale /= 4
+
+
+# -- strength and calibration ---------------------------------------------------------------------------------------
+
+
+def choose_strength(
+    x: FloatArray, y: FloatArray, inner: IntArray, strengths: Sequence[float] = STRENGTHS
+) -> tuple[float, FloatArray, FloatArray]:
+    """Choose C by held-out log-loss, from strong shrinkage to weak; stop when it no longer helps.
+
+    Parameters
+    ----------
+    x : array (n, p), the column of ones included
+    y : targets (n,), 0 or 1
+    inner : array (n,), the fold in which each row is held out
+    strengths : values of C, ascending; each fit starts from the one before
+
+    Returns
+    -------
+    C, held-out log-odds (n,) at that C, coefficients (p,) near the solution on all rows
+    """
+    base = np.zeros(x.shape[1])
+    mean = float(y.mean())
+    base[0] = math.log(mean / (1 - mean))
+    splits = [(inner != k, inner == k) for k in np.unique(inner)]
+    data = [(x[rows], y[rows], x[out]) for rows, out in splits]
+    states: list[tuple[FloatArray, FloatArray | None]] = [(base, None)] * len(splits)
+    best, worse = (math.inf, strengths[0], np.zeros(len(y)), base), 0
+    for strength in strengths:
+        held, penalty = np.empty(len(y)), penalty_of(x, strength)
+        for k, (some_x, some_y, out_x) in enumerate(data):
+            start, curvature = states[k]
+            states[k] = minimise(some_x, some_y, penalty, start, curvature=curvature, tolerance=1e-4)
+            held[splits[k][1]] = out_x @ states[k][0]
+        loss = float(_loss(held, y).mean())
+        if loss < best[0]:
+            best, worse = (loss, strength, held, np.mean([beta for beta, _ in states], axis=0)), 0
+        else:
+            worse += 1
+            if worse == _PATIENCE:
+                break
+    return best[1], best[2], best[3]
+
+
+def platt(held: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """Slope (never negative) and offset of a logistic line through held-out log-odds, with Platt's (1999) targets.
+
+    Parameters
+    ----------
+    held : log-odds (n,) of rows that the model had not seen
+    y : targets (n,), 0 or 1
+
+    Examples
+    --------
+    >>> slope, offset = platt(np.array([2.0, -2.0, 2.0, -2.0]), np.array([0.0, 1.0, 0.0, 1.0]))  # upside down
+    >>> slope, offset
+    (0.0, 0.0)
+    """
+    n1 = y.sum()
+    n0 = len(y) - n1
+    target = np.where(y > 0, (n1 + 1) / (n1 + 2), 1 / (n0 + 2))
+    x = np.column_stack([np.ones(len(y)), held])
+    start = np.array([math.log(n1 / n0), 0.0])
+    (offset, slope), _ = minimise(x, target, np.array([0.0, 1e-9]), start)
+    return (float(slope), float(offset)) if slope > 0 else (0.0, math.log(n1 / n0))
+
+
+# -- all replicates -------------------------------------------------------------------------------------------------
+
+
+def replicates(
+    x: FloatArray,
+    member: NDArray[np.bool_],
+    counts: NDArray[Any],
+    penalty: FloatArray,
+    start: FloatArray,
+    *,
+    tolerance: float = 3e-6,
+) -> FloatArray:
+    """Solve the L2 logistic model for all weightings of the same rows, as scikit-learn does for one.
+
+    Every replicate takes the steps H^-1 gradient with the Hessian H at ``start`` (the chord method); the error of a
+    replicate shrinks by about sqrt(p / n) a step. Steps are in single precision until they are small, then in double.
+    A replicate whose steps do not shrink gets its own Newton steps.
+
+    Parameters
+    ----------
+    x : array (n, p), the intercept's column of ones included
+    member : array (n,) of bool
+    counts : array (K, n), non-negative weights
+    penalty : array (p,), 1 / C and 0 for the intercept
+    start : array (p,), the solution with weights 1
+    tolerance : largest estimated error of a coefficient
+
+    Returns
+    -------
+    array (K, p)
+    """
+    y = member.astype(np.float64)
+    p0 = expit(x @ start)
+    hessian = (x * (p0 * (1 - p0))[:, None]).T @ x + np.diag(penalty)
+    chord = _Chord(x, x.astype(np.float32), y, penalty, np.asarray(np.linalg.inv(hessian), dtype=np.float64))
+    found = np.empty((len(counts), x.shape[1]))
+    size = max(1, BLOCK // len(x))
+    for first in range(0, len(counts), size):
+        block = slice(first, first + size)
+        drawn = counts[block].astype(np.float32)
+        gradient = (drawn * (p0 - y).astype(np.float32)) @ chord.single + (penalty * start)[None, :]
+        beta, stuck = chord.descend(drawn, start - gradient @ chord.inverse, tolerance)
+        for k in np.flatnonzero(stuck):
+            beta[k], _ = minimise(x, y, penalty, start, weight=drawn[k], tolerance=1e-6)
+        found[block] = beta
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Chord:
+    """What all replicates share: rows (n, p) in two precisions, targets (n,), penalty (p,), one inverse Hessian."""
+
+    x: FloatArray
+    single: NDArray[np.float32]
+    y: FloatArray
+    penalty: FloatArray
+    inverse: FloatArray
+
+    def descend(
+        self, drawn: NDArray[np.float32], beta: FloatArray, tolerance: float
+    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Steps for a block of replicates with weights drawn (k, n), from beta (k, p), which is overwritten.
+
+        Returns
+        -------
+        coefficients (k, p), and which replicates (k,) did not settle
+        """
+        active, previous = np.arange(len(beta)), np.full(len(beta), np.inf)
+        stuck = np.zeros(len(beta), dtype=np.bool_)
+        rough = True
+        hits = drawn * self.y.astype(np.float32)
+        for _ in range(60):
+            weight, hit = (drawn, hits) if len(active) == len(beta) else (drawn[active], hits[active])
+            step = self._gradient(self.single if rough else self.x, weight, hit, beta[active]) @ self.inverse
+            beta[active] -= step
+            change = np.abs(step).max(axis=1)
+            error, failed = _progress(change, previous[active], tolerance)
+            previous[active] = change
+            stuck[active[failed]] = True
+            done = failed | ((error < tolerance) & (not rough))
+            if rough and float(error[~failed].max(initial=0.0)) < 10 * tolerance:
+                rough = False
+            active = active[~done]
+            if not len(active):
+                return beta, stuck
+        stuck[active] = True
+        return beta, stuck
+
+    def _gradient(
+        self, rows: NDArray[Any], weight: NDArray[np.float32], hit: NDArray[np.float32], beta: FloatArray
+    ) -> FloatArray:
+        """Gradients (k, p) of all replicates, in the precision of the rows and in place: memory is what costs."""
+        with np.errstate(over="ignore"):
+            residual = beta.astype(rows.dtype) @ rows.T
+            np.negative(residual, out=residual)
+            np.exp(residual, out=residual)
+        residual += 1
+        np.divide(weight, residual, out=residual)
+        residual -= hit
+        return np.asarray((residual @ rows).astype(np.float64) + self.penalty * beta)
+
+
+def _progress(change: FloatArray, previous: FloatArray, tolerance: float) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Error (k,) that is left, from how fast the steps shrink, and which replicates' steps do not."""
+    ratio = change / previous
+    rate = np.clip(ratio, 0.25, 0.9)
+    return change * rate / (1 - rate), ~(ratio < 0.9) & (change > 10 * tolerance)
