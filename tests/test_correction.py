@@ -196,3 +196,16 @@ def test_small_groups_are_merged_and_said() -> None:
     found = audited(world(0.5, 0.5, n, group=group))
     assert [g.group for g in found.groups] == ["common", "other (merged)"]
     assert "10 groups with fewer than 10 of a class, merged: rare 0" in found.groups[1].note
+
+
+def test_aipw_for_the_auc_and_the_effect_and_never_for_a_low_fpr() -> None:
+    found = audited(world(0.8, 1.0), Plan(fpr_targets=(0.1,), primary_metric="auc", estimator="aipw"))
+    by_name = {m.name: m for m in found.metrics if m.estimator != "raw"}
+    assert by_name["auc"].estimator == by_name["ate"].estimator == "aipw"
+    assert by_name["tpr_at_fpr_0.1"].estimator == by_name["advantage"].estimator == "hajek"
+    assert by_name["auc"].low < float(special.ndtr(0.5)) < by_name["auc"].high
+    assert by_name["ate"].low < 1.0 < by_name["ate"].high
+    hajek = pick(audited(world(0.8, 1.0)), "ate", "hajek")
+    assert by_name["ate"].high - by_name["ate"].low < hajek.high - hajek.low  # the outcome model explains the covariate
+    with pytest.raises(InputError, match="hajek or aipw"):
+        Plan(estimator="ipw")

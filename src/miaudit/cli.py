@@ -159,6 +159,9 @@ def audit(
     components: Annotated[
         int | None, typer.Option(min=1, help="Condense the covariates into so many principal components (zero-run).")
     ] = None,
+    estimator: Annotated[
+        str, typer.Option(help="Of the corrected AUC and effect (zero-run): hajek or aipw.")
+    ] = "hajek",
     unit: Annotated[
         str | None, typer.Option(help="Column of units (persons, accounts) that hold several records.")
     ] = None,
@@ -212,6 +215,7 @@ def audit(
         raw_only=raw_only,
         categories=tuple(_names(categories) or ()),
         components=components,
+        estimator=estimator,
     )
     target = out or (None if json else Path("results/audit"))
     if target is not None:
@@ -377,6 +381,8 @@ def _summary(findings: Findings) -> str:
         raw = "raw, not causal" if findings.design == "zero-run" and m.estimator == "raw" else m.estimator
         raw = "" if raw == "raw" else raw
         lines.append(f"  {m.name:<20} {value:>9}  {limits:<18} {'; '.join(t for t in (raw, m.note) if t)}".rstrip())
+    if findings.overlap is not None:
+        lines += [f"  {one_line(reason)}" for reason in findings.overlap.reasons]
     if findings.memorisation is not None:
         lines += ["", findings.memorisation.sentence]
     lines += [f"Note: {one_line(note)}" for note in (*findings.corrections, *findings.notes)]

@@ -117,6 +117,7 @@ class EvaluationSection(_Section):
     group: Text | None = None
     categories: tuple[Text, ...] = ()
     components: Annotated[int, Field(ge=1)] | None = None
+    estimator: Literal["hajek", "aipw"] = "hajek"
     output_dir: Text = "results/mia_audit"
     design: Literal["multi-run", "one-run", "zero-run"] | None = None
     intervals: Literal["calibrated", "bootstrap"] = "calibrated"
@@ -202,6 +203,7 @@ class AuditConfig(_Section):
             raw_only=self.reporting.raw_only,
             categories=self.evaluation.categories,
             components=self.evaluation.components,
+            estimator=self.evaluation.estimator,
         )
 
     def attack_options(self) -> Attack:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,14 +118,9 @@ def assess(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Corre
 
 
 def metrics(
-    evidence: Evidence,
-    learned: Propensity,
-    fpr_targets: Iterable[float],
-    confidence: float,
-    *,
-    rng: np.random.Generator,
-) -> dict[str, Estimate]:
-    """Compute the causal metrics of one score, by the names of the classical ones.
+    evidence: Evidence, learned: Propensity, plan: Plan, confidence: float, *, rng: np.random.Generator
+) -> dict[str, tuple[str, Estimate]]:
+    """Compute the causal metrics of one score, by the names of the classical ones, each with its estimator.
 
     Returns
     -------
@@ -134,16 +128,16 @@ def metrics(
         ``tpr_at_fpr_...`` for each target, then ``auc``, ``advantage``, ``balanced_accuracy``, ``ate``.
     """
     found = {
-        tpr_name(fpr): effects.tpr_at_fpr(evidence, learned, fpr=fpr, confidence=confidence, rng=rng)
-        for fpr in fpr_targets
+        tpr_name(fpr): (ESTIMATOR, effects.tpr_at_fpr(evidence, learned, fpr=fpr, confidence=confidence, rng=rng))
+        for fpr in plan.fpr_targets
     }
-    for name, effect in (
-        ("auc", effects.auc),
-        ("advantage", effects.advantage),
-        ("balanced_accuracy", effects.balanced_accuracy),
-        ("ate", effects.ate),
+    for name, effect, method in (
+        ("auc", effects.auc, plan.estimator),
+        ("advantage", effects.advantage, ESTIMATOR),
+        ("balanced_accuracy", effects.balanced_accuracy, ESTIMATOR),
+        ("ate", effects.ate, plan.estimator),
     ):
-        found[name] = effect(evidence, learned, confidence=confidence, rng=rng)
+        found[name] = method, effect(evidence, learned, method=method, confidence=confidence, rng=rng)
     return found
 
 

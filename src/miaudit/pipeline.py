@@ -38,6 +38,7 @@ _ASSUMED = {
     "far an unmeasured trait would have to break this is said beside the split into memorisation and shift.",
     None: "Nobody declared how membership came about. If not at random, the numbers mix memorisation with shift.",
 }
+_AND_OUTCOME = {"hajek": "", "aipw": ", with an outcome model for the AUC and the average effect"}
 _FEWEST_IN_GROUP = 10
 _FEWEST_FOR_METRICS = 2
 _MOST_NAMED = 8
@@ -154,7 +155,9 @@ class _Case:
         assessed = correction.assess(audited, plan, rng=assess_rng)
         if isinstance(assessed, str):
             return cls(audited, plan, None, assessed, rest)
-        return cls(audited, plan, assessed, " ".join(assessed.overlap.reasons), rest)
+        reasons = assessed.overlap.reasons
+        more = {0: "", 1: "", 2: " One more reason is given."}.get(len(reasons), f" {len(reasons) - 1} more are given.")
+        return cls(audited, plan, assessed, reasons[0] + more if reasons else "", rest)
 
     @property
     def learned(self) -> Propensity | None:
@@ -173,7 +176,8 @@ class _Case:
             return ()
         overlap = self.correction.overlap
         return (
-            f"Non-members are weighted by their odds of membership (Hajek weights; propensity: {overlap.propensity}). "
+            f"Non-members are weighted by their odds of membership (Hajek weights{_AND_OUTCOME[self.plan.estimator]}; "
+            f"propensity: {overlap.propensity}). "
             f"They count for {overlap.effective_sample_size:,.0f} independent ones; {overlap.clipped:.1%} of the "
             "propensities were clipped. Raw rows are not causal.",
             *overlap.warnings,
@@ -194,8 +198,8 @@ class _Case:
     def metrics(self, score: str, plan: Plan, confidence: float) -> tuple[Metric, ...]:
         """The causal metrics of one score."""
         evidence = self.audited.only(score)
-        found = correction.metrics(evidence, self._correction.propensity, plan.fpr_targets, confidence, rng=self.rng)
-        return tuple(_metric(name, found[name], None, plan, correction.ESTIMATOR) for name in found)
+        found = correction.metrics(evidence, self._correction.propensity, plan, confidence, rng=self.rng)
+        return tuple(_metric(name, estimate, None, plan, method) for name, (method, estimate) in found.items())
 
     def memorisation(self, score: str, found: Sequence[Metric]) -> Memorisation | None:
         """Shift and memorisation of one score, where both were measured."""
@@ -403,6 +407,6 @@ def _group(
     found = [_metric(metric, estimate, None, plan) for metric, estimate in plain.items()]
     if case.learned is not None:
         learned = correction.of_rows(case.learned, rows)
-        causal = correction.metrics(part, learned, plan.fpr_targets, confidence, rng=case.rng)
-        found = [_metric(m, causal[m], None, plan, correction.ESTIMATOR) for m in causal] + found
+        causal = correction.metrics(part, learned, plan, confidence, rng=case.rng)
+        found = [_metric(m, estimate, None, plan, method) for m, (method, estimate) in causal.items()] + found
     return GroupFindings(name, inside, outside, tuple(found), said)

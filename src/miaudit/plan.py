@@ -9,6 +9,7 @@ from typing import Any
 
 from miaudit.errors import InputError, nearest
 
+ESTIMATORS = ("hajek", "aipw")
 OTHER_METRICS = ("auc", "advantage", "balanced_accuracy", "ate")
 
 
@@ -84,6 +85,9 @@ class Plan:
         Covariates of zero-run evidence that are codes of categories, by name: one-hot inside the folds.
     components : int, optional
         Condense the covariates of zero-run evidence into so many principal components, inside the folds.
+    estimator : "hajek" or "aipw"
+        Of the corrected AUC and average effect of zero-run evidence. AIPW adds an outcome model of the score without
+        membership; the TPR at a low FPR stays with Hajek weights, where AIPW is not to be trusted.
     raw_only : bool
         Show the uncorrected metrics of a zero-run audit that is refused, labelled raw; never with a verdict.
     row_level : int
@@ -111,6 +115,7 @@ class Plan:
     raw_only: bool = False
     categories: tuple[str, ...] = ()
     components: int | None = None
+    estimator: str = "hajek"
 
     def __post_init__(self) -> None:
         targets = self._sequence("fpr_targets")
@@ -144,6 +149,10 @@ class Plan:
         object.__setattr__(self, "categories", tuple(str(name) for name in self.categories))
         some = self.components is None or (isinstance(self.components, int) and self.components >= 1)
         _require(some, "components", "1 or more", self.components, "10 to 20 suit embeddings")
+        known = self.estimator in ESTIMATORS
+        _require(
+            known, "estimator", " or ".join(ESTIMATORS), repr(self.estimator), nearest(str(self.estimator), ESTIMATORS)
+        )
         if self.categories and self.components is not None:
             raise InputError("components", "none, beside categories", str(self.components), "choose one of the two")
         self._check_primary()
