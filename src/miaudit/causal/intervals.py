@@ -19,6 +19,7 @@ FloatArray = NDArray[np.float64]
 # Nodes of the mixture beyond which counts are taken in strides, and the mass that is left out at each end.
 MOST_NODES = 400
 _LEFT_OUT = 6.0
+_ROUNDING = 1e-30  # a variance of the AUC that is rounding error: one comparison among 1e7 records gives 1e-28
 
 
 def resolution(confidence: float) -> float:
@@ -165,7 +166,7 @@ def auc_limits(
     slack = 1 - tail ** (1 / min(members, nonmembers))
     if auc in (0.0, 1.0):
         return (1 - slack, 1.0) if auc == 1.0 else (0.0, slack)
-    if variance <= 0:  # every comparison is a tie so far: a fraction of at most `slack` may differ
+    if variance <= _ROUNDING:  # every comparison is a tie so far: a fraction of at most `slack` may differ
         return max(0.0, auc - slack), min(1.0, auc + slack)
     quantile = -special.ndtri(tail) if freedom is None else special.stdtrit(max(freedom, 1.0), 1 - tail)
     width = float(quantile) * math.sqrt(variance) / (auc * (1 - auc))
