@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
+from scipy.stats import norm
 
 FOLDER = Path(__file__).parent.parent / "experiments" / "causal_mia"
 
@@ -87,4 +89,39 @@ def test_the_tiny_form(tmp_path: Path) -> None:
     rows = {name: row["mean"] for name, row in found["targets"]["ridge"].items()}
     assert rows["zero_run_raw"]["auc"] > rows["one_run"]["auc"] + 0.08
     assert abs(rows["zero_run_oracle"]["auc"] - rows["one_run"]["auc"]) < 0.02
-    assert {path.name for path in tmp_path.iterdir()} >= {"roc-ridge.svg", "roc-ridge.png", "roc-dpsgd.svg"}
+    drawn = {"roc-ridge", "roc-dpsgd", "roc-dpsgd_calibrated", "figure-4-loss"}
+    drawn |= {f"figure-4-{what}-{which}" for what in ("log-odds", "weights") for which in ("oracle", "learned")}
+    assert {path.name for path in tmp_path.iterdir()} >= {f"{name}.{kind}" for name in drawn for kind in ("svg", "png")}
+    raw = found["crossings"]["dpsgd"]["zero_run_raw"]
+    assert raw["printed"]["above"] > 0
+    assert found["crossings"]["dpsgd_calibrated"]["zero_run_raw"]["guaranteed"]["above"] > 0
+
+
+def test_the_guarantee_by_an_accountant() -> None:
+    pytest.importorskip("dp_accounting", reason="the accountant is the extra `dp`")
+    plan, expected = dpsgd.DPSGD(), json.loads((FOLDER / "expected.json").read_text())["accountant"]
+    for name, noise in (("noise variance 3", 3**0.5), ("noise standard deviation 3", 3.0)):
+        assert abs(dpsgd.epsilon(replace(plan, noise=noise), 2000, 0.01) - expected[name]) < 0.05
+    forms = yaml.safe_load((FOLDER / "config.yaml").read_text())
+    used = {forms[form]["dpsgd_calibrated"]["plan"]["noise"] for form in forms}
+    assert len(used) == 1
+    noise = dpsgd.calibrated(plan, 2000, 0.602, 0.01)
+    assert abs(noise - used.pop()) < 5e-3
+    # One step without sampling is the Gaussian mechanism, whose delta has a closed form.
+    one = replace(plan, steps=1, batch=2000, noise=2.0)
+    epsilon = dpsgd.epsilon(one, 2000, 0.01)
+    delta = norm.cdf(1 / 4 - epsilon * 2) - np.exp(epsilon) * norm.cdf(-1 / 4 - epsilon * 2)
+    assert abs(delta - 0.01) < 1e-4
+
+
+def test_the_limit_of_epsilon_delta() -> None:
+    figures = load("figures")
+    fpr = np.linspace(0, 1, 11)
+    for epsilon, delta in ((0.602, 0.01), (3.6, 0.01), (0.0, 0.2)):
+        edge = figures.limit(fpr, epsilon, delta)
+        # The two tests of the definition, for each rejection region: tpr <= e^eps fpr + delta, and that of complements.
+        assert (edge <= np.exp(epsilon) * fpr + delta + 1e-12).all()
+        assert (1 - fpr <= np.exp(epsilon) * (1 - edge) + delta + 1e-12).all()
+        touched = np.isclose(edge, np.exp(epsilon) * fpr + delta)
+        touched |= np.isclose(1 - fpr, np.exp(epsilon) * (1 - edge) + delta) | (edge == 1)
+        assert touched.all()

@@ -7,9 +7,10 @@ times features: no array of (models, records, columns) is ever made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import brentq
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,17 @@ def _own_clipped(weights, x, y, plan: DPSGD) -> np.ndarray:
 def epsilon(plan: DPSGD, n: int, delta: float) -> float | None:
     """Epsilon at ``delta`` by dp-accounting's privacy-loss distributions (add or remove a record); None without it."""
     try:
-        from dp_accounting import dp_event, pld  # noqa: PLC0415 - not a dependency
+        from dp_accounting import dp_event, pld  # noqa: PLC0415 - the extra `dp`
     except ImportError:
         return None
     accountant = pld.PLDAccountant()
     step = dp_event.PoissonSampledDpEvent(plan.batch / n, dp_event.GaussianDpEvent(plan.noise))
     accountant.compose(dp_event.SelfComposedDpEvent(step, plan.steps))
     return float(accountant.get_epsilon(delta))
+
+
+def calibrated(plan: DPSGD, n: int, target: float, delta: float) -> float | None:
+    """Noise, for ``plan`` otherwise as it is, with which its epsilon at ``delta`` is ``target``; None as above."""
+    if epsilon(plan, n, delta) is None:
+        return None
+    return float(brentq(lambda noise: epsilon(replace(plan, noise=noise), n, delta) - target, 0.8, 40.0, xtol=1e-3))

@@ -1,7 +1,8 @@
-"""Figures 3(a) and 3(b): mean ROC curves over the repetitions, as SVG and PNG."""
+"""Figures 3(a), 3(b): mean ROC curves over the repetitions. Figure 4: histograms of a zero-run. As SVG and PNG."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ NAMES = {
     "zero_run_oracle": "Zero-run, corrected (oracle)",
     "zero_run_learned": "Zero-run, corrected (learned)",
 }
+GROUP_COLOURS = {"Members": "#0072b2", "Non-members (shifted)": "#d55e00"}
+WEIGHT_SHOWN = 8.0  # weights above it share the last bin
+DASHES = ([1, 0], [6, 3], [2, 2])  # of up to three limits
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#b3261e", "#cc79a7")
 
 
@@ -48,12 +52,65 @@ def roc(curves: dict[str, np.ndarray], grid: np.ndarray, title: str, limits: dic
         .encode(x=x, y=y),
         alt.Chart(alt.Data(values=rows)).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour),
     ]
-    for name, (epsilon, delta) in limits.items():
-        edge = [{"fpr": float(a), "tpr": float(b)} for a, b in zip(grid, limit(grid, epsilon, delta), strict=True)]
-        layers.append(alt.Chart(alt.Data(values=edge)).mark_line(color="black").encode(x=x, y=y))
-        label = alt.Chart(alt.Data(values=[edge[len(edge) // 2]]))
-        layers.append(label.mark_text(align="right", dx=-8, dy=-6, text=name).encode(x=x, y=y))
+    if limits:
+        edges = [
+            {"fpr": float(a), "tpr": float(b), "limit": name}
+            for name, pair in limits.items()
+            for a, b in zip(grid, limit(grid, *pair), strict=True)
+        ]
+        dashes = alt.Scale(domain=list(limits), range=list(DASHES[: len(limits)]))
+        key = alt.Legend(title="Limit of (epsilon, 0.01)-DP", orient="bottom", direction="vertical", labelLimit=400)
+        dash = alt.StrokeDash("limit:N", scale=dashes, legend=key)
+        line = alt.Chart(alt.Data(values=edges)).mark_line(color="black", strokeWidth=1.2)
+        layers.append(line.encode(x=x, y=y, strokeDash=dash))
     return alt.layer(*layers).properties(width=420, height=380, title=title)
+
+
+def comparability(drawn: Mapping[str, np.ndarray], learned_on: int) -> dict[str, Any]:
+    """Loss, log odds of membership and weights of one zero-run: what differs, and how the weights make up for it.
+
+    ``drawn``: member (n,) of bool; loss (n,); oracle and learned log odds (n,), as of ``synthetic.ridge_zero_run``.
+    """
+    member = drawn["member"]
+    group = np.where(member, "Members", "Non-members (shifted)")
+    found = {"loss": histogram(drawn["loss"], group, "Loss", "Shift moves the loss of non-members: not memorisation")}
+    for name, what in (("oracle", "oracle"), ("learned", f"learned on {learned_on:,} other rows")):
+        title = f"Log odds of membership, {what}"
+        found[f"log-odds-{name}"] = histogram(drawn[name], group, "Log odds", title)
+        weight = np.exp(drawn[name][~member])
+        weight /= weight.mean()
+        share = weight.sum() ** 2 / (weight**2).sum() / len(weight)
+        title = f"Weights of non-members, {what}: effective share {share:.0%}"
+        # The far tail is gathered in the last bin, or it would be all there is to see.
+        shown, ends = np.minimum(weight, WEIGHT_SHOWN), np.array(["Non-members (shifted)"] * len(weight))
+        axis = f"Weight (mean 1; {np.mean(weight > WEIGHT_SHOWN):.1%} are above {WEIGHT_SHOWN:g}, in the last bin)"
+        found[f"weights-{name}"] = histogram(shown, ends, axis, title)
+    return found
+
+
+def histogram(values: np.ndarray, group: np.ndarray, axis: str, title: str, bins: int = 60) -> Any:
+    """Share of each group in each bin, groups laid over each other."""
+    edges = np.linspace(values.min(), values.max(), bins + 1)
+    names = sorted(set(group.tolist()))
+    rows = [
+        {"low": float(edges[i]), "high": float(edges[i + 1]), "share": float(count) / np.sum(group == name), "of": name}
+        for name in names
+        for i, count in enumerate(np.histogram(values[group == name], edges)[0])
+    ]
+    scale = alt.Scale(domain=list(GROUP_COLOURS), range=list(GROUP_COLOURS.values()))
+    legend = alt.Legend(title=None, orient="bottom")
+    return (
+        alt.Chart(alt.Data(values=rows))
+        .mark_bar(opacity=0.55)
+        .encode(
+            x=alt.X("low:Q", title=axis),
+            x2="high:Q",
+            y2=alt.datum(0.0),
+            y=alt.Y("share:Q", title="Share of the group", axis=alt.Axis(format="~%"), stack=None),
+            color=alt.Color("of:N", scale=scale, legend=legend),
+        )
+        .properties(width=420, height=240, title=title)
+    )
 
 
 def save(chart: Any, path: Path) -> None:

@@ -156,15 +156,34 @@ def ridge_repetition(
     return found | around_one_model(population, base, lambda x, b: -(model.residual(x, b) ** 2) / 2, settings, rng)
 
 
+def ridge_zero_run(settings: Mapping[str, Any], rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """One zero-run of ridge for Figure 4, record by record: member, loss, and log odds (oracle, learned)."""
+    population, n = Population.create(settings["d"], settings["cosine"], rng), settings["train"]
+    inside, outside = population.draw(n, rng), population.draw(n, rng, shifted=True)
+    a, y = np.concatenate([inside[0], outside[0]]), np.concatenate([inside[1], outside[1]])
+    model = ridge.Ridge.fit(*inside, penalty=settings["penalty"])
+    return {
+        "member": np.arange(2 * n) < n,
+        "loss": model.residual(a, y) ** 2 / 2,
+        "oracle": population.oracle_log_odds(a),
+        "learned": separate_sample(population, settings["learn"], rng).log_odds(a),
+    }
+
+
 def dpsgd_repetition(
     population: Population, settings: Mapping[str, Any], rng: np.random.Generator
 ) -> dict[str, dict[str, Any]]:
     """DP-SGD: all models of the multi-run and the one of the one-run are trained together on one base set.
 
+    With ``models`` 0 there is no multi-run.
     The loss is the squared error, **not** its half: with it the printed ATE of -322 is met, with the half it is -161.
     """
     plan = replace(dpsgd.DPSGD(), **settings["plan"])
     m = settings["models"]
+    if not m:  # the one model of the one-run and the zero-run alone
+        base = population.draw(settings["train"], rng)
+        w = dpsgd.train(*base, plan, models=1, rng=rng)[0]
+        return around_one_model(population, base, lambda x, b: -((b - x @ w) ** 2), settings, rng)
     base, (x, b) = population.draw(settings["train"], rng), population.draw(m, rng)
     member = runs.memberships(m, rng=rng)
     # One model more, whose extra record is never included, is the target of the one-run and the zero-run.
