@@ -825,7 +825,7 @@ def _qualified(findings: Mapping[str, Any], title: str) -> str:
 def _legend_in_words(findings: Mapping[str, Any]) -> list[str]:
     shown = _shown_scores(findings)
     sure = percent(findings["plan"]["confidence"])
-    said = f"Shaded: {sure} interval at each FPR. Dashes: chance. Dots: FPR targets."
+    said = f"Shaded: {sure} interval at each FPR. Dashes: chance. Dotted: FPR targets."
     if len(shown) == 1:
         return [said]
     left_out = len(findings["scores"]) - len(shown)
