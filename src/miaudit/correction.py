@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from miaudit.causal import balance, covariates, duplicates, effects, propensity, sensitivity
 from miaudit.causal.classical import Estimate, tpr_name
 from miaudit.causal.propensity import Propensity
-from miaudit.causal.roc import Roc
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.plan import Plan
@@ -139,15 +138,6 @@ def metrics(
     ):
         found[name] = method, effect(evidence, learned, method=method, confidence=confidence, rng=rng)
     return found
-
-
-def band(
-    evidence: Evidence, learned: Propensity, fpr: FloatArray, confidence: float, *, rng: np.random.Generator
-) -> tuple[Roc, FloatArray, FloatArray]:
-    """Return the causal ROC curve and its pointwise limits (k,) at each FPR (k,)."""
-    limits = [effects.tpr_at_fpr(evidence, learned, fpr=float(a), confidence=confidence, rng=rng) for a in fpr]
-    low, high = np.array([e.low for e in limits]), np.array([e.high for e in limits])
-    return effects.roc(evidence, learned), low, high
 
 
 def of_rows(learned: Propensity, rows: NDArray[np.bool_]) -> Propensity:

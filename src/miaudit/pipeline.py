@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit import concern, correction, exhibits, headline
-from miaudit.causal import bootstrap, classical
+from miaudit.causal import bootstrap, classical, effects
 from miaudit.causal.classical import Estimate, Sample
 from miaudit.causal.propensity import Propensity
 from miaudit.correction import Correction
@@ -356,7 +356,7 @@ def _score_findings(
         curve = exhibits.curve(sample.roc, fpr, *sample.tpr_band(fpr, confidence), resolved)
     else:
         evidence = case.audited.only(name)
-        roc, low, high = correction.band(evidence, case.learned, fpr, confidence, rng=case.rng)
+        roc, low, high = effects.tpr_band(evidence, case.learned, fpr, confidence=confidence)
         curve = exhibits.curve(roc, fpr, low, high, resolved)
     return ScoreFindings(name, found, curve, histogram)
 

@@ -478,6 +478,31 @@ def tpr_at_fpr(
     return _tpr_from(curve, chosen, comparison, law, fpr, confidence)
 
 
+def tpr_band(
+    evidence: Evidence, propensity: PropensityLike, fpr: FloatArray, *, confidence: float = 0.95
+) -> tuple[Roc, FloatArray, FloatArray]:
+    """Causal ROC curve by Hajek weights, and the limits (k,) of :func:`tpr_at_fpr` at each FPR (k,); sorted once.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> evidence = Evidence(score=[3.0, 2.0, 1.0, 0.0], member=[1, 1, 0, 0])
+    >>> pi = np.array([0.5, 0.5, 0.4, 0.6])
+    >>> known = SimpleNamespace(values=pi, odds=pi / (1 - pi), features=None)
+    >>> curve, low, high = tpr_band(evidence, known, np.array([0.1, 0.5]))
+    >>> curve.auc, low.tolist(), bool((high > 0.9).all())
+    (1.0, [0.0, 0.0], True)
+    """
+    _check_confidence(confidence)
+    chosen, comparison = Hajek(), Comparison.of(evidence, propensity)
+    if _classical(chosen, comparison):
+        sample = Sample.of(evidence)
+        found = [_raw(evidence, sample.tpr_at_fpr(float(alpha), confidence), False) for alpha in fpr]
+    else:
+        found = [_tpr_from(comparison.roc, chosen, comparison, None, float(a), confidence) for a in fpr]
+    return comparison.roc, np.array([e.low for e in found]), np.array([e.high for e in found])
+
+
 def advantage(
     evidence: Evidence,
     propensity: PropensityLike,
