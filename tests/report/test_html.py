@@ -117,7 +117,6 @@ def test_text_from_data_is_escaped():
         found[key] = [EVIL]
     found["evidence"]["source"] = found["repeat"]["command"] = EVIL
     found["verdict"]["text"] = found["metrics"][0]["note"] = EVIL
-    found["bounds"] = [{"parameter": EVIL, "value": 1.0, "confidence": 0.95, "method": EVIL, "corrections": [EVIL]}]
     found["rows"] = [{"row": 0, "unit": EVIL, "score": 1.0}]
     text = html.page(found)
     page, ordinary = Page(text), Page(default_page())

@@ -11,7 +11,7 @@ import pytest
 
 import miaudit as ma
 from miaudit import wording
-from miaudit.report import charts, folder, html
+from miaudit.report import charts, folder, html, overlap_charts
 from miaudit.report import findings as findings_file
 from report.test_charts import values
 from report.test_html import EVIL, Page, in_browser, needs_chromium
@@ -242,8 +242,8 @@ def test_memorisation_and_shift_of_any_sign(raw, causal):
     spec = charts.charts(found)["shift"].to_dict()
     assert "NaN" not in charts.svg(spec)
     title = " ".join(spec["title"]["text"])
-    assert f"memorisation {charts.points(causal - 0.5)} points" in title
-    assert f"shift {charts.points(raw - causal)} points" in title
+    assert f"memorisation {overlap_charts.points(causal - 0.5)} points" in title
+    assert f"shift {overlap_charts.points(raw - causal)} points" in title
     bars = [row for row in values(spec) if "part" in row]
     assert [(bar["from"], bar["to"]) for bar in bars] == [(0.5, causal), (causal, raw)]
     rows = {(layer["encoding"]["y"]["value"], layer["encoding"]["y2"]["value"]) for layer in spec["layer"][:2]}
@@ -252,10 +252,10 @@ def test_memorisation_and_shift_of_any_sign(raw, causal):
 
 
 def test_points_never_round_to_nothing():
-    assert charts.points(0.0001) == "+0.01"
-    assert charts.points(-0.0004) == "−0.04"
-    assert charts.points(0.12345) == "+12.3"
-    assert charts.points(0.0) == "0.0"
+    assert overlap_charts.points(0.0001) == "+0.01"
+    assert overlap_charts.points(-0.0004) == "−0.04"
+    assert overlap_charts.points(0.12345) == "+12.3"
+    assert overlap_charts.points(0.0) == "0.0"
 
 
 def test_the_love_plot_holds_the_thirty_worst_and_counts_the_rest():
@@ -334,7 +334,7 @@ def test_memorisation_and_shift_are_two_numbers_with_a_sentence():
     page = Page(html.page(found))
     given = found["memorisation"]
     for key in ("memorisation", "shift"):
-        assert f"{key.capitalize()} {charts.points(given[key])} AUC points" in page.words
+        assert f"{key.capitalize()} {overlap_charts.points(given[key])} AUC points" in page.words
     assert given["sentence"] in page.words
 
 

@@ -5,36 +5,31 @@ from __future__ import annotations
 import json
 import math
 import re
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from miaudit.concern import LEVEL_NAMES
-from miaudit.errors import one_line
+from miaudit.report import bound_charts, overlap_charts
+from miaudit.report.drawing import BLUE, GREY, INK, RED, distinct, finished, histogram, over, short
 from miaudit.wording import amount, chance, interval, label, percent, reading, target
 
 if TYPE_CHECKING:
     import altair as alt
 
-WIDTH = 560
 _HEIGHT = 400
 _MOST_CURVES = 8
 _MOST_GROUPS = 40
-_MOST_FEATURES = 30
+_LONGEST_GROUP = 24  # characters that fit beside the chart of groups
 _TPR = "tpr_at_fpr_"
+_LIMIT = "limit of the claim"
 
-# Okabe and Ito's palette: told apart by readers with any of the common kinds of colour blindness.
-_BLUE, _ORANGE, _INK, _GREY, _RED = "#0072b2", "#d55e00", "#1c2530", "#6b7683", "#b3261e"
-_DARK_ORANGE = "#a34700"  # for words: the orange of shapes is too light to read
 _OTHERS = ("#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a6a00", "#6b7683")
 _LEVEL_SHADES = ("#f3f5f7", "#e6eaee", "#d8dee4", "#c9d1d9")
-_FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
-
 
 NAMES = (
     *("verdict", "shift", "overlap", "calibration", "balance"),
-    *("roc-log", "roc-linear", "distribution", "groups"),
+    *("roc-log", "roc-linear", "distribution", "bounds", "groups"),
 )
 
 
@@ -58,14 +53,15 @@ def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
     if findings["verdict"]["high"] is not None and findings["verdict"]["low"] is not None:
         drawn["verdict"] = _verdict(findings)
     if findings["memorisation"]:
-        drawn["shift"] = _shift(findings)
+        drawn["shift"] = overlap_charts.shift(findings)
     if findings["overlap"]:
-        drawn |= _comparability(findings)
+        drawn |= overlap_charts.comparability(findings)
     if curve(findings):
         drawn["roc-log"] = _roc_log(findings)
         drawn["roc-linear"] = _roc_linear(findings)
     if headline["distribution"]:
         drawn["distribution"] = _distribution(findings)
+    drawn |= bound_charts.bounds(findings)
     if any(_primary_of(findings, group["metrics"]) for group in findings["groups"]):
         drawn["groups"] = _groups(findings)
     return drawn
@@ -109,6 +105,12 @@ def curve(findings: Mapping[str, Any]) -> Mapping[str, Sequence[float]] | None:
     return found if findings["metrics"] else None
 
 
+def claimed_limit(findings: Mapping[str, Any]) -> Mapping[str, Sequence[float]] | None:
+    """Return the ROC curve that the claim allows at most; None where nothing was claimed."""
+    found: Mapping[str, Sequence[float]] | None = findings["claim"]["limit"] if findings["claim"] else None
+    return found
+
+
 def is_corrected(findings: Mapping[str, Any]) -> bool:
     """Say whether the headline numbers were corrected for the difference between members and non-members."""
     return any(metric["estimator"] != "raw" for metric in findings["metrics"])
@@ -140,26 +142,26 @@ def _verdict(findings: Mapping[str, Any]) -> alt.LayerChart:
     x = _verdict_axis(findings)
     layers: list[alt.Chart] = [*_level_bands(findings, x)] if name.startswith(_TPR) else []
     for at, text, colour, dash, row in (
-        (chance(name), "chance", _GREY, [2, 3], "bottom"),
-        (threshold, f"threshold {amount(name, threshold)}", _RED, [6, 3], "top"),
+        (chance(name), "chance", GREY, [2, 3], "bottom"),
+        (threshold, f"threshold {amount(name, threshold)}", RED, [6, 3], "top"),
     ):
         if at is not None:
             layers += _marked_rule(at, text, colour, dash, x, row)
     tip = [{"low": low, "high": high, "text": f"{amount(name, low)} to {amount(name, high)}"}]
-    bar = _over(tip).encode(
+    bar = over(tip).encode(
         x=alt.X("low:Q", **x), x2="high:Q", y=alt.value(44), tooltip=alt.Tooltip("text:N", title=label(name))
     )
-    layers.append(bar.mark_rule(strokeWidth=9, color=_BLUE))
+    layers.append(bar.mark_rule(strokeWidth=9, color=BLUE))
     metric = named(findings["metrics"], name)
     if metric and metric["value"] is not None and low <= metric["value"] <= high:
         layers.append(
-            _over([{"value": metric["value"]}])
-            .mark_point(filled=True, fill="white", stroke=_BLUE, size=90, strokeWidth=2, opacity=1)
+            over([{"value": metric["value"]}])
+            .mark_point(filled=True, fill="white", stroke=BLUE, size=90, strokeWidth=2, opacity=1)
             .encode(x=alt.X("value:Q", **x), y=alt.value(44))
         )
     said = f"{label(name)}: {percent(verdict['confidence'])} interval {amount(name, low)} to {amount(name, high)}"
     title = f"{said}, threshold {amount(name, threshold)}"
-    return _finished(layers, title, [], f"{title}.", 88)
+    return finished(layers, title, [], f"{title}.", 88)
 
 
 def _verdict_axis(findings: Mapping[str, Any]) -> dict[str, Any]:
@@ -190,7 +192,7 @@ def _level_bands(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Cha
         rows.append(
             {"left": left, "right": right, "level": LEVEL_NAMES[rank], "name": LEVEL_NAMES[rank] if wide else ""}
         )
-    base = _over(rows)
+    base = over(rows)
     shades = alt.Scale(domain=list(LEVEL_NAMES), range=list(_LEVEL_SHADES))
     bands = base.mark_rect().encode(
         x=alt.X("left:Q", **x),
@@ -200,7 +202,7 @@ def _level_bands(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Cha
         color=alt.Color("level:N", scale=shades, legend=None),
         tooltip=alt.Tooltip("level:N", title="reading level"),
     )
-    words = base.mark_text(align="right", baseline="bottom", dx=-5, color=_GREY, fontSize=11).encode(
+    words = base.mark_text(align="right", baseline="bottom", dx=-5, color=GREY, fontSize=11).encode(
         x=alt.X("right:Q", **x), y=alt.value(68), text="name:N"
     )
     return [bands, words]
@@ -212,7 +214,7 @@ def _marked_rule(at: float, text: str, colour: str, dash: list[int], x: dict[str
 
     left, right = x["scale"].domain
     leans = at > (left + right) / 2
-    base = _over([{"at": at, "text": text}]).encode(x=alt.X("at:Q", **x))
+    base = over([{"at": at, "text": text}]).encode(x=alt.X("at:Q", **x))
     first, last, name = (2, 70, 9) if row == "top" else (18, 88, 80)
     words = base.mark_text(
         color=colour, fontSize=11, fontWeight=600, align="right" if leans else "left", dx=-5 if leans else 5
@@ -242,6 +244,7 @@ def _roc_log(findings: Mapping[str, Any]) -> alt.LayerChart:
     layers = [
         *_unresolved_zone(findings, floor, x, y),
         *_curves(findings, x, y, floor=floor),
+        *_claimed(findings, x, y),
         *_targets(targets, x, floor),
     ]
     title, said = _at_target(findings), _legend_in_words(findings)
@@ -250,7 +253,7 @@ def _roc_log(findings: Mapping[str, Any]) -> alt.LayerChart:
             f"Grey zone: FPRs below {percent(limit)} cannot be resolved with {nonmembers(findings)}; "
             "only the upper limit (dashed) means anything there."
         )
-    return _finished(layers, title, said, _alternative(findings, "on log-log axes", title), _HEIGHT)
+    return finished(layers, title, said, _alternative(findings, "on log-log axes", title), _HEIGHT)
 
 
 def _roc_linear(findings: Mapping[str, Any]) -> alt.LayerChart:
@@ -264,13 +267,12 @@ def _roc_linear(findings: Mapping[str, Any]) -> alt.LayerChart:
     layers = [
         *_unresolved_zone(findings, 0.0, x, y),
         *_curves(findings, x, y),
+        *_claimed(findings, x, y),
         *_targets(findings["plan"]["fpr_targets"], x, None),
     ]
     auc = named(findings["metrics"], "auc")
     title = _qualified(findings, f"AUC {reading(auc)}, chance is 0.5" if auc else "ROC curve")
-    return _finished(
-        layers, title, _legend_in_words(findings), _alternative(findings, "on linear axes", title), _HEIGHT
-    )
+    return finished(layers, title, _legend_in_words(findings), _alternative(findings, "on linear axes", title), _HEIGHT)
 
 
 def _curves(findings: Mapping[str, Any], x: dict[str, Any], y: dict[str, Any], floor: float = 0.0) -> list[alt.Chart]:
@@ -281,27 +283,49 @@ def _curves(findings: Mapping[str, Any], x: dict[str, Any], y: dict[str, Any], f
     names = _names(findings)
     rows = [row for score in reversed(shown) for row in _points(score, names[score["score"]], floor)]
     head = names[shown[0]["score"]]
-    colours = alt.Scale(domain=[names[s["score"]] for s in shown], range=[_BLUE, *_OTHERS][: len(shown)])
+    colours = alt.Scale(domain=[names[s["score"]] for s in shown], range=[BLUE, *_OTHERS][: len(shown)])
     legend = alt.Legend(orient="bottom", title=None, symbolStrokeWidth=3)
     best = [row for row in rows if row["score"] == head]
     others = [row for row in rows if row["score"] != head]
     horizontal, vertical = alt.X("fpr:Q", **x), alt.Y("tpr:Q", **y)
     colour = alt.Color("score:N", scale=colours, sort=None, legend=legend if len(shown) > 1 else None)
     tips = [alt.Tooltip(f"{key}:N", title=title) for key, title in _TIPS]
-    diagonal = _over([{"fpr": floor, "tpr": floor}, {"fpr": 1, "tpr": 1}])
-    band = _over(best).mark_area(color=_BLUE, opacity=0.17, clip=True)
+    diagonal = over([{"fpr": floor, "tpr": floor}, {"fpr": 1, "tpr": 1}])
+    band = over(best).mark_area(color=BLUE, opacity=0.17, clip=True)
     layers = [
         band.encode(x=horizontal, y=alt.Y("low:Q", **y), y2="high:Q"),
-        diagonal.mark_line(color=_GREY, strokeDash=[5, 4], strokeWidth=1.4).encode(x=horizontal, y=vertical),
+        diagonal.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.4).encode(x=horizontal, y=vertical),
     ]
     if others:
-        thin = _over(others).mark_line(strokeWidth=1.6, opacity=0.75, clip=True)
+        thin = over(others).mark_line(strokeWidth=1.6, opacity=0.75, clip=True)
         layers.append(thin.encode(x=horizontal, y=vertical, color=colour))
-    strong = _over(best)
+    strong = over(best)
     layers.append(strong.mark_line(strokeWidth=2.8, clip=True).encode(x=horizontal, y=vertical, color=colour))
     touch = strong.mark_circle(size=140, opacity=0, clip=True)
     layers.append(touch.encode(x=horizontal, y=vertical, tooltip=tips))
     return layers
+
+
+def _claimed(findings: Mapping[str, Any], x: dict[str, Any], y: dict[str, Any]) -> list[alt.Chart]:
+    """The ROC curve that the claim allows at most, with an entry of its own in the legend."""
+    import altair as alt
+
+    limit = claimed_limit(findings)
+    if limit is None:
+        return []
+    # A logarithm has no zero; where the line enters the picture it is clipped.
+    rows = [
+        {"fpr": fpr, "tpr": tpr, "line": _LIMIT, "at": percent(fpr), "is": f"at most {percent(tpr)}"}
+        for fpr, tpr in zip(limit["fpr"], limit["tpr"], strict=True)
+        if x["scale"].type != "log" or (fpr > 0 and tpr > 0)
+    ]
+    # Below the diagonal there is room at every width, where one more legend under the picture has none on a phone.
+    look: dict[str, Any] = {"symbolType": "stroke", "symbolStrokeWidth": 2, "symbolDash": [7, 4], "symbolSize": 400}
+    legend = alt.Legend(orient="bottom-right", title=None, fillColor="white", padding=4, **look)
+    stroke = alt.Stroke("line:N", scale=alt.Scale(domain=[_LIMIT], range=[RED]), legend=legend)
+    tips = [alt.Tooltip("line:N", title="Line"), alt.Tooltip("at:N", title="FPR"), alt.Tooltip("is:N", title="TPR")]
+    line = over(rows).mark_line(strokeDash=[7, 4], strokeWidth=2, clip=True)
+    return [line.encode(x=alt.X("fpr:Q", **x), y=alt.Y("tpr:Q", **y), stroke=stroke, tooltip=tips)]
 
 
 _TIPS = (("score", "Score"), ("at", "FPR"), ("is", "TPR"), ("limits", "Interval"))
@@ -331,10 +355,10 @@ def _unresolved_zone(
     if limit <= floor:
         return []
     edge = [{"from": floor, "to": limit}]
-    zone = _over(edge).mark_rect(color="#8a94a0", opacity=0.18)
+    zone = over(edge).mark_rect(color="#8a94a0", opacity=0.18)
     layers = [zone.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(0), y2=alt.value("height"))]
     if limit > 0.15 if floor == 0 else math.log(limit / floor) > -0.05 * math.log(floor):
-        words = _over(edge).mark_text(
+        words = over(edge).mark_text(
             text="not resolved: upper limit only", angle=270, align="right", dy=-9, fontSize=11, color="#47515c"
         )
         layers.append(words.encode(x=alt.X("to:Q", **x), y=alt.value(26)))
@@ -346,7 +370,7 @@ def _unresolved_zone(
             )
         if tpr is not None:
             break  # the first resolved point joins the dashes to the curve
-    upper = _over(inside).mark_line(color=_BLUE, strokeDash=[3, 3], strokeWidth=1.6, clip=True)
+    upper = over(inside).mark_line(color=BLUE, strokeDash=[3, 3], strokeWidth=1.6, clip=True)
     tips = [alt.Tooltip("at:N", title="FPR"), alt.Tooltip("text:N", title="TPR")]
     layers.append(upper.encode(x=alt.X("fpr:Q", **x), y=alt.Y("high:Q", **y), tooltip=tips))
     return layers
@@ -357,17 +381,17 @@ def _targets(targets: Sequence[float], x: dict[str, Any], floor: float | None) -
     import altair as alt
 
     rows = [{"fpr": t, "name": percent(t)} for t in targets if floor is None or t > floor]
-    base = _over(rows).encode(x=alt.X("fpr:Q", **x))
-    layers = [base.mark_rule(color=_INK, strokeWidth=0.9, opacity=0.55, strokeDash=[1, 3])]
+    base = over(rows).encode(x=alt.X("fpr:Q", **x))
+    layers = [base.mark_rule(color=INK, strokeWidth=0.9, opacity=0.55, strokeDash=[1, 3])]
     if floor is not None:
-        words = base.mark_text(align="left", dx=3, baseline="top", fontSize=11, color=_INK)
+        words = base.mark_text(align="left", dx=3, baseline="top", fontSize=11, color=INK)
         layers.append(words.encode(y=alt.value(4), text="name:N"))
     return layers
 
 
 def _distribution(findings: Mapping[str, Any]) -> alt.LayerChart:
     """Shares of members and non-members over the score."""
-    name = _short(findings["scores"][0]["score"])
+    name = short(findings["scores"][0]["score"])
     effect = named(findings["metrics"], "ate")
     if findings["design"] == "zero-run" and not is_raw_only(findings):
         title = "Raw, not causal: the scores as they were observed, before any weighting"
@@ -379,80 +403,8 @@ def _distribution(findings: Mapping[str, Any]) -> alt.LayerChart:
         "Higher is more member-like: where the two shapes part at the right end, members can be accused with few false "
         "alarms. The first and the last bin hold the tails."
     )
-    layers = _histogram(findings["scores"][0]["distribution"], name, "Score")
-    return _finished(layers, title, [said], f"Histogram of {name} for members and for non-members. {title}.", 300)
-
-
-def _histogram(shape: Mapping[str, Any], axis: str, of: str) -> list[alt.Chart]:
-    """Shares of members and non-members in bins of ``of``; the end bins are named as tails."""
-    import altair as alt
-
-    edges = shape["edges"]
-    top = max(*shape["members"], *shape["nonmembers"]) * 1.14
-    x: dict[str, Any] = {
-        "scale": alt.Scale(domain=[edges[0], edges[-1]], nice=False, zero=False),
-        "axis": alt.Axis(grid=False, tickCount=7),
-        "title": axis,
-    }
-    y: dict[str, Any] = {
-        "scale": alt.Scale(domain=[0, top], nice=False),
-        "axis": alt.Axis(format="~%", tickCount=5),
-        "title": "Share of the class in each bin",
-    }
-    steps = _steps(shape)
-    colour = alt.Color(
-        "class:N",
-        scale=alt.Scale(domain=["members", "non-members"], range=[_BLUE, _ORANGE]),
-        legend=alt.Legend(orient="top", title=None, columns=2, symbolType="square", symbolStrokeWidth=0),
-    )
-    across, up = alt.X("score:Q", **x), alt.Y("share:Q", stack=None, **y)
-    fill = _over(steps).mark_area(interpolate="step-after", opacity=0.26)
-    outlines = [
-        _over([row for row in steps if row["class"] == kind])
-        .mark_line(interpolate="step-after", strokeWidth=2, strokeDash=dash)
-        .encode(x=across, y=up, color=colour)
-        for kind, dash in (("members", [1, 0]), ("non-members", [5, 3]))
-    ]
-    return [fill.encode(x=across, y=up, color=colour), *outlines, *_tail_names(edges, x), _bins(shape, x, of)]
-
-
-def _steps(shape: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {"score": edge, "share": share, "class": kind}
-        for kind, shares in (("members", shape["members"]), ("non-members", shape["nonmembers"]))
-        for edge, share in zip(shape["edges"], [*shares, shares[-1]], strict=True)
-    ]
-
-
-def _bins(shape: Mapping[str, Any], x: dict[str, Any], of: str) -> alt.Chart:
-    """Invisible bars that answer the pointer."""
-    import altair as alt
-
-    edges, last = shape["edges"], len(shape["members"]) - 1
-    rows = []
-    for i, (inside, outside) in enumerate(zip(shape["members"], shape["nonmembers"], strict=True)):
-        left, right = ("below" if i == 0 else f"{edges[i]:g} to"), ("and above" if i == last else f"{edges[i + 1]:g}")
-        words = {"range": f"{left} {right}", "members": percent(inside), "nonmembers": percent(outside)}
-        rows.append({"left": edges[i], "right": edges[i + 1], **words})
-    tips = [("range", of), ("members", "Members"), ("nonmembers", "Non-members")]
-    places = {"x": alt.X("left:Q", **x), "x2": "right:Q", "y": alt.value(0), "y2": alt.value("height")}
-    bars: alt.Chart = _over(rows).mark_rect(opacity=0).encode(**places)
-    return bars.encode(tooltip=[alt.Tooltip(f"{key}:N", title=title) for key, title in tips])
-
-
-def _tail_names(edges: Sequence[float], x: dict[str, Any]) -> list[alt.Chart]:
-    import altair as alt
-
-    ends: tuple[tuple[Literal["left", "right"], float, str, int], ...] = (
-        ("left", edges[0], f"‹ and all below {edges[1]:g}", 4),
-        ("right", edges[-1], f"{edges[-2]:g} and above ›", -4),
-    )
-    return [
-        _over([{"at": at, "text": text}])
-        .mark_text(align=side, dx=dx, baseline="top", fontSize=11, color="#47515c")
-        .encode(x=alt.X("at:Q", **x), y=alt.value(3), text="text:N")
-        for side, at, text, dx in ends
-    ]
+    layers = histogram(findings["scores"][0]["distribution"], name, "Score")
+    return finished(layers, title, [said], f"Histogram of {name} for members and for non-members. {title}.", 300)
 
 
 def _groups(findings: Mapping[str, Any]) -> alt.LayerChart:
@@ -460,8 +412,8 @@ def _groups(findings: Mapping[str, Any]) -> alt.LayerChart:
     import altair as alt
 
     name = findings["verdict"]["metric"]
-    distinct = _distinct([group["group"] for group in findings["groups"]])
-    found = [(distinct[group["group"]], _primary_of(findings, group["metrics"])) for group in findings["groups"]]
+    names = distinct([group["group"] for group in findings["groups"]], _LONGEST_GROUP)
+    found = [(names[group["group"]], _primary_of(findings, group["metrics"])) for group in findings["groups"]]
     drawable = [(group, metric) for group, metric in found if metric]
     drawable.sort(key=lambda pair: -(pair[1]["value"] if pair[1]["value"] is not None else pair[1]["high"]))
     rows = _group_rows(drawable[:_MOST_GROUPS])
@@ -474,19 +426,19 @@ def _groups(findings: Mapping[str, Any]) -> alt.LayerChart:
     y = alt.Y(
         "group:N", sort=None, title="Group", axis=alt.Axis(labelLimit=150, ticks=False, domain=False, labelPadding=8)
     )
-    base = _over(rows).encode(y=y)
+    base = over(rows).encode(y=y)
     tips = [alt.Tooltip("group:N", title="Group"), alt.Tooltip("text:N", title=label(name))]
     symbols = {"measured": "circle", "upper limit only": "triangle-left"}
     present = [kind for kind in symbols if any(row["kind"] == kind for row in rows)]
     kinds = alt.Scale(domain=present, range=[symbols[kind] for kind in present])
     shape = alt.Shape("kind:N", scale=kinds, legend=alt.Legend(orient="bottom", title=None))
     layers = [*_overall(findings, x)]
-    layers.append(base.mark_rule(strokeWidth=3, color=_BLUE, opacity=0.45).encode(x=alt.X("low:Q", **x), x2="high:Q"))
-    points = base.mark_point(filled=True, size=85, opacity=1, color=_BLUE)
+    layers.append(base.mark_rule(strokeWidth=3, color=BLUE, opacity=0.45).encode(x=alt.X("low:Q", **x), x2="high:Q"))
+    points = base.mark_point(filled=True, size=85, opacity=1, color=BLUE)
     layers.append(points.encode(x=alt.X("value:Q", **x), shape=shape, tooltip=tips))
     title, said = _groups_in_words(findings, drawable)
     alternative = "; ".join(f"{group}: {reading(metric)}" for group, metric in drawable[:_MOST_GROUPS])
-    return _finished(layers, title, said, f"{title}. {alternative}.", max(90, 26 * len(rows) + 10))
+    return finished(layers, title, said, f"{title}. {alternative}.", max(90, 26 * len(rows) + 10))
 
 
 def _group_rows(drawable: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
@@ -507,9 +459,9 @@ def _overall(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Chart]:
     import altair as alt
 
     name = findings["verdict"]["metric"]
-    lines = [(findings["verdict"]["threshold"], _RED, [6, 3]), (chance(name), _GREY, [2, 3])]
+    lines = [(findings["verdict"]["threshold"], RED, [6, 3]), (chance(name), GREY, [2, 3])]
     return [
-        _over([{"at": at}]).mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5).encode(x=alt.X("at:Q", **x))
+        over([{"at": at}]).mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5).encode(x=alt.X("at:Q", **x))
         for at, colour, dash in lines
         if at is not None
     ]
@@ -528,238 +480,7 @@ def _groups_in_words(
     return _qualified(findings, seen), said
 
 
-# -- zero-run: memorisation or shift, and how comparable the classes are -----------------------------------------------
-
-
-def points(difference: float) -> str:
-    """Write a difference of two AUCs in points, hundredths of AUC, with its sign.
-
-    Examples
-    --------
-    >>> points(0.0812), points(-0.012), points(0.0003), points(0.0)
-    ('+8.1', '−1.2', '+0.03', '0.0')
-    """
-    if difference == 0:
-        return "0.0"
-    size = abs(100 * difference)
-    digits = f"{size:.1f}" if size >= 0.05 else f"{size:.1g}" if size >= 5e-5 else "0.0"
-    return f"{'−' if difference < 0 else '+'}{digits}"
-
-
-def _shift(findings: Mapping[str, Any]) -> alt.LayerChart:
-    """One bar from chance by memorisation and then by shift to the raw AUC."""
-    import altair as alt
-
-    found = findings["memorisation"]
-    causal, raw = found["causal"], found["raw"]
-    ends = (min(0.5, causal, raw), max(0.5, causal, raw))
-    room = max(0.06 * (ends[1] - ends[0]), 0.004)
-    domain = [max(0.0, ends[0] - room), min(1.0, ends[1] + room)]
-    x: dict[str, Any] = {
-        "scale": alt.Scale(domain=domain, nice=False, zero=False),
-        "axis": alt.Axis(format="~g", grid=False, tickCount=6, labelFlush=False),
-        "title": "AUC",
-    }
-    # Parts that point the same way stand in one row; a part that leads back gets a row of its own below the other.
-    back = (causal - 0.5) * (raw - causal) < 0
-    middle = 46 if back else 64
-    parts = (
-        ("memorisation", 0.5, causal, found["memorisation"], _BLUE, (28, middle)),
-        ("shift", causal, raw, found["shift"], _ORANGE, (middle, 64) if back else (28, 64)),
-    )
-    layers: list[alt.Chart] = []
-    for kind, start, end, size, colour, (top, bottom) in parts:
-        bar = _over([{"from": start, "to": end, "part": kind, "points": points(size)}])
-        tips = [alt.Tooltip("part:N", title="Part"), alt.Tooltip("points:N", title="AUC points")]
-        layers.append(
-            bar.mark_rect(color=colour, opacity=0.85).encode(
-                x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(top), y2=alt.value(bottom), tooltip=tips
-            )
-        )
-    layers += [*_shift_words(parts), *_shift_rules(findings, x)]
-    sums = ", ".join(f"{kind} {points(size)} points" for kind, _, _, size, _, _ in parts)
-    title = f"Raw AUC {amount('auc', raw)} = chance 0.5, {sums}"
-    said = "The raw AUC (thin line at its end) is what an attack seems to achieve; only memorisation is leakage."
-    if back:
-        said += " One part leads back, so each has its own row."
-    return _finished(layers, title, [said], f"Stacked bar. {title}. Corrected AUC {amount('auc', causal)}.", 104)
-
-
-def _shift_words(parts: Iterable[tuple[str, float, float, float, str, tuple[int, int]]]) -> list[alt.Chart]:
-    """The name of each part at a fixed place, so that no width of the chart lets them meet."""
-    import altair as alt
-
-    inks = {"memorisation": ("left", 0, 16, _BLUE), "shift": ("right", "width", 80, _DARK_ORANGE)}
-    layers = []
-    for kind, start, end, size, _, _ in parts:
-        side, at, row, ink = inks[kind]
-        text = f"{kind} {points(size)} points: {amount('auc', start)} to {amount('auc', end)}"
-        words = _over([{"text": text}]).mark_text(align=side, baseline="middle", fontSize=12, fontWeight=600, color=ink)  # type: ignore[arg-type]
-        layers.append(words.encode(x=alt.value(at), y=alt.value(row), text="text:N"))
-    return layers
-
-
-def _shift_rules(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Chart]:
-    import altair as alt
-
-    left, right = x["scale"].domain
-    found = findings["memorisation"]
-    lines = (
-        (0.5, _GREY, [2, 3], 24, 104),
-        (found["causal"], _INK, [1, 0], 26, 66),
-        (found["raw"], _INK, [1, 0], 26, 66),
-    )
-    rules = [
-        _over([{"at": at}])
-        .mark_rule(color=colour, strokeDash=dash, strokeWidth=1.4)
-        .encode(x=alt.X("at:Q", **x), y=alt.value(top), y2=alt.value(bottom))
-        for at, colour, dash, top, bottom in lines
-    ]
-    leans = (left + right) / 2 < 0.5
-    words = _over([{"at": 0.5}]).mark_text(
-        text="chance",
-        color=_GREY,
-        fontSize=11,
-        fontWeight=600,
-        align="right" if leans else "left",
-        dx=-5 if leans else 5,
-    )
-    return [*rules, words.encode(x=alt.X("at:Q", **x), y=alt.value(97))]
-
-
-def _comparability(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
-    """How comparable members and non-members are: shown whether the audit was answered or refused."""
-    drawn = {"overlap": _overlap(findings)}
-    if findings["overlap"]["calibration"]:
-        drawn["calibration"] = _calibration(findings)
-    if findings["overlap"]["features"]:
-        drawn["balance"] = _balance(findings)
-    return drawn
-
-
-def _overlap(findings: Mapping[str, Any]) -> alt.LayerChart:
-    """Shares of members and non-members over the log-odds of membership that their covariates give them."""
-    found = findings["overlap"]
-    layers = _histogram(found["log_odds"], "Log-odds of membership, from the covariates alone", "Log-odds")
-    limits = f"{amount('auc', found['blind_low'])} to {amount('auc', found['blind_high'])}"
-    title = (
-        f"Without the model, the covariates tell members from non-members with an AUC of "
-        f"{amount('auc', found['blind_auc'])} ({limits})"
-    )
-    said = (
-        "Before weighting. Where only members stand, nobody can be compared with them: "
-        f"{percent(found['without_match'])} of members have no match. The first and the last bin hold the tails."
-    )
-    alternative = f"Histogram of the log-odds of membership for members and for non-members. {title}. {said}"
-    return _finished(layers, title, [said], alternative, 260)
-
-
-def _calibration(findings: Mapping[str, Any]) -> alt.LayerChart:
-    """The propensity against the share of members that was observed, with the diagonal."""
-    import altair as alt
-
-    bins = findings["overlap"]["calibration"]
-    axis, scale = (
-        alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~%", grid=True),
-        alt.Scale(domain=[0, 1], nice=False),
-    )
-    x: dict[str, Any] = {"scale": scale, "axis": axis, "title": "Predicted: the propensity"}
-    y: dict[str, Any] = {"scale": scale, "axis": axis, "title": "Observed share of members"}
-    rows = [
-        {**row, "p": percent(row["predicted"]), "o": percent(row["observed"]), "n": f"{row['count']:,}"} for row in bins
-    ]
-    size = alt.Size(
-        "count:Q", scale=alt.Scale(domain=[0, max(row["count"] for row in bins)], range=[14, 260]), legend=None
-    )
-    tips = [("p", "Predicted"), ("o", "Observed"), ("n", "Records")]
-    diagonal = _over([{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}])
-    marks = _over(rows).mark_point(filled=True, color=_BLUE, opacity=0.8, clip=False)
-    across, up = alt.X("predicted:Q", **x), alt.Y("observed:Q", **y)
-    layers = [
-        diagonal.mark_line(color=_GREY, strokeDash=[5, 4], strokeWidth=1.4).encode(x=across, y=up),
-        marks.encode(x=across, y=up, size=size, tooltip=[alt.Tooltip(f"{key}:N", title=name) for key, name in tips]),
-    ]
-    total = sum(row["count"] for row in bins)
-    off = 100 * sum(row["count"] * abs(row["predicted"] - row["observed"]) for row in bins) / total
-    title = f"Propensity and observed share of members differ by {off:.2g} percentage points on average"
-    said = "On the dashes the propensity is what is observed. The larger a point, the more records stand behind it."
-    alternative = f"Calibration of the propensity in {len(bins)} bins, with the diagonal. {title}."
-    return _finished(layers, title, [said], alternative, 260)
-
-
-def _balance(findings: Mapping[str, Any]) -> alt.LayerChart:
-    """A love plot: how far each covariate and its square differ before and after weighting, the worst first."""
-    import altair as alt
-
-    limit = findings["overlap"]["feature_limit"]
-    features = sorted(findings["overlap"]["features"], key=lambda f: (-abs(f["after"]), -abs(f["before"])))
-    shown = features[:_MOST_FEATURES]
-    names = _distinct([feature["name"] for feature in shown])
-    x: dict[str, Any] = {
-        "scale": alt.Scale(zero=True, nice=True),
-        "axis": alt.Axis(format="~g", tickCount=6),
-        "title": "Absolute standardised difference",
-    }
-    y = alt.Y(
-        "feature:N", sort=None, title=None, axis=alt.Axis(labelLimit=130, ticks=False, domain=False, labelPadding=8)
-    )
-    kinds = ("before", "after")
-    rows = [
-        {"feature": names[f["name"]], "at": abs(f[kind]), "when": kind, "text": f"{f[kind]:+.3f}"}
-        for f in shown
-        for kind in kinds
-    ]
-    pairs = [{"feature": names[f["name"]], "from": abs(f["before"]), "to": abs(f["after"])} for f in shown]
-    fill = alt.Fill(
-        "when:N",
-        scale=alt.Scale(domain=list(kinds), range=["#ffffff", _BLUE]),
-        legend=alt.Legend(orient="top", title=None, columns=2, symbolStrokeColor=_BLUE, symbolStrokeWidth=2),
-    )
-    tips = [("feature", "Covariate"), ("when", "Weighting"), ("text", "Difference")]
-    lines = _over(pairs).mark_rule(color=_BLUE, opacity=0.35, strokeWidth=1.5)
-    marks = _over(rows).mark_point(shape="circle", stroke=_BLUE, strokeWidth=2, size=64, opacity=1)
-    tolerated = _over([{"at": limit}]).mark_rule(color=_RED, strokeDash=[6, 3], strokeWidth=1.5)
-    layers = [
-        lines.encode(x=alt.X("from:Q", **x), x2="to:Q", y=y),
-        tolerated.encode(x=alt.X("at:Q", **x)),
-        marks.encode(
-            x=alt.X("at:Q", **x), y=y, fill=fill, tooltip=[alt.Tooltip(f"{k}:N", title=name) for k, name in tips]
-        ),
-    ]
-    title, said = _balance_in_words(features, limit)
-    listed = "; ".join(f"{names[f['name']]}: {abs(f['before']):.2g} before, {abs(f['after']):.2g} after" for f in shown)
-    return _finished(layers, title, said, f"{title}. {listed}.", max(90, 19 * len(shown) + 10))
-
-
-def _balance_in_words(features: Sequence[Mapping[str, Any]], limit: float) -> tuple[str, list[str]]:
-    worst = features[0]
-    most = f"{_short(worst['name'])}, {abs(worst['after']):.2g}"
-    over = sum(abs(feature["after"]) > limit for feature in features)
-    if over:
-        title = (
-            f"After weighting {over} of {len(features)} covariates and squares still differ by more than {limit:.2g}"
-        )
-        title += f" (most: {most})"
-    else:
-        title = f"After weighting no covariate and no square differs by more than {limit:.2g} (most: {most})"
-    said = ["Hollow: before weighting. Filled: after it. Red dashes: the most that is tolerated after it."]
-    rest = features[_MOST_FEATURES:]
-    if rest:
-        said.append(
-            f"The {_MOST_FEATURES} that differ most after weighting; the other {len(rest)} differ by at most "
-            f"{abs(rest[0]['after']):.2g}."
-        )
-    return title, said
-
-
-# -- shared pieces ----------------------------------------------------------------------------------------------------
-
-
-def _over(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
-    """A chart over rows that stand inside its specification."""
-    import altair as alt
-
-    return alt.Chart({"values": list(rows)})
+# -- which numbers are drawn, and what is said of them -----------------------------------------------------------------
 
 
 def _primary_of(findings: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -783,23 +504,7 @@ def _shown_scores(findings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _names(findings: Mapping[str, Any]) -> dict[str, str]:
-    return _distinct([score["score"] for score in findings["scores"]])
-
-
-def _distinct(names: Sequence[str]) -> dict[str, str]:
-    """Shorten names so that they can be drawn, and keep them distinct."""
-    short: dict[str, str] = {}
-    taken: set[str] = set()
-    for i, name in enumerate(names):
-        short[name] = f"{_short(name)} #{i + 1}" if _short(name) in taken else _short(name)
-        taken.add(short[name])
-    return short
-
-
-def _short(name: str, most: int = 36) -> str:
-    """A name in one line of printable characters: Vega cannot parse a title with a line separator in it."""
-    name = one_line(name)
-    return name if len(name) <= most else name[: most - 1] + "…"
+    return distinct([score["score"] for score in findings["scores"]])
 
 
 def _at_target(findings: Mapping[str, Any]) -> str:
@@ -808,7 +513,7 @@ def _at_target(findings: Mapping[str, Any]) -> str:
     if not rates:
         return _qualified(findings, "ROC curve")
     chosen = named(rates, findings["verdict"]["metric"]) or next((m for m in rates if m["value"] is not None), rates[0])
-    at, name = percent(target(chosen["name"])), _short(findings["scores"][0]["score"])
+    at, name = percent(target(chosen["name"])), short(findings["scores"][0]["score"])
     if chosen["high"] is None:
         return _qualified(findings, f"At {at} FPR nothing is resolved")
     if chosen["value"] is None:
@@ -826,6 +531,9 @@ def _legend_in_words(findings: Mapping[str, Any]) -> list[str]:
     shown = _shown_scores(findings)
     sure = percent(findings["plan"]["confidence"])
     said = f"Shaded: {sure} interval at each FPR. Dashes: chance. Dotted: FPR targets."
+    if claimed_limit(findings):
+        said += " Red dashes: the most that the claim allows"
+        said += "; a raw curve above them refutes nothing." if is_raw_only(findings) else "."
     if len(shown) == 1:
         return [said]
     left_out = len(findings["scores"]) - len(shown)
@@ -836,35 +544,5 @@ def _legend_in_words(findings: Mapping[str, Any]) -> list[str]:
 def _alternative(findings: Mapping[str, Any], axes: str, title: str) -> str:
     rates = [m for m in foremost(findings["metrics"]) if m["name"].startswith(_TPR) or m["name"] == "auc"]
     numbers = "; ".join(f"{label(m['name'])}: {reading(m)}" for m in rates)
-    name = _short(findings["scores"][0]["score"])
+    name = short(findings["scores"][0]["score"])
     return f"ROC curve {axes} of {name}, with interval band and chance line. {title}. {numbers}."
-
-
-def _finished(
-    layers: Sequence[alt.Chart], title: str, said: Sequence[str], description: str, height: int
-) -> alt.LayerChart:
-    import altair as alt
-
-    lines = [line for text in said for line in textwrap.wrap(text, 100)]
-    heading = alt.TitleParams(text=textwrap.wrap(title, 72), subtitle=lines or alt.Undefined)
-    chart = alt.LayerChart(layer=list(layers))
-    chart.title, chart.description, chart.width, chart.height = heading, description, WIDTH, height
-    return _styled(chart)
-
-
-def _styled(chart: alt.LayerChart) -> alt.LayerChart:
-    title = {"anchor": "start", "fontSize": 16, "color": _INK, "offset": 12}
-    subtitle = {"subtitleFontSize": 12, "subtitleColor": "#47515c", "subtitlePadding": 5}
-    sizes = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8}
-    colours = {"labelColor": _INK, "titleColor": _INK, "domainColor": "#9aa4ae", "tickColor": "#9aa4ae"}
-    styled: alt.LayerChart = chart.configure(
-        font=_FONT,
-        background="white",
-        padding=10,
-        title={**title, **subtitle},
-        axis={**sizes, **colours, "gridColor": "#e3e7eb"},
-        legend={"labelFontSize": 12, "labelColor": _INK, "columns": 3, "labelLimit": 165, "symbolOpacity": 0.85},
-        view={"stroke": None},
-        mark={"aria": False},  # the chart as a whole has a text alternative
-    )
-    return styled

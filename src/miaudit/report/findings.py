@@ -9,13 +9,15 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from miaudit.concern import Verdict
 from miaudit.errors import InputError, one_line
 
 FORMAT = 1
 _LARGEST_FILE = 200_000_000
+ClaimStatus = Literal["refuted", "not-refuted", "not-testable"]
+_CLAIM_EXIT_CODES: dict[ClaimStatus, int] = {"not-refuted": 0, "refuted": 3, "not-testable": 4}
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,112 @@ class Memorisation:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """A lower bound on a privacy parameter: it lies above the true one in at most ``1 - confidence`` of the runs.
+
+    Attributes
+    ----------
+    parameter : "epsilon" of (epsilon, delta)-DP, or "mu" of Gaussian DP
+    value : 0 or more; 0 shows nothing, which is not the same as no leakage
+    confidence : in (0, 1), after every correction
+    method : the test that was inverted, by name
+    delta : of an epsilon, in [0, 1); 0 for a mu
+    p_value : of "nothing leaks at all", in [0, 1]; None where the method gives none
+    correct, guesses, canaries : counts behind it, where it comes from counts; canaries may be an effective number
+    reachable : the largest value that an attack with no error could have shown at this size; None if not known
+    assumptions : what has to hold beyond the data, in sentences
+    corrections : what was paid for or adjusted, in sentences
+    exploratory : whether a choice made on the same data was left unpaid, so that the confidence does not hold
+    """
+
+    parameter: str
+    value: float
+    confidence: float
+    method: str
+    delta: float = 0.0
+    p_value: float | None = None
+    correct: int | None = None
+    guesses: int | None = None
+    canaries: float | None = None
+    reachable: float | None = None
+    assumptions: tuple[str, ...] = ()
+    corrections: tuple[str, ...] = ()
+    exploratory: bool = False
+
+
+@dataclass(frozen=True)
+class RocLimit:
+    """The largest TPR that a claim allows at each FPR, both rising from 0 to 1 and of the same length."""
+
+    fpr: tuple[float, ...]
+    tpr: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A privacy claim against what the runs show (a lower bound) and what a theorem guarantees (an upper bound).
+
+    Attributes
+    ----------
+    parameter, value, delta : what is claimed: "epsilon" at a delta, or "mu" (delta 0), is at most ``value``
+    status : "refuted", "not-refuted" or "not-testable"
+    text : the same as a sentence
+    lower : the lower bound on the claim's own scale, or None
+    upper : the upper bound on the claim's own scale, or None
+    upper_from : the mechanism and the accountant behind it; empty if there is none
+    gap : ``upper`` - ``lower``, what neither the runs nor the theorem settle, or None
+    reachable : the largest lower bound, on the claim's own scale, that an attack with no error could have shown
+    limit : the ROC curve that the claim allows at most, or None
+    """
+
+    parameter: str
+    value: float
+    delta: float
+    status: ClaimStatus
+    text: str
+    lower: float | None = None
+    upper: float | None = None
+    upper_from: str = ""
+    gap: float | None = None
+    reachable: float | None = None
+    limit: RocLimit | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 not refuted, 3 refuted, 4 not testable."""
+        return _CLAIM_EXIT_CODES[self.status]
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """Whether another model foresees membership better than the propensity allows; if so, no bound holds.
+
+    Attributes
+    ----------
+    p_value : of "the log-odds of membership lie within ``gamma`` of the propensity's", in [0, 1], after Bonferroni
+    gamma : the margin on the log-odds that was stated beforehand
+    smallest_gamma : the smallest margin that is not rejected at ``level``; None where there is none
+    level : of the test, in (0, 1)
+    correct, guesses : of the competitor with the smallest p-value, on held-out records
+    competitor : its name
+    competitors : names of all that were tried
+    rejected : whether the propensity is refuted at its margin
+    text : the same as a sentence
+    """
+
+    p_value: float
+    gamma: float
+    smallest_gamma: float | None
+    level: float
+    correct: int
+    guesses: int
+    competitor: str
+    competitors: tuple[str, ...]
+    rejected: bool
+    text: str
+
+
+@dataclass(frozen=True)
 class Counts:
     """How much evidence there was; units where records share them, else every record is one.
 
@@ -204,8 +312,8 @@ class Counts:
 class Findings:
     """Everything that an audit found, without any row of the evidence unless it was asked for.
 
-    ``scores[0]`` is the headline score, whose metrics are also :attr:`metrics`. ``to_dict`` gives plain values,
-    ``to_json`` text, ``to_html`` writes the page.
+    ``scores[0]`` is the headline score, whose metrics are also :attr:`metrics`. ``no_bound`` says why ``bounds`` is
+    empty, where bounds were wanted. ``to_dict`` gives plain values, ``to_json`` text, ``to_html`` writes the page.
     """
 
     verdict: Verdict
@@ -218,12 +326,21 @@ class Findings:
     groups: tuple[GroupFindings, ...] = ()
     overlap: Overlap | None = None
     memorisation: Memorisation | None = None
-    bounds: tuple[Mapping[str, Any], ...] = ()
+    challenge: Challenge | None = None
+    claim: Claim | None = None
+    bounds: tuple[Bound, ...] = ()
+    no_bound: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     rows: tuple[Mapping[str, Any], ...] = ()
     repeat: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command line: 3 where verdict or claim raise concern, else 4 where one has no answer, else 0."""
+        codes = {self.verdict.exit_code, 0 if self.claim is None else self.claim.exit_code}
+        return next(code for code in (3, 4, 0) if code in codes)
 
     def metric(self, name: str) -> Metric:
         """Return a metric of the headline score by its name."""
@@ -236,7 +353,7 @@ class Findings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values in the order of the format; numbers that are not finite become None."""
-        plain: dict[str, Any] = _plain({"format": FORMAT, **asdict(self)})
+        plain: dict[str, Any] = _plain({"format": FORMAT, "exit_code": self.exit_code, **asdict(self)})
         plain["verdict"]["exit_code"] = self.verdict.exit_code
         return plain
 

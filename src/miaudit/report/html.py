@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.concern import LEVEL_NAMES
 from miaudit.report import charts
-from miaudit.report.charts import curve, foremost, is_corrected, is_raw_only, named, nonmembers, points
+from miaudit.report.bound_charts import is_void, parameter_name, size
+from miaudit.report.charts import curve, foremost, is_corrected, is_raw_only, named, nonmembers
+from miaudit.report.overlap_charts import points
 from miaudit.wording import amount, chance, describe, interval, label, percent, reading, target
 
 if TYPE_CHECKING:
@@ -39,6 +41,11 @@ _ESTIMATORS = {
     "horvitz-thompson": "Horvitz-Thompson weights",
     "g": "G-formula",
     "aipw": "AIPW",
+}
+_CLAIM = {
+    "refuted": ("flagged", "Claim refuted"),
+    "not-refuted": ("clear", "Claim not refuted"),
+    "not-testable": ("refused", "Claim not testable"),
 }
 _OVERLAP = {
     "answered": ("clear", "Answered"),
@@ -76,7 +83,7 @@ def page(findings: Mapping[str, Any]) -> str:
         bootstrapped=any(metric["bootstrap"] for metric in findings["metrics"]),
         groups=_groups(findings),
         scores=_scores(findings),
-        bounds=[_bound_row(bound) for bound in findings["bounds"]],
+        privacy=_privacy(findings),
         raw=is_raw_only(findings),
         both=is_corrected(findings) and any(_is_raw(findings, metric) for metric in findings["metrics"]),
         design=_DESIGNS[findings["design"]],
@@ -397,15 +404,84 @@ def _cell(findings: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]], nam
     return {"text": reading(corrected) if corrected else "–", "raw": beside}
 
 
-def _bound_row(bound: Mapping[str, Any]) -> dict[str, str]:
-    corrections = bound["corrections"]
+def _privacy(findings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What is said of privacy parameters: the propensity's challenge, the claim, the bounds, or why there are none."""
+    challenge, claim, found = (findings[key] for key in ("challenge", "claim", "bounds"))
+    if not (challenge or claim or found or findings["no_bound"]):
+        return None
     return {
-        "parameter": bound["parameter"],
-        "value": "–" if bound["value"] is None else f"≥ {bound['value']:.4g}",
+        "void": is_void(findings),
+        "challenge": _challenge(challenge) if challenge else None,
+        "claim": _claim(claim) if claim else None,
+        "rows": [_bound_row(bound) for bound in found],
+        "none": findings["no_bound"],
+        "assumptions": list(dict.fromkeys(text for bound in found for text in bound["assumptions"])),
+    }
+
+
+def _challenge(challenge: Mapping[str, Any]) -> dict[str, str]:
+    correct, guesses = challenge["correct"], challenge["guesses"]
+    smallest = challenge["smallest_gamma"]
+    margin = "no margin would save it" if smallest is None else f"the smallest margin that stands is {smallest:.3g}"
+    tried = ", ".join(challenge["competitors"])
+    return {
+        "text": challenge["text"],
+        "numbers": (
+            f"{challenge['competitor']} was right in {correct:,} of {guesses:,} guesses on held-out records: p = "
+            f"{_p_value(challenge['p_value'])} at a margin of {challenge['gamma']:.3g} on the log-odds, tested at "
+            f"{percent(challenge['level'])}; {margin}. Tried: {tried}."
+        ),
+    }
+
+
+def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """The verdict on a claim, and its numbers on the claim's own scale."""
+    tone, word = _CLAIM[claim["status"]]
+    name = parameter_name(claim["parameter"], claim["delta"])
+    lower, upper, gap, reachable = (claim[key] for key in ("lower", "upper", "gap", "reachable"))
+    most = "largest lower bound that an attack without error could show with so much evidence"
+    facts = (
+        ("Claim", f"≤ {claim['value']:.3g}", name),
+        (
+            "Lower bound",
+            f"≥ {size(lower)}" if lower else size(lower),
+            "none was given" if lower is None else "shown by the runs",
+        ),
+        ("Upper bound", "–" if upper is None else f"≤ {upper:.3g}", claim["upper_from"] or "no theorem was given"),
+        ("Gap", "–" if gap is None else f"{gap:.3g}", "upper less lower bound: settled by neither"),
+        ("Largest reachable", "–" if reachable is None else f"{reachable:.3g}", most),
+    )
+    return {
+        "tone": tone,
+        "word": word,
+        "text": claim["text"],
+        "facts": [{"name": name, "value": value, "note": note} for name, value, note in facts],
+    }
+
+
+def _bound_row(bound: Mapping[str, Any]) -> dict[str, Any]:
+    corrections, value, reachable = bound["corrections"], bound["value"], bound["reachable"]
+    counts = [
+        f"{bound['correct']:,} of {bound['guesses']:,} guesses right"
+        if bound["correct"] is not None and bound["guesses"] is not None
+        else "",
+        f"{bound['canaries']:,.0f} canaries" if bound["canaries"] is not None else "",
+        f"p = {_p_value(bound['p_value'])} of no effect at all" if bound["p_value"] is not None else "",
+    ]
+    return {
+        "parameter": parameter_name(bound["parameter"], bound["delta"]),
+        "value": f"≥ {size(value)}" if value else size(value),
+        "reachable": "" if reachable is None else f"at most {reachable:.3g} could show",
         "confidence": percent(bound["confidence"]),
         "method": bound["method"],
+        "counts": "; ".join(text for text in counts if text),
         "corrections": "; ".join(corrections) if corrections else "none",
+        "exploratory": bound["exploratory"],
     }
+
+
+def _p_value(p: float) -> str:
+    return f"{p:.2g}" if p >= 1e-12 else "0" if p == 0 else "below 1e-12"
 
 
 def _levels(findings: Mapping[str, Any]) -> list[dict[str, str]]:

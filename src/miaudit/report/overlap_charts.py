@@ -1,0 +1,236 @@
+"""Charts of zero-run audits: memorisation or shift, and how comparable members and non-members are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from miaudit.report.drawing import BLUE, DARK_ORANGE, GREY, INK, ORANGE, RED, distinct, finished, histogram, over, short
+from miaudit.wording import amount, percent
+
+if TYPE_CHECKING:
+    import altair as alt
+
+_MOST_FEATURES = 30
+_LONGEST_NAME = 22  # characters that fit beside the love plot
+
+
+def points(difference: float) -> str:
+    """Write a difference of two AUCs in points, hundredths of AUC, with its sign.
+
+    Examples
+    --------
+    >>> points(0.0812), points(-0.012), points(0.0003), points(0.0)
+    ('+8.1', '−1.2', '+0.03', '0.0')
+    """
+    if difference == 0:
+        return "0.0"
+    size = abs(100 * difference)
+    digits = f"{size:.1f}" if size >= 0.05 else f"{size:.1g}" if size >= 5e-5 else "0.0"
+    return f"{'−' if difference < 0 else '+'}{digits}"
+
+
+def shift(findings: Mapping[str, Any]) -> alt.LayerChart:
+    """One bar from chance by memorisation and then by shift to the raw AUC."""
+    import altair as alt
+
+    found = findings["memorisation"]
+    causal, raw = found["causal"], found["raw"]
+    ends = (min(0.5, causal, raw), max(0.5, causal, raw))
+    room = max(0.06 * (ends[1] - ends[0]), 0.004)
+    domain = [max(0.0, ends[0] - room), min(1.0, ends[1] + room)]
+    x: dict[str, Any] = {
+        "scale": alt.Scale(domain=domain, nice=False, zero=False),
+        "axis": alt.Axis(format="~g", grid=False, tickCount=6, labelFlush=False),
+        "title": "AUC",
+    }
+    # Parts that point the same way stand in one row; a part that leads back gets a row of its own below the other.
+    back = (causal - 0.5) * (raw - causal) < 0
+    middle = 46 if back else 64
+    parts = (
+        ("memorisation", 0.5, causal, found["memorisation"], BLUE, (28, middle)),
+        ("shift", causal, raw, found["shift"], ORANGE, (middle, 64) if back else (28, 64)),
+    )
+    layers: list[alt.Chart] = []
+    for kind, start, end, size, colour, (top, bottom) in parts:
+        bar = over([{"from": start, "to": end, "part": kind, "points": points(size)}])
+        tips = [alt.Tooltip("part:N", title="Part"), alt.Tooltip("points:N", title="AUC points")]
+        layers.append(
+            bar.mark_rect(color=colour, opacity=0.85).encode(
+                x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(top), y2=alt.value(bottom), tooltip=tips
+            )
+        )
+    layers += [*_shift_words(parts), *_shift_rules(findings, x)]
+    sums = ", ".join(f"{kind} {points(size)} points" for kind, _, _, size, _, _ in parts)
+    title = f"Raw AUC {amount('auc', raw)} = chance 0.5, {sums}"
+    said = "The raw AUC (thin line at its end) is what an attack seems to achieve; only memorisation is leakage."
+    if back:
+        said += " One part leads back, so each has its own row."
+    return finished(layers, title, [said], f"Stacked bar. {title}. Corrected AUC {amount('auc', causal)}.", 104)
+
+
+def _shift_words(parts: Iterable[tuple[str, float, float, float, str, tuple[int, int]]]) -> list[alt.Chart]:
+    """The name of each part at a fixed place, so that no width of the chart lets them meet."""
+    import altair as alt
+
+    inks = {"memorisation": ("left", 0, 16, BLUE), "shift": ("right", "width", 80, DARK_ORANGE)}
+    layers = []
+    for kind, start, end, size, _, _ in parts:
+        side, at, row, ink = inks[kind]
+        text = f"{kind} {points(size)} points: {amount('auc', start)} to {amount('auc', end)}"
+        words = over([{"text": text}]).mark_text(align=side, baseline="middle", fontSize=12, fontWeight=600, color=ink)  # type: ignore[arg-type]
+        layers.append(words.encode(x=alt.value(at), y=alt.value(row), text="text:N"))
+    return layers
+
+
+def _shift_rules(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Chart]:
+    import altair as alt
+
+    left, right = x["scale"].domain
+    found = findings["memorisation"]
+    lines = (
+        (0.5, GREY, [2, 3], 24, 104),
+        (found["causal"], INK, [1, 0], 26, 66),
+        (found["raw"], INK, [1, 0], 26, 66),
+    )
+    rules = [
+        over([{"at": at}])
+        .mark_rule(color=colour, strokeDash=dash, strokeWidth=1.4)
+        .encode(x=alt.X("at:Q", **x), y=alt.value(top), y2=alt.value(bottom))
+        for at, colour, dash, top, bottom in lines
+    ]
+    leans = (left + right) / 2 < 0.5
+    words = over([{"at": 0.5}]).mark_text(
+        text="chance",
+        color=GREY,
+        fontSize=11,
+        fontWeight=600,
+        align="right" if leans else "left",
+        dx=-5 if leans else 5,
+    )
+    return [*rules, words.encode(x=alt.X("at:Q", **x), y=alt.value(97))]
+
+
+def comparability(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+    """How comparable members and non-members are: shown whether the audit was answered or refused."""
+    drawn = {"overlap": _overlap(findings)}
+    if findings["overlap"]["calibration"]:
+        drawn["calibration"] = _calibration(findings)
+    if findings["overlap"]["features"]:
+        drawn["balance"] = _balance(findings)
+    return drawn
+
+
+def _overlap(findings: Mapping[str, Any]) -> alt.LayerChart:
+    """Shares of members and non-members over the log-odds of membership that their covariates give them."""
+    found = findings["overlap"]
+    layers = histogram(found["log_odds"], "Log-odds of membership, from the covariates alone", "Log-odds")
+    limits = f"{amount('auc', found['blind_low'])} to {amount('auc', found['blind_high'])}"
+    title = (
+        f"Without the model, the covariates tell members from non-members with an AUC of "
+        f"{amount('auc', found['blind_auc'])} ({limits})"
+    )
+    said = (
+        "Before weighting. Where only members stand, nobody can be compared with them: "
+        f"{percent(found['without_match'])} of members have no match. The first and the last bin hold the tails."
+    )
+    alternative = f"Histogram of the log-odds of membership for members and for non-members. {title}. {said}"
+    return finished(layers, title, [said], alternative, 260)
+
+
+def _calibration(findings: Mapping[str, Any]) -> alt.LayerChart:
+    """The propensity against the share of members that was observed, with the diagonal."""
+    import altair as alt
+
+    bins = findings["overlap"]["calibration"]
+    axis, scale = (
+        alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~%", grid=True),
+        alt.Scale(domain=[0, 1], nice=False),
+    )
+    x: dict[str, Any] = {"scale": scale, "axis": axis, "title": "Predicted: the propensity"}
+    y: dict[str, Any] = {"scale": scale, "axis": axis, "title": "Observed share of members"}
+    rows = [
+        {**row, "p": percent(row["predicted"]), "o": percent(row["observed"]), "n": f"{row['count']:,}"} for row in bins
+    ]
+    size = alt.Size(
+        "count:Q", scale=alt.Scale(domain=[0, max(row["count"] for row in bins)], range=[14, 260]), legend=None
+    )
+    tips = [("p", "Predicted"), ("o", "Observed"), ("n", "Records")]
+    diagonal = over([{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}])
+    marks = over(rows).mark_point(filled=True, color=BLUE, opacity=0.8, clip=False)
+    across, up = alt.X("predicted:Q", **x), alt.Y("observed:Q", **y)
+    layers = [
+        diagonal.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.4).encode(x=across, y=up),
+        marks.encode(x=across, y=up, size=size, tooltip=[alt.Tooltip(f"{key}:N", title=name) for key, name in tips]),
+    ]
+    total = sum(row["count"] for row in bins)
+    off = 100 * sum(row["count"] * abs(row["predicted"] - row["observed"]) for row in bins) / total
+    title = f"Propensity and observed share of members differ by {off:.2g} percentage points on average"
+    said = "On the dashes the propensity is what is observed. The larger a point, the more records stand behind it."
+    alternative = f"Calibration of the propensity in {len(bins)} bins, with the diagonal. {title}."
+    return finished(layers, title, [said], alternative, 260)
+
+
+def _balance(findings: Mapping[str, Any]) -> alt.LayerChart:
+    """A love plot: how far each covariate and its square differ before and after weighting, the worst first."""
+    import altair as alt
+
+    limit = findings["overlap"]["feature_limit"]
+    features = sorted(findings["overlap"]["features"], key=lambda f: (-abs(f["after"]), -abs(f["before"])))
+    shown = features[:_MOST_FEATURES]
+    names = distinct([feature["name"] for feature in shown], _LONGEST_NAME)
+    x: dict[str, Any] = {
+        "scale": alt.Scale(zero=True, nice=True),
+        "axis": alt.Axis(format="~g", tickCount=6),
+        "title": "Absolute standardised difference",
+    }
+    y = alt.Y(
+        "feature:N", sort=None, title=None, axis=alt.Axis(labelLimit=140, ticks=False, domain=False, labelPadding=8)
+    )
+    kinds = ("before", "after")
+    rows = [
+        {"feature": names[f["name"]], "at": abs(f[kind]), "when": kind, "text": f"{f[kind]:+.3f}"}
+        for f in shown
+        for kind in kinds
+    ]
+    pairs = [{"feature": names[f["name"]], "from": abs(f["before"]), "to": abs(f["after"])} for f in shown]
+    fill = alt.Fill(
+        "when:N",
+        scale=alt.Scale(domain=list(kinds), range=["#ffffff", BLUE]),
+        legend=alt.Legend(orient="top", title=None, columns=2, symbolStrokeColor=BLUE, symbolStrokeWidth=2),
+    )
+    tips = [("feature", "Covariate"), ("when", "Weighting"), ("text", "Difference")]
+    lines = over(pairs).mark_rule(color=BLUE, opacity=0.35, strokeWidth=1.5)
+    marks = over(rows).mark_point(shape="circle", stroke=BLUE, strokeWidth=2, size=64, opacity=1)
+    tolerated = over([{"at": limit}]).mark_rule(color=RED, strokeDash=[6, 3], strokeWidth=1.5)
+    layers = [
+        lines.encode(x=alt.X("from:Q", **x), x2="to:Q", y=y),
+        tolerated.encode(x=alt.X("at:Q", **x)),
+        marks.encode(
+            x=alt.X("at:Q", **x), y=y, fill=fill, tooltip=[alt.Tooltip(f"{k}:N", title=name) for k, name in tips]
+        ),
+    ]
+    title, said = _balance_in_words(features, limit)
+    listed = "; ".join(f"{names[f['name']]}: {abs(f['before']):.2g} before, {abs(f['after']):.2g} after" for f in shown)
+    return finished(layers, title, said, f"{title}. {listed}.", max(90, 19 * len(shown) + 10))
+
+
+def _balance_in_words(features: Sequence[Mapping[str, Any]], limit: float) -> tuple[str, list[str]]:
+    worst = features[0]
+    most = f"{short(worst['name'])}, {abs(worst['after']):.2g}"
+    over = sum(abs(feature["after"]) > limit for feature in features)
+    if over:
+        title = (
+            f"After weighting {over} of {len(features)} covariates and squares still differ by more than {limit:.2g}"
+        )
+        title += f" (most: {most})"
+    else:
+        title = f"After weighting no covariate and no square differs by more than {limit:.2g} (most: {most})"
+    said = ["Hollow: before weighting. Filled: after it. Red dashes: the most that is tolerated after it."]
+    rest = features[_MOST_FEATURES:]
+    if rest:
+        said.append(
+            f"The {_MOST_FEATURES} that differ most after weighting; the other {len(rest)} differ by at most "
+            f"{abs(rest[0]['after']):.2g}."
+        )
+    return title, said
