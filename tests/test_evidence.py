@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -223,3 +224,60 @@ def test_several_scores_are_chosen_by_name() -> None:
 def test_the_door(fields: dict[str, object], word: str) -> None:
     with pytest.raises(InputError, match=word):
         Evidence(**({"score": [1.0, 2.0], "member": [True, False]} | fields))  # type: ignore[arg-type]
+
+
+TEXTS = ["plain", "", "zwei Wörter\nund eine Zeile", '"quoted", with commas', " spaces ", "1", "0.10", "true"]
+
+
+def with_texts(**fields: object) -> Evidence:
+    return Evidence(score=np.arange(8.0), member=np.arange(8) % 2 == 0, text=TEXTS, **fields)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".csv"])
+def test_texts_survive_every_format(tmp_path: Path, suffix: str) -> None:
+    evidence = with_texts(covariates=np.arange(16.0).reshape(8, 2))
+    evidence.save(tmp_path / f"e{suffix}")
+    back = Evidence.load(tmp_path / f"e{suffix}")
+    assert back.text is not None
+    assert back.text.tolist() == TEXTS
+    assert back.digest == evidence.digest
+    named = Evidence.load(tmp_path / f"e{suffix}", score="score", member="member", text="text")
+    assert named.text is not None
+    assert named.text.tolist() == TEXTS
+    assert Evidence.load(tmp_path / f"e{suffix}", score="score", member="member").text is None
+
+
+def test_texts_are_taken_replaced_and_part_of_the_digest() -> None:
+    evidence = with_texts()
+    assert evidence.text is not None
+    assert evidence.take(np.array([0, 3])).text.tolist() == [TEXTS[0], TEXTS[3]]
+    assert evidence.replace(design="zero-run").text.tolist() == TEXTS
+    assert pickle.loads(pickle.dumps(evidence)).digest == evidence.digest
+    without = evidence.replace(text=None)
+    other = evidence.replace(text=[*TEXTS[:7], "false"])
+    moved = evidence.replace(text=[*TEXTS[1:], TEXTS[0]])
+    assert len({one.digest for one in (evidence, without, other, moved)}) == 4
+    with pytest.raises(ValueError, match="read-only"):
+        evidence.text[0] = "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        (["a", None], "NoneType in row 1"),
+        (["a", float("nan")], "float in row 1"),
+        ([1, 2], "int in row 0"),
+        (["a"], "2 rows"),
+        ([["a"], ["b"]], "one text for each record"),
+        (["a", "b\0"], "row 1"),
+        (["\ud800", "b"], "row 0"),
+    ],
+)
+def test_texts_at_the_door(text: object, word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        Evidence(score=[1.0, 2.0], member=[1, 0], text=text)  # type: ignore[arg-type]
+
+
+def test_texts_are_no_pair_of_scores(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="texts"):
+        with_texts().save_pair(tmp_path / "m.npy", tmp_path / "o.npy")

@@ -153,11 +153,12 @@ def audit(
     covariates: Annotated[
         list[str] | None, typer.Option(help="Columns of covariates, repeated or with commas.")
     ] = None,
+    text: Annotated[str | None, typer.Option(help="Column of what each record says: a covariate too.")] = None,
     categories: Annotated[
         list[str] | None, typer.Option(help="Covariates that are codes of categories (zero-run).")
     ] = None,
     components: Annotated[
-        int | None, typer.Option(min=1, help="Condense the covariates into so many principal components (zero-run).")
+        int | None, typer.Option(min=1, help="Condense the covariates, or texts, into so many components (zero-run).")
     ] = None,
     estimator: Annotated[
         str, typer.Option(help="Of the corrected AUC and effect (zero-run): hajek or aipw.")
@@ -231,13 +232,16 @@ def audit(
             labels=labels,
             attack=chosen,
             covariates=_names(covariates),
+            text=text,
             unit=unit,
             group=group,
             design=design,
             rng=rng,
         )
     elif file is None and members is not None and nonmembers is not None:
-        _refuse_table_options(score=score, member=member, labels=labels, covariates=covariates, unit=unit, group=group)
+        _refuse_table_options(
+            score=score, member=member, labels=labels, covariates=covariates, text=text, unit=unit, group=group
+        )
         inside = {"signal": members, **({"labels": member_labels} if member_labels else {})}
         outside = {"signal": nonmembers, **({"labels": nonmember_labels} if nonmember_labels else {})}
         collected = collect.from_pairs(

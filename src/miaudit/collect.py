@@ -41,7 +41,7 @@ SignalKind = Literal["score", "loss", "logits", "probabilities"]
 GAUSSIAN_LIRA = "gaussian_lira"
 ATTACKS = (GAUSSIAN_LIRA, *signals.SIGNALS)
 # What a file of each class may hold, beside the outputs themselves.
-SIDE_FILES = ("labels", "covariates", "units", "groups")
+SIDE_FILES = ("labels", "covariates", "texts", "units", "groups")
 Model = TypeVar("Model")
 
 
@@ -139,7 +139,7 @@ def from_outputs(
         Default: the loss. The caller says which; nothing is picked by its result.
     rng : generator of the folds of the Gaussian likelihood ratio
     fields
-        Further fields of :class:`Evidence`: design, covariates, unit, group, source.
+        Further fields of :class:`Evidence`: design, covariates, text, unit, group, source.
 
     Raises
     ------
@@ -240,6 +240,7 @@ def from_table(
     labels: str | None = None,
     attack: Attack | None = None,
     covariates: str | Sequence[str] | None = None,
+    text: str | None = None,
     unit: str | None = None,
     group: str | None = None,
     design: str | None = None,
@@ -257,16 +258,13 @@ def from_table(
     signal : what ``score`` holds: "score" (higher is more member-like), "loss", "logits" or "probabilities"
     labels : str, for logits and probabilities
     attack : Attack, for losses, logits and probabilities
-    covariates, unit, group, design : as in :meth:`Evidence.load`
+    covariates, text, unit, group, design : as in :meth:`Evidence.load`
     rng : generator of folds
     """
     _check_signal(signal, attack)
+    columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group, "design": design}
     if signal == "score":
-        return Collected(
-            Evidence.load(
-                path, score=score, member=member, covariates=covariates, unit=unit, group=group, design=design
-            )
-        )
+        return Collected(Evidence.load(path, score=score, member=member, **columns))
     if score is None or member is None:
         raise InputError("score and member", f"names of columns, for signal {signal}", "none", "name both")
     names = [score] if isinstance(score, str) else list(score)
@@ -274,9 +272,7 @@ def from_table(
         raise InputError("score", "one column of losses", f"{len(names)}", "audit each loss by itself")
     values = tables.read_columns(path, [*names, *([labels] if labels else [])])
     # A column of the right length stands in for the score, so that all other columns pass the door of evidence.
-    rest = Evidence.load(
-        path, score=member, member=member, covariates=covariates, unit=unit, group=group, design=design
-    )
+    rest = Evidence.load(path, score=member, member=member, **columns)
     matrix = values[names[0]] if len(names) == 1 else np.column_stack([values[name] for name in names])
     return from_outputs(
         **_outputs(signal, matrix, values[labels] if labels else None),
@@ -285,6 +281,7 @@ def from_table(
         rng=rng,
         covariates=rest.covariates,
         covariate_names=rest.covariate_names,
+        text=rest.text,
         unit=rest.unit,
         group=rest.group,
         design=rest.design,
@@ -306,8 +303,8 @@ def from_pairs(
     Parameters
     ----------
     members, nonmembers : mappings to paths
-        ``signal`` (the scores, losses, logits or probabilities) and, as needed, ``labels``, ``covariates``, ``units``,
-        ``groups``; both mappings have the same keys.
+        ``signal`` (the scores, losses, logits or probabilities) and, as needed, ``labels``, ``covariates``, ``texts``,
+        ``units``, ``groups``; both mappings have the same keys.
     signal, attack, design, rng : as in :func:`from_table`
     """
     _check_signal(signal, attack)
@@ -329,6 +326,7 @@ def from_pairs(
     member = np.arange(sum(sizes)) < sizes[0]
     fields: dict[str, Any] = {
         "covariates": data.get("covariates"),
+        "text": data.get("texts"),
         "unit": data.get("units"),
         "group": data.get("groups"),
         "design": design,

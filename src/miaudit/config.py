@@ -103,6 +103,8 @@ class EvaluationSection(_Section):
     nonmember_labels_path: Text | None = None
     member_covariates_path: Text | None = None
     nonmember_covariates_path: Text | None = None
+    member_texts_path: Text | None = None
+    nonmember_texts_path: Text | None = None
     member_units_path: Text | None = None
     nonmember_units_path: Text | None = None
     member_groups_path: Text | None = None
@@ -113,6 +115,7 @@ class EvaluationSection(_Section):
     signal: Literal["score", "loss", "logits", "probabilities"] = "score"
     labels: Text | None = None
     covariates: Text | tuple[Text, ...] | None = None
+    text: Text | None = None
     unit: Text | None = None
     group: Text | None = None
     categories: tuple[Text, ...] = ()
@@ -226,6 +229,7 @@ class AuditConfig(_Section):
                 labels=e.labels,
                 attack=None if e.signal == "score" else self.attack_options(),
                 covariates=e.covariates,
+                text=e.text,
                 unit=e.unit,
                 group=e.group,
                 design=e.design,

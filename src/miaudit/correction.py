@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.causal import balance, covariates, duplicates, effects, propensity, sensitivity
+from miaudit.causal import balance, covariates, crossfit, duplicates, effects, propensity, replicates, sensitivity
 from miaudit.causal.classical import Estimate, tpr_name
-from miaudit.causal.propensity import Propensity
+from miaudit.causal.covariates import Encoding
+from miaudit.causal.nuisance import Nuisance
+from miaudit.causal.outcome import FEWEST_NONMEMBERS
+from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.plan import Plan
@@ -28,6 +33,8 @@ FloatArray = NDArray[np.float64]
 
 ESTIMATOR = "hajek"
 _WRONG_LABELS = ((0.01, 0.0), (0.05, 0.0), (0.0, 0.05), (0.05, 0.05), (0.1, 0.1))  # shares of members, non-members
+_TWINS = ("exact_pairs", "near_pairs", "members_affected", "nonmembers_affected", "members_alike")
+_BLOCK = 100  # replicates of a given propensity that are looked at together
 _MOST_FEATURES = 400  # of a love plot: those out of balance come first, the others add nothing to see
 
 
@@ -36,53 +43,86 @@ class Correction:
     """The propensity of zero-run evidence, and what it says of overlap.
 
     ``still_learning`` is the sentence to refuse with while more records would still improve the propensity (errata A10,
-    B20); empty if not.
+    B20); empty if not. ``encoding``, ``nuisance`` and ``seed`` are how it was learned: resamples learn it alike.
     """
 
     propensity: Propensity
     overlap: Overlap
     effective_nonmembers: float
     still_learning: str
+    encoding: Encoding
+    nuisance: Nuisance
+    seed: int
 
     @property
     def answered(self) -> bool:
         """Whether the evidence allows corrected metrics."""
         return self.overlap.status != "refused"
 
+    def refits(self, evidence: Evidence, count: int) -> tuple[NDArray[np.uint16], Iterator[tuple[slice, FloatArray]]]:
+        """Resample the evidence, and learn the propensity again on each resample, block by block; keep a given one.
 
-def assess(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Correction | str:
+        Returns
+        -------
+        counts : array (count, n), how often each record was drawn
+        blocks : iterator of which replicates these are, and their propensities (block, n)
+        """
+        rng = np.random.default_rng(self.seed)  # as it was when the propensity was learned: these are its replicates
+        if self.nuisance.propensity is None:
+            return replicates.refits(
+                evidence,
+                None,
+                count,
+                classifier=self.nuisance.classifier,
+                encoding=self.encoding,
+                folds=_folds(self.propensity),
+                workers=self.nuisance.workers,
+                rng=rng,
+            )
+        counts, values = replicates.resample(evidence, count, rng=rng), self.propensity.values
+        starts = range(0, count, _BLOCK)
+        blocks = (slice(first, min(first + _BLOCK, count)) for first in starts)
+        return counts, ((block, np.broadcast_to(values, (block.stop - block.start, evidence.n))) for block in blocks)
+
+
+def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random.Generator) -> Correction | str:
     """Learn the propensity by cross-fitting and measure overlap; a sentence where not even that is possible.
 
     Parameters
     ----------
     evidence : zero-run evidence
     plan : its confidence, and how covariates become numbers
+    nuisance : models of the caller; a given propensity is judged by everything but the learning curve
     rng : draws folds
 
     Raises
     ------
     InputError
-        If the plan names a category that is no covariate.
+        If the plan names a category that is no covariate, or the nuisance models do not go with plan and evidence.
     """
-    if evidence.covariates is None:
+    if evidence.covariates is None and evidence.text is None and nuisance.propensity is None:
         return "there are no covariates to correct the difference between members and non-members with"
-    encoding = _encoding(evidence, plan)
-    fit_rng, curve_rng, twin_rng = rng.spawn(3)
+    encoding = _encoding(evidence, plan, nuisance)
+    given = None if nuisance.propensity is None else nuisance.propensity.matched(evidence)
+    fit_rng, curve_rng, twin_rng, seen_rng = rng.spawn(4)
+    seed = crossfit.seed_of(fit_rng)
+    curve: LearningCurve | None = None
     try:
-        learned = propensity.fit(evidence, encoding=encoding, rng=fit_rng)
-        curve = propensity.learning_curve(evidence, encoding=encoding, folds=_folds(learned), rng=curve_rng)
-        twins = duplicates.of_covariates(evidence, rng=twin_rng)
+        # Balance is asked of what the propensity could see: components, not the hundreds of columns behind them.
+        seen = covariates.compared(evidence, encoding, seed=crossfit.seed_of(seen_rng))
+        twins = _twins(evidence, twin_rng)
+        if given is not None:
+            learned = given if given.features is not None else replace(given, features=seen.covariates)
+        else:
+            options: dict[str, Any] = {"classifier": nuisance.classifier, "encoding": encoding}
+            learned = propensity.fit(evidence, **options, rng=np.random.default_rng(seed))
+            curve = propensity.learning_curve(evidence, **options, folds=_folds(learned), rng=curve_rng)
     except InputError as error:
         return f"the propensity cannot be learned ({error})"
-    seen = evidence
-    if plan.components is not None and learned.features is not None:
-        # Balance is asked of what the propensity could see: the components, not the hundreds of columns behind them.
-        names = [f"component {i + 1}" for i in range(learned.features.shape[1])]
-        seen = evidence.replace(covariates=learned.features, covariate_names=names)
     measured = balance.measure(seen, learned, confidence=plan.confidence)
     judged = balance.judge_overlap(measured)
     still = ""
-    if curve.rising:
+    if curve is not None and curve.rising:
         still = (
             f"The propensity is not learned yet: the AUC of the covariates alone rises from {curve.half:.3f} at half "
             f"the records to {curve.full:.3f} at all of them, so part of the shift is still uncorrected."
@@ -91,7 +131,7 @@ def assess(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Corre
     shown = Overlap(
         status=status,
         reasons=(*judged.reasons, *([still] if still else [])),
-        warnings=(*judged.warnings, *_twins_in_words(twins)),
+        warnings=(*judged.warnings, *_twins_in_words(twins), *_unseen(seen)),
         propensity=learned.how,
         clipped=learned.clipped,
         blind_auc=measured.blind_auc.value or 0.0,
@@ -104,22 +144,24 @@ def assess(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Corre
         feature_limit=measured.limit,
         calibration=tuple(CalibrationBin(b.predicted, b.observed, b.count) for b in measured.calibration),
         log_odds=Distribution(measured.log_odds.edges, measured.log_odds.members, measured.log_odds.nonmembers),
-        duplicates={
-            "exact_pairs": twins.exact_pairs,
-            "near_pairs": twins.near_pairs,
-            "members_affected": twins.members_affected,
-            "nonmembers_affected": twins.nonmembers_affected,
-            "members_alike": twins.members_alike,
-        },
-        learning={"half": curve.half, "full": curve.full, "rising": curve.rising},
+        duplicates=None if twins is None else {name: getattr(twins, name) for name in _TWINS},
+        learning=None if curve is None else {"half": curve.half, "full": curve.full, "rising": curve.rising},
     )
-    return Correction(learned, shown, measured.effective_size, still)
+    return Correction(learned, shown, measured.effective_size, still, encoding, nuisance, seed)
 
 
 def metrics(
-    evidence: Evidence, learned: Propensity, plan: Plan, confidence: float, *, rng: np.random.Generator
+    evidence: Evidence,
+    learned: Propensity,
+    plan: Plan,
+    nuisance: Nuisance,
+    confidence: float,
+    *,
+    rng: np.random.Generator,
 ) -> dict[str, tuple[str, Estimate]]:
     """Compute the causal metrics of one score, by the names of the classical ones, each with its estimator.
+
+    Where there are too few non-members for an outcome model (in a group), the Hajek weights stand alone.
 
     Returns
     -------
@@ -130,19 +172,75 @@ def metrics(
         tpr_name(fpr): (ESTIMATOR, effects.tpr_at_fpr(evidence, learned, fpr=fpr, confidence=confidence, rng=rng))
         for fpr in plan.fpr_targets
     }
+    chosen = plan.estimator if evidence.n_nonmembers >= FEWEST_NONMEMBERS else ESTIMATOR
     for name, effect, method in (
-        ("auc", effects.auc, plan.estimator),
+        ("auc", effects.auc, chosen),
         ("advantage", effects.advantage, ESTIMATOR),
         ("balanced_accuracy", effects.balanced_accuracy, ESTIMATOR),
-        ("ate", effects.ate, plan.estimator),
+        ("ate", effects.ate, chosen),
     ):
-        found[name] = method, effect(evidence, learned, method=method, confidence=confidence, rng=rng)
+        estimate = effect(
+            evidence, learned, method=method, outcome=nuisance.outcome_model, confidence=confidence, rng=rng
+        )
+        found[name] = method, estimate
     return found
 
 
-def of_rows(learned: Propensity, rows: NDArray[np.bool_]) -> Propensity:
-    """Return the propensities of some rows: odds that differ by a factor give the same self-normalised weights."""
-    return Propensity.given(learned.values[rows], learned.how)
+def bootstrapped(
+    evidence: Evidence,
+    corrected: Correction,
+    plan: Plan,
+    confidence: float,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """Bootstrap limits of the Hajek metrics of each score, the propensity learned again in each resample.
+
+    Parameters
+    ----------
+    evidence : with one score or several, which share the resamples
+    progress : function of the replicates done so far, optional
+
+    Returns
+    -------
+    dict
+        Of each score the (low, high) of ``auc``, ``ate`` and ``tpr_at_fpr_...``.
+    """
+    counts, blocks = corrected.refits(evidence, plan.n_bootstrap)
+    scores = {name: evidence.only(name) for name in evidence.scores}
+    drawn: dict[str, list[FloatArray]] = {name: [] for name in scores}
+    for block, values in blocks:
+        odds = values / (1 - values)
+        for name, one in scores.items():
+            drawn[name].append(effects.replicated(one, odds, counts[block], fpr_targets=plan.fpr_targets))
+        if progress is not None:
+            progress(block.stop)
+    return {
+        name: effects.replicated_limits(np.concatenate(parts), plan.fpr_targets, confidence)
+        for name, parts in drawn.items()
+    }
+
+
+def in_words(corrected: Correction, plan: Plan) -> tuple[str, ...]:
+    """Say what was adjusted, and with which models."""
+    overlap, nuisance = corrected.overlap, corrected.nuisance
+    model = ""
+    if plan.estimator == "aipw":
+        model = f", with an outcome model for the AUC and the average effect: {nuisance.outcome_model.how}"
+    again = ""
+    if plan.n_bootstrap:
+        again = (
+            " The bootstrap keeps these weights, which were given: what is uncertain about them is not in its limits."
+            if nuisance.propensity is not None
+            else f" In each of {plan.n_bootstrap:,} bootstrap resamples the propensity was learned again."
+        )
+        again += " Corrected metrics without bootstrap limits (AIPW, the best threshold) have the default ones only."
+    return (
+        f"Non-members are weighted by their odds of membership (Hajek weights{model}; propensity: "
+        f"{overlap.propensity}). They count for {overlap.effective_sample_size:,.0f} independent ones; "
+        f"{overlap.clipped:.1%} of the propensities were clipped. Raw rows are not causal.{again}",
+        *overlap.warnings,
+    )
 
 
 def memorisation(
@@ -167,16 +265,32 @@ def _mislabelled(
     return Mislabelled(members, nonmembers, found.value, found.low, found.high)
 
 
-def _encoding(evidence: Evidence, plan: Plan) -> covariates.Encoding:
-    """Say how covariates become numbers, from the plan's names of categories or number of components."""
+def _encoding(evidence: Evidence, plan: Plan, nuisance: Nuisance) -> Encoding:
+    """Say how covariates become numbers: the caller's encoding, or by the plan's categories or number of components."""
+    if nuisance.outcome is not None and plan.estimator != "aipw":
+        raise InputError("outcome", f"none, for the estimator {plan.estimator}", "one", 'set Plan(estimator="aipw")')
+    if nuisance.encoding is not None:
+        if plan.categories or plan.components is not None:
+            received = "categories" if plan.categories else "components"
+            raise InputError("encoding", "none, beside the plan's categories or components", received, "choose one")
+        return nuisance.encoding
+    beside = _numeric_encoding(evidence, plan)
+    return beside if evidence.text is None else covariates.Text(plan.components, beside=beside)
+
+
+def _numeric_encoding(
+    evidence: Evidence, plan: Plan
+) -> covariates.Numbers | covariates.Categories | covariates.Reduced:
     if plan.components is not None:
         return covariates.Reduced(plan.components)
     if not plan.categories:
         return covariates.Numbers()
-    names = evidence.covariate_names or tuple(str(i) for i in range(evidence.covariates.shape[1]))  # type: ignore[union-attr]
+    names: Sequence[str] = evidence.covariate_names
+    if not names and evidence.covariates is not None:
+        names = [str(i) for i in range(evidence.covariates.shape[1])]
     for name in plan.categories:
         if name not in names:
-            hint = nearest(name, names) or f"it has {', '.join(names[:12])}"
+            hint = nearest(name, names) or f"it has {', '.join(names[:12]) or 'none'}"
             raise InputError("categories", "names of covariates", repr(name), hint)
     return covariates.Categories(tuple(names.index(name) for name in plan.categories))
 
@@ -186,14 +300,27 @@ def _folds(learned: Propensity) -> int | NDArray[np.int64]:
     return propensity.FOLDS if learned.folds is None else learned.folds.astype(np.int64)
 
 
-def _twins_in_words(twins: duplicates.Duplicates) -> tuple[str, ...]:
+def _twins(evidence: Evidence, rng: np.random.Generator) -> duplicates.Duplicates | None:
+    """Count twins across the classes: of texts where there are any, as they say more of a record than its numbers."""
+    if evidence.text is not None:
+        return duplicates.of_texts(evidence.text.tolist(), evidence.member, rng=rng)
+    return None if evidence.covariates is None else duplicates.of_covariates(evidence, rng=rng)
+
+
+def _twins_in_words(twins: duplicates.Duplicates | None) -> tuple[str, ...]:
     """Warn of twins across the classes where they are more common than among the members."""
-    if twins.members_affected <= twins.members_alike:
+    if twins is None or twins.members_affected <= twins.members_alike:
         return ()
     return (
         f"{twins.members_affected:,} members have a twin among the non-members ({twins.exact_pairs:,} equal pairs, "
         f"{twins.near_pairs:,} nearly equal ones): are these really non-members? {twins.note}",
     )
+
+
+def _unseen(seen: Evidence) -> tuple[str, ...]:
+    if seen.covariates is not None:
+        return ()
+    return ("There are no covariates: whether the weights make members and non-members alike cannot be checked.",)
 
 
 def _features(measured: balance.Balance) -> tuple[FeatureBalance, ...]:

@@ -20,7 +20,7 @@ Design = Literal["multi-run", "one-run", "zero-run"]
 DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
 LARGEST = 1e150
 _DIGEST_BLOCK = 100_000
-_FIELDS = ("score", "member", "covariates", "covariate_names", "design", "unit", "group", "source")
+_FIELDS = ("score", "member", "covariates", "covariate_names", "text", "design", "unit", "group", "source")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -36,6 +36,8 @@ class Evidence:
     covariates : array (n, d) or (n,), optional
         What is known of each record apart from the model (needed for the zero-run design).
     covariate_names : sequence of d str, optional
+    text : array (n,) of str, optional
+        What each record says: a covariate too, for records that are texts.
     design : {"multi-run", "one-run", "zero-run"} or None
         How membership came about. Never guessed: undeclared stays None, and findings then state that condition.
     unit : array (n,) of int or str, optional
@@ -48,7 +50,8 @@ class Evidence:
     Raises
     ------
     InputError
-        For NaN or infinite numbers, unequal lengths, one class only, more than one dimension, or an unknown design.
+        For NaN or infinite numbers, missing texts, unequal lengths, one class only, more than one dimension, or an
+        unknown design.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class Evidence:
     member: NDArray[np.bool_]
     covariates: NDArray[np.float64] | None
     covariate_names: tuple[str, ...]
+    text: NDArray[Any] | None
     design: Design | None
     unit: NDArray[Any] | None
     group: NDArray[Any] | None
@@ -75,6 +79,7 @@ class Evidence:
         member: ArrayLike,
         covariates: ArrayLike | None = None,
         covariate_names: Sequence[str] | None = None,
+        text: ArrayLike | None = None,
         design: str | None = None,
         unit: ArrayLike | None = None,
         group: ArrayLike | None = None,
@@ -95,6 +100,7 @@ class Evidence:
             "member": members,
             "covariates": x,
             "covariate_names": names,
+            "text": _texts(text, n),
             "design": check_design(design),
             "unit": _labels(unit, "unit", n),
             "group": _labels(group, "group", n),
@@ -168,6 +174,7 @@ class Evidence:
             score={name: values[rows] for name, values in self.scores.items()},
             member=self.member[rows],
             covariates=pick(self.covariates),
+            text=pick(self.text),
             unit=pick(self.unit),
             group=pick(self.group),
         )
@@ -190,6 +197,7 @@ class Evidence:
         score: str | Sequence[str] | None = None,
         member: str | None = None,
         covariates: str | Sequence[str] | None = None,
+        text: str | None = None,
         unit: str | None = None,
         group: str | None = None,
         design: str | None = None,
@@ -199,10 +207,10 @@ class Evidence:
         Parameters
         ----------
         path : path
-        score, member, covariates, unit, group : str, or several where a sequence is allowed
+        score, member, covariates, text, unit, group : str, or several where a sequence is allowed
             Names in the file. Without them the names that :meth:`save` writes are looked for: ``score`` or
-            ``score.NAME``, ``member``, ``covariates`` or ``covariate.NAME``, ``unit``, ``group``, ``design``.
-            A covariate name may be one list column (a two-dimensional array in an .npz).
+            ``score.NAME``, ``member``, ``covariates`` or ``covariate.NAME``, ``text``, ``unit``, ``group``,
+            ``design``. A covariate name may be one list column (a two-dimensional array in an .npz).
         design : str, optional
             Overrides what the file declares; a file that declares nothing gives None.
 
@@ -212,15 +220,16 @@ class Evidence:
             If the file or a column cannot be read, or the content is no evidence.
         """
         known = tables.column_names(path)
-        columns = _Columns.choose(known, score, member, covariates, unit, group)
+        columns = _Columns.choose(known, score, member, covariates, text, unit, group)
         wanted = [*columns.all_names(), *(name for name in ("design", "source") if name in known)]
-        data = tables.read_columns(path, wanted, as_text=[n for n in (columns.unit, columns.group) if n])
+        data = tables.read_columns(path, wanted, as_text=list(columns.labels()))
         x, names = columns.assemble_covariates(data)
         return cls(
             score={_strip(name, "score."): data[name] for name in columns.score},
             member=data[columns.member],
             covariates=x,
             covariate_names=names,
+            text=None if columns.text is None else data[columns.text],
             design=design if design is not None else _declared_design(data.get("design"), explicit=score is not None),
             unit=None if columns.unit is None else data[columns.unit],
             group=None if columns.group is None else data[columns.group],
@@ -266,6 +275,8 @@ class Evidence:
                     columns[f"covariate.{name}"] = self.covariates[:, i]
             else:
                 columns["covariates"] = self.covariates
+        if self.text is not None:
+            columns["text"] = self.text.astype(np.str_)  # files hold plain text, never Python objects
         for field in ("unit", "group"):
             if getattr(self, field) is not None:
                 columns[field] = getattr(self, field)
@@ -276,10 +287,10 @@ class Evidence:
 
     def save_pair(self, members: str | Path, nonmembers: str | Path) -> None:
         """Write the score of members and of non-members to two .npy files, which can hold nothing else."""
-        if self.covariates is not None or self.unit is not None or self.group is not None or len(self.scores) > 1:
-            raise InputError(
-                "evidence", "one score and nothing else", "several scores, covariates, units or groups", "save to .npz"
-            )
+        more = (self.covariates, self.text, self.unit, self.group)
+        if len(self.scores) > 1 or any(values is not None for values in more):
+            received = "several scores, covariates, texts, units or groups"
+            raise InputError("evidence", "one score and nothing else", received, "save to .npz")
         for path, kept in ((members, self.member), (nonmembers, ~self.member)):
             values = self.score[kept]
 
@@ -297,6 +308,7 @@ class _Columns:
     score: tuple[str, ...]
     member: str
     covariates: tuple[str, ...]
+    text: str | None
     unit: str | None
     group: str | None
 
@@ -307,6 +319,7 @@ class _Columns:
         score: str | Sequence[str] | None,
         member: str | None,
         covariates: str | Sequence[str] | None,
+        text: str | None,
         unit: str | None,
         group: str | None,
     ) -> _Columns:
@@ -321,12 +334,15 @@ class _Columns:
                 )
             if covariates is None:
                 covariates = [name for name in known if name == "covariates" or name.startswith("covariate.")]
-            unit = unit or ("unit" if "unit" in known else None)
-            group = group or ("group" if "group" in known else None)
+            text, unit, group = (
+                given or (name if name in known else None)
+                for given, name in ((text, "text"), (unit, "unit"), (group, "group"))
+            )
         return cls(
             score=(score,) if isinstance(score, str) else tuple(score or ()),
             member=member or "member",
             covariates=(covariates,) if isinstance(covariates, str) else tuple(covariates or ()),
+            text=text,
             unit=unit,
             group=group,
         )
@@ -335,7 +351,11 @@ class _Columns:
         yield from self.score
         yield self.member
         yield from self.covariates
-        yield from (name for name in (self.unit, self.group) if name)
+        yield from self.labels()
+
+    def labels(self) -> Iterator[str]:
+        """Yield the columns that are read as text, whatever they look like."""
+        yield from (name for name in (self.text, self.unit, self.group) if name)
 
     def assemble_covariates(self, data: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any] | None, list[str] | None]:
         """Join the covariate columns, each (n,) or (n, k), into one array and its names."""
@@ -479,6 +499,30 @@ def _labels(values: ArrayLike | None, name: str, n: int) -> NDArray[Any] | None:
     return _frozen(np.array(array))
 
 
+def _texts(values: ArrayLike | None, n: int) -> NDArray[Any] | None:
+    """Copy texts into a read-only array of str; of objects, as one long text would widen every row of a plain one."""
+    if values is None:
+        return None
+    array = np.asarray(values, dtype=object)
+    if array.ndim != 1:
+        raise InputError("text", "one text for each record", f"an array of shape {array.shape}", "pass one column")
+    _same_length("text", array, n)
+    texts = np.empty(n, dtype=object)
+    for row, value in enumerate(array):
+        if not isinstance(value, str):
+            received = f"{type(value).__name__} in row {row}"
+            raise InputError("text", "one str for each record", received, 'use "" for a record that says nothing')
+        if "\0" in value or (not value.isascii() and _has_surrogate(value)):
+            received = f"a character that files cannot hold in row {row}"
+            raise InputError("text", "text without NUL and half characters", received, "decode it again, or replace it")
+        texts[row] = str(value)
+    return _frozen(texts)
+
+
+def _has_surrogate(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def _declared_design(column: NDArray[Any] | None, *, explicit: bool) -> str | None:
     """A constant column 'design' with a known value is a declaration; any other use of the name is not ours."""
     value = _constant_text(column)
@@ -504,7 +548,7 @@ def _digest(evidence: Evidence) -> str:
         state.update(f"|{name}|{values.shape}|".encode())
         for start in range(0, len(values), _DIGEST_BLOCK):
             block = values[start : start + _DIGEST_BLOCK]
-            if block.dtype.kind in "biuU" and block.dtype != np.bool_:
+            if block.dtype.kind in "biuUO" and block.dtype != np.bool_:
                 texts = [str(value) for value in block.tolist()]
                 state.update("".join(f"{len(text)}:{text}" for text in texts).encode())
             else:
@@ -515,7 +559,7 @@ def _digest(evidence: Evidence) -> str:
     for name in sorted(evidence.scores):
         add(f"score.{name}", evidence.scores[name])
     add("member", evidence.member)
-    for field in ("covariates", "unit", "group"):
+    for field in ("covariates", "text", "unit", "group"):
         values = getattr(evidence, field)
         if values is not None:
             add(field, values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from miaudit.causal import intervals
 from miaudit.causal.classical import Sample
+from miaudit.causal.histogram import histogram
 from miaudit.causal.roc import Roc
 from miaudit.evidence import Evidence
 from miaudit.plan import Plan
@@ -53,17 +53,8 @@ def curve(roc: Roc, fpr: FloatArray, low: FloatArray, high: FloatArray, resolved
 
 def distribution(score: FloatArray, member: NDArray[np.bool_]) -> Distribution:
     """Bin the scores between round numbers, so that no edge is the score of a record."""
-    low, high = np.quantile(score, [0.005, 0.995])
-    finest = 1e-9 * float(np.abs(score).max())  # edges are written with 12 digits
-    step = _round_step(max((high - low) / 30, finest))
-    first = math.floor(low / step) * step
-    bins = max(1, math.ceil((high - first) / step))
-    edges = first + step * np.arange(bins + 1)
-    shares = []
-    for kept in (member, ~member):
-        counts, _ = np.histogram(np.clip(score[kept], edges[0], edges[-1]), edges)
-        shares.append(tuple(np.round(counts / np.count_nonzero(kept), 6).tolist()))
-    return Distribution(tuple(float(f"{edge:.12g}") for edge in edges), shares[0], shares[1])
+    found = histogram(score, member)
+    return Distribution(found.edges, found.members, found.nonmembers)
 
 
 def counts(audited: Evidence, sample: Sample, effective_nonmembers: float, confidence: float) -> Counts:
@@ -106,11 +97,3 @@ def most_exposed(audited: Evidence, count: int, numbers: NDArray[np.intp] | None
         }
         for row in top
     )
-
-
-def _round_step(width: float) -> float:
-    """Return the largest of 1, 2, 5 times a power of ten that is at most ``width``; 1 where there is no width."""
-    if not width > 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(width))
-    return float(power * max(factor for factor in (1, 2, 5) if factor * power <= width * (1 + 1e-9)))

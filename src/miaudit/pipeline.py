@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from miaudit import concern, correction, exhibits, headline
 from miaudit.causal import bootstrap, classical, effects
 from miaudit.causal.classical import Estimate, Sample
+from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.correction import Correction
 from miaudit.errors import InputError
@@ -38,7 +39,6 @@ _ASSUMED = {
     "far an unmeasured trait would have to break this is said beside the split into memorisation and shift.",
     None: "Nobody declared how membership came about. If not at random, the numbers mix memorisation with shift.",
 }
-_AND_OUTCOME = {"hajek": "", "aipw": ", with an outcome model for the AUC and the average effect"}
 _FEWEST_IN_GROUP = 10
 _FEWEST_FOR_METRICS = 2
 _MOST_NAMED = 8
@@ -50,6 +50,7 @@ def audit(
     evidence: Evidence,
     *,
     plan: Plan | None = None,
+    nuisance: Nuisance | None = None,
     rng: np.random.Generator,
     notes: Sequence[str] = (),
     repeat: Mapping[str, Any] | None = None,
@@ -62,6 +63,8 @@ def audit(
     evidence : Evidence
     plan : Plan, optional
         Every option; the default has targets 0.1%, 1% and 10% and intervals of 95%.
+    nuisance : Nuisance, optional
+        For zero-run evidence: models of your own for the propensity and for the outcome, or a known propensity.
     rng : numpy.random.Generator
         For the bootstrap and the split; two audits with equal generators give equal findings.
     notes : sequence of str
@@ -77,7 +80,8 @@ def audit(
     Raises
     ------
     InputError
-        If the plan names a score that the evidence does not have, or a split leaves a class empty.
+        If the plan names a score that the evidence does not have, a split leaves a class empty, or there are nuisance
+        models without zero-run evidence.
 
     Examples
     --------
@@ -93,15 +97,18 @@ def audit(
         raise InputError("rng", "a numpy.random.Generator", type(rng).__name__, "pass numpy.random.default_rng(0)")
     if not isinstance(plan, Plan):
         raise InputError("plan", "a miaudit.Plan", type(plan).__name__, "pass miaudit.Plan(...)")
+    nuisance = _checked(nuisance, evidence)
     choose_rng, bootstrap_rng, correct_rng = rng.spawn(3)
     choice = headline.choose(evidence, plan, rng=choose_rng)
     samples = {name: Sample.of(choice.audited.only(name)) for name in choice.names}
-    case = _Case.of(choice.audited, plan, rng=correct_rng)
+    case = _Case.of(choice.audited, plan, nuisance.of_rows(choice.rows), rng=correct_rng)
     nonmembers = case.effective_nonmembers(samples[choice.names[0]])
     primary = headline.primary_metric(plan, nonmembers, choice.confidence)
-    found = _measure(samples, plan, choice.confidence, bootstrap_rng, progress)
+    told = _Stages(progress, plan.n_bootstrap, len(samples) + (case.learned is not None))
+    found = _measure(samples, plan, choice.confidence, bootstrap_rng, told)
     if case.learned is not None:
-        found = {name: (*case.metrics(name, plan, choice.confidence), *raw) for name, raw in found.items()}
+        causal = case.metrics(choice.confidence, told.next())
+        found = {name: (*causal[name], *raw) for name, raw in found.items()}
     measured = [concern.Measured(name, *_limits(_named(found[name], primary))) for name in choice.judged]
     verdict = _verdict(case, plan, primary, measured, exploratory=choice.exploratory)
     best = choice.headline or max(measured, key=lambda m: (m.resolved and m.low, m.high)).score
@@ -131,6 +138,22 @@ def audit(
     )
 
 
+def _checked(nuisance: Any, evidence: Evidence) -> Nuisance:
+    if nuisance is None:
+        return Nuisance()
+    if not isinstance(nuisance, Nuisance):
+        received = type(nuisance).__name__
+        raise InputError("nuisance", "a Nuisance", received, "pass miaudit.causal.nuisance.Nuisance(...)")
+    if evidence.design != "zero-run":
+        raise InputError(
+            "nuisance",
+            "none, unless the design is zero-run",
+            str(evidence.design),
+            "leave it out: nothing is corrected",
+        )
+    return nuisance
+
+
 # -- what the design of the evidence allows ---------------------------------------------------------------------------
 
 
@@ -148,11 +171,11 @@ class _Case:
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, audited: Evidence, plan: Plan, *, rng: np.random.Generator) -> _Case:
+    def of(cls, audited: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random.Generator) -> _Case:
         assess_rng, rest = rng.spawn(2)
         if audited.design != "zero-run":
             return cls(audited, plan, None, "", rest)
-        assessed = correction.assess(audited, plan, rng=assess_rng)
+        assessed = correction.assess(audited, plan, nuisance, rng=assess_rng)
         if isinstance(assessed, str):
             return cls(audited, plan, None, assessed, rest)
         reasons = assessed.overlap.reasons
@@ -174,14 +197,7 @@ class _Case:
         """What was adjusted, in sentences."""
         if self.correction is None or not self.correction.answered:
             return ()
-        overlap = self.correction.overlap
-        return (
-            f"Non-members are weighted by their odds of membership (Hajek weights{_AND_OUTCOME[self.plan.estimator]}; "
-            f"propensity: {overlap.propensity}). "
-            f"They count for {overlap.effective_sample_size:,.0f} independent ones; {overlap.clipped:.1%} of the "
-            "propensities were clipped. Raw rows are not causal.",
-            *overlap.warnings,
-        )
+        return correction.in_words(self.correction, self.plan)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -195,11 +211,28 @@ class _Case:
         counted = float(sample.effective_nonmembers)
         return counted if self.learned is None else min(counted, self._correction.effective_nonmembers)
 
-    def metrics(self, score: str, plan: Plan, confidence: float) -> tuple[Metric, ...]:
-        """The causal metrics of one score."""
-        evidence = self.audited.only(score)
-        found = correction.metrics(evidence, self._correction.propensity, plan, confidence, rng=self.rng)
-        return tuple(_metric(name, estimate, None, plan, method) for name, (method, estimate) in found.items())
+    def metrics(self, confidence: float, told: Callable[[int], None] | None) -> dict[str, tuple[Metric, ...]]:
+        """The causal metrics of every score, with a bootstrap beside those of Hajek weights where it is asked for."""
+        plan = self.plan
+        drawn: Mapping[str, Mapping[str, tuple[float, float]]] = {}
+        if plan.n_bootstrap:
+            drawn = correction.bootstrapped(self.audited, self._correction, plan, confidence, progress=told)
+        return {
+            score: tuple(
+                _metric(name, estimate, _resampled(estimate, method, drawn.get(score, {}).get(name)), plan, method)
+                for name, (method, estimate) in self.measured(self.audited.only(score), confidence).items()
+            )
+            for score in self.audited.scores
+        }
+
+    def measured(
+        self, evidence: Evidence, confidence: float, rows: NDArray[np.bool_] | None = None
+    ) -> dict[str, tuple[str, Estimate]]:
+        """The causal metrics of evidence with one score, or of a part of its rows (a mask)."""
+        learned, nuisance = self._correction.propensity, self._correction.nuisance
+        if rows is not None:
+            evidence, learned = evidence.take(rows), learned.of_rows(rows)
+        return correction.metrics(evidence, learned, self.plan, nuisance, confidence, rng=self.rng)
 
     def memorisation(self, score: str, found: Sequence[Metric]) -> Memorisation | None:
         """Shift and memorisation of one score, where both were measured."""
@@ -225,25 +258,43 @@ def _measure(
     plan: Plan,
     confidence: float,
     rng: np.random.Generator,
-    progress: Callable[[int, int], None] | None,
+    told: _Stages,
 ) -> dict[str, tuple[Metric, ...]]:
     found: dict[str, tuple[Metric, ...]] = {}
-    for i, (name, child) in enumerate(zip(samples, rng.spawn(len(samples)), strict=True)):
+    for name, child in zip(samples, rng.spawn(len(samples)), strict=True):
         sample = samples[name]
         plain = classical.metrics(sample, plan.fpr_targets, confidence)
         resampled: dict[str, Estimate] = {}
         if plan.n_bootstrap:
-            told = (
-                None if progress is None else _shifted(progress, i * plan.n_bootstrap, len(samples) * plan.n_bootstrap)
-            )
-            drawn = bootstrap.replicates(sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=told)
+            drawn = bootstrap.replicates(sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=told.next())
             resampled = bootstrap.estimates(sample, drawn, plan.fpr_targets, confidence)
         found[name] = tuple(_metric(m, estimate, resampled.get(m), plan) for m, estimate in plain.items())
     return found
 
 
-def _shifted(progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int], None]:
-    return lambda done: progress(before + done, total)
+class _Stages:
+    """Tells of the replicates of several stages as one count: so many of each."""
+
+    def __init__(self, progress: Callable[[int, int], None] | None, each: int, stages: int) -> None:
+        self._progress, self._each, self._total, self._before = progress, each, each * stages, -each
+
+    def next(self) -> Callable[[int], None] | None:
+        """Return the function that the next stage tells how many replicates it has drawn."""
+        progress, total = self._progress, self._total
+        if progress is None:
+            return None
+        self._before += self._each
+        before = self._before
+        return lambda done: progress(before + done, total)
+
+
+def _resampled(estimate: Estimate, method: str, limits: tuple[float, float] | None) -> Estimate | None:
+    """Put bootstrap limits round an estimate by Hajek weights; where it has no value, its upper limit stands."""
+    if limits is None or method != correction.ESTIMATOR:
+        return None
+    if estimate.value is None:
+        return estimate
+    return replace(estimate, low=min(limits[0], estimate.value), high=max(limits[1], estimate.value))
 
 
 def _metric(name: str, estimate: Estimate, resampled: Estimate | None, plan: Plan, estimator: str = "raw") -> Metric:
@@ -406,7 +457,6 @@ def _group(
     plain = classical.metrics(Sample.of(part), plan.fpr_targets, confidence)
     found = [_metric(metric, estimate, None, plan) for metric, estimate in plain.items()]
     if case.learned is not None:
-        learned = correction.of_rows(case.learned, rows)
-        causal = correction.metrics(part, learned, plan, confidence, rng=case.rng)
+        causal = case.measured(audited, confidence, rows)
         found = [_metric(m, estimate, None, plan, method) for m, (method, estimate) in causal.items()] + found
     return GroupFindings(name, inside, outside, tuple(found), said)

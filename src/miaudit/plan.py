@@ -84,7 +84,8 @@ class Plan:
     categories : tuple of str
         Covariates of zero-run evidence that are codes of categories, by name: one-hot inside the folds.
     components : int, optional
-        Condense the covariates of zero-run evidence into so many principal components, inside the folds.
+        Condense the covariates of zero-run evidence into so many principal components, inside the folds; texts into so
+        many components of their own.
     estimator : "hajek" or "aipw"
         Of the corrected AUC and average effect of zero-run evidence. AIPW adds an outcome model of the score without
         membership; the TPR at a low FPR stays with Hajek weights, where AIPW is not to be trusted.

@@ -308,10 +308,15 @@ def test_propensities_that_cannot_be_used(propensity: SimpleNamespace, said: str
         measure(evidence, propensity)
 
 
-def test_no_covariates() -> None:
-    evidence = Evidence(score=[0.0, 1.0], member=[True, False])
-    with pytest.raises(InputError, match="covariates: expected"):
-        measure(evidence, given_odds(np.zeros(2)))
+def test_without_covariates_the_propensity_alone_is_judged() -> None:
+    evidence, log_odds = shifted(400, 400, 1.0, 3)
+    known = given_odds(log_odds)
+    bare, full = measure(evidence.replace(covariates=None), known), measure(evidence, known)
+    assert (bare.differences, bare.constant, bare.worst) == ((), (), None)
+    assert (bare.blind_auc, bare.effective_size, bare.beyond) == (full.blind_auc, full.effective_size, full.beyond)
+    assert judge_overlap(bare).status == "warned"
+    apart, log_odds = shifted(400, 400, 4.0, 3)  # the control: no overlap is seen without covariates too
+    assert judge_overlap(measure(apart.replace(covariates=None), given_odds(log_odds))).status == "refused"
 
 
 def test_records_are_frozen(fair: Balance) -> None:

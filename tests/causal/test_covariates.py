@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import StandardScaler
 
 from miaudit import Evidence
 from miaudit.causal import covariates, propensity
@@ -12,9 +14,9 @@ from miaudit.causal.covariates import Categories, Custom, Images, Numbers, Reduc
 from miaudit.errors import InputError
 
 
-def evidence_of(x: np.ndarray | None, n: int = 0) -> Evidence:
+def evidence_of(x: np.ndarray | None, n: int = 0, text: list[str] | None = None, **fields: object) -> Evidence:
     n = n or len(x)
-    return Evidence(score=np.arange(n), member=np.arange(n) % 2 == 0, covariates=x)
+    return Evidence(score=np.arange(n), member=np.arange(n) % 2 == 0, covariates=x, text=text, **fields)
 
 
 def encoded(encoding: covariates.Encoding, x: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
@@ -62,13 +64,13 @@ def test_components_never_exceed_what_there_is() -> None:
 
 def test_text_separates_vocabularies_and_stands_beside_numbers() -> None:
     words = ["red green", "green red blue", "seven nine", "nine eight seven"] * 10
-    table = covariates.table_of(evidence_of(None, 40), Text(2), words)
+    table = covariates.table_of(evidence_of(None, 40, words), Text(2))
     found = covariates.fit(Text(2), table, seed=0).transform(table)
     assert found.shape == (40, 2)
     assert np.ptp(found[0::4], axis=0).max() < 1e-9
     assert np.linalg.norm(found[0] - found[1]) < np.linalg.norm(found[0] - found[2])
     x = np.random.default_rng(0).normal(size=(40, 3))
-    both = covariates.table_of(evidence_of(x), Text(2), words)
+    both = covariates.table_of(evidence_of(x, text=words), Text(2))
     assert covariates.fit(Text(2), both, seed=0).transform(both).shape == (40, 5)
 
 
@@ -76,10 +78,55 @@ def test_text_alone_makes_a_propensity() -> None:
     rng = np.random.default_rng(0)
     member = rng.random(400) < 0.5
     words = [" ".join(rng.choice(["a1", "b1", "c1"], 6, p=[0.5, 0.3, 0.2] if m else [0.2, 0.3, 0.5])) for m in member]
-    evidence = Evidence(score=rng.normal(size=400), member=member)
-    found = propensity.fit(evidence, encoding=Text(2), text=words, rng=rng)
+    evidence = Evidence(score=rng.normal(size=400), member=member, text=words)
+    found = propensity.fit(evidence, encoding=Text(2), rng=rng)
     assert found.values[member].mean() > found.values[~member].mean() + 0.2
-    assert propensity.bootstrap(evidence, replicates=3, encoding=Text(2), text=words, rng=rng).shape == (3, 400)
+    assert propensity.bootstrap(evidence, replicates=3, encoding=Text(2), rng=rng).shape == (3, 400)
+
+
+def test_texts_are_read_by_default_in_one_component_for_a_hundred_rows() -> None:
+    rng = np.random.default_rng(0)
+    words = [" ".join(f"w{k}" for k in rng.integers(0, 30, 5)) for _ in range(1000)]
+    evidence = evidence_of(None, 1000, words)
+    assert covariates.default_of(evidence) == Text()
+    assert covariates.default_of(evidence_of(np.eye(4))) == Numbers()
+    table = covariates.table_of(evidence, Text())
+    assert covariates.fit(Text(), table, seed=0).transform(table).shape == (1000, 10)
+    assert propensity.rows_per_covariate(evidence) == 100
+    assert propensity.fit(evidence, rng=rng).how.startswith("cross-fitted in 5 folds: Text,")
+
+
+def test_a_vocabulary_of_no_more_words_than_components_is_kept_as_it_is() -> None:
+    words = ["red green", "green red blue", "blue", "green blue"] * 10
+    table = covariates.table_of(evidence_of(None, 40, words), Text(3))
+    terms = StandardScaler().fit_transform(TfidfVectorizer(sublinear_tf=True).fit_transform(words).toarray())
+    assert np.allclose(covariates.fit(Text(3), table, seed=0).transform(table), terms)
+    assert covariates.fit(Text(2), table, seed=0).transform(table).shape == (40, 2)
+
+
+def test_categories_stand_beside_texts() -> None:
+    x = np.c_[np.tile([0, 1, 2, 1], 10), np.random.default_rng(0).normal(size=40)]
+    words = ["red green", "blue", "red", "green blue"] * 10
+    table = covariates.table_of(evidence_of(x, text=words), Text(2, beside=Categories((0,))))
+    assert covariates.fit(Text(2, beside=Categories((0,))), table, seed=0).transform(table).shape == (40, 2 + 3 + 1)
+
+
+def test_balance_is_asked_of_columns_and_of_what_stands_for_the_others() -> None:
+    x = np.random.default_rng(0).normal(size=(40, 3))
+    words = ["red green", "blue", "red", "green blue"] * 10
+    named = evidence_of(x, text=words, covariate_names=["a", "b", "c"])
+
+    def asked(encoding: covariates.Encoding) -> tuple[str, ...]:
+        return covariates.compared(named, encoding, seed=0).covariate_names
+
+    assert asked(Numbers()) == ("a", "b", "c")
+    assert asked(Reduced(2)) == ("component 1", "component 2")
+    assert asked(Custom(lambda rows: rows[:, 0])) == ("feature 1",)
+    assert asked(Text(2)) == ("text component 1", "text component 2", "a", "b", "c")
+    assert asked(Text(1, beside=Reduced(1))) == ("text component 1", "component 1")
+    same = covariates.compared(named, Text(2), seed=0).covariates
+    assert same is not None
+    assert np.array_equal(same[:, 2:], x)
 
 
 def test_a_function_of_the_caller() -> None:
@@ -99,15 +146,17 @@ def test_a_function_of_the_caller() -> None:
         (Categories((0,)), np.eye(4) / 2, None, "columns"),
         (Numbers(), None, None, "evidence.covariates"),
         (Numbers(), np.ones((4, 2)), None, "evidence.covariates"),
-        (Numbers(), np.eye(4), ["a"] * 4, "text"),
-        (Text(), np.eye(4), None, "text"),
-        (Text(), None, ["a"] * 3, "text"),
-        (Text(), None, [1, 2, 3, 4], "text"),
+        (Text(), np.eye(4), None, "evidence.text"),
+        (Text(0), None, ["a"] * 4, "components"),
+        (Text(beside=Images(0)), None, ["a"] * 4, "components"),
+        (Text(beside=Text()), None, ["a"] * 4, "beside"),
+        (Text(beside=Categories((4,))), np.eye(4), ["a"] * 4, "columns"),
+        (Numbers(), None, ["a"] * 4, "evidence.covariates"),
     ],
 )
 def test_refusals(encoding: object, x: np.ndarray | None, text: list[str] | None, argument: str) -> None:
     with pytest.raises(InputError) as caught:
-        covariates.table_of(evidence_of(x, 4), encoding, text)
+        covariates.table_of(evidence_of(x, 4, text), encoding)
     assert caught.value.argument == argument
 
 
@@ -118,6 +167,6 @@ def test_a_function_that_returns_something_else_is_refused(function: object) -> 
 
 
 def test_texts_without_words_are_refused() -> None:
-    table = covariates.table_of(evidence_of(None, 4), Text(), ["", "!", "?", "."])
+    table = covariates.table_of(evidence_of(None, 4, ["", "!", "?", "."]), Text())
     with pytest.raises(InputError, match="words"):
         covariates.fit(Text(), table, seed=0)

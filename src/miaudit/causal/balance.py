@@ -18,6 +18,7 @@ from scipy import special
 
 from miaudit.causal import intervals
 from miaudit.causal.classical import Estimate, Sample
+from miaudit.causal.histogram import Histogram, histogram
 from miaudit.causal.units import Units
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -87,21 +88,6 @@ class CalibrationBin:
     low: float
     high: float
     count: int
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Shares of members and of non-members between round edges; the end bins hold the tails.
-
-    Attributes
-    ----------
-    edges : k + 1 ascending numbers, none of them the value of a record
-    members, nonmembers : k shares each, adding up to 1
-    """
-
-    edges: tuple[float, ...]
-    members: tuple[float, ...]
-    nonmembers: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -193,7 +179,8 @@ def measure(evidence: Evidence, propensity: PropensityLike, *, confidence: float
     Parameters
     ----------
     evidence : Evidence
-        With covariates (n, d). Where units repeat, effective numbers count units, all records of a unit taken as one.
+        With covariates (n, d); without any there are no differences to measure, only what the propensity says. Where
+        units repeat, effective numbers count units, all records of a unit taken as one.
     propensity : object with ``values`` and ``odds``, arrays (n,)
         Cross-fitted, or from separate records: fitted on the same records it hides a lack of overlap.
     confidence : of the interval of the blind AUC, in (0, 1)
@@ -205,7 +192,7 @@ def measure(evidence: Evidence, propensity: PropensityLike, *, confidence: float
     Raises
     ------
     InputError
-        If there are no covariates, or the propensity has another length or is not strictly inside (0, 1).
+        If the propensity has another length or is not strictly inside (0, 1).
 
     Examples
     --------
@@ -244,7 +231,7 @@ def measure(evidence: Evidence, propensity: PropensityLike, *, confidence: float
         constant=constant,
         limit=max(_DIFFERENCE[1], float(z) * math.sqrt(1 / inside + 1 / effective)),
         calibration=_calibration(np.asarray(propensity.values, dtype=np.float64), member, confidence),
-        log_odds=_histogram(log_odds, member),
+        log_odds=histogram(log_odds, member),
         of="records" if code is None else "units",
     )
 
@@ -352,10 +339,6 @@ def _percent(share: float) -> str:
 
 def _log_odds(evidence: Evidence, propensity: PropensityLike) -> FloatArray:
     """Return finite log-odds (n,), or say what is wrong."""
-    if evidence.covariates is None:
-        raise InputError(
-            "covariates", "covariates of every record", "none", "add to the evidence what is known of each record"
-        )
     odds, values = (np.asarray(x, dtype=np.float64) for x in (propensity.odds, propensity.values))
     if odds.shape != (evidence.n,) or values.shape != (evidence.n,):
         raise InputError(
@@ -378,7 +361,9 @@ def _kish(weight: FloatArray) -> float:
 
 def _differences(evidence: Evidence, weight: FloatArray) -> tuple[tuple[Difference, ...], tuple[str, ...]]:
     """Standardised differences of the covariates and of their squares, and the names of constant ones."""
-    x, member = np.asarray(evidence.covariates), evidence.member
+    if evidence.covariates is None:
+        return (), ()
+    x, member = evidence.covariates, evidence.member
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
     plain: list[Difference] = []
     squares: list[Difference] = []
@@ -443,23 +428,3 @@ def _bin(sums: FloatArray, confidence: float) -> CalibrationBin:
     members, predicted, count = (float(x) for x in sums)
     low, high = intervals.wilson_limits(members / count, count, confidence)
     return CalibrationBin(predicted / count, members / count, low, high, round(count))
-
-
-def _histogram(values: FloatArray, member: NDArray[np.bool_]) -> Histogram:
-    low, high = np.quantile(values, [0.005, 0.995])
-    step = _round_step((high - low) / 30)
-    first = math.floor(low / step) * step
-    edges = first + step * np.arange(max(1, math.ceil((high - first) / step)) + 1)
-    shares = []
-    for kept in (member, ~member):
-        counts, _ = np.histogram(np.clip(values[kept], edges[0], edges[-1]), edges)
-        shares.append(tuple(np.round(counts / np.count_nonzero(kept), 6).tolist()))
-    return Histogram(tuple(float(f"{edge:.12g}") for edge in edges), shares[0], shares[1])
-
-
-def _round_step(width: float) -> float:
-    """Return the largest of 1, 2, 5 times a power of ten that is at most ``width``, or 1 if there is hardly any."""
-    if width < 1e-6:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(width))
-    return float(power * max(factor for factor in (1, 2, 5) if factor * power <= width * (1 + 1e-9)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from miaudit.causal import propensity
 from miaudit.causal.covariates import Encoding
@@ -56,7 +56,6 @@ def challenge(
     encoding: Encoding | None = None,
     gamma: float = 0.1,
     level: float = 0.05,
-    text: ArrayLike | None = None,
     rng: np.random.Generator,
 ) -> Challenge:
     """Let competitors bet against the propensity, once, on rows that none of them has seen (statistics.md, section 6).
@@ -67,7 +66,7 @@ def challenge(
 
     Parameters
     ----------
-    evidence, classifier, encoding, text, rng : as in :func:`miaudit.causal.propensity.fit`
+    evidence, classifier, encoding, rng : as in :func:`miaudit.causal.propensity.fit`
     competitors : scikit-learn classifiers with ``predict_proba``; p-values are multiplied by their number
     gamma : margin on the log-odds, 0 or more; at 0 about one sound learned propensity in eight is refuted
     level : of the test, in (0, 1)
@@ -87,9 +86,7 @@ def challenge(
     True
     """
     _check(competitors, gamma, level)
-    rows, (own, *others) = propensity.held_out_logits(
-        evidence, (classifier, *competitors), encoding=encoding, text=text, rng=rng
-    )
+    rows, (own, *others) = propensity.held_out_logits(evidence, (classifier, *competitors), encoding=encoding, rng=rng)
     bets = [
         _Bet.of(model, own, other, evidence.member[rows], len(competitors))
         for model, other in zip(competitors, others, strict=True)

@@ -15,6 +15,9 @@ from miaudit.evidence import Evidence
 
 FloatArray = NDArray[np.float64]
 
+_MOST_COMPONENTS = 100
+_ROWS_PER_COMPONENT = 100  # from which a propensity hardly ever still learns (docs/propensity.md)
+
 
 @dataclass(frozen=True)
 class Numbers:
@@ -50,27 +53,32 @@ class Reduced:
 
 
 @dataclass(frozen=True)
-class Text:
-    """TF-IDF of words, then a truncated SVD; the covariates of the evidence, where it has any, stand beside it.
-
-    Attributes
-    ----------
-    components : columns that the SVD keeps
-    words : how many words in a row may make a term
-    """
-
-    components: int = 100
-    words: int = 1
-
-
-@dataclass(frozen=True)
 class Custom:
     """A function of the caller, from covariates (n, d) to features (n, p), row by row; then as in :class:`Numbers`."""
 
     function: Callable[[FloatArray], ArrayLike]
 
 
-Encoding = Numbers | Categories | Images | Reduced | Text | Custom
+@dataclass(frozen=True)
+class Text:
+    """TF-IDF of words, then a truncated SVD; the covariates of the evidence, where it has any, stand beside it.
+
+    A vocabulary of no more words than components is kept as it is. What the SVD leaves out of a larger one is neither
+    corrected for nor seen by the balance.
+
+    Attributes
+    ----------
+    components : columns that the SVD keeps; None is one for each 100 training rows, at most 100
+    words : how many words in a row may make a term
+    beside : how the covariates beside the text become numbers
+    """
+
+    components: int | None = None
+    words: int = 1
+    beside: Numbers | Categories | Images | Reduced | Custom = Numbers()
+
+
+Encoding = Numbers | Categories | Images | Reduced | Custom | Text
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +95,7 @@ class Table:
     """
 
     numbers: FloatArray | None
-    text: NDArray[np.str_] | None
+    text: NDArray[Any] | None
     columns: tuple[int, ...]
     names: tuple[str, ...]
     dropped: tuple[str, ...]
@@ -123,14 +131,24 @@ class Encoder:
         return np.ascontiguousarray(np.hstack(parts), dtype=np.float64)
 
 
-def table_of(evidence: Evidence, encoding: Encoding, text: ArrayLike | None = None) -> Table:
+def default_of(evidence: Evidence) -> Encoding:
+    """Return the encoding for evidence of which nothing else is said: texts where it has them, else numbers.
+
+    Examples
+    --------
+    >>> default_of(Evidence(score=[1, 2], member=[1, 0], text=["red", "blue"]))
+    Text(components=None, words=1, beside=Numbers())
+    """
+    return Numbers() if evidence.text is None else Text()
+
+
+def table_of(evidence: Evidence, encoding: Encoding) -> Table:
     """Collect what an encoding reads from evidence, name the constant columns and leave them out.
 
     Parameters
     ----------
-    evidence : with covariates (n, d), unless the encoding is of text
-    encoding : one of the records of this module
-    text : array (n,) of str, for :class:`Text` only
+    evidence : with covariates (n, d), or texts for :class:`Text`
+    encoding : one of the records of this module; all but :class:`Text` leave texts out
 
     Raises
     ------
@@ -145,14 +163,14 @@ def table_of(evidence: Evidence, encoding: Encoding, text: ArrayLike | None = No
     ((0,), ('column 1',))
     """
     check(encoding)
-    words = _text_of(encoding, text, evidence.n)
+    words = _text_of(encoding, evidence)
     x = evidence.covariates
     if x is None and words is None:
         raise InputError(
             "evidence.covariates",
             "what is known of each record apart from the model, (n, d), for causal.propensity.fit",
             "none",
-            "pass covariates= to Evidence, or Propensity.given(values) if the propensities are known",
+            "pass covariates= or text= to Evidence, or Propensity.given(values) if the propensities are known",
         )
     if x is None:
         return Table(None, words, (), (), ())
@@ -169,7 +187,7 @@ def table_of(evidence: Evidence, encoding: Encoding, text: ArrayLike | None = No
     return Table(x[:, varies] if columns else None, words, columns, kept_names, dropped)
 
 
-def like(evidence: Evidence, text: ArrayLike | None, encoding: Encoding, model: Table) -> Table:
+def like(evidence: Evidence, encoding: Encoding, model: Table) -> Table:
     """Collect from other evidence the columns that ``model`` has, the same ones in the same order.
 
     Raises
@@ -177,7 +195,7 @@ def like(evidence: Evidence, text: ArrayLike | None, encoding: Encoding, model: 
     InputError
         If the two do not have the same covariates.
     """
-    words = _text_of(encoding, text, evidence.n)
+    words = _text_of(encoding, evidence)
     x = evidence.covariates
     width = 0 if x is None else x.shape[1]
     expected = len(model.columns) + len(model.dropped)
@@ -202,11 +220,10 @@ def fit(encoding: Encoding, table: Table, *, seed: int) -> Encoder:
     >>> fit(Categories((0,)), table, seed=0).transform(table)[:, :3].tolist()
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    reads_text = isinstance(encoding, Text)
-    text = transformer(encoding, table, seed) if reads_text else None
+    text = transformer(encoding, table, seed) if isinstance(encoding, Text) else None
     numbers = None
     if table.numbers is not None:
-        numbers = transformer(Numbers() if reads_text else encoding, table, seed)
+        numbers = transformer(encoding.beside if isinstance(encoding, Text) else encoding, table, seed)
         numbers.fit(table.numbers)
     if text is not None:
         try:
@@ -214,6 +231,42 @@ def fit(encoding: Encoding, table: Table, *, seed: int) -> Encoder:
         except ValueError as error:  # scikit-learn: an empty vocabulary
             raise InputError("text", "texts with words in them", str(error), "check what the texts hold") from None
     return Encoder(encoding, text, numbers)
+
+
+def compared(evidence: Evidence, encoding: Encoding, *, seed: int) -> Evidence:
+    """Return the evidence with the covariates whose balance is asked: what the propensity can see, by name.
+
+    Columns that are encoded one by one stay as they are; where several become components or other features, and where
+    texts do, those take their place. Nothing is fitted to membership.
+
+    Parameters
+    ----------
+    seed : as in :func:`fit`
+
+    Examples
+    --------
+    >>> evidence = Evidence(score=[1, 2, 3], member=[1, 0, 1], text=["red", "red rose", "rose"])
+    >>> compared(evidence, Text(1), seed=0).covariate_names
+    ('text component 1',)
+    """
+    beside = encoding.beside if isinstance(encoding, Text) else encoding
+    condensed = isinstance(beside, Reduced | Images | Custom)
+    if not (condensed or isinstance(encoding, Text)):
+        return evidence
+    table = table_of(evidence, encoding)
+    encoder = fit(encoding, table, seed=seed)
+    parts, names = [], []
+    if encoder.text is not None:
+        parts.append(encoder.text.transform(table.text))
+        names += [f"text component {i + 1}" for i in range(parts[0].shape[1])]
+    if encoder.numbers is not None and condensed:
+        what = "feature" if isinstance(beside, Custom) else "component"
+        parts.append(encoder.numbers.transform(table.numbers))
+        names += [f"{what} {i + 1}" for i in range(parts[-1].shape[1])]
+    elif evidence.covariates is not None:
+        parts.append(evidence.covariates)
+        names += evidence.covariate_names or [f"covariate {i}" for i in range(evidence.covariates.shape[1])]
+    return evidence.replace(covariates=np.hstack(parts), covariate_names=names)
 
 
 def transformer(encoding: Encoding, table: Table, seed: int) -> Any:
@@ -231,7 +284,8 @@ def transformer(encoding: Encoding, table: Table, seed: int) -> Any:
         case Reduced(components=components):
             return make_pipeline(StandardScaler(), _pca(components, table, seed), StandardScaler())
         case Text(components=components, words=words):
-            return make_pipeline(*_terms(components, words, seed), StandardScaler())
+            kept = _components_for(table.n) if components is None else components
+            return make_pipeline(_Terms(kept, words, seed), StandardScaler())
         case Custom(function=function):
             return make_pipeline(FunctionTransformer(_Checked(function)), StandardScaler())
         case _:
@@ -242,8 +296,12 @@ def check(encoding: object) -> None:
     """Refuse what is no encoding, and options outside their range, before anything is fitted."""
     match encoding:
         case Images(components=k) | Reduced(components=k) | Text(components=k):
-            if k < 1:
+            if k is not None and k < 1:
                 raise InputError("components", "a whole number from 1 up", repr(k), "ask for at least one component")
+            if isinstance(encoding, Text):
+                if isinstance(encoding.beside, Text):
+                    raise InputError("beside", "an encoding of numbers", "Text", "one text stands in the evidence")
+                check(encoding.beside)
         case Numbers() | Categories():
             return
         case Custom(function=function):
@@ -272,29 +330,30 @@ class _Checked:
 
 
 class _Terms:
-    """TF-IDF followed by as many SVD components as the vocabulary allows, as one scikit-learn step."""
+    """TF-IDF, followed by an SVD if there are more terms than components, as one scikit-learn step."""
 
     def __init__(self, components: int, words: int, seed: int) -> None:
         self._components, self._words, self._seed = components, words, seed
 
-    def fit(self, text: NDArray[np.str_], _: None = None) -> _Terms:
+    def fit(self, text: NDArray[Any], _: None = None) -> _Terms:
         from sklearn.decomposition import TruncatedSVD
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         self._tfidf = TfidfVectorizer(ngram_range=(1, self._words), sublinear_tf=True)
         matrix = self._tfidf.fit_transform(text)
-        rank = min(self._components, matrix.shape[1] - 1, matrix.shape[0] - 1)
-        self._svd = TruncatedSVD(rank, random_state=self._seed).fit(matrix) if rank >= 1 else None
+        rows, terms = matrix.shape
+        rank = min(self._components, max(rows - 1, 1))
+        self._svd = TruncatedSVD(rank, random_state=self._seed).fit(matrix) if terms > rank else None
         return self
 
-    def transform(self, text: NDArray[np.str_]) -> FloatArray:
+    def transform(self, text: NDArray[Any]) -> FloatArray:
         matrix = self._tfidf.transform(text)
         found = matrix.toarray() if self._svd is None else self._svd.transform(matrix)
         return np.asarray(found, dtype=np.float64)
 
 
-def _terms(components: int, words: int, seed: int) -> tuple[_Terms]:
-    return (_Terms(components, words, seed),)
+def _components_for(rows: int) -> int:
+    return max(1, min(_MOST_COMPONENTS, rows // _ROWS_PER_COMPONENT))
 
 
 def _pca(components: int, table: Table, seed: int) -> Any:
@@ -312,29 +371,22 @@ def _one_hot(columns: list[int]) -> Any:
 
 
 def _check_columns(encoding: Encoding, x: FloatArray) -> None:
-    if not isinstance(encoding, Categories):
+    chosen = encoding.beside if isinstance(encoding, Text) else encoding
+    if not isinstance(chosen, Categories):
         return
-    for column in encoding.columns:
+    for column in chosen.columns:
         if not 0 <= column < x.shape[1]:
             raise InputError("columns", f"positions from 0 to {x.shape[1] - 1}", repr(column), "count columns from 0")
         if not np.array_equal(x[:, column], np.rint(x[:, column])):
             raise InputError("columns", "integer-coded columns", f"fractions in column {column}", "code the levels")
 
 
-def _text_of(encoding: Encoding, text: ArrayLike | None, n: int) -> NDArray[np.str_] | None:
+def _text_of(encoding: Encoding, evidence: Evidence) -> NDArray[Any] | None:
     if not isinstance(encoding, Text):
-        if text is not None:
-            raise InputError("text", "nothing unless the encoding is of text", "texts", "pass encoding=Text()")
         return None
-    if text is None:
-        raise InputError("text", "an array (n,) of str for encoding=Text()", "none", "pass text= beside the evidence")
-    words = np.asarray(text)
-    if words.dtype.kind == "O" and all(isinstance(word, str) for word in words.ravel()):
-        words = words.astype(np.str_)
-    if words.shape != (n,) or words.dtype.kind != "U":
-        received = f"shape {words.shape} of {words.dtype}"
-        raise InputError("text", f"{n} texts, one for each record", received, "pass one str for each record")
-    return words
+    if evidence.text is None:
+        raise InputError("evidence.text", "a text of each record for encoding=Text()", "none", "pass text= to Evidence")
+    return evidence.text
 
 
 def _unknown(encoding: object) -> InputError:

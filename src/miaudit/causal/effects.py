@@ -2,16 +2,15 @@
 
 Every metric asks one question of the non-members: what is E[h(Y(0))] in the population of the **members**? The score
 itself (h(y) = y) gives the average effect, the share of members above y the AUC, and 1{y >= t} the causal FPR. The five
-estimators are five answers to it (:func:`counterfactual_mean`); the intervals come from their influence functions.
+estimators (:mod:`miaudit.causal.estimators`) are five answers to it; the intervals come from their influence functions.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,11 +18,54 @@ from scipy import special
 
 from miaudit.causal import intervals
 from miaudit.causal.classical import Estimate, Sample, tpr_name
-from miaudit.causal.outcome import Law, LocationScale
+from miaudit.causal.estimators import (
+    METHODS,
+    Aipw,
+    Comparison,
+    Difference,
+    Estimator,
+    GFormula,
+    Hajek,
+    HorvitzThompson,
+    PropensityLike,
+    counterfactual_mean,
+    estimator_of,
+    outcome_law,
+)
+from miaudit.causal.outcome import Law
 from miaudit.causal.roc import Roc
 from miaudit.causal.units import Units
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError
 from miaudit.evidence import Evidence
+
+__all__ = [
+    "LOW_FPR",
+    "METHODS",
+    "RAW",
+    "THRESHOLDS",
+    "Aipw",
+    "Comparison",
+    "Difference",
+    "Estimator",
+    "GFormula",
+    "Hajek",
+    "HorvitzThompson",
+    "PropensityLike",
+    "advantage",
+    "ate",
+    "auc",
+    "balanced_accuracy",
+    "bootstrap_limits",
+    "counterfactual_mean",
+    "estimator_of",
+    "fpr_at_threshold",
+    "replicated",
+    "replicated_limits",
+    "roc",
+    "tpr_at_fpr",
+    "tpr_at_threshold",
+    "tpr_band",
+]
 
 FloatArray = NDArray[np.float64]
 
@@ -31,256 +73,6 @@ _ROUNDING = 1e-12
 THRESHOLDS = 2000  # vertices of a curve that needs an outcome model
 RAW = "raw, not causal: members and non-members may differ by more than membership"
 LOW_FPR = "an outcome model is not to be trusted for the TPR at a low FPR with few non-members; prefer hajek"
-
-
-class PropensityLike(Protocol):
-    """What is needed of a propensity: P(A=1|X) in the pooled sample, its odds, and what it was computed from.
-
-    Attributes
-    ----------
-    values : array (n,), in (0, 1)
-    odds : array (n,), values / (1 - values)
-    features : array (n, p) without an intercept, or None
-    logistic : bool, optional, True if it is missing
-        Whether the log-odds were fitted as linear in ``features``, which the score term takes for granted.
-    folds : array (n,) of int or None, optional
-        None says that the propensity was given, or learned from other records: no score term either.
-    """
-
-    @property
-    def values(self) -> FloatArray: ...  # noqa: D102
-    @property
-    def odds(self) -> FloatArray: ...  # noqa: D102
-    @property
-    def features(self) -> FloatArray | None: ...  # noqa: D102
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Non-members as they are: the classical metrics, causal only where membership was randomised (paper, (3))."""
-
-
-@dataclass(frozen=True)
-class HorvitzThompson:
-    """Odds-weighted non-members divided by n1 (paper, (6) and (11), with the divisor of errata A1)."""
-
-
-@dataclass(frozen=True)
-class Hajek:
-    """Odds-weighted non-members divided by the sum of the weights: the default (errata A1)."""
-
-
-@dataclass(frozen=True)
-class GFormula:
-    """An outcome model averaged over the members (paper, (7)): right if the model is.
-
-    Attributes
-    ----------
-    outcome : LocationScale, a fitted Law, any scikit-learn regressor, or None for the default
-    """
-
-    outcome: Any = None
-
-
-@dataclass(frozen=True)
-class Aipw:
-    """Outcome model plus weighted residuals (paper, (8); errata A3): right if either model is.
-
-    The weights of the residuals are self-normalised, so that odds that are wrong by a factor do no harm.
-
-    Attributes
-    ----------
-    outcome : LocationScale, a fitted Law, any scikit-learn regressor, or None for the default
-    """
-
-    outcome: Any = None
-
-
-Estimator = Difference | HorvitzThompson | Hajek | GFormula | Aipw
-METHODS = ("difference", "horvitz-thompson", "hajek", "g", "aipw")
-
-
-def estimator_of(method: str | Estimator, outcome: Any = None) -> Estimator:
-    """Return the estimator that a name stands for; strings exist at the door only.
-
-    Examples
-    --------
-    >>> estimator_of("hajek")
-    Hajek()
-    """
-    match method:
-        case Difference() | HorvitzThompson() | Hajek() | GFormula() | Aipw():
-            return method
-        case "difference":
-            return Difference()
-        case "horvitz-thompson":
-            return HorvitzThompson()
-        case "hajek":
-            return Hajek()
-        case "g":
-            return GFormula(outcome)
-        case "aipw":
-            return Aipw(outcome)
-    hint = nearest(str(method), METHODS) or "choose one of these"
-    raise InputError("method", f"one of {', '.join(METHODS)}, or a record such as Hajek()", repr(method), hint)
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Evidence of one score with the weight of every record, sorted once.
-
-    Attributes
-    ----------
-    score, member : arrays (n,)
-    weight : array (n,): 1 for members, the odds of membership for non-members
-    propensity : array (n,), in (0, 1)
-    features : array (n, p), or None where the standard error has no score term (:func:`_score_features`)
-    units : or None where every record is one
-    roc : the self-normalised weighted curve
-    """
-
-    score: FloatArray
-    member: NDArray[np.bool_]
-    weight: FloatArray
-    propensity: FloatArray
-    features: FloatArray | None
-    units: Units | None
-    roc: Roc
-
-    @classmethod
-    def of(cls, evidence: Evidence, propensity: PropensityLike) -> Comparison:
-        """Check that evidence and propensity belong together, and sort."""
-        values, odds = _checked(evidence, propensity)
-        weight = np.where(evidence.member, 1.0, odds)
-        code = evidence.unit_codes
-        units = None if code is None else Units.of(code, evidence.member)
-        return cls(
-            evidence.score,
-            evidence.member,
-            weight,
-            values,
-            _score_features(propensity),
-            units,
-            Roc.of(evidence.score, evidence.member, weight),
-        )
-
-    @property
-    def n1(self) -> float:
-        """Number of members."""
-        return self.roc.n_members
-
-    @property
-    def total(self) -> float:
-        """Sum of the weights of the non-members; close to n1 where the propensity is right."""
-        return self.roc.n_nonmembers
-
-    @cached_property
-    def effective_nonmembers(self) -> float:
-        """Kish's effective number of non-members W^2 / sum w^2, or of their units."""
-        w = self.weight[~self.member]
-        if self.units is not None:
-            w = np.asarray(np.bincount(self.units.code[~self.member], weights=w), dtype=np.float64)
-        return float(w.sum() ** 2 / (w @ w))
-
-    @property
-    def independent_members(self) -> float:
-        """Members, or units of members."""
-        return self.n1 if self.units is None else float(self.units.members)
-
-    @property
-    def even(self) -> bool:
-        """Whether all non-members weigh the same, so that weighting changes nothing."""
-        w = self.weight[~self.member]
-        return bool(np.ptp(w) <= 1e-12 * w[0])
-
-    @cached_property
-    def share_of_members_above(self) -> FloatArray:
-        """S1(y) of each record (n,): share of members with a higher score, ties counting one half."""
-        vertex = self.roc.blocks_of(self.score)
-        tpr = self.roc.tpr
-        return np.asarray((tpr[vertex] + tpr[vertex - 1]) / 2)
-
-    @cached_property
-    def share_of_nonmembers_below(self) -> FloatArray:
-        """F0(y) of each record (n,): weighted share of non-members with a lower score, ties counting one half."""
-        vertex = self.roc.blocks_of(self.score)
-        fpr = self.roc.fpr
-        return np.asarray(1 - (fpr[vertex] + fpr[vertex - 1]) / 2)
-
-    def variance(self, influence: FloatArray, gradient: FloatArray) -> float:
-        """Variance of an estimate: the larger of with and without the term for the fitted propensity.
-
-        Parameters
-        ----------
-        influence : array (n,), each record's part in the error, zero in sum
-        gradient : array (n,)
-            How the estimate moves when a record's log-odds do; all zero where there is nothing to add.
-        """
-        plain = self._plain_variance(influence)
-        if self._information is None or not gradient.any():
-            return plain
-        x, factor = self._information
-        direction = np.linalg.lstsq(factor, x.T @ gradient, rcond=1e-10)[0]
-        return max(plain, self._plain_variance(influence + (self.member - self.propensity) * (x @ direction)))
-
-    def _plain_variance(self, influence: FloatArray) -> float:
-        if self.units is not None:
-            return self.units.variance(influence)
-        n = len(influence)
-        return float(influence @ influence) * n / max(n - 1, 1)
-
-    @cached_property
-    def _information(self) -> tuple[FloatArray, FloatArray] | None:
-        """Features with an intercept (n, p + 1) and the information of a logistic model H (p + 1, p + 1)."""
-        if self.features is None or self.features.shape[1] + 1 >= len(self.score) / 2:
-            return None
-        x = np.column_stack([np.ones(len(self.score)), self.features])
-        spread = self.propensity * (1 - self.propensity)
-        return x, (x * spread[:, None]).T @ x
-
-
-def counterfactual_mean(
-    estimator: Estimator, comparison: Comparison, outcome: FloatArray, predicted: FloatArray | None
-) -> tuple[float, FloatArray, FloatArray]:
-    """Estimate E[h(Y(0))] in the population of the members: the one formula behind every metric.
-
-    Parameters
-    ----------
-    estimator : which of the five answers
-    comparison : evidence with weights
-    outcome : array (n,), h(Y); only the non-members' values are read
-    predicted : array (n,), E[h(Y(0)) | x], where the estimator has an outcome model
-
-    Returns
-    -------
-    value : float
-    influence : array (n,), each record's part in the error, zero in sum
-    gradient : array (n,), derivative by each record's log-odds (of :meth:`Comparison.variance`)
-    """
-    a, w, n1 = comparison.member, np.where(comparison.member, 0.0, comparison.weight), comparison.n1
-    share = w / comparison.total
-    match estimator:
-        case Difference():
-            even = ~a / float((~a).sum())
-            value = float(even @ outcome)
-            return value, even * (outcome - value), np.zeros(len(a))
-        case HorvitzThompson():
-            value = float(w @ outcome) / n1
-            part = w * outcome / n1
-            return value, part - np.where(a, value, 0.0) / n1, part
-        case Hajek():
-            value = float(share @ outcome)
-            part = share * (outcome - value)
-            return value, part, part
-        case GFormula() | Aipw():
-            if predicted is None:
-                raise InputError("outcome", "an outcome model", "None", "pass outcome=")
-            modelled = float(predicted[a].mean())
-            residual = share * (outcome - predicted)
-            # The G-formula is given the variance of AIPW: that of the best it can be without assumptions on the shape.
-            value = modelled + (float(residual.sum()) if isinstance(estimator, Aipw) else 0.0)
-            centre = value if isinstance(estimator, Aipw) else modelled
-            return value, np.where(a, (predicted - centre) / n1, residual), np.zeros(len(a))
 
 
 def ate(
@@ -333,7 +125,7 @@ def ate(
     comparison = Comparison.of(evidence, propensity)
     if isinstance(chosen, Difference):
         return _raw(evidence, Sample.of(evidence).difference(confidence))
-    law = _law(chosen, evidence, propensity, rng)
+    law = outcome_law(chosen, evidence, propensity, rng)
     y, a, n1 = comparison.score, comparison.member, comparison.n1
     absent, influence, gradient = counterfactual_mean(chosen, comparison, y, None if law is None else law.mean)
     present = float(y[a].mean())
@@ -379,7 +171,7 @@ def auc(
     comparison = Comparison.of(evidence, propensity)
     if _classical(chosen, comparison):
         return _raw(evidence, Sample.of(evidence).auc(confidence), isinstance(chosen, Difference))
-    law = _law(chosen, evidence, propensity, rng)
+    law = outcome_law(chosen, evidence, propensity, rng)
     predicted = None if law is None else law.expected(_survival(comparison.score[comparison.member]))
     above, below = comparison.share_of_members_above, comparison.share_of_nonmembers_below
     value, influence, gradient = counterfactual_mean(chosen, comparison, above, predicted)
@@ -429,7 +221,7 @@ def roc(
     """
     chosen = estimator_of(method, outcome)
     comparison = Comparison.of(evidence, propensity)
-    return _curve(chosen, comparison, _law(chosen, evidence, propensity, rng), thresholds)
+    return _curve(chosen, comparison, outcome_law(chosen, evidence, propensity, rng), thresholds)
 
 
 def tpr_at_fpr(
@@ -473,7 +265,7 @@ def tpr_at_fpr(
     comparison = Comparison.of(evidence, propensity)
     if _classical(chosen, comparison):
         return _raw(evidence, Sample.of(evidence).tpr_at_fpr(fpr, confidence), isinstance(chosen, Difference))
-    law = _law(chosen, evidence, propensity, rng)
+    law = outcome_law(chosen, evidence, propensity, rng)
     curve = _curve(chosen, comparison, law, THRESHOLDS)
     return _tpr_from(curve, chosen, comparison, law, fpr, confidence)
 
@@ -530,7 +322,7 @@ def advantage(
     comparison = Comparison.of(evidence, propensity)
     if _classical(chosen, comparison):
         return _raw(evidence, Sample.of(evidence).advantage(confidence), isinstance(chosen, Difference))
-    law = _law(chosen, evidence, propensity, rng)
+    law = outcome_law(chosen, evidence, propensity, rng)
     curve = _curve(chosen, comparison, law, THRESHOLDS)
     members = comparison.n1 if comparison.units is None else comparison.units.effective_members
     low, high = intervals.advantage_limits(curve, confidence, members, _nonmembers_for_the_curve(comparison))
@@ -597,7 +389,7 @@ def fpr_at_threshold(
     chosen = estimator_of(method, outcome)
     _check_confidence(confidence)
     comparison = Comparison.of(evidence, propensity)
-    law = _law(chosen, evidence, propensity, rng)
+    law = outcome_law(chosen, evidence, propensity, rng)
     rate, variance = _rate_at(chosen, comparison, law, threshold)
     rate = min(max(rate, 0.0), 1.0)
     trials = rate * (1 - rate) / variance if variance > 0 and 0 < rate < 1 else comparison.effective_nonmembers
@@ -636,55 +428,68 @@ def bootstrap_limits(
     >>> found["auc"][0] < 0.76 < found["auc"][1]
     True
     """
-    _check_confidence(confidence)
-    w, k = np.asarray(odds, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-    if w.ndim != 2 or w.shape != k.shape or w.shape[1] != evidence.n or len(w) < 2:
-        received = f"{w.shape} and {k.shape}"
-        raise InputError("odds", f"(K, {evidence.n}), as the counts, K at least 2", received, "one row a replicate")
-    a, y = evidence.member, evidence.score
-    areas, means, rates = [], [], []
-    for odds_k, count in zip(w, k, strict=True):
+    return replicated_limits(replicated(evidence, odds, counts, fpr_targets=fpr_targets), fpr_targets, confidence)
+
+
+def replicated(
+    evidence: Evidence, odds: ArrayLike, counts: ArrayLike, *, fpr_targets: tuple[float, ...] = ()
+) -> FloatArray:
+    """Compute the Hajek estimates of each replicate: AUC, ATE, then the TPR at each target.
+
+    Parameters
+    ----------
+    evidence, odds, counts, fpr_targets : as :func:`bootstrap_limits`
+
+    Returns
+    -------
+    array (K, 2 + targets)
+
+    Examples
+    --------
+    >>> evidence = Evidence(score=[3.0, 2.0, 1.0, 0.0], member=[1, 0, 1, 0])
+    >>> replicated(evidence, np.ones((2, 4)), [[1, 1, 1, 1], [2, 1, 0, 1]]).tolist()
+    [[0.75, 1.0], [1.0, 2.0]]
+    """
+    w, drawn = np.asarray(odds), np.asarray(counts)
+    if w.ndim != 2 or w.shape != drawn.shape or w.shape[1] != evidence.n:
+        received = f"{w.shape} and {drawn.shape}"
+        raise InputError("odds", f"(K, {evidence.n}), as the counts", received, "one row a replicate")
+    a, y, targets = evidence.member, evidence.score, np.array(fpr_targets)
+    found = np.empty((len(w), 2 + len(targets)))
+    for k, (odds_k, count) in enumerate(zip(w, drawn, strict=True)):
         weight = count * np.where(a, 1.0, odds_k)
         curve = Roc.of(y, a, weight)
-        areas.append(curve.auc)
-        means.append(weight[a] @ y[a] / weight[a].sum() - weight[~a] @ y[~a] / weight[~a].sum())
-        rates.append(curve.tpr_at(np.array(fpr_targets)))
+        means = [float(weight[rows] @ y[rows] / weight[rows].sum()) for rows in (a, ~a)]
+        found[k] = [curve.auc, means[0] - means[1], *curve.tpr_at(targets)]
+    return found
+
+
+def replicated_limits(
+    replicates: FloatArray, fpr_targets: tuple[float, ...] = (), confidence: float = 0.95
+) -> dict[str, tuple[float, float]]:
+    """Turn the estimates of :func:`replicated` (K, 2 + targets) into the limits of :func:`bootstrap_limits`.
+
+    Examples
+    --------
+    >>> replicated_limits(np.array([[0.5, 0.0], [0.6, 0.2]]), confidence=0.5)["ate"]
+    (0.05, 0.15...)
+    """
+    _check_confidence(confidence)
+    if len(replicates) < 2:
+        raise InputError("odds", "at least 2 replicates", str(len(replicates)), "1000 are customary")
     tails = [(1 - confidence) / 2, (1 + confidence) / 2]
+    areas = replicates[:, 0]
     auc_low, auc_high = np.quantile(areas, tails)
-    if min(areas) > 0 and max(areas) < 1:
-        logits = special.logit(np.array(areas))
+    if areas.min() > 0 and areas.max() < 1:
+        logits = special.logit(areas)
         auc_low, auc_high = special.expit(logits.mean() + special.ndtri(tails) * logits.std(ddof=1))
-    found = {"auc": (float(auc_low), float(auc_high)), "ate": _pair(np.quantile(means, tails))}
+    found = {"auc": (float(auc_low), float(auc_high)), "ate": _pair(np.quantile(replicates[:, 1], tails))}
     for j, alpha in enumerate(fpr_targets):
-        found[tpr_name(alpha)] = _pair(np.quantile([rate[j] for rate in rates], tails))
+        found[tpr_name(alpha)] = _pair(np.quantile(replicates[:, 2 + j], tails))
     return found
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
-
-
-def _checked(evidence: Evidence, propensity: PropensityLike) -> tuple[FloatArray, FloatArray]:
-    values, odds = np.asarray(propensity.values, float), np.asarray(propensity.odds, float)
-    if values.shape != (evidence.n,) or odds.shape != (evidence.n,):
-        allowed = f"one value for each of {evidence.n} records"
-        raise InputError("propensity", allowed, f"shape {values.shape}", "estimate it on the same records")
-    if not (np.all((values > 0) & (values < 1)) and np.all(np.isfinite(odds) & (odds > 0))):
-        bad = int(np.count_nonzero(~((values > 0) & (values < 1) & np.isfinite(odds) & (odds > 0))))
-        raise InputError("propensity", "values in (0, 1)", f"{bad} outside", "clip, or drop records without overlap")
-    features = propensity.features
-    if features is not None and (np.ndim(features) != 2 or len(features) != evidence.n):
-        raise InputError("propensity", f"features of {evidence.n} records", f"{np.shape(features)}", "pass (n, p)")
-    return values, odds
-
-
-def _score_features(propensity: PropensityLike) -> FloatArray | None:
-    """Features (n, p) of a logistic propensity that was learned from the audited rows themselves, or None.
-
-    Only then is the error of the propensity the score term D' H^-1 (A - pi) X of statistics.md, section 3: a forest has
-    another score, and the error of a separate sample does not come from these rows.
-    """
-    own = getattr(propensity, "logistic", True) and getattr(propensity, "folds", True) is not None
-    return np.asarray(propensity.features, dtype=np.float64) if own and propensity.features is not None else None
 
 
 def _pair(limits: FloatArray) -> tuple[float, float]:
@@ -723,27 +528,6 @@ def _model_note(law: Law | None) -> str:
     return "" if law is None else f"outcome model: {law.how}"
 
 
-def _law(
-    estimator: Estimator, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator | None
-) -> Law | None:
-    """Fit the outcome model of an estimator that has one, or take the fitted one that was passed."""
-    if not isinstance(estimator, GFormula | Aipw):
-        return None
-    outcome = estimator.outcome
-    if isinstance(outcome, Law):
-        if outcome.n != evidence.n:
-            raise InputError("outcome", f"a law of {evidence.n} records", f"{outcome.n}", "fit it on the same evidence")
-        return outcome
-    covariates = evidence.covariates if evidence.covariates is not None else propensity.features
-    if covariates is None:
-        allowed = "covariates for an outcome model"
-        raise InputError("evidence", allowed, "evidence without covariates", "add them, or use method='hajek'")
-    if rng is None:
-        raise InputError("rng", "a numpy.random.Generator", "None", "pass rng=numpy.random.default_rng(seed)")
-    model = outcome if isinstance(outcome, LocationScale) else LocationScale(outcome)
-    return model.fit(covariates, evidence.score, evidence.member, unit_codes=evidence.unit_codes, rng=rng)
-
-
 def _survival(members: FloatArray) -> Callable[[FloatArray], FloatArray]:
     """Return the function that gives the share of members above any y, ties counting one half."""
     ordered, n = np.sort(members), len(members)
@@ -773,7 +557,7 @@ def _curve(estimator: Estimator, comparison: Comparison, law: Law | None, thresh
                 np.append(weighted.true_positive, n1),
             )
         case GFormula() | Aipw():
-            assert law is not None  # noqa: S101 (a promise of _law)
+            assert law is not None  # noqa: S101 (a promise of outcome_law)
             return _modelled_curve(isinstance(estimator, Aipw), comparison, law, thresholds)
 
 

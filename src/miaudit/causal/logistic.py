@@ -15,11 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miaudit.errors import InputError
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 STRENGTHS = tuple(10.0 ** (k / 2) for k in range(-10, 5))  # C of scikit-learn: a larger one shrinks less
 BLOCK = 2**20  # numbers in one block of replicates times rows
+_RIDGES = (1e-10, 1e-7, 1e-4, 0.1)  # of the largest curvature, tried in turn
+_MOST_STEPS = 500
 _PATIENCE = 3  # strengths without a better held-out loss before the search stops
 
 
@@ -80,6 +84,11 @@ def minimise(
     -------
     coefficients (p,), the last X' W X (p, p)
 
+    Raises
+    ------
+    InputError
+        If the features are so large that nothing finite comes of them.
+
     Examples
     --------
     >>> x, y = np.ones((4, 1)), np.array([1.0, 1.0, 1.0, 0.0])
@@ -91,12 +100,12 @@ def minimise(
     objective = _Objective(x, y, np.ones(len(y)) if weight is None else weight.astype(np.float64), penalty)
     point = objective.at(start)
     fresh, factor, previous = False, None, math.inf
-    for _ in range(200):
+    for _ in range(_MOST_STEPS):
         p = expit(point.eta)
         if factor is None:
             if curvature is None:
                 curvature, fresh = objective.curvature(p), True
-            factor = objective.factor(curvature)
+            factor = _factor(curvature + np.diag(penalty))
         step = cho_solve(factor, objective.gradient(point, p), check_finite=False)
         size = float(np.abs(step).max())
         if size < tolerance:
@@ -104,13 +113,14 @@ def minimise(
         lower = objective.along(point, step, patient=fresh)
         if lower is not None:
             point = lower
-        if lower is None or size > 0.2 * previous:
+        if lower is None and fresh:  # nothing curves where fitted probabilities are 0 and 1: a step that cannot fail
+            curvature, factor, fresh = None, _factor(objective.largest_curvature() + np.diag(penalty)), False
+        elif lower is None or size > 0.2 * previous:
             curvature, factor = None, None
         else:
             fresh = False
         previous = size
-    assert curvature is not None  # noqa: S101 - the loop ran
-    return point.beta, curvature
+    return point.beta, objective.curvature(expit(point.eta)) if curvature is None else curvature
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,23 +152,40 @@ class _Objective:
         """X' W X (p, p): the Hessian without the penalty."""
         return np.asarray((self.x * (self.weight * p * (1 - p))[:, None]).T @ self.x)
 
-    def factor(self, curvature: FloatArray) -> Any:
-        """Cholesky factor of the Hessian, with a trace of ridge for columns that are constant or repeated."""
-        from scipy.linalg import cho_factor
-
-        ridge = np.diag(self.penalty) + 1e-10 * np.diag(curvature).max() * np.eye(len(curvature))
-        return cho_factor(curvature + ridge, check_finite=False)
+    def largest_curvature(self) -> FloatArray:
+        """X' W X / 4 (p, p), which no Hessian exceeds, so that its step always lowers the objective (Boehning 1992)."""
+        return np.asarray((self.x * (self.weight / 4)[:, None]).T @ self.x)
 
     def along(self, point: _Point, step: FloatArray, *, patient: bool) -> _Point | None:
-        """Go a step down: whole, or quarters of it if patient; None if the whole step fails and a Hessian is stale."""
+        """Go a step down: whole, or quarters of it if patient; None if that does not lower the objective."""
         scale = 1.0
         while True:
             candidate = self.at(point.beta - scale * step)
-            if candidate.value <= point.value + 1e-9 * abs(point.value) or scale < 1e-4:
+            if candidate.value <= point.value + 1e-9 * abs(point.value):
                 return candidate
-            if not patient:
+            if not patient or scale < 1e-4:
                 return None
             scale /= 4
+
+
+def _factor(hessian: FloatArray) -> Any:
+    """Cholesky factor of a Hessian (p, p), with as little ridge as it needs for columns that are constant or repeated.
+
+    Where every fitted probability is 0 or 1 to the last digit nothing curves, and only a larger ridge makes a step; the
+    line search keeps such a step from doing harm.
+    """
+    from scipy.linalg import LinAlgError, cho_factor
+
+    largest = float(np.diag(hessian).max())
+    if math.isfinite(largest):
+        for ridge in _RIDGES:
+            try:
+                return cho_factor(hessian + ridge * (largest or 1.0) * np.eye(len(hessian)), check_finite=False)
+            except LinAlgError:
+                continue
+    raise InputError(
+        "x", "features that a logistic model can be fitted to", "numbers beyond its range", "scale the covariates"
+    )
 
 
 # -- strength and calibration ---------------------------------------------------------------------------------------
@@ -257,10 +284,13 @@ def replicates(
     -------
     array (K, p)
     """
+    from scipy.linalg import cho_solve
+
     y = member.astype(np.float64)
     p0 = expit(x @ start)
-    hessian = (x * (p0 * (1 - p0))[:, None]).T @ x + np.diag(penalty)
-    chord = _Chord(x, x.astype(np.float32), y, penalty, np.asarray(np.linalg.inv(hessian), dtype=np.float64))
+    factor = _factor((x * (p0 * (1 - p0))[:, None]).T @ x + np.diag(penalty))
+    inverse = np.asarray(cho_solve(factor, np.eye(x.shape[1]), check_finite=False), dtype=np.float64)
+    chord = _Chord(x, x.astype(np.float32), y, penalty, inverse)
     found = np.empty((len(counts), x.shape[1]))
     size = max(1, BLOCK // len(x))
     for first in range(0, len(counts), size):

@@ -1,0 +1,314 @@
+"""Models of membership for cross-fitting: which rows each is learned from, which it is applied to, and how.
+
+What is shared by the propensity (:mod:`miaudit.causal.propensity`) and its replicates
+(:mod:`miaudit.causal.replicates`).
+"""
+
+# ruff: noqa: PLC0415 - scikit-learn loads when used
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miaudit.causal import covariates, logistic
+from miaudit.causal.covariates import Encoder, Encoding, Table
+from miaudit.errors import InputError
+from miaudit.evidence import Evidence
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+CLIP = 1e-3
+FOLDS = 5
+INNER_FOLDS = 5
+_LOGIT_FLOOR = 1e-6  # a classifier's certainty is taken as 1 - 1e-6 before calibration
+
+
+# -- what is asked, and of which rows -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """How a propensity is learned: encoding, then the default logistic model (None) or a classifier."""
+
+    classifier: Any
+    encoding: Encoding
+    refuse_few_rows: bool
+    strengths: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        evidence: Evidence,
+        classifier: Any,
+        encoding: Encoding | None,
+        refuse_few_rows: bool = True,
+        strength: float | None = None,
+    ) -> Way:
+        """Check the options; without an encoding, the one that suits the evidence."""
+        chosen = covariates.default_of(evidence) if encoding is None else encoding
+        covariates.check(chosen)
+        check_classifier(classifier)
+        if strength is not None and not (0 < strength < math.inf and classifier is None):
+            raise InputError("strength", "a number above 0, for the default model", repr(strength), "leave it out")
+        return cls(classifier, chosen, refuse_few_rows, logistic.STRENGTHS if strength is None else (float(strength),))
+
+
+def check_classifier(classifier: Any) -> None:
+    """Refuse what is neither None nor a scikit-learn classifier that gives probabilities."""
+    if classifier is not None and not (hasattr(classifier, "predict_proba") and hasattr(classifier, "get_params")):
+        raise InputError(
+            "classifier",
+            "a scikit-learn classifier with predict_proba",
+            type(classifier).__name__,
+            "wrap it in sklearn.calibration.CalibratedClassifierCV, or leave it out",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows to learn from, and the audited rows that the result is applied to: never the same ones."""
+
+    rows: NDArray[np.bool_]  # of the source, to learn from
+    table: Table
+    member: NDArray[np.bool_]
+    code: IntArray
+    held_out: NDArray[np.bool_]  # of the evidence
+    apply: Table
+    prior_shift: float  # log-odds of membership in the audited sample less those in the training rows
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Everything that has to be fitted: one part for each fold, or one for a separate sample."""
+
+    audited: Table
+    parts: tuple[Part, ...]
+    folds: IntArray | None
+    rows: int
+
+    @classmethod
+    def of(
+        cls,
+        evidence: Evidence,
+        train: Evidence | None,
+        way: Way,
+        folds: int | ArrayLike,
+        rng: np.random.Generator,
+    ) -> Task:
+        """Divide the evidence into folds, or set a separate sample beside it."""
+        prior = _log_odds(evidence.member)
+        if train is None:
+            table = covariates.table_of(evidence, way.encoding)
+            code = codes(evidence)
+            fold = folds_of(folds, evidence.member, code, rng)
+            parts = tuple(fold_part(table, evidence.member, code, fold != k, prior) for k in np.unique(fold))
+            return cls(table, parts, fold, evidence.n)
+        table = covariates.table_of(train, way.encoding)
+        audited = covariates.like(evidence, way.encoding, table)
+        _refuse_audited_rows(evidence, audited, train, table)
+        part = Part(
+            np.ones(train.n, dtype=np.bool_),
+            table,
+            train.member,
+            codes(train),
+            np.ones(evidence.n, dtype=np.bool_),
+            audited,
+            prior - _log_odds(train.member),
+        )
+        return cls(audited, (part,), None, train.n)
+
+
+def fold_part(table: Table, member: NDArray[np.bool_], code: IntArray, rows: NDArray[np.bool_], prior: float) -> Part:
+    """Learn from some rows (a mask) and apply to the others; ``prior`` is the log-odds of membership in the sample."""
+    held_out = ~rows
+    if np.intersect1d(code[rows], code[held_out]).size:
+        raise InputError("folds", "folds that keep each unit whole", "a unit in two folds", "pass a number of folds")
+    inside = member[rows]
+    if not 0 < inside.sum() < len(inside):
+        raise InputError("folds", "members and non-members beside each fold", "one of them only", "use fewer folds")
+    shift = prior - _log_odds(inside)
+    return Part(rows, table.take(rows), inside, code[rows], held_out, table.take(held_out), shift)
+
+
+def codes(evidence: Evidence) -> IntArray:
+    """Units as integers (n,); every record is one where no units were given."""
+    code = evidence.unit_codes
+    return np.arange(evidence.n) if code is None else code
+
+
+def _log_odds(member: NDArray[np.bool_]) -> float:
+    inside = int(np.count_nonzero(member))
+    return math.log(inside / (len(member) - inside))
+
+
+def unit_kind(member: NDArray[np.bool_], code: IntArray) -> IntArray:
+    """Of each unit: 0 non-members only, 1 members only, 2 both."""
+    inside = np.bincount(code, weights=member)
+    size = np.bincount(code)
+    return np.where(inside == 0, 0, np.where(inside == size, 1, 2))
+
+
+def folds_of(folds: int | ArrayLike, member: NDArray[np.bool_], code: IntArray, rng: np.random.Generator) -> IntArray:
+    """Number of folds or fold of each record -> fold of each record (n,)."""
+    given = np.asarray(folds)
+    if given.ndim == 0:
+        count = int(given)
+        fewest = min(len(np.unique(code[member])), len(np.unique(code[~member])))
+        if count < 2 or count != given:
+            raise InputError("folds", "a whole number from 2 up", str(folds), "5 is the default")
+        if fewest < 2 * count:
+            raise InputError(
+                "evidence",
+                f"at least {2 * count} members and {2 * count} non-members (units) for {count} folds",
+                f"{fewest}",
+                "collect more records, or learn the propensity from a separate sample with train=",
+            )
+        return assign(member, code, count, rng)
+    if given.shape != member.shape or given.dtype.kind not in "iu" or len(np.unique(given)) < 2:
+        raise InputError(
+            "folds", f"integers ({len(member)},), two folds or more", f"shape {given.shape}", "pass a number"
+        )
+    return given.astype(np.int64)
+
+
+def assign(member: NDArray[np.bool_], code: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+    """Deal units to folds at random: each kind of unit in turn, the larger units first, back and forth."""
+    kind, size = unit_kind(member, code), np.bincount(code)
+    order = np.lexsort((rng.permutation(len(kind)), -size, kind))
+    there_and_back = np.r_[np.arange(count), np.arange(count)[::-1]]
+    fold = np.empty(len(kind), dtype=np.int64)
+    fold[order] = there_and_back[np.arange(len(kind)) % (2 * count)]
+    return rng.permutation(count)[fold][code]
+
+
+def one_of_each(code: IntArray, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Row of one record of each unit, drawn at random; ascending."""
+    order = rng.permutation(len(code))
+    return np.sort(order[np.unique(code[order], return_index=True)[1]])
+
+
+def _refuse_audited_rows(evidence: Evidence, audited: Table, train: Evidence, table: Table) -> None:
+    """Refuse a training sample that shares more rows with the audited one than rows repeat by chance."""
+    if train is evidence or train.digest == evidence.digest:
+        share = 1.0
+        by_chance = 0.0
+    else:
+        seen, mine = _row_keys(table), _row_keys(audited)
+        names, counts = np.unique(seen, return_counts=True)
+        by_chance = float(counts[counts > 1].sum() / len(seen))
+        share = float(np.isin(mine, names).mean())
+    if share > by_chance + 0.1:
+        raise InputError(
+            "train",
+            "records other than the audited ones",
+            f"a sample that holds {share:.0%} of the audited rows",
+            "leave train out for cross-fitting, or pass a separate sample",
+        )
+
+
+def _row_keys(table: Table) -> NDArray[Any]:
+    parts = []
+    if table.numbers is not None:
+        parts.append([row.tobytes() for row in np.ascontiguousarray(table.numbers + 0.0)])
+    if table.text is not None:
+        parts.append([word.encode() for word in table.text.tolist()])
+    return np.array([hash(key) for key in zip(*parts, strict=True)])
+
+
+def check_clip(clip: float) -> None:
+    """Refuse clipping bounds outside (0, 0.5)."""
+    if not 0 < clip < 0.5:
+        raise InputError("clip", "a number in (0, 0.5)", repr(clip), f"{CLIP:g} is the default")
+
+
+def clipped(values: FloatArray, clip: float) -> tuple[FloatArray, float]:
+    """Hold probabilities in [clip, 1 - clip]; also the share of them that was moved."""
+    outside = (values < clip) | (values > 1 - clip)
+    return np.clip(values, clip, 1 - clip), float(outside.mean())
+
+
+# -- one model ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A fitted model: features -> log-odds, then the line of Platt's calibration."""
+
+    encoder: Encoder
+    slope: float
+    offset: float
+    coefficients: FloatArray | None = None  # intercept first
+    strength: float | None = None
+    estimator: Any = None
+
+    def logit(self, table: Table) -> FloatArray:
+        """Calibrated log-odds (n,) of membership."""
+        x = self.encoder.transform(table)
+        if self.coefficients is None:
+            return self.offset + self.slope * raw_logit(self.estimator, x)
+        return self.offset + self.slope * (logistic.with_ones(x) @ self.coefficients)
+
+    def spread(self, point: FloatArray, raw: FloatArray) -> FloatArray:
+        """Calibrated log-odds of replicates (k, n): about the calibrated value, as far as the model itself moves."""
+        return self.offset + self.slope * point + max(1.0, self.slope) * (raw - point)
+
+
+def learn(way: Way, part: Part, rng: np.random.Generator) -> Model:
+    """Fit encoder, model and calibration on training rows only."""
+    encoder = covariates.fit(way.encoding, part.table, seed=seed_of(rng))
+    x, member = encoder.transform(part.table), part.member
+    refuse_wide(x, way)
+    y = member.astype(np.float64)
+    inner = assign(member, part.code, INNER_FOLDS, rng)
+    if way.classifier is None:
+        ones = logistic.with_ones(x)
+        strength, held, start = logistic.choose_strength(ones, y, inner, way.strengths)
+        coefficients, _ = logistic.minimise(ones, y, logistic.penalty_of(ones, strength), start)
+        slope, offset = logistic.platt(held, y)
+        return Model(encoder, slope, offset, coefficients, strength)
+    held = np.empty(len(y))
+    for k in np.unique(inner):
+        some = fit_classifier(way.classifier, x[inner != k], member[inner != k], seed_of(rng))
+        held[inner == k] = raw_logit(some, x[inner == k])
+    slope, offset = logistic.platt(held, y)
+    return Model(encoder, slope, offset, estimator=fit_classifier(way.classifier, x, member, seed_of(rng)))
+
+
+def refuse_wide(x: FloatArray, way: Way) -> None:
+    """Refuse features x (n, p) with p >= n (errata B20)."""
+    if way.refuse_few_rows and x.shape[1] >= len(x):
+        raise InputError(
+            "evidence.covariates",
+            f"fewer features than the {len(x):,} rows to learn from",
+            f"{x.shape[1]:,} features",
+            "reduce them with encoding=Reduced(components), or collect more records: "
+            "a propensity that cannot be learned makes every bound invalid",
+        )
+
+
+def seed_of(rng: np.random.Generator) -> int:
+    """Draw a seed for what takes nothing else."""
+    return int(rng.integers(0, 2**31 - 1))
+
+
+def fit_classifier(classifier: Any, x: FloatArray, member: NDArray[np.bool_], seed: int) -> Any:
+    """Fit a copy of the caller's classifier; a random state that it left open is set."""
+    from sklearn.base import clone
+
+    copy = clone(classifier)
+    options = copy.get_params(deep=True)
+    open_states = [key for key in options if key.split("__")[-1] == "random_state" and options[key] is None]
+    copy.set_params(**dict.fromkeys(open_states, seed))
+    return copy.fit(x, member)
+
+
+def raw_logit(estimator: Any, x: FloatArray) -> FloatArray:
+    """Log-odds (n,) of membership by a fitted classifier, not calibrated."""
+    inside = np.flatnonzero(np.asarray(estimator.classes_, dtype=bool))[0]
+    p = np.clip(estimator.predict_proba(x)[:, inside].astype(np.float64), _LOGIT_FLOOR, 1 - _LOGIT_FLOOR)
+    return np.asarray(np.log(p) - np.log1p(-p), dtype=np.float64)

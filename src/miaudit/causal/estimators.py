@@ -1,0 +1,320 @@
+"""Estimators of a counterfactual mean: five answers to one question about the non-members (paper, (3) to (11)).
+
+What is E[h(Y(0))] in the population of the **members**? :func:`counterfactual_mean` answers with a value, its influence
+function and its gradient; :mod:`miaudit.causal.effects` makes metrics and intervals of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.causal.outcome import Law, LocationScale
+from miaudit.causal.roc import Roc
+from miaudit.causal.units import Units
+from miaudit.errors import InputError, nearest
+from miaudit.evidence import Evidence
+
+FloatArray = NDArray[np.float64]
+
+
+class PropensityLike(Protocol):
+    """What is needed of a propensity: P(A=1|X) in the pooled sample, its odds, and what it was computed from.
+
+    Attributes
+    ----------
+    values : array (n,), in (0, 1)
+    odds : array (n,), values / (1 - values)
+    features : array (n, p) without an intercept, or None
+    logistic : bool, optional, True if it is missing
+        Whether the log-odds were fitted as linear in ``features``, which the score term takes for granted.
+    folds : array (n,) of int or None, optional
+        None says that the propensity was given, or learned from other records: no score term either.
+    """
+
+    @property
+    def values(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def odds(self) -> FloatArray: ...  # noqa: D102
+    @property
+    def features(self) -> FloatArray | None: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Non-members as they are: the classical metrics, causal only where membership was randomised (paper, (3))."""
+
+
+@dataclass(frozen=True)
+class HorvitzThompson:
+    """Odds-weighted non-members divided by n1 (paper, (6) and (11), with the divisor of errata A1)."""
+
+
+@dataclass(frozen=True)
+class Hajek:
+    """Odds-weighted non-members divided by the sum of the weights: the default (errata A1)."""
+
+
+@dataclass(frozen=True)
+class GFormula:
+    """An outcome model averaged over the members (paper, (7)): right if the model is.
+
+    Attributes
+    ----------
+    outcome : LocationScale, a fitted Law, any scikit-learn regressor, or None for the default
+    """
+
+    outcome: Any = None
+
+
+@dataclass(frozen=True)
+class Aipw:
+    """Outcome model plus weighted residuals (paper, (8); errata A3): right if either model is.
+
+    The weights of the residuals are self-normalised, so that odds that are wrong by a factor do no harm.
+
+    Attributes
+    ----------
+    outcome : LocationScale, a fitted Law, any scikit-learn regressor, or None for the default
+    """
+
+    outcome: Any = None
+
+
+Estimator = Difference | HorvitzThompson | Hajek | GFormula | Aipw
+METHODS = ("difference", "horvitz-thompson", "hajek", "g", "aipw")
+
+
+def estimator_of(method: str | Estimator, outcome: Any = None) -> Estimator:
+    """Return the estimator that a name stands for; strings exist at the door only.
+
+    Examples
+    --------
+    >>> estimator_of("hajek")
+    Hajek()
+    """
+    match method:
+        case Difference() | HorvitzThompson() | Hajek() | GFormula() | Aipw():
+            return method
+        case "difference":
+            return Difference()
+        case "horvitz-thompson":
+            return HorvitzThompson()
+        case "hajek":
+            return Hajek()
+        case "g":
+            return GFormula(outcome)
+        case "aipw":
+            return Aipw(outcome)
+    hint = nearest(str(method), METHODS) or "choose one of these"
+    raise InputError("method", f"one of {', '.join(METHODS)}, or a record such as Hajek()", repr(method), hint)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Evidence of one score with the weight of every record, sorted once.
+
+    Attributes
+    ----------
+    score, member : arrays (n,)
+    weight : array (n,): 1 for members, the odds of membership for non-members
+    propensity : array (n,), in (0, 1)
+    features : array (n, p), or None where the standard error has no score term (:func:`_score_features`)
+    units : or None where every record is one
+    roc : the self-normalised weighted curve
+    """
+
+    score: FloatArray
+    member: NDArray[np.bool_]
+    weight: FloatArray
+    propensity: FloatArray
+    features: FloatArray | None
+    units: Units | None
+    roc: Roc
+
+    @classmethod
+    def of(cls, evidence: Evidence, propensity: PropensityLike) -> Comparison:
+        """Check that evidence and propensity belong together, and sort."""
+        values, odds = _checked(evidence, propensity)
+        weight = np.where(evidence.member, 1.0, odds)
+        code = evidence.unit_codes
+        units = None if code is None else Units.of(code, evidence.member)
+        return cls(
+            evidence.score,
+            evidence.member,
+            weight,
+            values,
+            _score_features(propensity),
+            units,
+            Roc.of(evidence.score, evidence.member, weight),
+        )
+
+    @property
+    def n1(self) -> float:
+        """Number of members."""
+        return self.roc.n_members
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights of the non-members; close to n1 where the propensity is right."""
+        return self.roc.n_nonmembers
+
+    @cached_property
+    def effective_nonmembers(self) -> float:
+        """Kish's effective number of non-members W^2 / sum w^2, or of their units."""
+        w = self.weight[~self.member]
+        if self.units is not None:
+            w = np.asarray(np.bincount(self.units.code[~self.member], weights=w), dtype=np.float64)
+        return float(w.sum() ** 2 / (w @ w))
+
+    @property
+    def independent_members(self) -> float:
+        """Members, or units of members."""
+        return self.n1 if self.units is None else float(self.units.members)
+
+    @property
+    def even(self) -> bool:
+        """Whether all non-members weigh the same, so that weighting changes nothing."""
+        w = self.weight[~self.member]
+        return bool(np.ptp(w) <= 1e-12 * w[0])
+
+    @cached_property
+    def share_of_members_above(self) -> FloatArray:
+        """S1(y) of each record (n,): share of members with a higher score, ties counting one half."""
+        vertex = self.roc.blocks_of(self.score)
+        tpr = self.roc.tpr
+        return np.asarray((tpr[vertex] + tpr[vertex - 1]) / 2)
+
+    @cached_property
+    def share_of_nonmembers_below(self) -> FloatArray:
+        """F0(y) of each record (n,): weighted share of non-members with a lower score, ties counting one half."""
+        vertex = self.roc.blocks_of(self.score)
+        fpr = self.roc.fpr
+        return np.asarray(1 - (fpr[vertex] + fpr[vertex - 1]) / 2)
+
+    def variance(self, influence: FloatArray, gradient: FloatArray) -> float:
+        """Variance of an estimate: the larger of with and without the term for the fitted propensity.
+
+        Parameters
+        ----------
+        influence : array (n,), each record's part in the error, zero in sum
+        gradient : array (n,)
+            How the estimate moves when a record's log-odds do; all zero where there is nothing to add.
+        """
+        plain = self._plain_variance(influence)
+        if self._information is None or not gradient.any():
+            return plain
+        x, factor = self._information
+        direction = np.linalg.lstsq(factor, x.T @ gradient, rcond=1e-10)[0]
+        return max(plain, self._plain_variance(influence + (self.member - self.propensity) * (x @ direction)))
+
+    def _plain_variance(self, influence: FloatArray) -> float:
+        if self.units is not None:
+            return self.units.variance(influence)
+        n = len(influence)
+        return float(influence @ influence) * n / max(n - 1, 1)
+
+    @cached_property
+    def _information(self) -> tuple[FloatArray, FloatArray] | None:
+        """Features with an intercept (n, p + 1) and the information of a logistic model H (p + 1, p + 1)."""
+        if self.features is None or self.features.shape[1] + 1 >= len(self.score) / 2:
+            return None
+        x = np.column_stack([np.ones(len(self.score)), self.features])
+        spread = self.propensity * (1 - self.propensity)
+        return x, (x * spread[:, None]).T @ x
+
+
+def counterfactual_mean(
+    estimator: Estimator, comparison: Comparison, outcome: FloatArray, predicted: FloatArray | None
+) -> tuple[float, FloatArray, FloatArray]:
+    """Estimate E[h(Y(0))] in the population of the members: the one formula behind every metric.
+
+    Parameters
+    ----------
+    estimator : which of the five answers
+    comparison : evidence with weights
+    outcome : array (n,), h(Y); only the non-members' values are read
+    predicted : array (n,), E[h(Y(0)) | x], where the estimator has an outcome model
+
+    Returns
+    -------
+    value : float
+    influence : array (n,), each record's part in the error, zero in sum
+    gradient : array (n,), derivative by each record's log-odds (of :meth:`Comparison.variance`)
+    """
+    a, w, n1 = comparison.member, np.where(comparison.member, 0.0, comparison.weight), comparison.n1
+    share = w / comparison.total
+    match estimator:
+        case Difference():
+            even = ~a / float((~a).sum())
+            value = float(even @ outcome)
+            return value, even * (outcome - value), np.zeros(len(a))
+        case HorvitzThompson():
+            value = float(w @ outcome) / n1
+            part = w * outcome / n1
+            return value, part - np.where(a, value, 0.0) / n1, part
+        case Hajek():
+            value = float(share @ outcome)
+            part = share * (outcome - value)
+            return value, part, part
+        case GFormula() | Aipw():
+            if predicted is None:
+                raise InputError("outcome", "an outcome model", "None", "pass outcome=")
+            modelled = float(predicted[a].mean())
+            residual = share * (outcome - predicted)
+            # The G-formula is given the variance of AIPW: that of the best it can be without assumptions on the shape.
+            value = modelled + (float(residual.sum()) if isinstance(estimator, Aipw) else 0.0)
+            centre = value if isinstance(estimator, Aipw) else modelled
+            return value, np.where(a, (predicted - centre) / n1, residual), np.zeros(len(a))
+
+
+def _checked(evidence: Evidence, propensity: PropensityLike) -> tuple[FloatArray, FloatArray]:
+    values, odds = np.asarray(propensity.values, float), np.asarray(propensity.odds, float)
+    if values.shape != (evidence.n,) or odds.shape != (evidence.n,):
+        allowed = f"one value for each of {evidence.n} records"
+        raise InputError("propensity", allowed, f"shape {values.shape}", "estimate it on the same records")
+    if not (np.all((values > 0) & (values < 1)) and np.all(np.isfinite(odds) & (odds > 0))):
+        bad = int(np.count_nonzero(~((values > 0) & (values < 1) & np.isfinite(odds) & (odds > 0))))
+        raise InputError("propensity", "values in (0, 1)", f"{bad} outside", "clip, or drop records without overlap")
+    features = propensity.features
+    if features is not None and (np.ndim(features) != 2 or len(features) != evidence.n):
+        raise InputError("propensity", f"features of {evidence.n} records", f"{np.shape(features)}", "pass (n, p)")
+    return values, odds
+
+
+def _score_features(propensity: PropensityLike) -> FloatArray | None:
+    """Features (n, p) of a logistic propensity that was learned from the audited rows themselves, or None.
+
+    Only then is the error of the propensity the score term D' H^-1 (A - pi) X of statistics.md, section 3: a forest has
+    another score, and the error of a separate sample does not come from these rows.
+    """
+    own = getattr(propensity, "logistic", True) and getattr(propensity, "folds", True) is not None
+    return np.asarray(propensity.features, dtype=np.float64) if own and propensity.features is not None else None
+
+
+def outcome_law(
+    estimator: Estimator, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator | None
+) -> Law | None:
+    """Fit the outcome model of an estimator that has one, or take the fitted one that was passed."""
+    if not isinstance(estimator, GFormula | Aipw):
+        return None
+    outcome = estimator.outcome
+    if isinstance(outcome, Law):
+        if outcome.n != evidence.n:
+            raise InputError("outcome", f"a law of {evidence.n} records", f"{outcome.n}", "fit it on the same evidence")
+        return outcome
+    # What a text says is in the features only; else the covariates are read as they are.
+    covariates = evidence.covariates
+    if covariates is None or (evidence.text is not None and propensity.features is not None):
+        covariates = propensity.features
+    if covariates is None:
+        allowed = "covariates for an outcome model"
+        raise InputError("evidence", allowed, "evidence without covariates", "add them, or use method='hajek'")
+    if rng is None:
+        raise InputError("rng", "a numpy.random.Generator", "None", "pass rng=numpy.random.default_rng(seed)")
+    model = outcome if isinstance(outcome, LocationScale) else LocationScale(outcome)
+    return model.fit(covariates, evidence.score, evidence.member, unit_codes=evidence.unit_codes, rng=rng)

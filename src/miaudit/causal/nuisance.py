@@ -1,0 +1,94 @@
+"""The caller's own nuisance models of an audit: what stands in for the default propensity and outcome model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.causal import covariates, crossfit
+from miaudit.causal.covariates import Encoding
+from miaudit.causal.outcome import Law, LocationScale
+from miaudit.causal.propensity import Propensity
+from miaudit.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Nuisance:
+    """Models that a zero-run audit needs and does not report on; None is the default of each.
+
+    Parameters
+    ----------
+    encoding : record of :mod:`miaudit.causal.covariates`, optional
+        How covariates become numbers, for example ``Custom(f)`` with an image function f; fitted inside the folds.
+    classifier : scikit-learn classifier with ``predict_proba``, optional
+        The propensity is learned with it, cross-fitted and calibrated as the default is.
+    outcome : LocationScale or scikit-learn regressor, optional
+        The outcome model of AIPW (``Plan(estimator="aipw")``).
+    propensity : Propensity, optional
+        Known, or learned elsewhere, for each record of the evidence: nothing is learned then, and there is no learning
+        curve to judge it by.
+    workers : int
+        Processes that refit ``classifier`` in the bootstrap; the result does not depend on their number.
+
+    Raises
+    ------
+    InputError
+        For what is no such model, or a classifier beside a propensity.
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> Nuisance(classifier=GaussianNB()).workers
+    1
+    >>> Nuisance(propensity=[0.5, 0.5])
+    Traceback (most recent call last):
+    miaudit.errors.InputError: propensity: expected a Propensity, received list; pass Propensity.given(values)
+    """
+
+    encoding: Encoding | None = None
+    classifier: Any = None
+    outcome: Any = None
+    propensity: Propensity | None = None
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if self.encoding is not None:
+            covariates.check(self.encoding)
+        crossfit.check_classifier(self.classifier)
+        self._check_outcome()
+        given: Any = self.propensity
+        if given is not None and not isinstance(given, Propensity):
+            received = type(given).__name__
+            raise InputError("propensity", "a Propensity", received, "pass Propensity.given(values)")
+        if given is not None and self.classifier is not None:
+            raise InputError("classifier", "none, beside a propensity", "both", "choose one of the two")
+        if not (isinstance(self.workers, int) and self.workers >= 1):
+            raise InputError("workers", "a whole number from 1 up", repr(self.workers), "1 is the default")
+
+    def _check_outcome(self) -> None:
+        model = self.outcome
+        if isinstance(model, Law):
+            raise InputError(
+                "outcome",
+                "a model that can be fitted",
+                "a fitted Law, which belongs to one score and one set of records",
+                "pass the regressor or LocationScale that it came from",
+            )
+        fits = hasattr(model, "fit") and hasattr(model, "predict")
+        if model is not None and not isinstance(model, LocationScale) and not fits:
+            received = type(model).__name__
+            raise InputError("outcome", "LocationScale or a scikit-learn regressor", received, "pass one of these")
+
+    @property
+    def outcome_model(self) -> LocationScale:
+        """The outcome model that AIPW is given."""
+        return self.outcome if isinstance(self.outcome, LocationScale) else LocationScale(self.outcome)
+
+    def of_rows(self, rows: NDArray[np.intp] | None) -> Nuisance:
+        """Return the same models where only some rows (indices) of the evidence are audited; None is all of them."""
+        if rows is None or self.propensity is None:
+            return self
+        return replace(self, propensity=self.propensity.of_rows(rows))

@@ -1,0 +1,65 @@
+"""The logistic model where its Hessian gives way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from miaudit import Evidence
+from miaudit.causal import logistic, propensity
+from miaudit.errors import InputError
+
+
+def data(n: int = 400, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, d))
+    return logistic.with_ones(x), (rng.random(n) < logistic.expit(x[:, 0])).astype(float)
+
+
+def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    model = LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000).fit(x[:, 1:], y)
+    return np.r_[model.intercept_, model.coef_[0]]
+
+
+@pytest.mark.parametrize("start", [0.0, 50.0, 400.0])
+def test_a_start_where_nothing_curves_finds_the_minimum_all_the_same(start: float) -> None:
+    """At log-odds beyond 37 every fitted probability is 1 to the last digit, and the Hessian of the intercept 0."""
+    x, y = data()
+    point = np.array([start, 0.0, 0.0, 0.0])
+    found, _ = logistic.minimise(x, y, logistic.penalty_of(x, 1.0), point)
+    assert np.allclose(found, reference(x, y), atol=1e-4)
+
+
+def test_repeated_and_constant_columns_without_a_penalty() -> None:
+    x, y = data()
+    wide = np.c_[x, x[:, 1], np.zeros(len(x))]
+    found, _ = logistic.minimise(wide, y, np.zeros(wide.shape[1]), np.zeros(wide.shape[1]))
+    plain, _ = logistic.minimise(x, y, np.zeros(4), np.zeros(4))
+    assert np.allclose(wide @ found, x @ plain, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1e155, 1e200, np.inf])
+def test_features_beyond_the_range_of_numbers_are_refused_in_one_line(size: float) -> None:
+    x, y = data()
+    with pytest.raises(InputError, match="scale the covariates"), np.errstate(all="ignore"):
+        logistic.minimise(x * size, y, logistic.penalty_of(x, 1.0), np.zeros(4))
+
+
+def test_replicates_start_where_nothing_curves() -> None:
+    x, y = data()
+    counts = np.ones((2, len(x)), dtype=np.uint16)
+    start = np.array([50.0, 0.0, 0.0, 0.0])
+    with np.errstate(all="ignore"):
+        found = logistic.replicates(x, y > 0, counts, logistic.penalty_of(x, 1.0), start)
+    assert np.allclose(found, reference(x, y), atol=1e-3)
+
+
+@pytest.mark.parametrize("far", [1e3, 1e100, 1e149])
+def test_one_record_far_away_neither_fails_nor_warns(far: float) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    x[0, 0] = far
+    evidence = Evidence(score=x[:, 1], member=np.arange(300) < 150, covariates=x)
+    assert np.isfinite(propensity.fit(evidence, rng=rng).odds).all()
+    assert np.isfinite(propensity.bootstrap(evidence, replicates=5, rng=rng)).all()
