@@ -33,7 +33,9 @@ class PropensityLike(Protocol):
     logistic : bool, optional, True if it is missing
         Whether the log-odds were fitted as linear in ``features``, which the score term takes for granted.
     folds : array (n,) of int or None, optional
-        None says that the propensity was given, or learned from other records: no score term either.
+        None says that the propensity was given, or learned from other records.
+    rows_per_covariate : float or None, optional
+        Of those other records: their error is added to the variance.
     """
 
     @property
@@ -123,7 +125,8 @@ class Comparison:
     score, member : arrays (n,)
     weight : array (n,): 1 for members, the odds of membership for non-members
     propensity : array (n,), in (0, 1)
-    features : array (n, p), or None where the standard error has no score term (:func:`_score_features`)
+    features : array (n, p), or None where the propensity adds no term to the variance (:func:`_logistic_features`)
+    learned_on : records of a separate sample that the propensity was learned from; None: the audited ones
     units : or None where every record is one
     roc : the self-normalised weighted curve
     """
@@ -133,6 +136,7 @@ class Comparison:
     weight: FloatArray
     propensity: FloatArray
     features: FloatArray | None
+    learned_on: float | None
     units: Units | None
     roc: Roc
 
@@ -148,7 +152,8 @@ class Comparison:
             evidence.member,
             weight,
             values,
-            _score_features(propensity),
+            _logistic_features(propensity),
+            _separate_rows(propensity),
             units,
             Roc.of(evidence.score, evidence.member, weight),
         )
@@ -197,7 +202,10 @@ class Comparison:
         return np.asarray(1 - (fpr[vertex] + fpr[vertex - 1]) / 2)
 
     def variance(self, influence: FloatArray, gradient: FloatArray) -> float:
-        """Variance of an estimate: the larger of with and without the term for the fitted propensity.
+        """Variance of an estimate, with that of the fitted propensity.
+
+        Learned from the audited records: the larger of with and without the score term (statistics.md, section 3).
+        Learned from others: what their number leaves uncertain is independent, so it is added.
 
         Parameters
         ----------
@@ -208,8 +216,11 @@ class Comparison:
         plain = self._plain_variance(influence)
         if self._information is None or not gradient.any():
             return plain
-        x, factor = self._information
-        direction = np.linalg.lstsq(factor, x.T @ gradient, rcond=1e-10)[0]
+        x, information = self._information
+        moved = x.T @ gradient
+        direction = np.linalg.lstsq(information, moved, rcond=1e-10)[0]
+        if self.learned_on is not None:
+            return plain + float(moved @ direction) * len(x) / self.learned_on
         return max(plain, self._plain_variance(influence + (self.member - self.propensity) * (x @ direction)))
 
     def _plain_variance(self, influence: FloatArray) -> float:
@@ -286,14 +297,19 @@ def _checked(evidence: Evidence, propensity: PropensityLike) -> tuple[FloatArray
     return values, odds
 
 
-def _score_features(propensity: PropensityLike) -> FloatArray | None:
-    """Features (n, p) of a logistic propensity that was learned from the audited rows themselves, or None.
+def _logistic_features(propensity: PropensityLike) -> FloatArray | None:
+    """Features (n, p) of a learned propensity that is linear in them, or None: a forest has another score."""
+    own, separate = getattr(propensity, "folds", True) is not None, _separate_rows(propensity) is not None
+    linear = getattr(propensity, "logistic", True) and propensity.features is not None and (own or separate)
+    return np.asarray(propensity.features, dtype=np.float64) if linear else None
 
-    Only then is the error of the propensity the score term D' H^-1 (A - pi) X of statistics.md, section 3: a forest has
-    another score, and the error of a separate sample does not come from these rows.
-    """
-    own = getattr(propensity, "logistic", True) and getattr(propensity, "folds", True) is not None
-    return np.asarray(propensity.features, dtype=np.float64) if own and propensity.features is not None else None
+
+def _separate_rows(propensity: PropensityLike) -> float | None:
+    """Records of the separate sample that the propensity was learned from; None if it was learned from these."""
+    ratio = getattr(propensity, "rows_per_covariate", None)
+    if getattr(propensity, "folds", True) is not None or ratio is None or propensity.features is None:
+        return None
+    return float(ratio * propensity.features.shape[1])
 
 
 def outcome_law(
