@@ -2,10 +2,26 @@
 
 __version__ = "0.1.0"
 
-from miaudit import attacks, causal, collect, errors
+from miaudit import attacks, causal, collect, dp, errors
+from miaudit.causal.nuisance import Nuisance
 from miaudit.evidence import Evidence
 from miaudit.pipeline import audit
-from miaudit.plan import Plan
+from miaudit.dp.verdict import Claim
+from miaudit.plan import Bounds, Plan
 from miaudit.report.findings import Findings
 
-__all__ = ["Evidence", "Findings", "Plan", "__version__", "attacks", "audit", "causal", "collect", "errors"]
+__all__ = [
+    "Bounds",
+    "Claim",
+    "Evidence",
+    "Findings",
+    "Nuisance",
+    "Plan",
+    "__version__",
+    "attacks",
+    "audit",
+    "causal",
+    "collect",
+    "dp",
+    "errors",
+]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit import concern, correction, exhibits, headline
+from miaudit import concern, correction, exhibits, headline, privacy
 from miaudit.causal import bootstrap, classical, effects
 from miaudit.causal.classical import Estimate, Sample
 from miaudit.causal.nuisance import Nuisance
@@ -98,7 +98,7 @@ def audit(
     if not isinstance(plan, Plan):
         raise InputError("plan", "a miaudit.Plan", type(plan).__name__, "pass miaudit.Plan(...)")
     nuisance = _checked(nuisance, evidence)
-    choose_rng, bootstrap_rng, correct_rng = rng.spawn(3)
+    choose_rng, bootstrap_rng, correct_rng, bound_rng = rng.spawn(4)
     choice = headline.choose(evidence, plan, rng=choose_rng)
     samples = {name: Sample.of(choice.audited.only(name)) for name in choice.names}
     case = _Case.of(choice.audited, plan, nuisance.of_rows(choice.rows), rng=correct_rng)
@@ -113,6 +113,17 @@ def audit(
     verdict = _verdict(case, plan, primary, measured, exploratory=choice.exploratory)
     best = choice.headline or max(measured, key=lambda m: (m.resolved and m.low, m.high)).score
     order = [best, *(name for name in choice.names if name != best)]
+    bounded = privacy.assess(
+        choice.audited,
+        choice.judged,
+        plan.bounds,
+        case.correction,
+        obstacle=case.obstacle,
+        confidence=choice.confidence,
+        paid="; ".join(choice.corrections),
+        exploratory=choice.exploratory,
+        rng=bound_rng,
+    )
     shown = tuple(_score_findings(case, name, samples[name], found[name], plan, choice.confidence) for name in order)
     return Findings(
         verdict=replace(verdict, besides=_besides(verdict, shown[0])),
@@ -125,6 +136,10 @@ def audit(
         groups=_groups(case, best, plan, choice) if case.shows_metrics else (),
         overlap=None if case.correction is None else case.correction.overlap,
         memorisation=case.memorisation(best, found[best]),
+        challenge=bounded.challenge,
+        claim=bounded.claim,
+        bounds=bounded.bounds,
+        no_bound=bounded.no_bound,
         corrections=(*choice.corrections, *case.corrections),
         assumptions=(*case.assumptions, exhibits.independence(samples[best])),
         notes=(

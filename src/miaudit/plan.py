@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from miaudit.dp import accounting, guesses, zero_run
+from miaudit.dp.bounds import check_delta
+from miaudit.dp.mechanism import Mechanism, check_mechanism
+from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, nearest
 
 ESTIMATORS = ("hajek", "aipw")
+CORRECTIONS = ("thinning", "conditional", "composition")
 OTHER_METRICS = ("auc", "advantage", "balanced_accuracy", "ate")
 
 
@@ -57,6 +62,59 @@ Intervals = Calibrated | Bootstrap
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """What is asked of differential privacy: lower bounds on its parameters, and a claim to judge by them.
+
+    Parameters
+    ----------
+    claim : Claim, optional
+        What somebody says of the algorithm: the audit refutes it, or cannot.
+    mechanism : Mechanism, optional
+        The algorithm as data (:mod:`miaudit.dp.mechanism`): what it guarantees is computed by an accountant and stands
+        beside the lower bound. Without a claim, that guarantee is the claim.
+    delta : float in [0, 1)
+        Of the bound on epsilon; the delta of a claim takes its place.
+    guesses : int, or an option of :mod:`miaudit.dp.guesses`, optional
+        Of one-run and zero-run bounds: how many guesses count. Default: chosen on a pilot of 20% of the records.
+    correction : str, or an option of :mod:`miaudit.dp.zero_run`
+        Of zero-run bounds on mu and on epsilon at a delta: thinning, conditional or composition.
+    margin : float, 0 or more, optional
+        How far the log-odds of membership may be from the propensities', as the auditor states beforehand. Default: 0.1
+        for the challenge, and beyond that what the learned propensities leave uncertain.
+
+    Examples
+    --------
+    >>> Bounds(claim=Claim.gaussian(0.5)).delta
+    1e-05
+    """
+
+    claim: Claim | None = None
+    mechanism: Mechanism | None = None
+    delta: float = 1e-5
+    guesses: guesses.Option | int | None = None
+    correction: str | zero_run.Correction = "thinning"
+    margin: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.claim is not None and not isinstance(self.claim, Claim):
+            raise InputError(
+                "claim", "a Claim", repr(self.claim), "pass Claim.gaussian(mu) or Claim.epsilon_delta(...)"
+            )
+        if self.mechanism is not None:
+            check_mechanism(self.mechanism)
+        check_delta(self.delta)
+        guesses.check(self.guesses)
+        if isinstance(self.correction, str) and self.correction not in CORRECTIONS:
+            hint = nearest(self.correction, CORRECTIONS) or "thinning is the default"
+            raise InputError("correction", ", ".join(CORRECTIONS), repr(self.correction), hint)
+        zero_run.check(self.correction)
+        if self.mechanism is not None and self.claim is not None and self.claim.parameter == "mu":
+            accounting.upper_bound(self.mechanism, parameter="mu")  # refused now where a mechanism has none
+        stated = self.margin is None or (_is_number(self.margin) and 0 <= self.margin < math.inf)
+        _require(stated, "margin", "a number from 0 up", self.margin, "it is in units of log-odds; 0.1 is usual")
+
+
+@dataclass(frozen=True)
 class Plan:
     """Every option of an audit.
 
@@ -89,6 +147,8 @@ class Plan:
     estimator : "hajek" or "aipw"
         Of the corrected AUC and average effect of zero-run evidence. AIPW adds an outcome model of the score without
         membership; the TPR at a low FPR stays with Hajek weights, where AIPW is not to be trusted.
+    bounds : Bounds, or None for none
+        Lower bounds on privacy parameters, and the claim to judge by them.
     raw_only : bool
         Show the uncorrected metrics of a zero-run audit that is refused, labelled raw; never with a verdict.
     row_level : int
@@ -117,6 +177,7 @@ class Plan:
     categories: tuple[str, ...] = ()
     components: int | None = None
     estimator: str = "hajek"
+    bounds: Bounds | None = field(default_factory=Bounds)
 
     def __post_init__(self) -> None:
         targets = self._sequence("fpr_targets")
@@ -156,6 +217,8 @@ class Plan:
         )
         if self.categories and self.components is not None:
             raise InputError("components", "none, beside categories", str(self.components), "choose one of the two")
+        if self.bounds is not None and not isinstance(self.bounds, Bounds):
+            raise InputError("bounds", "Bounds of miaudit.plan, or None", repr(self.bounds), "pass Bounds()")
         self._check_primary()
 
     @property
@@ -199,15 +262,15 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as plain values, for the findings."""
-        plain: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, Headline | Intervals):
-                options = {f.name: getattr(value, f.name) for f in fields(value)}
-                plain[field.name] = {"kind": type(value).__name__.lower(), **options}
-            else:
-                plain[field.name] = list(value) if isinstance(value, tuple) else value
-        return plain
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+
+def _plain(value: Any) -> Any:
+    """Write an option as plain values, a record with its kind."""
+    if is_dataclass(value) and not isinstance(value, type):
+        options = {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        return {"kind": type(value).__name__.lower(), **options}
+    return list(value) if isinstance(value, tuple) else value
 
 
 def headline_named(text: str) -> Headline:
@@ -224,6 +287,10 @@ def headline_named(text: str) -> Headline:
 
 def _inside(value: object, low: float) -> bool:
     return isinstance(value, int | float) and low < value < 1
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _require(condition: bool, name: str, allowed: str, received: object, next_step: str) -> None:

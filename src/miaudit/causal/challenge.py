@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from miaudit.causal import propensity
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.logistic import expit
+from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
@@ -54,6 +55,7 @@ def challenge(
     *,
     classifier: Any = None,
     encoding: Encoding | None = None,
+    given: Propensity | None = None,
     gamma: float = 0.1,
     level: float = 0.05,
     rng: np.random.Generator,
@@ -68,6 +70,7 @@ def challenge(
     ----------
     evidence, classifier, encoding, rng : as in :func:`miaudit.causal.propensity.fit`
     competitors : scikit-learn classifiers with ``predict_proba``; p-values are multiplied by their number
+    given : the propensity of each record, where it is known or was learned elsewhere; it is challenged as it is
     gamma : margin on the log-odds, 0 or more; at 0 about one sound learned propensity in eight is refuted
     level : of the test, in (0, 1)
 
@@ -86,7 +89,9 @@ def challenge(
     True
     """
     _check(competitors, gamma, level)
-    rows, (own, *others) = propensity.held_out_logits(evidence, (classifier, *competitors), encoding=encoding, rng=rng)
+    models = competitors if given is not None else (classifier, *competitors)
+    rows, logits = propensity.held_out_logits(evidence, models, encoding=encoding, rng=rng)
+    own, others = (logits[0], logits[1:]) if given is None else (given.matched(evidence).logit[rows], logits)
     bets = [
         _Bet.of(model, own, other, evidence.member[rows], len(competitors))
         for model, other in zip(competitors, others, strict=True)

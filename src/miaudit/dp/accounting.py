@@ -1,0 +1,213 @@
+"""Upper bounds: what a described mechanism gives away at most, by closed forms or an existing accountant.
+
+Neighbouring data sets differ in one record, added or removed. Closed forms serve where they are exact (Gaussian noise,
+pure epsilon); everything else goes to the privacy-loss distributions of ``dp-accounting`` (extra ``dp``), which
+round pessimistically, so that its epsilon is an upper bound too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from miaudit.dp.bounds import Parameter, UpperBound, check_delta
+from miaudit.dp.mechanism import (
+    Composed,
+    GaussianNoise,
+    LaplaceNoise,
+    Mechanism,
+    PoissonSubsampled,
+    Repeated,
+    check_mechanism,
+    dp_sgd,
+    from_mapping,
+)
+from miaudit.dp.tradeoff import Gaussian
+from miaudit.errors import InputError, MiauditError
+
+__all__ = ["calibrate_noise", "dp_sgd", "from_mapping", "upper_bound"]
+
+_CLOSED_FORM = "the closed form of Gaussian DP"
+_MOST_NOISE = 1e6
+_LEAST_NOISE = 1e-3
+
+
+def upper_bound(
+    mechanism: Mechanism | Mapping[str, Any], *, delta: float | None = None, parameter: Parameter = "epsilon"
+) -> UpperBound:
+    """Bound the epsilon at a delta, or the mu, of a mechanism from above.
+
+    Parameters
+    ----------
+    mechanism : a description, see :mod:`miaudit.dp.mechanism`, or the mapping that :func:`from_mapping` reads
+    delta : in [0, 1), needed for epsilon; at 0 only pure mechanisms have a finite one
+    parameter : "epsilon", or "mu", which only Gaussian noise, repeated and composed, has: a subsampled Gaussian is
+        mu-GDP only in a limit of many steps, and a limit is no bound
+
+    Raises
+    ------
+    InputError
+        For a mechanism that cannot be accounted for, or that has no mu.
+    MiauditError
+        If the mechanism needs ``dp-accounting`` and it is not installed.
+
+    Examples
+    --------
+    >>> bound = upper_bound(GaussianNoise(1.0), delta=1e-5)
+    >>> print(f"{bound.value:.4f} by {bound.accountant}")
+    4.3772 by the closed form of Gaussian DP
+    >>> upper_bound(LaplaceNoise(2.0), delta=0.0).value
+    0.5
+    >>> upper_bound(Repeated(GaussianNoise(10.0), 25), parameter="mu").value
+    0.5
+    """
+    described = from_mapping(mechanism) if isinstance(mechanism, Mapping) else check_mechanism(mechanism)
+    words = f"{described}; one record added or removed"
+    if parameter == "mu":
+        return UpperBound("mu", _exact_mu(described), 0.0, words, _CLOSED_FORM)
+    if parameter != "epsilon":
+        raise InputError("parameter", "'epsilon' or 'mu'", repr(parameter), "epsilon is the default")
+    if delta is None:
+        raise InputError("delta", "a number in [0, 1)", "none", "an epsilon means nothing without its delta")
+    value, accountant = _epsilon(described, check_delta(delta))
+    return UpperBound("epsilon", value, float(delta), words, accountant)
+
+
+def calibrate_noise(
+    family: Callable[[float], Mechanism], *, epsilon: float, delta: float, tolerance: float = 1e-3
+) -> float:
+    """Find the smallest noise, to a relative tolerance, with which a mechanism is (epsilon, delta)-DP.
+
+    Parameters
+    ----------
+    family : noise -> mechanism, the more private the larger the noise
+    epsilon : above 0
+    delta : in [0, 1)
+    tolerance : relative, of the noise, in (0, 0.1]; the noise returned keeps the target
+
+    Raises
+    ------
+    InputError
+        If no noise from 0.001 to a million fits, or an option is out of range.
+
+    Examples
+    --------
+    >>> noise = calibrate_noise(GaussianNoise, epsilon=1.0, delta=1e-5, tolerance=1e-6)
+    >>> print(f"{noise:.4f}: {upper_bound(GaussianNoise(noise), delta=1e-5).value:.4f}")
+    3.7306: 1.0000
+    """
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < math.inf:
+        raise InputError("epsilon", "a finite number above 0", repr(epsilon), "8 or less is usual")
+    if not 0 < tolerance <= 0.1:
+        raise InputError("tolerance", "a number in (0, 0.1]", repr(tolerance), "0.001 is the default")
+
+    def keeps(noise: float) -> bool:
+        return upper_bound(family(noise), delta=delta).value <= epsilon
+
+    high = 1.0
+    if keeps(high):
+        while keeps(high / 2):
+            high /= 2
+            if high < _LEAST_NOISE:
+                _refuse_target(epsilon, delta, f"kept with a noise of {high:g}", "a larger epsilon needs no noise")
+        low = high / 2
+    else:
+        while not keeps(2 * high):
+            high *= 2
+            if high > _MOST_NOISE:
+                _refuse_target(epsilon, delta, f"missed with a noise of {high:g}", "take a larger epsilon or delta")
+        low, high = high, 2 * high
+    while high > low * (1 + tolerance):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if keeps(middle) else (middle, high)
+    return high
+
+
+def _epsilon(mechanism: Mechanism, delta: float) -> tuple[float, str]:
+    """Return an upper bound of epsilon at delta and by what: the smallest of those that apply."""
+    mu, pure = _mu(mechanism), _pure_epsilon(mechanism)
+    if mu is not None:
+        return Gaussian(mu).epsilon_at(delta), _CLOSED_FORM
+    if delta > 0 and (value := _by_accountant(mechanism, delta)) < pure:
+        return value, "dp-accounting's privacy-loss distributions"
+    return pure, "the sum of pure epsilons"
+
+
+def _exact_mu(mechanism: Mechanism) -> float:
+    mu = _mu(mechanism)
+    if mu is None:
+        allowed = "Gaussian noise, repeated and composed but not subsampled"
+        raise InputError("mechanism", allowed, str(mechanism), "ask for its epsilon at a delta")
+    return mu
+
+
+def _refuse_target(epsilon: float, delta: float, received: str, hint: str) -> None:
+    allowed = f"a mechanism that some noise brings to epsilon {epsilon:g} at delta {delta:g}"
+    raise InputError("family", allowed, f"one whose target is {received}", hint)
+
+
+def _mu(mechanism: Mechanism) -> float | None:
+    """Return the exact mu of Gaussian noise and its compositions, or None."""
+    match mechanism:
+        case GaussianNoise():
+            return 1 / mechanism.noise
+        case Repeated():
+            mu = _mu(mechanism.mechanism)
+            return None if mu is None else mu * math.sqrt(mechanism.times)
+        case Composed():
+            parts = [_mu(part) for part in mechanism.parts]
+            return None if None in parts else math.hypot(*(mu for mu in parts if mu is not None))
+    return _mu(mechanism.mechanism) if isinstance(mechanism, PoissonSubsampled) and mechanism.rate == 1 else None
+
+
+def _pure_epsilon(mechanism: Mechanism) -> float:
+    """Return the pure epsilon of a mechanism, infinite where Gaussian noise is involved."""
+    match mechanism:
+        case GaussianNoise():
+            return math.inf
+        case LaplaceNoise():
+            return 1 / mechanism.noise
+        case PoissonSubsampled():
+            inner = _pure_epsilon(mechanism.mechanism)
+            # log(1 + rate (e^inner - 1)), without overflow
+            return inner if math.isinf(inner) else inner + math.log(mechanism.rate + (1 - mechanism.rate) / _exp(inner))
+        case Repeated():
+            return mechanism.times * _pure_epsilon(mechanism.mechanism)
+        case Composed():
+            return math.fsum(_pure_epsilon(part) for part in mechanism.parts)
+
+
+def _exp(x: float) -> float:
+    return math.exp(min(x, 700.0))
+
+
+def _by_accountant(mechanism: Mechanism, delta: float) -> float:
+    """Return epsilon at delta from ``dp-accounting``'s privacy-loss distributions."""
+    try:
+        from dp_accounting import (  # type: ignore[import-untyped,import-not-found,unused-ignore]  # noqa: PLC0415
+            dp_event,
+            pld,
+        )
+    except ImportError:
+        raise MiauditError(
+            "this mechanism needs the accountant dp-accounting, which is not installed; run: pip install miaudit[dp]"
+        ) from None
+    accountant = pld.PLDAccountant()
+    accountant.compose(_event(mechanism, dp_event))
+    return float(accountant.get_epsilon(delta))
+
+
+def _event(mechanism: Mechanism, dp_event: Any) -> Any:
+    """Translate a description into that of ``dp-accounting``."""
+    match mechanism:
+        case GaussianNoise():
+            return dp_event.GaussianDpEvent(mechanism.noise)
+        case LaplaceNoise():
+            return dp_event.LaplaceDpEvent(mechanism.noise)
+        case PoissonSubsampled():
+            return dp_event.PoissonSampledDpEvent(mechanism.rate, _event(mechanism.mechanism, dp_event))
+        case Repeated():
+            return dp_event.SelfComposedDpEvent(_event(mechanism.mechanism, dp_event), mechanism.times)
+        case Composed():
+            return dp_event.ComposedDpEvent([_event(part, dp_event) for part in mechanism.parts])

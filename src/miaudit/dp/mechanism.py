@@ -1,0 +1,224 @@
+"""Mechanisms as data: what was done to the records, in enough detail that an accountant can bound what it gives away.
+
+Noise is stated in units of the sensitivity, the most by which adding or removing one record changes the sum that is
+released; for DP-SGD that is the clipping norm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from miaudit.errors import InputError, nearest
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Normal noise whose standard deviation is ``noise`` sensitivities (L2): 1/noise-GDP."""
+
+    noise: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", _positive("noise", self.noise))
+
+    def __str__(self) -> str:
+        return f"Gaussian noise of standard deviation {self.noise:g} sensitivities"
+
+
+@dataclass(frozen=True)
+class LaplaceNoise:
+    """Laplace noise whose scale is ``noise`` sensitivities (L1): pure (1/noise)-DP."""
+
+    noise: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", _positive("noise", self.noise))
+
+    def __str__(self) -> str:
+        return f"Laplace noise of scale {self.noise:g} sensitivities"
+
+
+@dataclass(frozen=True)
+class PoissonSubsampled:
+    """A mechanism that sees each record with probability ``rate``, independently of the others."""
+
+    mechanism: GaussianNoise | LaplaceNoise
+    rate: float
+
+    def __post_init__(self) -> None:
+        _check_noise(self.mechanism)
+        rate = _positive("rate", self.rate)
+        if rate > 1:
+            raise InputError("rate", "a probability in (0, 1]", f"{rate:g}", "batch size divided by records")
+        object.__setattr__(self, "rate", rate)
+
+    def __str__(self) -> str:
+        return f"{self.mechanism}, on a Poisson sample of rate {self.rate:.6g}"
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Several mechanisms on the same records, each free to depend on what the earlier ones released."""
+
+    parts: tuple[Mechanism, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(check_mechanism(part) for part in self.parts))
+        if not self.parts:
+            raise InputError("parts", "at least one mechanism", "none", "list what was released")
+
+    def __str__(self) -> str:
+        return " and ".join(f"({part})" for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """One mechanism ``times`` times on the same records."""
+
+    mechanism: Mechanism
+    times: int
+
+    def __post_init__(self) -> None:
+        check_mechanism(self.mechanism)
+        object.__setattr__(self, "times", _whole("times", self.times))
+
+    def __str__(self) -> str:
+        return f"{self.times:,} times ({self.mechanism})"
+
+
+Mechanism = GaussianNoise | LaplaceNoise | PoissonSubsampled | Composed | Repeated
+
+
+def dp_sgd(
+    *,
+    records: int,
+    batch: int,
+    noise: float,
+    steps: int | None = None,
+    epochs: float | None = None,
+    sampling: str = "poisson",
+) -> Mechanism:
+    """Describe DP-SGD: noise on the sum of clipped gradients of a Poisson sample, once for each step.
+
+    Parameters
+    ----------
+    records : number of training records; with data-dependent sizes a public nominal number (erratum D9)
+    batch : expected batch size; the sampling rate is batch / records
+    noise : standard deviation of the noise on the **sum**, divided by the clipping norm ("noise multiplier")
+    steps, epochs : one of them; steps = ceil(epochs records / batch)
+    sampling : "poisson". Shuffled batches are refused: the accountant's amplification is not proved for them
+
+    Examples
+    --------
+    >>> print(dp_sgd(records=2000, batch=128, noise=3, epochs=75))
+    1,172 times (Gaussian noise of standard deviation 3 sensitivities, on a Poisson sample of rate 0.064)
+    """
+    n, size = _whole("records", records), _whole("batch", batch)
+    if size > n:
+        raise InputError("batch", f"at most the {n:,} records", f"{size:,}", "the sampling rate is batch / records")
+    if sampling != "poisson":
+        hint = (
+            "for shuffled batches give up the amplification by sampling: kind repeated, times the number of epochs,"
+            " of gaussian noise"
+        )
+        raise InputError("sampling", "'poisson'", repr(sampling), hint)
+    if (steps is None) == (epochs is None):
+        received = "neither" if steps is None else "both"
+        raise InputError("steps", "steps or epochs, one of them", received, "steps = epochs * records / batch")
+    if epochs is not None:
+        steps = math.ceil(_positive("epochs", epochs) * n / size - 1e-9)
+    step: Mechanism = GaussianNoise(noise)
+    if size < n:
+        step = PoissonSubsampled(GaussianNoise(noise), size / n)
+    return Repeated(step, _whole("steps", steps))
+
+
+def from_mapping(description: Mapping[str, Any]) -> Mechanism:
+    """Read a mechanism from a mapping, as YAML or JSON holds it; the key ``kind`` says which.
+
+    gaussian and laplace {noise}; subsampled {mechanism, rate}; repeated {mechanism, times}; composed {parts};
+    dp-sgd {records, batch, noise, steps or epochs, sampling}.
+
+    Raises
+    ------
+    InputError
+        For an unknown kind or key, a missing one, or a value out of range; the argument is its path.
+
+    Examples
+    --------
+    >>> print(from_mapping({"kind": "repeated", "times": 3, "mechanism": {"kind": "laplace", "noise": 2}}))
+    3 times (Laplace noise of scale 2 sensitivities)
+    """
+    return _read("mechanism", description)
+
+
+def check_mechanism(mechanism: object) -> Mechanism:
+    """Return a mechanism that can be accounted for; refuse everything else."""
+    if not isinstance(mechanism, Mechanism):
+        allowed = "GaussianNoise, LaplaceNoise, PoissonSubsampled, Composed, Repeated or dp_sgd(...)"
+        hint = "a mechanism that is not described cannot be accounted for"
+        raise InputError("mechanism", allowed, type(mechanism).__name__, hint)
+    return mechanism
+
+
+def _check_noise(mechanism: object) -> None:
+    if not isinstance(mechanism, GaussianNoise | LaplaceNoise):
+        hint = "sample before the noise, repeat and compose afterwards"
+        raise InputError("mechanism", "GaussianNoise or LaplaceNoise", type(mechanism).__name__, hint)
+
+
+_KINDS: dict[str, tuple[Callable[..., Mechanism], tuple[str, ...], tuple[str, ...]]] = {
+    # kind: what makes it, required keys, optional ones
+    "gaussian": (GaussianNoise, ("noise",), ()),
+    "laplace": (LaplaceNoise, ("noise",), ()),
+    "subsampled": (PoissonSubsampled, ("mechanism", "rate"), ()),
+    "repeated": (Repeated, ("mechanism", "times"), ()),
+    "composed": (Composed, ("parts",), ()),
+    "dp-sgd": (dp_sgd, ("records", "batch", "noise"), ("steps", "epochs", "sampling")),
+}
+
+
+def _read(path: str, description: object) -> Mechanism:
+    if not isinstance(description, Mapping):
+        raise InputError(path, "a mapping with the key 'kind'", type(description).__name__, "write kind: dp-sgd")
+    kind = description.get("kind")
+    if kind not in _KINDS:
+        hint = nearest(str(kind), _KINDS) or "other mechanisms cannot be accounted for"
+        raise InputError(f"{path}.kind", f"one of {', '.join(_KINDS)}", repr(kind), hint)
+    make, required, optional = _KINDS[kind]
+    values = {str(key): value for key, value in description.items() if key != "kind"}
+    for name in values:
+        if name not in required + optional:
+            allowed = f"a key of {kind} ({', '.join(required + optional)})"
+            hint = nearest(name, required + optional) or "remove it"
+            raise InputError(f"{path}.{name}", allowed, "an unknown one", hint)
+    for name in required:
+        if name not in values:
+            raise InputError(f"{path}.{name}", "a value", "none", f"{kind} needs {', '.join(required)}")
+    if "mechanism" in values:
+        values["mechanism"] = _read(f"{path}.mechanism", values["mechanism"])
+    if "parts" in values:
+        parts = values["parts"]
+        if not isinstance(parts, list | tuple):
+            raise InputError(f"{path}.parts", "a list of mechanisms", type(parts).__name__, "list what was released")
+        values["parts"] = tuple(_read(f"{path}.parts[{i}]", part) for i, part in enumerate(parts))
+    try:
+        return make(**values)
+    except InputError as error:
+        raise InputError(f"{path}.{error.argument}", error.allowed, error.received, error.next_step) from None
+
+
+def _positive(name: str, value: object) -> float:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    if not good:
+        raise InputError(name, "a finite number above 0", repr(value), "nothing is private without noise and records")
+    return float(value)  # type: ignore[arg-type]  # checked above
+
+
+def _whole(name: str, value: object) -> int:
+    number = _positive(name, value)
+    if number != math.floor(number):
+        raise InputError(name, "a whole number from 1 up", repr(value), "round it as the training did")
+    return int(number)

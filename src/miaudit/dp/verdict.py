@@ -1,0 +1,163 @@
+"""The verdict on a privacy claim: the only place where a lower bound meets an upper one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from miaudit.dp.bounds import LowerBound, Parameter, UpperBound, check_delta
+from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff
+from miaudit.errors import InputError
+
+Status = Literal["refuted", "not-refuted", "not-testable"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What somebody says of an algorithm: that it is (epsilon, delta)-DP, or mu-Gaussian-DP.
+
+    Attributes
+    ----------
+    parameter : "epsilon" or "mu"
+    value : 0 or more
+    delta : of an epsilon, in [0, 1)
+
+    Examples
+    --------
+    >>> str(Claim.epsilon_delta(1.0, 1e-5)), str(Claim.gaussian(0.5))
+    ('(epsilon = 1, delta = 1e-05)-DP', '0.5-Gaussian DP')
+    """
+
+    parameter: Parameter
+    value: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.parameter not in ("epsilon", "mu"):
+            raise InputError("parameter", "epsilon or mu", repr(self.parameter), "claim one of these")
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float) or not 0 <= self.value < float("inf"):
+            raise InputError(self.parameter, "a number from 0 up", repr(self.value), "claim a finite parameter")
+        check_delta(self.delta)
+        if self.parameter == "mu" and self.delta:
+            raise InputError("delta", "0 beside mu", repr(self.delta), "claim epsilon and delta, or mu alone")
+
+    @classmethod
+    def epsilon_delta(cls, epsilon: float, delta: float = 0.0) -> Claim:
+        """Claim (epsilon, delta)-DP."""
+        return cls("epsilon", epsilon, delta)
+
+    @classmethod
+    def gaussian(cls, mu: float) -> Claim:
+        """Claim mu-Gaussian DP."""
+        return cls("mu", mu)
+
+    @property
+    def tradeoff(self) -> TradeOff:
+        """The trade-off function that the claim promises: its ROC limit is drawn beside the attack's."""
+        return Gaussian(self.value) if self.parameter == "mu" else EpsilonDelta(self.value, self.delta)
+
+    def __str__(self) -> str:
+        if self.parameter == "mu":
+            return f"{self.value:g}-Gaussian DP"
+        return f"(epsilon = {self.value:g}, delta = {self.delta:g})-DP"
+
+
+@dataclass(frozen=True)
+class ClaimVerdict:
+    """Whether evidence refutes a claim; a claim that is not refuted is not thereby proved.
+
+    Attributes
+    ----------
+    claim : what was claimed
+    status : "refuted", "not-refuted" or "not-testable"
+    text : the verdict as a sentence
+    lower : the bound that the verdict rests on; None where there is none
+    upper : what the described mechanism guarantees; None where none was described
+    gap : ``upper`` less ``lower``, 0 or more where nothing contradicts; None without both
+    """
+
+    claim: Claim
+    status: Status
+    text: str
+    lower: LowerBound | None
+    upper: UpperBound | None
+    gap: float | None
+
+
+def judge(
+    claim: Claim, lower: LowerBound | None, *, upper: UpperBound | None = None, reasons: Sequence[str] = ()
+) -> ClaimVerdict:
+    """Compare a claim with what was shown from data and, if a mechanism was described, with what is proved of it.
+
+    A bound on epsilon at a delta of its own refutes claims at that delta and at smaller ones: whatever is not
+    (epsilon, delta)-DP is not (epsilon, delta')-DP for delta' <= delta either. An exploratory bound refutes nothing.
+
+    Parameters
+    ----------
+    claim : the claim
+    lower : a lower bound of the same parameter; None if the evidence allows none
+    upper : what an accountant gives for the described mechanism, in the same parameter
+    reasons : why there is no lower bound, in sentences
+
+    Raises
+    ------
+    InputError
+        If a bound is of another parameter, or of an epsilon at a delta that says nothing of the claim's.
+
+    Examples
+    --------
+    >>> shown = LowerBound("epsilon", 1.4, 0.95, "Steinke et al.", delta=1e-5, reachable=3.2)
+    >>> judge(Claim.epsilon_delta(1.0, 1e-5), shown).status
+    'refuted'
+    >>> judge(Claim.epsilon_delta(2.0, 1e-5), shown).text
+    'Not refuted: (epsilon = 2, delta = 1e-05)-DP. The largest value shown with 95% confidence is epsilon = 1.4; an attack without errors would have shown 3.2 on so many records. What is not refuted is not proved.'
+    """
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if bound is not None:
+            _check_comparable(name, claim, bound)
+    gap = None if lower is None or upper is None else upper.value - lower.value
+    proved = _proved(claim, upper, gap)
+    if lower is None:
+        why = " ".join(reasons) or "the evidence allows no lower bound."
+        return ClaimVerdict(claim, "not-testable", f"Not testable: {claim}. {why}{proved}", None, upper, None)
+    if lower.exploratory:
+        why = "the bound is exploratory: a choice made on the same data was not paid for, so it holds at no confidence."
+        return ClaimVerdict(claim, "not-testable", f"Not testable: {claim}; {why}{proved}", lower, upper, gap)
+    shown = f"{claim.parameter} = {lower.value:.3g}"
+    sure = f"{100 * lower.confidence:.6g}"
+    if lower.value > claim.value:
+        text = f"Refuted: {claim}. With {sure}% confidence, {claim.parameter} is at least {lower.value:.3g}."
+        return ClaimVerdict(claim, "refuted", text + proved, lower, upper, gap)
+    size = ""
+    if lower.reachable is not None:
+        size = f"; an attack without errors would have shown {lower.reachable:.3g} on so many records"
+    text = (
+        f"Not refuted: {claim}. The largest value shown with {sure}% confidence is {shown}{size}. "
+        "What is not refuted is not proved."
+    )
+    if lower.reachable is not None and lower.reachable <= claim.value:
+        text += " So few records could not have refuted it."
+    return ClaimVerdict(claim, "not-refuted", text + proved, lower, upper, gap)
+
+
+def _check_comparable(name: str, claim: Claim, bound: LowerBound | UpperBound) -> None:
+    if bound.parameter != claim.parameter:
+        raise InputError(name, f"a bound on {claim.parameter}", f"one on {bound.parameter}", "bound what was claimed")
+    says_too_little = bound.delta < claim.delta if isinstance(bound, LowerBound) else bound.delta > claim.delta
+    if says_too_little:
+        allowed = f"a bound at a delta of {claim.delta:g} or {'more' if isinstance(bound, LowerBound) else 'less'}"
+        raise InputError(name, allowed, f"one at {bound.delta:g}", "bound epsilon at the delta of the claim")
+
+
+def _proved(claim: Claim, upper: UpperBound | None, gap: float | None) -> str:
+    """Say what the described mechanism guarantees, and whether the evidence contradicts the description."""
+    if upper is None:
+        return ""
+    if gap is not None and gap < 0:
+        return (
+            f" The described mechanism ({upper.mechanism}) would guarantee {upper.value:.3g}, less than was shown: what "
+            "was run is not what was described."
+        )
+    relation = "which proves the claim of it" if upper.value <= claim.value else "which does not prove the claim"
+    return f" The described mechanism ({upper.mechanism}) guarantees {claim.parameter} = {upper.value:.3g}, {relation}."

@@ -1,0 +1,253 @@
+"""Differential privacy in an audit: propensities are challenged, parameters bounded from below, a claim is judged."""
+
+# ruff: noqa: PLC0415 - scikit-learn loads when used
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from miaudit.causal import challenge as challenging
+from miaudit.correction import Correction
+from miaudit.dp import accounting, multi_run, one_run, tradeoff, verdict, zero_run
+from miaudit.dp.bounds import LowerBound, UpperBound
+from miaudit.dp.mechanism import Mechanism
+from miaudit.dp.verdict import Claim, ClaimVerdict
+from miaudit.evidence import Evidence
+from miaudit.plan import Bounds
+from miaudit.report import findings
+
+_LIMIT_POINTS = np.unique(np.r_[0.0, np.geomspace(1e-5, 1.0, 41), np.linspace(0.02, 1.0, 50)])
+_UNDECLARED = (
+    "Nobody declared how membership came about, and a bound needs it: declare the design (one-run or multi-run if "
+    "inclusion was randomised, else zero-run)."
+)
+_TREES = 100
+_ROWS_OF_A_TREE = 5000
+_MARGIN = 0.1  # statistics.md, section 6: at 0 the challenge voids 12% of sound learned propensities
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What an audit says of privacy parameters, ready for the findings.
+
+    Attributes
+    ----------
+    bounds : one for each parameter; none where ``no_bound`` says why
+    no_bound : sentences
+    claim : the verdict on the claim of the plan, or on what its mechanism guarantees
+    challenge : of the propensities of zero-run evidence
+    """
+
+    bounds: tuple[findings.Bound, ...] = ()
+    no_bound: tuple[str, ...] = ()
+    claim: findings.Claim | None = None
+    challenge: findings.Challenge | None = None
+
+
+def assess(
+    evidence: Evidence,
+    judged: Sequence[str],
+    options: Bounds | None,
+    correction: Correction | None,
+    *,
+    obstacle: str = "",
+    confidence: float,
+    paid: str = "",
+    exploratory: bool = False,
+    rng: np.random.Generator,
+) -> Privacy:
+    """Bound privacy parameters from below by the tests that the design allows, and judge the claim.
+
+    Parameters
+    ----------
+    evidence : the audited records
+    judged : names of the scores that the verdict may rest on; the best bound of them counts
+    options : what to bound, and how; None: nothing
+    correction : propensities and overlap of zero-run evidence, where they could be learned
+    obstacle : why zero-run evidence allows no answer; empty if it does
+    confidence : of each bound, already widened for the number of scores
+    paid : how the choice among the scores was paid for, in words
+    exploratory : whether it was not
+    rng : draws pilots, coins and subsamples
+
+    Raises
+    ------
+    InputError
+        If the options ask for more guesses than there are records, or describe an unknown mechanism.
+    """
+    if options is None:
+        return Privacy()
+    upper = None if options.mechanism is None else _upper(options, options.mechanism)
+    claim = options.claim or (None if upper is None else Claim(upper.parameter, upper.value, upper.delta))
+    challenge_rng, bound_rng = rng.spawn(2)
+    reasons, challenged = _not_testable(evidence, options, correction, obstacle), None
+    if evidence.design == "zero-run" and not reasons and correction is not None:
+        challenged = _challenge(evidence, options, correction, challenge_rng)
+        reasons = (challenged.text,) if challenged.rejected else ()
+    found: list[LowerBound] = []
+    if not reasons:
+        ways = list(_ways(evidence, options, claim, correction, confidence))
+        for way, child in zip(ways, bound_rng.spawn(len(ways)), strict=True):
+            bounds = [way(evidence.only(name), one) for name, one in zip(judged, child.spawn(len(judged)), strict=True)]
+            best = max(bounds, key=lambda bound: bound.value)
+            extra = (paid,) if paid and len(judged) > 1 else ()
+            found.append(
+                replace(
+                    best,
+                    corrections=(*best.corrections, *extra),
+                    exploratory=best.exploratory or exploratory,
+                )
+            )
+    return Privacy(
+        tuple(findings.Bound(**asdict(bound)) for bound in found),
+        reasons,
+        None if claim is None else _judged(claim, found, upper, reasons),
+        challenged,
+    )
+
+
+# -- what the design allows -------------------------------------------------------------------------------------------
+
+_Way = Callable[[Evidence, np.random.Generator], LowerBound]
+
+
+def _ways(
+    evidence: Evidence, options: Bounds, claim: Claim | None, correction: Correction | None, confidence: float
+) -> Iterator[_Way]:
+    """Yield one way to each bound that the design allows."""
+    delta = claim.delta if claim is not None and claim.parameter == "epsilon" else options.delta
+    sure: dict[str, Any] = {"confidence": confidence}
+    counted: dict[str, Any] = {"guesses": options.guesses, "confidence": confidence}
+    if evidence.design == "multi-run":
+        yield lambda e, rng: multi_run.mu_lower_bound(e, rng=rng, **sure)
+        yield lambda e, rng: multi_run.epsilon_lower_bound(e, delta=delta, rng=rng, **sure)
+    elif evidence.design == "one-run":
+        yield lambda e, rng: one_run.audit(e, parameter="mu", rng=rng, **counted)
+        yield lambda e, rng: one_run.audit(e, parameter="epsilon", delta=delta, rng=rng, **counted)
+    elif correction is not None:
+        learned, way = correction.propensity, zero_run.stated(options.correction, options.margin)
+        yield lambda e, rng: zero_run.mu_lower_bound(e, learned, correction=way, rng=rng, **counted)
+        if delta:
+            yield lambda e, rng: zero_run.epsilon_lower_bound(
+                e, learned, delta=delta, correction=way, rng=rng, **counted
+            )
+        pure = zero_run.stated("poisson-binomial", options.margin)
+        yield lambda e, rng: zero_run.epsilon_lower_bound(e, learned, correction=pure, rng=rng, **counted)
+
+
+def _not_testable(
+    evidence: Evidence, options: Bounds, correction: Correction | None, obstacle: str
+) -> tuple[str, ...]:
+    """Say why no bound can be given, in sentences; empty where one can."""
+    if evidence.design is None:
+        return (_UNDECLARED,)
+    if evidence.design != "zero-run":
+        return ()
+    if correction is None:
+        return (_sentence(obstacle),)
+    if not correction.answered:
+        return tuple(map(_sentence, correction.overlap.reasons))
+    stated = options.margin is not None
+    found = zero_run.testability(evidence, correction.propensity, bounds_given=stated)
+    return tuple(map(_sentence, found.reasons))
+
+
+def _challenge(
+    evidence: Evidence, options: Bounds, correction: Correction, rng: np.random.Generator
+) -> findings.Challenge:
+    """Let classifiers of several kinds bet against the propensities, on rows that none has seen."""
+    draw, bet = rng.spawn(2)
+    competitors = _competitors(int(draw.integers(2**31)), evidence.n)
+    nuisance = correction.nuisance
+    with threadpool_limits(1):  # threads of boosting that wait for each other on busy cores cost many times as much
+        found = challenging.challenge(
+            evidence,
+            list(competitors.values()),
+            classifier=nuisance.classifier,
+            encoding=correction.encoding,
+            given=nuisance.propensity,
+            gamma=_MARGIN if options.margin is None else options.margin,
+            rng=bet,
+        )
+    named = dict(zip((type(model).__name__ for model in competitors.values()), competitors, strict=True))
+    best = named[found.competitor]
+    share = f"{found.correct:,} of {found.guesses:,} bets on records that no model had seen"
+    if found.rejected:
+        text = (
+            f"The propensities are refuted: {best} won {share}, which has a probability of {found.p_value:.2g} if the "
+            f"log-odds of membership were within {found.gamma:g} of the learned ones. The covariates tell members apart "
+            "in a way that the propensities miss, so no bound holds."
+        )
+    else:
+        text = (
+            f"The propensities stood the challenge: the best of {len(competitors)} competitors ({best}) won {share} "
+            f"(p = {found.p_value:.2g} at a margin of {found.gamma:g} on the log-odds). That is no proof of them."
+        )
+    smallest = found.smallest_gamma if math.isfinite(found.smallest_gamma) else None
+    return findings.Challenge(
+        found.p_value,
+        found.gamma,
+        smallest,
+        found.level,
+        found.correct,
+        found.guesses,
+        best,
+        tuple(competitors),
+        found.rejected,
+        text,
+    )
+
+
+def _competitors(seed: int, n: int) -> dict[str, Any]:
+    """Return classifiers that see what a line in the covariates cannot, each cheap enough for n rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+    from sklearn.naive_bayes import GaussianNB
+
+    share = None if n <= _ROWS_OF_A_TREE else _ROWS_OF_A_TREE / n
+    return {
+        "gradient boosting": HistGradientBoostingClassifier(max_iter=_TREES // 2, random_state=seed),
+        "a random forest": RandomForestClassifier(_TREES, min_samples_leaf=5, max_samples=share, random_state=seed),
+        "naive Bayes": GaussianNB(),
+    }
+
+
+# -- the claim --------------------------------------------------------------------------------------------------------
+
+
+def _upper(options: Bounds, mechanism: Mechanism) -> UpperBound:
+    """Account for the described mechanism, in the parameter of the claim."""
+    claim = options.claim
+    if claim is not None and claim.parameter == "mu":
+        return accounting.upper_bound(mechanism, parameter="mu")
+    return accounting.upper_bound(mechanism, delta=options.delta if claim is None else claim.delta)
+
+
+def _judged(
+    claim: Claim, found: Sequence[LowerBound], upper: UpperBound | None, reasons: Sequence[str]
+) -> findings.Claim:
+    fitting = [b for b in found if b.parameter == claim.parameter and b.delta == claim.delta]
+    lower = fitting[0] if fitting else None
+    judged: ClaimVerdict = verdict.judge(claim, lower, upper=upper, reasons=reasons)
+    limit = tradeoff.roc_limit(claim.tradeoff, _LIMIT_POINTS)
+    return findings.Claim(
+        claim.parameter,
+        claim.value,
+        claim.delta,
+        judged.status,
+        judged.text,
+        None if lower is None else lower.value,
+        None if upper is None else upper.value,
+        "" if upper is None else f"{upper.mechanism}, {upper.accountant}",
+        judged.gap,
+        None if lower is None else lower.reachable,
+        findings.RocLimit(tuple(_LIMIT_POINTS.tolist()), tuple(np.asarray(limit).tolist())),
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "."
