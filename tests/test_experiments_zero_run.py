@@ -83,7 +83,9 @@ def test_the_tiny_form_runs_and_agrees_with_what_is_expected(tmp_path: Path) -> 
 # -- iWildCam -------------------------------------------------------------------------------------------------------
 
 
-def release(folder: Path, *, by_name: bool, splits: tuple[str, ...] = ("train", "id_test", "test", "val")) -> np.ndarray:
+def release(
+    folder: Path, *, by_name: bool, splits: tuple[str, ...] = ("train", "id_test", "test", "val")
+) -> np.ndarray:
     """A folder as WILDS leaves it, with made-up pictures; returns the embeddings in the order of the metadata."""
     rng = np.random.default_rng(0)
     n = 40
@@ -113,7 +115,7 @@ def test_pictures_without_embedding_are_named(tmp_path: Path) -> None:
     release(tmp_path, by_name=True)
     with np.load(tmp_path / "embeddings.npz") as data:
         np.savez(tmp_path / "embeddings.npz", filename=data["filename"][3:], embedding=data["embedding"][3:])
-    with pytest.raises(ValueError, match="3 pictures of metadata.csv have no embedding"):
+    with pytest.raises(ValueError, match=r"3 pictures of metadata\.csv have no embedding"):
         iwildcam.load(tmp_path)
 
 

@@ -31,7 +31,9 @@ def bounds(rows: Mapping[str, Any], truth: float, part: str) -> Any:
         legend=alt.Legend(title=None, orient="right"),
     )
     base = alt.Chart(alt.Data(values=data)).encode(x=x, color=colour)
-    line = alt.Chart(alt.Data(values=[{"truth": truth}])).mark_rule(color="black", strokeDash=[5, 4]).encode(y="truth:Q")
+    line = (
+        alt.Chart(alt.Data(values=[{"truth": truth}])).mark_rule(color="black", strokeDash=[5, 4]).encode(y="truth:Q")
+    )
     band = base.mark_area(opacity=0.12).encode(y=alt.Y("low:Q", title="Lower bound on mu"), y2="high:Q")
     title = f"Bounds under a shift, {'known' if part == 'oracle' else 'learned'} propensities; dashed: the truth"
     layered = alt.layer(band, base.mark_line(point=True).encode(y=y), line)

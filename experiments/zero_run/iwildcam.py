@@ -2,8 +2,8 @@
 
 Nothing is downloaded. The folder holds
 
-- ``metadata.csv`` of the WILDS release (version 2.0): at least the columns ``split``, ``filename``, ``location_remapped``
-  and ``y``;
+- ``metadata.csv`` of the WILDS release (version 2.0): at least the columns ``split``, ``filename``,
+  ``location_remapped`` and ``y``;
 - ``embeddings.npy``, (n, d), one row for each row of ``metadata.csv``; or ``embeddings.npz`` with the arrays
   ``filename`` and ``embedding``, in any order (the paper: a ViT-base).
 
@@ -46,7 +46,9 @@ def load(folder: Path) -> Pictures:
     split = table["split"].cast(pl.String).to_numpy().astype(str)
     absent = {MEMBERS, SAME_CAMERAS, OTHER_CAMERAS} - set(split.tolist())
     if absent:
-        raise ValueError(f"metadata.csv: no picture of the split {', '.join(sorted(absent))}; use the file of WILDS 2.0")
+        raise ValueError(
+            f"metadata.csv: no picture of the split {', '.join(sorted(absent))}; use the file of WILDS 2.0"
+        )
     return Pictures(embedding, table["y"].to_numpy(), table["location_remapped"].to_numpy(), split)
 
 

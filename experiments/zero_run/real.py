@@ -1,7 +1,7 @@
 """Figures 2(b) and 2(c) of zero-run on a real shift: an IID split against a shifted one.
 
-``python experiments/zero_run/real.py --data ../shared/data`` takes SURF descriptors of Office-Caltech-10: a classifier is
-trained here on members; in the IID split members and non-members are drawn from amazon and caltech10 alike, in the
+``python experiments/zero_run/real.py --data ../shared/data`` takes SURF descriptors of Office-Caltech-10: a classifier
+is trained here on members; in the IID split members and non-members are drawn from amazon and caltech10 alike, in the
 shifted split members come from amazon and non-members from caltech10. ``--iwildcam FOLDER`` does the same with a local
 copy of the WILDS files and embeddings of your own (``iwildcam.py`` says which).
 """
@@ -68,13 +68,15 @@ def wild(folder: Path, rng: np.random.Generator, most: int = 10_000) -> dict[str
     def split(other: str) -> Split:
         n = min(most, *(len(pictures.rows(name)) for name in (iwildcam.MEMBERS, other)))
         inside, outside = (np.sort(rng.permutation(pictures.rows(name))[:n]) for name in (iwildcam.MEMBERS, other))
-        return Split(*((np.asarray(pictures.embedding[rows], float), pictures.label[rows]) for rows in (inside, outside)))
+        return Split(
+            *((np.asarray(pictures.embedding[rows], float), pictures.label[rows]) for rows in (inside, outside))
+        )
 
     return {"IID": split(iwildcam.SAME_CAMERAS), "shifted": split(iwildcam.OTHER_CAMERAS)}
 
 
 def halves(split: Split, components: int, rng: np.random.Generator) -> tuple[Evidence, Evidence]:
-    """Train the target on all members, score every record, and part the records: to audit, and to learn from."""
+    """Train the target on all members, score every record, and part them: to audit, and to learn from."""
     target = make_pipeline(StandardScaler(), LogisticRegression(C=1.0, max_iter=300)).fit(*split.members)
     scores = [log_likelihood(target, *part) for part in (split.members, split.nonmembers)]
     x = np.concatenate([split.members[0], split.nonmembers[0]])
@@ -87,7 +89,7 @@ def halves(split: Split, components: int, rng: np.random.Generator) -> tuple[Evi
 
 
 def log_likelihood(target: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The loss attack: log probability of the label, higher for members; labels that no member has count as unlikely."""
+    """The loss attack: log probability of the label, higher for members; unlikely where no member has that label."""
     p = target.predict_proba(x)
     column = np.minimum(np.searchsorted(target.classes_, y), len(target.classes_) - 1)
     known = target.classes_[column] == y
@@ -95,7 +97,7 @@ def log_likelihood(target: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def audit(split: Split, components: int, count: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Bounds of one split: the published bootstrap (Algorithm 3, B7), thinning and pure epsilon; or why there are none."""
+    """Bounds of one split: the published bootstrap (Algorithm 3, B7), thinning, pure epsilon; or why there are none."""
     evidence, train = halves(split, components, rng)
     pi = propensities.fit(evidence, train=train, rng=rng)
     curve = propensities.learning_curve(train, rng=rng)
@@ -134,9 +136,7 @@ def _replicate(evidence: Evidence, values: np.ndarray, aware: zero_run.Condition
     given = Propensity.given(values)
     half = (1 + CONFIDENCE) / 2
     rng = np.random.default_rng(0)
-    return zero_run.mu_lower_bound(
-        evidence, given, guesses=GUESSES, correction=aware, confidence=half, rng=rng
-    ).value
+    return zero_run.mu_lower_bound(evidence, given, guesses=GUESSES, correction=aware, confidence=half, rng=rng).value
 
 
 def main() -> int:

@@ -31,7 +31,9 @@ ERROR = 0.025  # p of the test and p' of the bootstrap
 Rows = dict[str, list[float]]
 
 
-def oracle(world: NoisySum, settings: Mapping[str, Any], rhos: list[float], rng: np.random.Generator) -> dict[str, Rows]:
+def oracle(
+    world: NoisySum, settings: Mapping[str, Any], rhos: list[float], rng: np.random.Generator
+) -> dict[str, Rows]:
     """Known propensities: every procedure on the same data sets, one release for all rhos."""
     found: dict[str, Rows] = {f"{rho:g}": {} for rho in rhos}
     samples = {rho: covariates_only(world, rho, settings["shift_sample"], rng) for rho in rhos}
@@ -71,7 +73,9 @@ def known(
     }
 
 
-def learned(world: NoisySum, settings: Mapping[str, Any], rhos: list[float], rng: np.random.Generator) -> dict[str, Rows]:
+def learned(
+    world: NoisySum, settings: Mapping[str, Any], rhos: list[float], rng: np.random.Generator
+) -> dict[str, Rows]:
     """Propensities learned on a separate sample; the bootstrap where log-odds are used as points (Algorithm 3, B7)."""
     found: dict[str, Rows] = {f"{rho:g}": {} for rho in rhos}
     for i, child in enumerate(rng.spawn(settings["repetitions"])):
@@ -101,7 +105,7 @@ def learned(world: NoisySum, settings: Mapping[str, Any], rhos: list[float], rng
 
 
 def not_learned(world: NoisySum, settings: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Any]:
-    """Erratum B20: many covariates, few rows, and no algorithm at all. What a bound would have said, and what is said."""
+    """Erratum B20: many covariates, few rows, no algorithm at all. What a bound would have said, and what is said."""
     audited, others = draw_with_covariates(world, settings["rho"], settings["rows"] // 2, rng)
     # The score is the part along the direction of the shift: it knows the covariates, and no algorithm's output.
     evidence, train = (
@@ -149,7 +153,9 @@ def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[s
             for name, row in rows.items():
                 limit = allowed + 3 * math.sqrt(allowed * (1 - allowed) / row["repetitions"])
                 if name != "uncorrected" and row["above_truth"] > limit:
-                    problems.append(f"{part}, rho {rho}, {name}: {row['above_truth']:.3f} of the bounds above the truth")
+                    problems.append(
+                        f"{part}, rho {rho}, {name}: {row['above_truth']:.3f} of the bounds above the truth"
+                    )
     strongest = found["oracle"][expected["uncorrected_fails_at"]]["uncorrected"]
     if strongest["mean"] <= found["truth"]:
         problems.append(f"uncorrected at the strongest shift: {strongest['mean']:.3f}, expected above {found['truth']}")
@@ -169,7 +175,10 @@ def table(found: Mapping[str, Any]) -> str:
         rows = found[part]
         names = list(next(iter(rows.values())))
         repetitions = next(iter(next(iter(rows.values())).values()))["repetitions"]
-        lines += ["", f"| {part} propensities, {repetitions} repetitions | " + " | ".join(f"rho {r}" for r in rows) + " |"]
+        lines += [
+            "",
+            f"| {part} propensities, {repetitions} repetitions | " + " | ".join(f"rho {r}" for r in rows) + " |",
+        ]
         lines.append("|---" * (1 + len(rows)) + "|")
         for name in names:
             cells = [f"{rows[rho][name]['mean']:.3f} ({rows[rho][name]['above_truth']:.3f})" for rho in rows]
@@ -204,10 +213,11 @@ def main() -> int:
         figures.save(figures.bounds(found[part], settings["mu"], part), options.out / f"figure-2a-{part}")
     print(table(found))
     said = found["not_learned"]
+    sizes, claimed = settings["not_learned"], said["bound_if_the_propensity_were_trusted"]
     print(
-        f"\nNo algorithm at all, d = {settings['not_learned']['d']}, {settings['not_learned']['rows']} propensity rows: "
-        f"{'testable' if said['testable'] else 'not testable'} ({'; '.join(said['reasons'])}); a bound that trusted the "
-        f"propensity would have claimed mu >= {said['bound_if_the_propensity_were_trusted']:.2f}"
+        f"\nNo algorithm at all, d = {sizes['d']}, {sizes['rows']} propensity rows: "
+        f"{'testable' if said['testable'] else 'not testable'} ({'; '.join(said['reasons'])}); "
+        f"a bound that trusted the propensity would have claimed mu >= {claimed:.2f}"
     )
     problems = differences(found, json.loads((HERE / "expected.json").read_text()))
     for problem in problems:

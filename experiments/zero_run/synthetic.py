@@ -1,12 +1,12 @@
 """The noisy sum of Appendix F of zero-run, with the sizes of erratum B11, and the propensities it implies.
 
 A record is a Gaussian vector around gamma times a fixed direction, projected onto the unit sphere. Members lean toward
-the direction with gamma, non-members with rho gamma. What is released is the sum of the members plus Gaussian noise of
-standard deviation sigma: exactly (1 / sigma)-Gaussian DP. The attack's score is the inner product with what is released.
+the direction with gamma, non-members with rho gamma. What is released is the sum of the members plus Gaussian noise
+of standard deviation sigma: exactly (1 / sigma)-Gaussian DP. The attack's score is the inner product with the release.
 
-Nothing depends on the direction, so it is the first axis. Members are drawn in full. Of a non-member, which the sum does
-not contain, three numbers matter and are drawn with their exact law: its part along the direction, its part along the
-rest of the sum, and the length of what is left.
+Nothing depends on the direction, so it is the first axis. Members are drawn in full. Of a non-member, which the sum
+does not contain, three numbers matter and are drawn with their exact law: its part along the direction, its part along
+the rest of the sum, and the length of what is left.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BLOCK = 1_000_000
 
 @dataclass(frozen=True)
 class NoisySum:
-    """Sizes of the world: ``d`` dimensions, ``m`` records of which half are members, ``gamma`` and ``mu`` = 1 / sigma."""
+    """Sizes of the world: ``d`` dimensions, ``m`` records, half of them members, ``gamma`` and ``mu`` = 1 / sigma."""
 
     d: int
     m: int

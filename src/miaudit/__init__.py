@@ -4,9 +4,9 @@ __version__ = "0.1.0"
 
 from miaudit import attacks, causal, collect, dp, errors
 from miaudit.causal.nuisance import Nuisance
+from miaudit.dp.verdict import Claim
 from miaudit.evidence import Evidence
 from miaudit.pipeline import audit
-from miaudit.dp.verdict import Claim
 from miaudit.plan import Bounds, Plan
 from miaudit.report.findings import Findings
 

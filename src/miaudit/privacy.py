@@ -17,6 +17,7 @@ from miaudit.dp import accounting, multi_run, one_run, tradeoff, verdict, zero_r
 from miaudit.dp.bounds import LowerBound, UpperBound
 from miaudit.dp.mechanism import Mechanism
 from miaudit.dp.verdict import Claim, ClaimVerdict
+from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.plan import Bounds
 from miaudit.report import findings
@@ -140,9 +141,7 @@ def _ways(
         yield lambda e, rng: zero_run.epsilon_lower_bound(e, learned, correction=pure, rng=rng, **counted)
 
 
-def _not_testable(
-    evidence: Evidence, options: Bounds, correction: Correction | None, obstacle: str
-) -> tuple[str, ...]:
+def _not_testable(evidence: Evidence, options: Bounds, correction: Correction | None, obstacle: str) -> tuple[str, ...]:
     """Say why no bound can be given, in sentences; empty where one can."""
     if evidence.design is None:
         return (_UNDECLARED,)
@@ -180,8 +179,8 @@ def _challenge(
     if found.rejected:
         text = (
             f"The propensities are refuted: {best} won {share}, which has a probability of {found.p_value:.2g} if the "
-            f"log-odds of membership were within {found.gamma:g} of the learned ones. The covariates tell members apart "
-            "in a way that the propensities miss, so no bound holds."
+            f"log-odds of membership were within {found.gamma:g} of the learned ones. The covariates tell members "
+            "apart in a way that the propensities miss, so no bound holds."
         )
     else:
         text = (
@@ -224,7 +223,11 @@ def _upper(options: Bounds, mechanism: Mechanism) -> UpperBound:
     claim = options.claim
     if claim is not None and claim.parameter == "mu":
         return accounting.upper_bound(mechanism, parameter="mu")
-    return accounting.upper_bound(mechanism, delta=options.delta if claim is None else claim.delta)
+    found = accounting.upper_bound(mechanism, delta=options.delta if claim is None else claim.delta)
+    if claim is None and not math.isfinite(found.value):
+        allowed = "a number above 0 beside a mechanism without a finite epsilon at delta = 0"
+        raise InputError("delta", allowed, f"{options.delta:g}", "1e-5 is usual")
+    return found
 
 
 def _judged(

@@ -33,7 +33,7 @@ def test_a_claim_that_is_not_refuted_is_never_called_true() -> None:
 
 def test_a_bound_at_a_larger_delta_refutes_a_claim_at_a_smaller_one_but_not_the_reverse() -> None:
     assert judge(Claim.epsilon_delta(1.0, 1e-7), SHOWN).status == "refuted"
-    with pytest.raises(InputError, match="lower: expected a bound at a delta of 0.01 or more"):
+    with pytest.raises(InputError, match=r"lower: expected a bound at a delta of 0\.01 or more"):
         judge(Claim.epsilon_delta(1.0, 0.01), SHOWN)
     with pytest.raises(InputError, match="upper: expected a bound at a delta of 1e-07 or less"):
         judge(Claim.epsilon_delta(1.0, 1e-7), SHOWN, upper=PROVED)

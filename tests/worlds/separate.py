@@ -15,7 +15,15 @@ from worlds.confounded import WORLDS
 FloatArray = NDArray[np.float64]
 
 FPR = 0.1
-QUANTITIES = ("hajek auc", "hajek tpr 10%", "aipw auc", "as if known auc", "refitted auc", "refitted tpr 10%", "raw auc")
+QUANTITIES = (
+    "hajek auc",
+    "hajek tpr 10%",
+    "aipw auc",
+    "as if known auc",
+    "refitted auc",
+    "refitted tpr 10%",
+    "raw auc",
+)
 RESAMPLES = 200
 
 
@@ -23,7 +31,8 @@ def covered(name: str, n: int, trained_on: int, replicates: int, seed: Any) -> F
     """Coverage with n members, n non-members and ``trained_on`` others of each class for ``propensity.fit(train=)``.
 
     "refitted" are the limits of ``effects.bootstrap_limits``: the audited records and the propensity's training sample
-    are both resampled. "as if known" leaves out the error of the propensity. Rows: ``QUANTITIES``. Columns: covered, lower limit above the truth, upper limit below it.
+    are both resampled. "as if known" leaves out the error of the propensity.
+    Rows: ``QUANTITIES``. Columns: covered, lower limit above the truth, upper limit below it.
     """
     world, rng = WORLDS[name], np.random.default_rng(seed)
     auc, tpr = world.auc, world.tpr(FPR)

@@ -256,11 +256,11 @@ def orders(job: Job, records: Records, aware: Callable[..., FloatArray] | None =
     if job.centre == "covariates" or (job.centre is None and piloted):
         beyond = _beyond_covariates(records, job.ev)
     found = []
-    if job.centre != "covariates" or beyond is None:
-        found.append(_from_centre("both sides of the median score", records.score, records.logit, aware, job.rng))
     if beyond is not None:
         name = "both sides of what covariates say of the score"
         found.append(_from_centre(name, beyond, records.logit, aware, job.rng))
+    if job.centre != "covariates" or beyond is None:
+        found.append(_from_centre("both sides of the median score", records.score, records.logit, aware, job.rng))
     return tuple(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -36,7 +37,8 @@ class Claim:
     def __post_init__(self) -> None:
         if self.parameter not in ("epsilon", "mu"):
             raise InputError("parameter", "epsilon or mu", repr(self.parameter), "claim one of these")
-        if isinstance(self.value, bool) or not isinstance(self.value, int | float) or not 0 <= self.value < float("inf"):
+        number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        if not (number and 0 <= self.value < math.inf):
             raise InputError(self.parameter, "a number from 0 up", repr(self.value), "claim a finite parameter")
         check_delta(self.delta)
         if self.parameter == "mu" and self.delta:
@@ -110,8 +112,8 @@ def judge(
     >>> shown = LowerBound("epsilon", 1.4, 0.95, "Steinke et al.", delta=1e-5, reachable=3.2)
     >>> judge(Claim.epsilon_delta(1.0, 1e-5), shown).status
     'refuted'
-    >>> judge(Claim.epsilon_delta(2.0, 1e-5), shown).text
-    'Not refuted: (epsilon = 2, delta = 1e-05)-DP. The largest value shown with 95% confidence is epsilon = 1.4; an attack without errors would have shown 3.2 on so many records. What is not refuted is not proved.'
+    >>> print(judge(Claim.epsilon_delta(2.0, 1e-5), shown).text.split(";")[0])
+    Not refuted: (epsilon = 2, delta = 1e-05)-DP. The largest value shown with 95% confidence is epsilon = 1.4
     """
     for name, bound in (("lower", lower), ("upper", upper)):
         if bound is not None:
@@ -156,8 +158,8 @@ def _proved(claim: Claim, upper: UpperBound | None, gap: float | None) -> str:
         return ""
     if gap is not None and gap < 0:
         return (
-            f" The described mechanism ({upper.mechanism}) would guarantee {upper.value:.3g}, less than was shown: what "
-            "was run is not what was described."
+            f" The described mechanism ({upper.mechanism}) would guarantee {upper.value:.3g}, less than was shown: "
+            "what was run is not what was described."
         )
     relation = "which proves the claim of it" if upper.value <= claim.value else "which does not prove the claim"
     return f" The described mechanism ({upper.mechanism}) guarantees {claim.parameter} = {upper.value:.3g}, {relation}."
