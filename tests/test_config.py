@@ -10,6 +10,11 @@ import numpy as np
 import pytest
 
 from miaudit import config
+from miaudit.dp.guesses import Bonferroni, Pilot
+from miaudit.dp.mechanism import dp_sgd
+from miaudit.dp.verdict import Claim
+from miaudit.errors import ConfigError, InputError
+from miaudit.plan import Bounds
 
 # The file of threshold-post as printed; only the paths of the losses are made to exist.
 PRINTED = """
@@ -141,3 +146,68 @@ def test_a_table_as_source(tmp_path: Path) -> None:
     made = config.read(tmp_path / "c.yaml").collect(tmp_path, rng=rng)
     assert list(made.evidence.scores) == ["loss"]
     assert made.evidence.score.max() <= 0
+
+
+def described(folder: Path, privacy: str) -> Path:
+    np.savez(folder / "t.npz", score=np.arange(8.0), member=np.arange(8) % 2)
+    path = folder / "c.yaml"
+    path.write_text(f"evaluation: {{table_path: t.npz, score: score, member: member}}\n{privacy}\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("privacy", "bounds"),
+    [
+        ("", Bounds(guesses=Pilot())),
+        ("privacy:", Bounds(guesses=Pilot())),
+        ("privacy: {bounds: false}", None),
+        ("privacy: {guesses: 30, delta: 1e-6}", Bounds(guesses=30, delta=1e-6)),
+        ("privacy: {guesses: bonferroni, margin: 0}", Bounds(guesses=Bonferroni(), margin=0.0)),
+        ("privacy: {claim: {mu: 0.5}, correction: conditional}", Bounds(Claim.gaussian(0.5), correction="conditional")),
+        ("privacy: {claim: {epsilon: 8}, delta: 1e-7}", Bounds(Claim.epsilon_delta(8.0, 1e-7), delta=1e-7)),
+        ("privacy: {claim: {epsilon: 8, delta: 0}}", Bounds(Claim.epsilon_delta(8.0))),
+        (
+            "privacy: {mechanism: {kind: dp-sgd, records: 60, batch: 6, noise: 1e0, epochs: 2}}",
+            Bounds(mechanism=dp_sgd(records=60, batch=6, noise=1.0, epochs=2)),
+        ),
+    ],
+)
+def test_the_privacy_section(privacy: str, bounds: Bounds | None, tmp_path: Path) -> None:
+    found = config.read(described(tmp_path, privacy)).plan().bounds
+    if bounds is not None and bounds.guesses is None:
+        bounds = Bounds(bounds.claim, bounds.mechanism, bounds.delta, Pilot(), bounds.correction, bounds.margin)
+    assert found == bounds
+
+
+def test_the_problems_of_the_privacy_section_are_listed_together(tmp_path: Path) -> None:
+    privacy = """
+privacy:
+  claim: {epsilon: -1, deltas: 0}
+  delta: 1
+  guesses: pilots
+  margin: .nan
+  mechanism: {kind: repeated, times: 2, mechanism: {kind: gausian, noise: 1}}
+"""
+    with pytest.raises(ConfigError) as caught:
+        config.read(described(tmp_path, privacy))
+    problems = dict(problem.split(": ", 1) for problem in caught.value.problems)
+    keys = ("claim.epsilon", "claim.deltas", "delta", "guesses", "margin", "mechanism.mechanism.kind")
+    assert set(problems) == {f"privacy.{key}" for key in keys}
+    assert problems["privacy.claim.deltas"] == "unknown key; did you mean delta?"
+    assert problems["privacy.guesses"].endswith("did you mean pilot?")
+    assert problems["privacy.mechanism.mechanism.kind"].endswith("did you mean gaussian?")
+
+
+def test_a_mechanism_from_a_file_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text("kind: dp-sgd\nrecords: 60000\nbatch: 600\nnoise: 1.1e0\nsteps: 100\n")
+    assert config.read_mechanism(path) == dp_sgd(records=60_000, batch=600, noise=1.1, steps=100)
+    path.write_text("kind: composed\nparts: [{kind: gaussian, noise: 2}, 3]\n")
+    with pytest.raises(InputError, match=r"^mechanism\.parts\[1\]: expected a mapping"):
+        config.read_mechanism(path)
+
+
+def test_aliases_are_refused_wherever_they_stand(tmp_path: Path) -> None:
+    path = described(tmp_path, "model: &m {name: x}\nreporting: *m")
+    with pytest.raises(InputError, match="line 3: an alias"):
+        config.read(path)

@@ -8,8 +8,10 @@ import json
 import pytest
 
 from miaudit import Plan
+from miaudit.dp.mechanism import GaussianNoise, LaplaceNoise
+from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
-from miaudit.plan import Bonferroni, Bootstrap, Calibrated, Declared, Exploratory, Split, headline_named
+from miaudit.plan import Bonferroni, Bootstrap, Bounds, Calibrated, Declared, Exploratory, Split, headline_named
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:
@@ -91,3 +93,38 @@ def test_headlines_have_words() -> None:
     assert headline_named("bonferroni") == Bonferroni()
     assert headline_named("exploratory") == Exploratory()
     assert headline_named("margin") == Declared("margin")
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"claim": "8"}, "claim"),
+        ({"mechanism": {"kind": "gaussian", "noise": 1}}, "mechanism"),
+        ({"mechanism": LaplaceNoise(1.0), "claim": Claim.gaussian(1.0)}, "mechanism"),
+        ({"delta": 1.0}, "delta"),
+        ({"delta": float("nan")}, "delta"),
+        ({"guesses": "pilot"}, "guesses"),
+        ({"guesses": True}, "guesses"),
+        ({"guesses": 0}, "count"),
+        ({"correction": "thining"}, "correction"),
+        ({"correction": "poisson-binomial"}, "correction"),
+        ({"correction": None}, "correction"),
+        ({"margin": -0.1}, "margin"),
+        ({"margin": float("inf")}, "margin"),
+        ({"margin": True}, "margin"),
+    ],
+)
+def test_bounds_refuse_what_cannot_be_bounded(options: dict[str, object], argument: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Bounds(**options)
+    assert caught.value.argument == argument
+
+
+def test_bounds_are_plain_in_a_plan() -> None:
+    plain = Plan(bounds=Bounds(Claim.gaussian(1.0), GaussianNoise(2.0), guesses=50)).to_dict()["bounds"]
+    assert plain["claim"] == {"kind": "claim", "parameter": "mu", "value": 1.0, "delta": 0.0}
+    assert plain["mechanism"] == {"kind": "gaussiannoise", "noise": 2.0}
+    assert json.loads(json.dumps(plain)) == plain
+    assert Plan(bounds=None).to_dict()["bounds"] is None
+    with pytest.raises(InputError, match="bounds"):
+        Plan(bounds=True)

@@ -8,6 +8,8 @@ from scipy import special
 
 from miaudit import Evidence, resolution
 from miaudit.causal.classical import Sample
+from miaudit.dp import multi_run, one_run
+from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
 
 
@@ -74,3 +76,86 @@ def test_wishes_that_cannot_be() -> None:
     for options in ({"fpr": 0.01, "tpr": 0.01}, {"fpr": 0.01, "tpr": 0.005}, {"fpr": 0.1, "tpr": 0.100001}):
         with pytest.raises(InputError, match="tpr"):
             resolution.records_needed(**options, rng=rng)
+
+
+def gaussian_run(n: int, mu: float, design: str, seed: int) -> Evidence:
+    """One run of Gaussian noise with the best attack: scores are N(mu, 1) for members and N(0, 1) for others."""
+    rng = np.random.default_rng(seed)
+    member = rng.random(2 * n) < 0.5 if design == "one-run" else np.arange(2 * n) < n
+    return Evidence(score=rng.normal(size=2 * n) + mu * member, member=member, design=design)
+
+
+def bound_of(evidence: Evidence, parameter: str, delta: float = 1e-5):
+    rng = np.random.default_rng(1)
+    if evidence.design == "one-run":
+        return one_run.audit(evidence, parameter=parameter, delta=delta if parameter == "epsilon" else 0, rng=rng)
+    if parameter == "mu":
+        return multi_run.mu_lower_bound(evidence, rng=rng)
+    return multi_run.epsilon_lower_bound(evidence, delta=delta, rng=rng)
+
+
+@pytest.mark.parametrize(("design", "n"), [("one-run", 2000), ("multi-run", 500)])
+@pytest.mark.parametrize("parameter", ["mu", "epsilon"])
+def test_typical_bounds_are_those_of_audits(design: str, n: int, parameter: str) -> None:
+    found = resolution.reach(design, members=n, nonmembers=n)
+    for typical in found.typical[1:]:
+        mean = np.mean([bound_of(gaussian_run(n, typical.mu, design, seed), parameter).value for seed in range(12)])
+        promised = typical.mu_shown if parameter == "mu" else typical.epsilon_shown
+        # With many runs the best of eight thresholds is a little better than the best one beforehand.
+        assert -0.15 < mean / promised - 1 < (0.3 if design == "multi-run" else 0.15)
+        assert promised < (typical.mu if parameter == "mu" else typical.epsilon)
+        # The control: an algorithm that leaks half as much does not show it.
+        half = np.mean([bound_of(gaussian_run(n, typical.mu / 2, design, seed), parameter).value for seed in range(4)])
+        assert half < 0.7 * promised
+
+
+@pytest.mark.parametrize(("design", "n"), [("one-run", 2000), ("multi-run", 500)])
+@pytest.mark.parametrize("parameter", ["mu", "epsilon"])
+def test_an_attack_without_errors_comes_close_to_the_largest_bound(design: str, n: int, parameter: str) -> None:
+    found = resolution.reach(design, members=n, nonmembers=n)
+    perfect = bound_of(gaussian_run(n, 60.0, design, 0), parameter)
+    assert perfect.value == perfect.reachable
+    largest = found.mu if parameter == "mu" else found.epsilon
+    assert (0.8 if design == "one-run" else 0.95) * largest < perfect.value <= largest  # a pilot is a little too timid
+
+
+def test_one_run_numbers_by_hand() -> None:
+    found = resolution.reach("one-run", members=50, nonmembers=50, delta=0.0)
+    assert found.audited == 80  # a fifth is the pilot's
+    best = max(-np.log(0.05 ** (-1 / r) - 1) for r in (1, 2, 3, 4, 8, 16, 32, 80))
+    assert found.epsilon == pytest.approx(best, abs=1e-5)  # q^r = 5%, epsilon = logit q
+    assert found.typical[0].epsilon is None
+    few = resolution.reach("one-run", members=1, nonmembers=1)
+    assert (few.audited, few.mu, few.epsilon) == (2, 0.0, 0.0)
+    lopsided = resolution.reach("one-run", members=50, nonmembers=5000, delta=0.0)
+    assert lopsided.audited == 80  # the larger class is cut
+
+
+@pytest.mark.parametrize(("design", "n"), [("one-run", 1000), ("multi-run", 200)])
+@pytest.mark.parametrize("claim", [Claim.gaussian(0.5), Claim.epsilon_delta(1.0, 1e-5)])
+def test_the_counts_of_a_refutation_refute_and_fewer_do_not(design: str, n: int, claim: Claim) -> None:
+    found = resolution.refutation(claim, design, members=n, nonmembers=n)
+    assert found.refutable
+    assert found.accuracy == found.correct / found.guesses
+    if design == "one-run":
+        size = {"guesses": found.guesses, "canaries": round(0.8 * 2 * n)}
+        by_counts = one_run.mu_lower_bound if claim.parameter == "mu" else one_run.epsilon_lower_bound
+        more = {} if claim.parameter == "mu" else {"delta": claim.delta}
+        assert by_counts(correct=found.correct, **size, **more).value > claim.value
+        assert by_counts(correct=found.correct - 3, **size, **more).value <= claim.value
+    runs = 8
+    seen = [bound_of(gaussian_run(n, found.true_mu, design, seed), claim.parameter).value for seed in range(runs)]
+    assert abs(np.mean(seen) / claim.value - 1) < 0.35
+
+
+def test_what_cannot_be_refuted() -> None:
+    for claim in (Claim.gaussian(3.0), Claim.epsilon_delta(30.0, 1e-5)):
+        found = resolution.refutation(claim, "one-run", members=1000, nonmembers=1000)
+        assert (found.refutable, found.correct, found.true_mu) == (False, None, None)
+        assert found.reachable < claim.value
+    with pytest.raises(InputError, match="zero-run"):
+        resolution.reach("zero-run", members=10, nonmembers=10)
+    with pytest.raises(InputError, match="members"):
+        resolution.reach("one-run", members=0, nonmembers=10)
+    with pytest.raises(InputError, match="delta"):
+        resolution.reach("one-run", members=10, nonmembers=10, delta=1.0)

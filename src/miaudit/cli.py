@@ -18,11 +18,13 @@ from miaudit.errors import InputError, MiauditError, one_line
 
 if TYPE_CHECKING:
     from miaudit.collect import Attack, Collected
-    from miaudit.plan import Plan
-    from miaudit.report.findings import Findings
+    from miaudit.dp.verdict import Claim
+    from miaudit.plan import Bounds, Plan
+    from miaudit.report.findings import Bound, Findings
 
 EXIT_CODES = (
-    "Exit codes: 0 no concern; 1 could not run; 2 usage; 3 concern; 4 no answer (inconclusive, not testable, refused)."
+    "Exit codes: 0 no concern; 1 could not run; 2 usage; 3 concern, or a claim refuted; 4 no answer (inconclusive, not "
+    "testable, refused)."
 )
 app = typer.Typer(
     name="miaudit",
@@ -33,14 +35,51 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for findings.json, report.html and figures/.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier audit in that folder.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the findings, and nothing else, to standard output.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random; it is written into the findings.")]
-Fpr = Annotated[
-    list[str] | None, typer.Option("--fpr", help="False-positive rates, repeated or with commas: 0.001,0.01,0.1.")
+_DESIGNS = {"one-run": "one run", "multi-run": "one model for each record"}
+_INPUT, _ZERO_RUN, _VERDICT, _PRIVACY, _OUTPUT = "Input", "Zero-run", "Verdict", "Privacy bounds", "Output"
+
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="Folder for findings.json, report.html and figures/.", rich_help_panel=_OUTPUT),
 ]
-Confidence = Annotated[float, typer.Option("--confidence", help="Of the two-sided intervals.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace an earlier audit in that folder.", rich_help_panel=_OUTPUT)
+]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print the findings, and nothing else, to standard output.", rich_help_panel=_OUTPUT),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed", min=0, help="Seed of everything random; it is written into the findings.", rich_help_panel=_OUTPUT
+    ),
+]
+Fpr = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fpr",
+        help="False-positive rates, repeated or with commas: 0.001,0.01,0.1.",
+        rich_help_panel=_VERDICT,
+    ),
+]
+Confidence = Annotated[
+    float,
+    typer.Option(
+        "--confidence", help="Of the two-sided intervals, and one-sided of privacy bounds.", rich_help_panel=_VERDICT
+    ),
+]
+ClaimEpsilon = Annotated[
+    float | None,
+    typer.Option(help="Somebody claims (epsilon, delta)-DP: is it refuted?", rich_help_panel=_PRIVACY),
+]
+ClaimDelta = Annotated[
+    float | None, typer.Option(help="The delta of that claim; without it, --delta.", rich_help_panel=_PRIVACY)
+]
+ClaimMu = Annotated[
+    float | None, typer.Option(help="Somebody claims mu-Gaussian DP: is it refuted?", rich_help_panel=_PRIVACY)
+]
+Delta = Annotated[float, typer.Option(help="Of the bound on epsilon.", rich_help_panel=_PRIVACY)]
 
 
 def main() -> None:
@@ -125,7 +164,7 @@ def run(
     model = settings.model.model_dump(exclude_none=True)
     findings = _audit(collected, settings.plan(), rng, settings.evaluation.seed, model=model)
     _deliver(findings, target, overwrite=overwrite, json=json)
-    raise typer.Exit(findings.verdict.exit_code)
+    raise typer.Exit(findings.exit_code)
 
 
 @app.command(epilog=f"Example: miaudit audit scores.npz --score loss --signal loss --member member. {EXIT_CODES}")
@@ -133,63 +172,147 @@ def audit(
     file: Annotated[
         Path | None, typer.Argument(help="A table: .npz (arrays), .parquet or .csv (columns).", show_default=False)
     ] = None,
-    score: Annotated[list[str] | None, typer.Option(help="Column(s) of the signal; several are corrected for.")] = None,
-    member: Annotated[str | None, typer.Option(help="Column of membership: true/false or 1/0.")] = None,
-    members: Annotated[Path | None, typer.Option(help="Instead of a table: .npy of the members' signal.")] = None,
-    nonmembers: Annotated[Path | None, typer.Option(help="And .npy of the non-members' signal.")] = None,
+    score: Annotated[
+        list[str] | None,
+        typer.Option(help="Column(s) of the signal; several are corrected for.", rich_help_panel=_INPUT),
+    ] = None,
+    member: Annotated[
+        str | None, typer.Option(help="Column of membership: true/false or 1/0.", rich_help_panel=_INPUT)
+    ] = None,
+    members: Annotated[
+        Path | None, typer.Option(help="Instead of a table: .npy of the members' signal.", rich_help_panel=_INPUT)
+    ] = None,
+    nonmembers: Annotated[
+        Path | None, typer.Option(help="And .npy of the non-members' signal.", rich_help_panel=_INPUT)
+    ] = None,
     signal: Annotated[
-        str, typer.Option(help="What the signal is: score (higher: more member-like), loss, logits, probabilities.")
+        str,
+        typer.Option(
+            help="What the signal is: score (higher: more member-like), loss, logits, probabilities.",
+            rich_help_panel=_INPUT,
+        ),
     ] = "score",
-    labels: Annotated[str | None, typer.Option(help="Column of class labels, for logits and probabilities.")] = None,
-    member_labels: Annotated[Path | None, typer.Option(help="The members' labels (.npy), with --members.")] = None,
-    nonmember_labels: Annotated[Path | None, typer.Option(help="The non-members' labels (.npy).")] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="Column of class labels, for logits and probabilities.", rich_help_panel=_INPUT)
+    ] = None,
+    member_labels: Annotated[
+        Path | None, typer.Option(help="The members' labels (.npy), with --members.", rich_help_panel=_INPUT)
+    ] = None,
+    nonmember_labels: Annotated[
+        Path | None, typer.Option(help="The non-members' labels (.npy).", rich_help_panel=_INPUT)
+    ] = None,
     attack: Annotated[
         list[str] | None,
         typer.Option(
             help="From losses: loss, gaussian_lira. From outputs also: logit_confidence, margin, entropy, "
-            "modified_entropy. Repeat for several; loss by default."
+            "modified_entropy. Repeat for several; loss by default.",
+            rich_help_panel=_INPUT,
         ),
     ] = None,
     covariates: Annotated[
-        list[str] | None, typer.Option(help="Columns of covariates, repeated or with commas.")
+        list[str] | None,
+        typer.Option(help="Columns of covariates, repeated or with commas.", rich_help_panel=_ZERO_RUN),
     ] = None,
-    text: Annotated[str | None, typer.Option(help="Column of what each record says: a covariate too.")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Column of what each record says: a covariate too.", rich_help_panel=_ZERO_RUN)
+    ] = None,
     categories: Annotated[
-        list[str] | None, typer.Option(help="Covariates that are codes of categories (zero-run).")
+        list[str] | None,
+        typer.Option(help="Covariates that are codes of categories (zero-run).", rich_help_panel=_ZERO_RUN),
     ] = None,
     components: Annotated[
-        int | None, typer.Option(min=1, help="Condense the covariates, or texts, into so many components (zero-run).")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Condense the covariates, or texts, into so many components (zero-run).",
+            rich_help_panel=_ZERO_RUN,
+        ),
     ] = None,
     estimator: Annotated[
-        str, typer.Option(help="Of the corrected AUC and effect (zero-run): hajek or aipw.")
+        str, typer.Option(help="Of the corrected AUC and effect (zero-run): hajek or aipw.", rich_help_panel=_ZERO_RUN)
     ] = "hajek",
     unit: Annotated[
-        str | None, typer.Option(help="Column of units (persons, accounts) that hold several records.")
+        str | None,
+        typer.Option(help="Column of units (persons, accounts) that hold several records.", rich_help_panel=_INPUT),
     ] = None,
-    group: Annotated[str | None, typer.Option(help="Column of groups to report one by one.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column of groups to report one by one.", rich_help_panel=_INPUT)
+    ] = None,
     design: Annotated[
         str | None,
         typer.Option(
             help="How membership came about: one-run or multi-run (inclusion was randomised) or zero-run (it was not). "
-            "Never guessed."
+            "Never guessed.",
+            rich_help_panel=_INPUT,
         ),
     ] = None,
     fpr: Fpr = None,
     confidence: Confidence = 0.95,
-    primary: Annotated[str | None, typer.Option(help="Metric of the verdict, e.g. tpr_at_fpr_0.001 or auc.")] = None,
-    threshold: Annotated[float | None, typer.Option(help="Threshold for concern of that metric.")] = None,
-    prior: Annotated[float, typer.Option(help="Share of members among the accused population.")] = 0.5,
-    n_bootstrap: Annotated[int, typer.Option(help="Replicates of a bootstrap beside the default intervals.")] = 0,
+    primary: Annotated[
+        str | None, typer.Option(help="Metric of the verdict, e.g. tpr_at_fpr_0.001 or auc.", rich_help_panel=_VERDICT)
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(help="Threshold for concern of that metric.", rich_help_panel=_VERDICT)
+    ] = None,
+    prior: Annotated[
+        float, typer.Option(help="Share of members among the accused population.", rich_help_panel=_VERDICT)
+    ] = 0.5,
+    n_bootstrap: Annotated[
+        int, typer.Option(help="Replicates of a bootstrap beside the default intervals.", rich_help_panel=_VERDICT)
+    ] = 0,
     headline: Annotated[
         str | None,
         typer.Option(
-            help="With several scores: bonferroni (by default), split, exploratory, or the name of the one that counts."
+            help="With several scores: bonferroni (the default), split, exploratory, or the name of one that counts.",
+            rich_help_panel=_VERDICT,
         ),
     ] = None,
     raw_only: Annotated[
-        bool, typer.Option("--raw-only", help="Show uncorrected metrics of a refused zero-run audit; no verdict.")
+        bool,
+        typer.Option(
+            "--raw-only",
+            help="Show uncorrected metrics of a refused zero-run audit; no verdict.",
+            rich_help_panel=_ZERO_RUN,
+        ),
     ] = False,
-    show_rows: Annotated[int, typer.Option(help="Name so many of the most exposed members by row and unit.")] = 0,
+    claim_epsilon: ClaimEpsilon = None,
+    claim_delta: ClaimDelta = None,
+    claim_mu: ClaimMu = None,
+    mechanism: Annotated[
+        Path | None,
+        typer.Option(
+            help="A YAML file that describes the algorithm (kind: dp-sgd, ...); what it guarantees stands beside the "
+            "bounds and, without a claim, is the claim.",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = None,
+    delta: Delta = 1e-5,
+    guesses: Annotated[
+        str,
+        typer.Option(
+            help="How many guesses count (one-run, zero-run): pilot, bonferroni, schedule, exploratory or a number.",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = "pilot",
+    correction: Annotated[
+        str,
+        typer.Option(
+            help="Of zero-run bounds for the shift: thinning, conditional or composition.", rich_help_panel=_PRIVACY
+        ),
+    ] = "thinning",
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="How far the log-odds of membership may be from the propensities' (zero-run), stated beforehand.",
+            rich_help_panel=_PRIVACY,
+        ),
+    ] = None,
+    no_bounds: Annotated[
+        bool, typer.Option("--no-bounds", help="Leave privacy parameters alone.", rich_help_panel=_PRIVACY)
+    ] = False,
+    show_rows: Annotated[
+        int, typer.Option(help="Name so many of the most exposed members by row and unit.", rich_help_panel=_OUTPUT)
+    ] = 0,
     out: Out = None,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -217,6 +340,15 @@ def audit(
         categories=tuple(_names(categories) or ()),
         components=components,
         estimator=estimator,
+        bounds=_bounds(
+            _claim(claim_epsilon, claim_delta, claim_mu, delta),
+            mechanism,
+            guesses,
+            delta=delta,
+            correction=correction,
+            margin=margin,
+            wanted=not no_bounds,
+        ),
     )
     target = out or (None if json else Path("results/audit"))
     if target is not None:
@@ -263,7 +395,7 @@ def audit(
         if note:
             _complain(f"note: {note}")
     _deliver(findings, target, overwrite=overwrite, json=json)
-    raise typer.Exit(findings.verdict.exit_code)
+    raise typer.Exit(findings.exit_code)
 
 
 @app.command(epilog="Exit code 0, whatever the findings conclude.")
@@ -299,7 +431,11 @@ def plan(
     threshold: Annotated[float | None, typer.Option(help="To tell from this TPR instead of from chance.")] = None,
     confidence: Confidence = 0.95,
     power: Annotated[float, typer.Option(help="Share of such audits that should succeed.")] = 0.8,
-    json: Annotated[bool, typer.Option("--json", help="Print plain values.")] = False,
+    delta: Delta = 1e-5,
+    claim_epsilon: ClaimEpsilon = None,
+    claim_delta: ClaimDelta = None,
+    claim_mu: ClaimMu = None,
+    json: Annotated[bool, typer.Option("--json", help="Print plain values.", rich_help_panel=_OUTPUT)] = False,
     seed: Seed = 0,
 ) -> None:
     """Say what an audit will be able to see, before any data is collected."""
@@ -312,6 +448,9 @@ def plan(
 
     if (members is None) != (nonmembers is None) or (members is None and tpr is None):
         raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect, or all three")
+    claim = _claim(claim_epsilon, claim_delta, claim_mu, delta)
+    if claim is not None and members is None:
+        raise typer.BadParameter("a claim is refuted by records: give --members and --nonmembers too")
     targets = _plan(fpr, confidence=confidence).fpr_targets
     if tpr is not None and not min(targets) < tpr < 1:
         raise InputError(
@@ -325,6 +464,11 @@ def plan(
             asdict(resolution.at_fpr(t, members=members, nonmembers=nonmembers, rng=rng, **options)) for t in targets
         ]
         answer["smallest_auc"] = resolution.smallest_auc(members, nonmembers, confidence, power)
+        sizes: dict[str, Any] = {"members": members, "nonmembers": nonmembers, "confidence": confidence}
+        designs: tuple[resolution.BoundedDesign, ...] = ("one-run", "multi-run")
+        answer["bounds"] = [asdict(resolution.reach(design, delta=delta, **sizes)) for design in designs]
+        if claim is not None:
+            answer["claim"] = [asdict(resolution.refutation(claim, design, **sizes)) for design in designs]
     if tpr is not None:
         answer["needed"] = [
             {
@@ -337,7 +481,7 @@ def plan(
             for t in targets
             if t < tpr
         ]
-    typer.echo(encoder.dumps(answer, indent=1) if json else _plan_text(answer, members, nonmembers))
+    typer.echo(encoder.dumps(answer, indent=1) if json else _plan_text(answer, members, nonmembers, claim))
 
 
 # -- shared by the commands -------------------------------------------------------------------------------------------
@@ -352,7 +496,8 @@ def _audit(collected: Collected, plan: Plan, rng: Any, seed: int, model: dict[st
     repeat = {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]]), "seed": seed}
     if model:
         repeat["model"] = model
-    with _progress("bootstrap") as told:
+    stages = "propensity, overlap, corrected metrics, challenge, bounds"
+    with _progress("bootstrap", meanwhile=stages if collected.evidence.design == "zero-run" else "") as told:
         return compute(collected.evidence, plan=chosen, rng=rng, notes=collected.notes, repeat=repeat, progress=told)
 
 
@@ -372,9 +517,11 @@ def _deliver(findings: Findings, out: Path | None, *, overwrite: bool, json: boo
 
 def _summary(findings: Findings) -> str:
     """The verdict and the metrics of the headline score as lines of text."""
-    counts = findings.counts
+    counts, challenge, claim = findings.counts, findings.challenge, findings.claim
     lines = [
+        *([one_line(challenge.text)] if challenge is not None and challenge.rejected else []),
         " ".join(text for text in (findings.verdict.text, findings.verdict.besides) if text),
+        *([one_line(claim.text)] if claim is not None else []),
         "",
         f"{counts.members:,} members and {counts.nonmembers:,} non-members ({counts.of}); "
         f"design: {findings.design or 'not declared'}; score: {findings.scores[0].score}",
@@ -389,11 +536,39 @@ def _summary(findings: Findings) -> str:
         lines += [f"  {one_line(reason)}" for reason in findings.overlap.reasons]
     if findings.memorisation is not None:
         lines += ["", findings.memorisation.sentence]
+    lines += _privacy_lines(findings, said=" ".join(lines))
     lines += [f"Note: {one_line(note)}" for note in (*findings.corrections, *findings.notes)]
     return "\n".join(lines)
 
 
-def _plan_text(answer: dict[str, Any], members: int | None, nonmembers: int | None) -> str:
+def _privacy_lines(findings: Findings, said: str) -> list[str]:
+    """Bounds on privacy parameters, the challenge that they survived, or why there is none and was not said before."""
+    lines = [f"  {_bound_line(bound)}" for bound in findings.bounds]
+    challenge = findings.challenge
+    if lines and challenge is not None and not challenge.rejected:
+        lines.append(f"  {one_line(challenge.text)}")
+    if lines:
+        return ["Lower bounds on privacy parameters:", *lines]
+    if not findings.no_bound:
+        return []
+    new = [reason for reason in map(one_line, findings.no_bound) if reason.rstrip(".") not in said]
+    return [f"No lower bound on privacy parameters: {' '.join(new) or 'for the same reason.'}"]
+
+
+def _bound_line(bound: Bound) -> str:
+    where = f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else ""
+    name = bound.parameter
+    shown = f"{name} >= {bound.value:.3g}{where}" if bound.value > 0 else f"{name}{where}: nothing shown"
+    sure = "exploratory, at no confidence" if bound.exploratory else f"{100 * bound.confidence:.6g}%"
+    details = [sure]
+    if bound.correct is not None and bound.guesses is not None:
+        details.append(f"{bound.correct:,} of {bound.guesses:,} guesses right")
+    if bound.reachable is not None:
+        details.append(f"at most {bound.reachable:.3g} could have been shown")
+    return f"{shown} ({'; '.join(details)})"
+
+
+def _plan_text(answer: dict[str, Any], members: int | None, nonmembers: int | None, claim: Claim | None) -> str:
     from miaudit.wording import percent
 
     lines = []
@@ -413,12 +588,83 @@ def _plan_text(answer: dict[str, Any], members: int | None, nonmembers: int | No
             lines.append(f"    without any leakage, the upper limit would be {percent(t['clear_from'])} or less")
         auc = answer["smallest_auc"]
         lines.append(f"  AUC: {auc:.3f} or more would be told from 0.5" if auc < 1 else "  AUC: too few for any")
+        lines += _reach_text(answer)
+    if claim is not None:
+        lines.append(f"Claim: {claim}.")
+        lines += [f"  {_refutation_text(found)}" for found in answer["claim"]]
     for wish in answer.get("needed", ()):
         lines.append(
             f"To detect a TPR of {percent(wish['tpr'])} at an FPR of {percent(wish['fpr'])}: "
             f"{wish['records_per_class']:,} members and as many non-members"
         )
     return "\n".join(lines)
+
+
+def _reach_text(answer: dict[str, Any]) -> Iterator[str]:
+    delta = answer["bounds"][0]["delta"]
+    yield f"Lower bounds on mu, and on epsilon at delta = {delta:g} ({100 * answer['confidence']:.6g}%, one-sided):"
+    for found in answer["bounds"]:
+        yield (
+            f"  {_DESIGNS[found['design']]}: at most mu {found['mu']:.2f} ({found['mu_guesses']:,} guesses, all right) "
+            f"and epsilon {found['epsilon']:.2f}"
+        )
+        for typical in found["typical"]:
+            true = "" if typical["epsilon"] is None else f" (epsilon = {typical['epsilon']:.2f})"
+            yield (
+                f"    an algorithm with true mu = {typical['mu']:g}{true} would show, with the "
+                f"best attack, about mu {typical['mu_shown']:.2f} and epsilon {typical['epsilon_shown']:.2f}"
+            )
+
+
+def _refutation_text(found: dict[str, Any]) -> str:
+    design, name = _DESIGNS[found["design"]], found["parameter"]
+    if not found["refutable"]:
+        return f"{design}: not refutable by so many records, which show at most {name} {found['reachable']:.2f}"
+    return (
+        f"{design}: refutable, by about {found['correct']:,} of {found['guesses']:,} guesses right "
+        f"({found['accuracy']:.1%}), as the best attack on a true mu of {found['true_mu']:.2f} would have"
+    )
+
+
+def _claim(epsilon: float | None, delta: float | None, mu: float | None, usual: float) -> Claim | None:
+    """The claim that the options make; an epsilon without a delta of its own is claimed at the usual one."""
+    if epsilon is None and mu is None:
+        if delta is not None:
+            raise typer.BadParameter("--claim-delta goes with --claim-epsilon")
+        return None
+    if epsilon is not None and mu is not None:
+        raise typer.BadParameter("give --claim-epsilon or --claim-mu, not both: a claim is about one parameter")
+    if mu is not None and delta is not None:
+        raise typer.BadParameter("--claim-delta goes with --claim-epsilon, not with --claim-mu")
+    from miaudit.config import claimed
+
+    return claimed(epsilon, usual if delta is None else delta, mu)
+
+
+def _bounds(
+    claim: Claim | None, mechanism: Path | None, guesses: str, *, wanted: bool, **options: Any
+) -> Bounds | None:
+    """What is asked of privacy bounds, or None where none are wanted."""
+    from miaudit.dp import guesses as counting
+    from miaudit.plan import Bounds
+
+    if not wanted:
+        if claim is not None or mechanism is not None:
+            raise typer.BadParameter("--no-bounds leaves nothing to judge a claim or a mechanism by: give one of them")
+        return None
+    described = None
+    if mechanism is not None:
+        from miaudit.config import read_mechanism
+
+        described = read_mechanism(mechanism)
+    try:
+        chosen = counting.named(guesses)
+    except InputError as error:
+        raise InputError("guesses", error.allowed, error.received, error.next_step) from None
+    except ValueError:  # more digits than Python converts
+        received = f"a number of {len(guesses):,} digits"
+        raise InputError("guesses", "no more guesses than records", received, "make fewer guesses") from None
+    return Bounds(claim=claim, mechanism=described, guesses=chosen, **options)
 
 
 def _plan(fpr: list[str] | None, **options: Any) -> Plan:
@@ -459,8 +705,11 @@ def _refuse_table_options(**options: Any) -> None:
 
 
 @contextmanager
-def _progress(stage: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on standard error while work goes on; nothing where that is no terminal."""
+def _progress(stage: str, *, meanwhile: str = "") -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error while work goes on; nothing where that is no terminal.
+
+    ``meanwhile`` names the work that is not counted: it shows, with a moving bar, before and after what is.
+    """
     if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
@@ -475,9 +724,11 @@ def _progress(stage: str) -> Iterator[Callable[[int, int], None] | None]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(stage, total=None, visible=False)
+        uncounted = bar.add_task(meanwhile, total=None, visible=bool(meanwhile))
 
         def told(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, visible=True)
+            bar.update(task, completed=done, total=total, visible=done < total or not meanwhile)
+            bar.update(uncounted, visible=bool(meanwhile) and done >= total)
 
         yield told
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from collections.abc import Hashable, Iterator
@@ -15,11 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from miaudit import collect
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
 from miaudit.collect import SIDE_FILES, Attack, Collected, SignalKind, with_headline
+from miaudit.dp import guesses
+from miaudit.dp.mechanism import Mechanism, from_mapping
+from miaudit.dp.verdict import Claim
 from miaudit.errors import ConfigError, InputError, nearest
-from miaudit.plan import Bootstrap, Calibrated, Plan, headline_named
+from miaudit.plan import Bootstrap, Bounds, Calibrated, Plan, headline_named
 from miaudit.tables import existing_file
 
 _LARGEST_FILE = 1_000_000
+_DEEPEST_MECHANISM = 20
 _PAIRED = ("losses", "scores", "logits", "probabilities")
 _SIGNAL_OF: dict[str, SignalKind] = {
     "losses": "loss",
@@ -170,6 +175,92 @@ class ReportingSection(_Section):
     raw_only: bool = False
 
 
+class _Refused(ValueError):
+    """What the library refuses, on its way through pydantic: it knows its place below the key."""
+
+    def __init__(self, error: InputError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+    def place(self, key: str) -> str:
+        """Return the path of the value from its key on."""
+        argument = self.error.argument
+        return argument if re.match(rf"{re.escape(key)}\b", argument) else key
+
+
+class ClaimSection(_Section):
+    """What somebody says of the algorithm: epsilon (at a delta) or mu."""
+
+    epsilon: Annotated[float, Field(ge=0)] | None = None
+    delta: Annotated[float, Field(ge=0, lt=1)] | None = None
+    mu: Annotated[float, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _one_parameter(self) -> Self:
+        if (self.epsilon is None) == (self.mu is None):
+            received = "neither" if self.mu is None else "both"
+            raise ValueError(
+                f"expected epsilon or mu, one of them, received {received}; a claim is about one parameter"
+            )
+        if self.mu is not None and self.delta is not None:
+            raise ValueError(f"expected no delta beside mu, received {self.delta:g}; remove it, or claim epsilon")
+        return self
+
+    def claim(self, delta: float) -> Claim:
+        """Return the claim; an epsilon without a delta of its own is claimed at ``delta``."""
+        return claimed(self.epsilon, delta if self.delta is None else self.delta, self.mu)
+
+
+class PrivacySection(_Section):
+    """Lower bounds on privacy parameters, and the claim that they may refute."""
+
+    bounds: bool = True
+    claim: ClaimSection | None = None
+    mechanism: Any = None  # a mapping in the file, a Mechanism once it was read
+    delta: Annotated[float, Field(ge=0, lt=1)] = 1e-5
+    guesses: Any = "pilot"  # a word or a number in the file, an option of miaudit.dp.guesses once it was read
+    correction: Literal["thinning", "conditional", "composition"] = "thinning"
+    margin: Annotated[float, Field(ge=0)] | None = None
+
+    @field_validator("mechanism")
+    @classmethod
+    def _described(cls, value: Any) -> Mechanism | None:
+        try:
+            return None if value is None else _mechanism(value)
+        except InputError as error:
+            raise _Refused(error) from None
+
+    @field_validator("guesses")
+    @classmethod
+    def _counted(cls, value: Any) -> guesses.Option | int:
+        try:
+            return guesses.named(str(value))
+        except InputError as error:
+            raise _Refused(InputError("guesses", error.allowed, error.received, error.next_step)) from None
+
+    @model_validator(mode="after")
+    def _bounds_for_a_claim(self) -> Self:
+        beside = next((name for name in ("claim", "mechanism") if getattr(self, name) is not None), None)
+        if not self.bounds and beside is not None:
+            raise ValueError(
+                f"expected bounds: true beside {beside}, received false; without a bound nothing is judged"
+            )
+        return self
+
+    def options(self) -> Bounds | None:
+        """Return what is asked of the bounds; None where none are wanted."""
+        if not self.bounds:
+            return None
+        return Bounds(
+            claim=None if self.claim is None else self.claim.claim(self.delta),
+            mechanism=self.mechanism,
+            delta=self.delta,
+            guesses=guesses.named(self.guesses) if isinstance(self.guesses, str) else self.guesses,
+            correction=self.correction,
+            margin=self.margin,
+        )
+
+
 class AuditConfig(_Section):
     """A whole configuration file.
 
@@ -184,6 +275,7 @@ class AuditConfig(_Section):
     attack: AttackSection = AttackSection()
     evaluation: EvaluationSection
     reporting: ReportingSection = ReportingSection()
+    privacy: PrivacySection = PrivacySection()
 
     @model_validator(mode="before")
     @classmethod
@@ -207,6 +299,7 @@ class AuditConfig(_Section):
             categories=self.evaluation.categories,
             components=self.evaluation.components,
             estimator=self.evaluation.estimator,
+            bounds=self.privacy.options(),
         )
 
     def attack_options(self) -> Attack:
@@ -259,18 +352,64 @@ def read(path: str | Path) -> AuditConfig:
         With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
     """
     path = existing_file(path, "config", (".yaml", ".yml"))
-    if path.stat().st_size > _LARGEST_FILE:
-        raise InputError("config", "a file below 1 MB", f"{path.stat().st_size:,} bytes", "this is no configuration")
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise InputError(
-            "config", "a YAML file", f"{path.name} ({_yaml_problem(error)})", "correct that line"
-        ) from error
+    content = _yaml(path, "config")
     if not isinstance(content, dict):
         found = "an empty file" if content is None else type(content).__name__
         raise InputError("config", "a YAML mapping with the section evaluation", found, "see docs/configuration.md")
     return _validated(content, path)
+
+
+def read_mechanism(path: str | Path) -> Mechanism:
+    """Read the description of a mechanism from a YAML file of its own, as :func:`miaudit.dp.mechanism.from_mapping`.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, too large or no YAML, and for whatever cannot be accounted for.
+    """
+    path = existing_file(path, "mechanism", (".yaml", ".yml"))
+    return _mechanism(_yaml(path, "mechanism"))
+
+
+def claimed(epsilon: float | None, delta: float, mu: float | None) -> Claim:
+    """Return the claim of an epsilon at a delta, or of a mu; exactly one of the two is given.
+
+    Examples
+    --------
+    >>> str(claimed(8.0, 1e-5, None)), str(claimed(None, 1e-5, 0.5))
+    ('(epsilon = 8, delta = 1e-05)-DP', '0.5-Gaussian DP')
+    """
+    if (epsilon is None) == (mu is None):
+        received = "neither" if mu is None else "both"
+        raise InputError("claim", "epsilon or mu, one of them", received, "a claim is about one parameter")
+    return Claim.gaussian(mu) if epsilon is None else Claim.epsilon_delta(epsilon, delta)  # type: ignore[arg-type]
+
+
+def _mechanism(description: Any) -> Mechanism:
+    """Read a description that does not nest so deeply that working through it would exhaust the stack."""
+    depth, level = 0, [description]
+    while level := [part for x in level for part in _parts(x)]:
+        depth += 1
+        if depth > 2 * _DEEPEST_MECHANISM:
+            allowed = f"at most {_DEEPEST_MECHANISM} mechanisms inside each other"
+            raise InputError("mechanism", allowed, "more", "composed mechanisms stand beside each other")
+    return from_mapping(description)
+
+
+def _parts(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+
+
+def _yaml(path: Path, argument: str) -> Any:
+    """Return what a YAML file holds as plain values."""
+    if path.stat().st_size > _LARGEST_FILE:
+        raise InputError(argument, "a file below 1 MB", f"{path.stat().st_size:,} bytes", "this is no configuration")
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise InputError(
+            argument, "a YAML file", f"{path.name} ({_yaml_problem(error)})", "correct that line"
+        ) from error
 
 
 def _validated(content: dict[Any, Any], path: Path) -> AuditConfig:
@@ -325,6 +464,9 @@ def _problems(error: ValidationError) -> Iterator[str]:
             yield f"{where}: expected a list, received {item['input']!r:.60}; write [a, b]"
         elif item["type"] == "missing":
             yield f"{where}: expected a value, received none; add it"
+        elif item["type"] == "value_error" and isinstance(refused := item["ctx"]["error"], _Refused):
+            section, _, key = where.rpartition(".")
+            yield f"{section}.{refused.place(key)}: {str(refused).partition(': ')[2]}"
         elif item["type"] == "value_error":
             yield f"{where}: {item['msg'].removeprefix('Value error, ')}"
         else:
@@ -342,7 +484,16 @@ def _keys_at(location: tuple[int | str, ...]) -> list[str]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that also refuses a key given twice, of which the first would silently be lost."""
+    """Safe YAML that reads 1e-5 as a number, and refuses a key given twice, of which the first would be lost.
+
+    Aliases are refused too: a file of a few lines could mean gigabytes with them, or hold itself.
+    """
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.events.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, "an alias (*name); write the value itself", mark)
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Any] = set()
@@ -354,6 +505,11 @@ class _Loader(yaml.SafeLoader):
                 )
             seen.add(key if isinstance(key, Hashable) else None)
         return super().construct_mapping(node, deep=deep)
+
+
+_Loader.add_implicit_resolver(  # YAML 1.1 takes 1e-5 and 1.5e3 for text
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
 
 
 def _yaml_problem(error: BaseException) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from miaudit.causal import intervals
+from miaudit.dp import guesses, multi_run, one_run
+from miaudit.dp.bounds import LowerBound, check_delta
+from miaudit.dp.tradeoff import Gaussian
+from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -19,6 +24,12 @@ _REPLICATES = 300
 # From so many expected false alarms on, normal limits differ from the simulated ones by less than the simulation does.
 _MANY_ALARMS = 200
 _MOST_RECORDS = 10**8
+TRUE_MUS = (0.5, 1.0, 2.0)
+"""Algorithms whose typical bounds are shown when a plan is made."""
+# From so many models of a kind on, limits of both rates in closed form take the place of the joint test.
+_MANY_MODELS = 10_000
+_LARGEST_MU = 40.0
+BoundedDesign = Literal["one-run", "multi-run"]
 
 
 @dataclass(frozen=True)
@@ -165,6 +176,270 @@ def smallest_auc(members: int, nonmembers: int, confidence: float = 0.95, power:
     """
     deviation = math.sqrt((members + nonmembers + 1) / (12 * members * nonmembers))
     return min(1.0, 0.5 + (float(special.ndtri((1 + confidence) / 2)) + float(special.ndtri(power))) * deviation)
+
+
+# -- privacy bounds ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Typical:
+    """What the best attack on Gaussian noise would show in a typical run, beside the truth.
+
+    Attributes
+    ----------
+    mu, epsilon : of the algorithm; epsilon at the delta of the plan, None where no finite one is
+    mu_shown, epsilon_shown : lower bounds, 0 or more
+    """
+
+    mu: float
+    epsilon: float | None
+    mu_shown: float
+    epsilon_shown: float
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The largest lower bounds that so many records of a design can show.
+
+    Attributes
+    ----------
+    design : "one-run", or "multi-run" (one model for each record)
+    audited : records behind a bound, after those of a pilot
+    confidence : one-sided, of each bound
+    delta : of epsilon
+    mu, epsilon : shown by an attack without any error
+    mu_guesses, epsilon_guesses : with so many guesses
+    typical : what algorithms of a known mu would show
+    """
+
+    design: str
+    audited: int
+    confidence: float
+    delta: float
+    mu: float
+    mu_guesses: int
+    epsilon: float
+    epsilon_guesses: int
+    typical: tuple[Typical, ...]
+
+
+@dataclass(frozen=True)
+class Refutation:
+    """Whether so many records of a design can refute a claim, and what it takes.
+
+    Attributes
+    ----------
+    parameter, value, delta : what is claimed
+    design : as in :class:`Reach`
+    reachable : the largest bound on the claimed parameter
+    refutable : whether that lies above the claim
+    correct, guesses, accuracy : about the fewest right guesses of the best attack that would do, as a count and as a
+        share; None where none would
+    true_mu : the smallest mu of Gaussian noise on which the best attack would typically do that; None likewise
+    """
+
+    parameter: str
+    value: float
+    delta: float
+    design: str
+    reachable: float
+    refutable: bool
+    correct: int | None = None
+    guesses: int | None = None
+    accuracy: float | None = None
+    true_mu: float | None = None
+
+
+def reach(
+    design: BoundedDesign,
+    *,
+    members: int,
+    nonmembers: int,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    true_mus: Sequence[float] = TRUE_MUS,
+) -> Reach:
+    """Find the largest bounds that an audit can show, and those that algorithms of a known mu would show.
+
+    One run: a fifth of the records goes to the pilot, and the best of its numbers of guesses is taken. Many runs: the
+    best of eight thresholds, each at an eighth of the error. Both as ``miaudit audit`` does by default.
+
+    Parameters
+    ----------
+    design : "one-run" or "multi-run"
+    members, nonmembers : numbers of independent records (or units); of models, with many runs
+    delta : in [0, 1), of epsilon
+    confidence : in (0.5, 1), one-sided
+    true_mus : above 0
+
+    Examples
+    --------
+    >>> found = reach("one-run", members=5000, nonmembers=5000, confidence=0.975)
+    >>> [f"{t.mu:g}: {t.mu_shown:.2f}" for t in found.typical], round(found.mu, 1)
+    (['0.5: 0.32', '1: 0.68', '2: 1.35'], 2.7)
+    """
+    trials = _trials(design, members, nonmembers, confidence, check_delta(delta))
+    perfect = trials.typical("mu", _LARGEST_MU), trials.typical("epsilon", _LARGEST_MU)
+    return Reach(
+        design,
+        trials.audited,
+        confidence,
+        delta,
+        perfect[0].value,
+        perfect[0].guesses or 0,
+        perfect[1].value,
+        perfect[1].guesses or 0,
+        tuple(_typical(trials, mu, delta) for mu in true_mus),
+    )
+
+
+def refutation(
+    claim: Claim, design: BoundedDesign, *, members: int, nonmembers: int, confidence: float = 0.95
+) -> Refutation:
+    """Say whether an audit of so many records can refute a claim, and by how many right guesses.
+
+    Parameters
+    ----------
+    claim : of an epsilon at its delta, or of a mu
+    design, members, nonmembers, confidence : as in :func:`reach`
+
+    Examples
+    --------
+    >>> found = refutation(Claim.gaussian(0.5), "one-run", members=1000, nonmembers=1000)
+    >>> found.refutable, found.guesses, round(found.accuracy, 2)
+    (True, 160, 0.85)
+    >>> refutation(Claim.gaussian(3.0), "one-run", members=1000, nonmembers=1000).refutable
+    False
+    """
+    trials = _trials(design, members, nonmembers, confidence, claim.delta)
+    reachable = trials.typical(claim.parameter, _LARGEST_MU).value
+    said = claim.parameter, claim.value, claim.delta, design, reachable
+    if reachable <= claim.value:
+        return Refutation(*said, False)
+    low, high = 0.01, _LARGEST_MU
+    while high > low * 1.01:
+        middle = math.sqrt(low * high)
+        enough = trials.typical(claim.parameter, middle).value > claim.value
+        low, high = (low, middle) if enough else (middle, high)
+    found = trials.typical(claim.parameter, high)
+    accuracy = (found.correct or 0) / (found.guesses or 1)
+    return Refutation(*said, True, found.correct, found.guesses, accuracy, high)
+
+
+class _Trials(Protocol):
+    """Records of a design, and what the best attack on Gaussian noise of a mu would typically show with them."""
+
+    @property
+    def audited(self) -> int: ...
+
+    def typical(self, parameter: str, mu: float) -> LowerBound:
+        """Return the best bound; at the largest mu the attack makes no error."""
+        ...
+
+
+@dataclass(frozen=True)
+class _OneRun:
+    """Canaries of one run, less those of the pilot, which stands for choosing the number of guesses."""
+
+    audited: int
+    fractions: tuple[float, ...]
+    confidence: float
+    delta: float
+
+    @classmethod
+    def of(cls, members: int, nonmembers: int, confidence: float, delta: float) -> _OneRun:
+        n, pilot = members + nonmembers, guesses.Pilot()
+        if abs(members - nonmembers) > one_run.UNFAIR * math.sqrt(n):
+            n = 2 * min(members, nonmembers)
+        revealed = round(pilot.share * n)
+        if not 1 <= revealed < n:
+            return cls(n, (1.0,), confidence, delta)
+        return cls(n - revealed, pilot.fractions, confidence, delta)
+
+    def typical(self, parameter: str, mu: float) -> LowerBound:
+        return max(self._bounds(parameter, mu), key=lambda bound: bound.value)
+
+    def _bounds(self, parameter: str, mu: float) -> Iterator[LowerBound]:
+        for fraction in self.fractions:
+            r = max(1, round(fraction * self.audited))
+            right = round(r * guesses.gaussian_accuracy(mu, r / self.audited))
+            if parameter == "mu":
+                yield one_run.mu_lower_bound(
+                    correct=right, guesses=r, canaries=self.audited, confidence=self.confidence
+                )
+            else:
+                yield one_run.epsilon_lower_bound(
+                    correct=right, guesses=r, canaries=self.audited, delta=self.delta, confidence=self.confidence
+                )
+
+
+@dataclass(frozen=True)
+class _MultiRun:
+    """Models of many runs, with thresholds at fixed ranks among the non-members, each at its share of the error."""
+
+    members: int
+    nonmembers: int
+    confidence: float
+    delta: float
+
+    @property
+    def audited(self) -> int:
+        return self.members + self.nonmembers
+
+    def typical(self, parameter: str, mu: float) -> LowerBound:
+        n0, quantiles = self.nonmembers, multi_run.Bonferroni().quantiles
+        ranks = sorted({min(math.floor((1 - q) * n0 + 1e-9), n0 - 1) for q in quantiles})
+        quick = [self._bound(parameter, j, mu, len(ranks), multi_run.ClopperPearson()) for j in ranks]
+        best = max(range(len(ranks)), key=lambda i: quick[i].value)
+        if max(self.members, n0) > _MANY_MODELS:
+            return quick[best]
+        return self._bound(parameter, ranks[best], mu, len(ranks), multi_run.Joint())
+
+    def _bound(self, parameter: str, rank: int, mu: float, tests: int, method: multi_run.Method) -> LowerBound:
+        fpr = (rank + 1) / (self.nonmembers + 1)  # the mean false-positive rate above that many non-members
+        right = round(self.members * float(special.ndtr(mu + special.ndtri(fpr))))
+        confidence = 1 - (1 - self.confidence) / tests
+        if parameter == "mu":
+            return multi_run.mu_lower_bound(
+                true_positives=right,
+                members=self.members,
+                false_positives=rank,
+                nonmembers=self.nonmembers,
+                confidence=confidence,
+                method=method,
+            )
+        return multi_run.epsilon_lower_bound(
+            true_positives=right,
+            members=self.members,
+            false_positives=rank,
+            nonmembers=self.nonmembers,
+            delta=self.delta,
+            confidence=confidence,
+            method=method,
+        )
+
+
+def _trials(design: str, members: int, nonmembers: int, confidence: float, delta: float) -> _Trials:
+    _check(fpr=0.5, members=members, nonmembers=nonmembers, confidence=confidence, power=0.5)
+    if design == "one-run":
+        return _OneRun.of(members, nonmembers, confidence, delta)
+    if design == "multi-run":
+        return _MultiRun(members, nonmembers, confidence, delta)
+    hint = "zero-run bounds depend on the shift between members and non-members, and reach less than one-run"
+    raise InputError("design", "one-run or multi-run", repr(design), hint)
+
+
+def _typical(trials: _Trials, mu: float, delta: float) -> Typical:
+    epsilon = float(Gaussian(mu).epsilon_at(delta))
+    return Typical(
+        mu,
+        epsilon if math.isfinite(epsilon) else None,
+        trials.typical("mu", mu).value,
+        trials.typical("epsilon", mu).value,
+    )
+
+
+# -- simulated limits -------------------------------------------------------------------------------------------------
 
 
 def _limits(

@@ -19,6 +19,45 @@ evaluation:
 """
 
 
+PRIVACY = {
+    "key": "{claims: {mu: 1}}",
+    "neither": "{claim: {delta: 1e-5}}",
+    "both": "{claim: {mu: 1, epsilon: 1}}",
+    "mixed": "{claim: {mu: 1, delta: 1e-5}}",
+    "below": "{claim: {epsilon: -1}}",
+    "number": "{claim: 8}",
+    "misspelt": "{claim: {epsilonn: 8}}",
+    "delta": "{delta: 1}",
+    "guesses": "{guesses: pilott}",
+    "none": "{guesses: 0}",
+    "true": "{guesses: true}",
+    "digits": "{guesses: '" + "9" * 5000 + "'}",
+    "correction": "{correction: poisson-binomial}",
+    "margin": "{margin: -0.1}",
+    "infinite": "{margin: .inf}",
+    "off": "{bounds: false, claim: {mu: 1}}",
+    "kind": "{mechanism: {kind: dpsgd}}",
+    "part": "{mechanism: {kind: composed, parts: [{kind: gaussian, noise: 1}, {kind: laplace, noise: 0}]}}",
+    "word": "{mechanism: gaussian}",
+    "mu": "{claim: {mu: 1}, mechanism: {kind: laplace, noise: 1}}",
+}
+MECHANISMS = {
+    "good": "kind: dp-sgd\nrecords: 2000\nbatch: 128\nnoise: 3\nsteps: 100\n",
+    "gaussian": "kind: gaussian\nnoise: 1\n",
+    "laplace": "kind: laplace\nnoise: 1\n",
+    "tag": "kind: !!python/object/apply:os.system ['touch broken']\n",
+    "open": "kind: [1, 2\n",
+    "blank": "",
+    "key": "kind: gaussian\nnoize: 1\n",
+    "unknown": "kind: exponential\n",
+    "shuffled": "kind: dp-sgd\nrecords: 2000\nbatch: 128\nnoise: 3\nsteps: 100\nsampling: shuffle\n",
+    "alias": "kind: repeated\ntimes: 2\nmechanism: &a {kind: repeated, times: 2, mechanism: *a}\n",
+    "deep": "{kind: repeated, times: 1, mechanism: " * 60 + "{kind: gaussian, noise: 1}" + "}" * 60,
+    "bottomless": "{kind: repeated, times: 1, mechanism: " * 5000 + "1" + "}" * 5000,
+    "large": "#" * 1_000_001,
+}
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rng = np.random.default_rng(0)
@@ -90,6 +129,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "half.yaml").write_text(CONFIG.replace("  nonmember_losses_path: o.npy\n", ""))
     (tmp_path / "two.yaml").write_text(CONFIG + "  table_path: good.npz\n")
     (tmp_path / "nothing.yaml").write_text("evaluation: {}\n")
+    for name, privacy in PRIVACY.items():
+        (tmp_path / f"privacy_{name}.yaml").write_text(f"privacy: {privacy}\n" + CONFIG)
+    for name, mechanism in MECHANISMS.items():
+        (tmp_path / f"mechanism_{name}.yaml").write_text(mechanism)
     (tmp_path / "findings.json").write_text("{}")
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "a_file").write_text("")
@@ -181,6 +224,40 @@ TABLE: dict[str, tuple[list[str], str]] = {
     "pair with none": (pair("none.npy", "o.npy"), "at least one row"),
     "pair truncated": (pair("cut.npy", "o.npy"), "cannot be read"),
     "pair of archives": (pair("good.npz", "o.npy"), ".npy"),
+    "claim in words": (table(**{"claim-mu": "nan"}), "mu"),
+    "negative claim": (table(**{"claim-epsilon": "-1"}), "epsilon"),
+    "infinite claim": (table(**{"claim-epsilon": "inf"}), "epsilon"),
+    "claim with a delta of 1": (table(**{"claim-epsilon": "1", "claim-delta": "1"}), "[0, 1)"),
+    "delta of 1": (table(delta="1"), "[0, 1)"),
+    "negative delta": (table(delta="-0.1"), "[0, 1)"),
+    "delta that is NaN": (table(delta="nan"), "[0, 1)"),
+    "misspelt guesses": (table(guesses="bonferoni"), "did you mean bonferroni?"),
+    "no guesses": (table(guesses="0"), "guesses: expected a whole number from 1 up"),
+    "thousands of digits of guesses": (table(guesses="9" * 5000), "5,000 digits"),
+    "no finite epsilon to claim": (
+        table("good.npz", mechanism="mechanism_gaussian.yaml", delta="0", design="one-run"),
+        "above 0 beside a mechanism",
+    ),
+    "half a guess": (table(guesses="1.5"), "whole number"),
+    "more guesses than records": (table("good.npz", guesses="41", design="one-run"), "at most the 40 records"),
+    "misspelt correction": (table(correction="thining"), "did you mean thinning?"),
+    "correction without a mu": (table(correction="poisson-binomial"), "composition"),
+    "negative margin": (table(margin="-1"), "from 0 up"),
+    "infinite margin": (table(margin="inf"), "from 0 up"),
+    "missing mechanism": (table(mechanism="gone.yaml"), "does not exist"),
+    "mechanism of another format": (table(mechanism="scores.txt"), ".yaml"),
+    "mechanism with a tag": (table(mechanism="mechanism_tag.yaml"), "tag"),
+    "unreadable mechanism": (table(mechanism="mechanism_open.yaml"), "line"),
+    "blank mechanism": (table(mechanism="mechanism_blank.yaml"), "kind"),
+    "misspelt key of a mechanism": (table(mechanism="mechanism_key.yaml"), "did you mean noise?"),
+    "unknown mechanism": (table(mechanism="mechanism_unknown.yaml"), "mechanism.kind"),
+    "mechanism with shuffled batches": (table(mechanism="mechanism_shuffled.yaml"), "mechanism.sampling"),
+    "mechanism inside itself": (table(mechanism="mechanism_alias.yaml"), "alias"),
+    "deep mechanism": (table(mechanism="mechanism_deep.yaml"), "at most 20"),
+    "bottomless mechanism": (table(mechanism="mechanism_bottomless.yaml"), "mechanism"),
+    "large mechanism": (table(mechanism="mechanism_large.yaml"), "1 MB"),
+    "binary mechanism": (table(mechanism="binary.yaml"), "YAML"),
+    "mu of a mechanism that has none": (table(mechanism="mechanism_laplace.yaml", **{"claim-mu": "1"}), "Gaussian"),
     "out is a file": (table("good.npz", out="a_file"), "a_file"),
     "YAML tag": (["run", "tag.yaml"], "tag"),
     "unreadable YAML": (["run", "unreadable.yaml"], "line"),
@@ -198,11 +275,33 @@ TABLE: dict[str, tuple[list[str], str]] = {
     "missing file in YAML": (["run", "absent.yaml"], "evaluation.nonmember_losses_path"),
     "half a pair in YAML": (["run", "half.yaml"], "nonmember_losses_path"),
     "two sources in YAML": (["run", "two.yaml"], "exactly one source"),
+    "privacy key in YAML": (["run", "privacy_key.yaml"], "privacy.claims: unknown key; did you mean claim?"),
+    "claim of nothing in YAML": (["run", "privacy_neither.yaml"], "privacy.claim: expected epsilon or mu"),
+    "claim of two in YAML": (["run", "privacy_both.yaml"], "received both"),
+    "claim of mu at a delta in YAML": (["run", "privacy_mixed.yaml"], "no delta beside mu"),
+    "negative claim in YAML": (["run", "privacy_below.yaml"], "privacy.claim.epsilon"),
+    "claim without a parameter in YAML": (["run", "privacy_number.yaml"], "privacy.claim: expected a section"),
+    "misspelt claim in YAML": (["run", "privacy_misspelt.yaml"], "did you mean epsilon?"),
+    "delta in YAML": (["run", "privacy_delta.yaml"], "privacy.delta"),
+    "guesses in YAML": (["run", "privacy_guesses.yaml"], "privacy.guesses: expected"),
+    "no guesses in YAML": (["run", "privacy_none.yaml"], "privacy.guesses: expected a whole number"),
+    "digits of guesses in YAML": (["run", "privacy_digits.yaml"], "privacy.guesses"),
+    "true guesses in YAML": (["run", "privacy_true.yaml"], "privacy.guesses"),
+    "correction in YAML": (["run", "privacy_correction.yaml"], "privacy.correction"),
+    "margin in YAML": (["run", "privacy_margin.yaml"], "privacy.margin"),
+    "infinite margin in YAML": (["run", "privacy_infinite.yaml"], "privacy.margin"),
+    "claim without bounds in YAML": (["run", "privacy_off.yaml"], "bounds: true beside claim"),
+    "mechanism in YAML": (["run", "privacy_kind.yaml"], "privacy.mechanism.kind: expected one of"),
+    "part of a mechanism in YAML": (["run", "privacy_part.yaml"], "privacy.mechanism.parts[1].noise: expected"),
+    "mechanism as a word in YAML": (["run", "privacy_word.yaml"], "privacy.mechanism: expected a mapping"),
+    "mechanism without a mu in YAML": (["run", "privacy_mu.yaml"], "privacy.mechanism: expected Gaussian noise"),
     "no source in YAML": (["run", "nothing.yaml"], "exactly one source"),
     "wrong extension of YAML": (["run", "scores.txt"], ".yaml"),
     "findings of no format": (["report", "findings.json"], "format"),
     "findings that are no JSON": (["report", "broken.json"], "JSON"),
     "plan of no records": (["plan", "--members", "0", "--nonmembers", "10"], "members"),
+    "plan for a negative claim": (["plan", "--members", "9", "--nonmembers", "9", "--claim-mu", "-1"], "mu"),
+    "plan for a delta of 2": (["plan", "--members", "9", "--nonmembers", "9", "--delta", "2"], "[0, 1)"),
     "plan for a TPR of 2": (["plan", "--tpr", "2"], "tpr"),
 }
 
@@ -227,7 +326,9 @@ def test_the_table_is_long_enough() -> None:
 
 def test_the_same_calls_with_good_input_succeed(folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     """The control: the table fails because of its mistakes and not because of its form."""
-    for number, arguments in enumerate((table("good.npz"), logits(), pair("m.npy", "o.npy"), ["run", "good.yaml"])):
+    private = table("good.npz", mechanism="mechanism_good.yaml", guesses="20", margin="0.1", design="one-run")
+    calls = (table("good.npz"), logits(), pair("m.npy", "o.npy"), private, ["run", "good.yaml"])
+    for number, arguments in enumerate(calls):
         chosen = [f"out{number}" if part == "out" else part for part in arguments]
         code, out, err = run(*chosen)
         assert code in (0, 3, 4), err
@@ -239,17 +340,36 @@ def test_the_same_calls_with_good_input_succeed(folder: Path, run: Callable[...,
 def test_every_problem_of_a_configuration_is_listed(folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     (folder / "many.yaml").write_text(
         "attack:\n  fpr_targets: [2]\n  folds: one\nevaluation:\n  confidence: 95\n  seeds: 1\nreportin: 1\n"
+        "privacy:\n  claim: {mu: -1}\n  guesses: many\n  correction: thin\n  mechanism: {kind: gaussian, noise: 0}\n"
     )
     code, _, err = run("run", "many.yaml")
     assert code == 1
     lines = err.splitlines()
-    assert lines[0] == "miaudit: many.yaml: 5 problems"
-    for path in ("attack.fpr_targets.0", "attack.folds", "evaluation.confidence", "evaluation.seeds", "reportin"):
+    assert lines[0] == "miaudit: many.yaml: 9 problems"
+    audit = ("attack.fpr_targets.0", "attack.folds", "evaluation.confidence", "evaluation.seeds", "reportin")
+    privacy = ("claim.mu", "guesses", "correction", "mechanism.noise")
+    for path in (*audit, *(f"privacy.{key}" for key in privacy)):
         assert sum(line.strip().startswith(f"{path}:") for line in lines) == 1, err
 
 
 def test_usage_errors_exit_2(folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
-    for arguments in (["audit"], ["audit", "good.npz", "--members", "m.npy"], ["audit", "--nope"], ["nope"], ["plan"]):
+    claims = (
+        ["--claim-mu", "1", "--claim-epsilon", "1"],
+        ["--claim-mu", "1", "--claim-delta", "0"],
+        ["--claim-delta", "0"],
+        ["--no-bounds", "--claim-mu", "1"],
+        ["--no-bounds", "--mechanism", "mechanism_good.yaml"],
+    )
+    mistakes = (
+        ["audit"],
+        ["audit", "good.npz", "--members", "m.npy"],
+        ["audit", "--nope"],
+        ["nope"],
+        ["plan"],
+        ["plan", "--tpr", "0.3", "--claim-mu", "1"],
+        *([*table("good.npz"), *claim] for claim in claims),
+    )
+    for arguments in mistakes:
         code, _, err = run(*arguments)
         assert code == 2, arguments
         assert err

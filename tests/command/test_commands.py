@@ -69,6 +69,160 @@ def test_zero_run_evidence_gets_no_verdict_from_raw_numbers(place: Path, run: Ru
     assert found["bounds"] == []
 
 
+ALWAYS_CLEAR = ("--primary", "auc", "--threshold", "1")
+
+
+@pytest.mark.parametrize(
+    ("shift", "claim", "verdict", "code", "status"),
+    [
+        (2.0, ("--claim-mu", "0.2"), ALWAYS_CLEAR, 3, "refuted"),
+        (2.0, ("--claim-epsilon", "0.5"), ALWAYS_CLEAR, 3, "refuted"),
+        (2.0, ("--claim-mu", "5"), ALWAYS_CLEAR, 0, "not-refuted"),
+        (2.0, ("--claim-mu", "5"), (), 3, "not-refuted"),  # the verdict's own concern stays
+        (0.0, ("--claim-epsilon", "8"), (), 0, "not-refuted"),
+        (2.0, ("--claim-mu", "0.2", "--guesses", "exploratory"), ALWAYS_CLEAR, 4, "not-testable"),
+    ],
+)
+def test_a_claim_has_a_part_in_the_exit_code(
+    shift: float, claim: tuple[str, ...], verdict: tuple[str, ...], code: int, status: str, place: Path, run: Run
+) -> None:
+    save(place / "t.npz", shift)
+    found, out, _ = run(*audit(*claim, *verdict))
+    findings = json.loads((place / "results/audit/findings.json").read_text())
+    assert found == findings["exit_code"] == code
+    assert findings["claim"]["status"] == status
+    assert findings["claim"]["text"] in out.splitlines()[1]
+
+
+@pytest.mark.parametrize(("claim", "code"), [("{mu: 0.2}", 3), ("{mu: 5}", 0), ("{epsilon: 0.5, delta: 0}", 3)])
+def test_a_claim_in_a_configuration(claim: str, code: int, place: Path, run: Run) -> None:
+    save(place / "t.npz", 2.0)
+    (place / "c.yaml").write_text(
+        "evaluation: {table_path: t.npz, score: score, member: member, design: one-run}\n"
+        f"reporting: {{primary_metric: auc, threshold_for_concern: 1.0}}\nprivacy: {{claim: {claim}}}\n"
+    )
+    assert run("run", "c.yaml")[0] == code
+    undeclared = (place / "c.yaml").read_text().replace(", design: one-run", "")
+    (place / "c.yaml").write_text(undeclared)
+    found, out, _ = run("run", "c.yaml", "--overwrite")
+    assert found == 4
+    assert "Not testable" in out
+    assert "declare the design" in out
+
+
+def test_bounds_stand_in_json_and_in_the_summary(place: Path, run: Run) -> None:
+    save(place / "t.npz", 2.0)
+    found = json.loads(run(*audit("--json", "--delta", "1e-6", "--guesses", "200"))[1])
+    assert [(b["parameter"], b["delta"], b["guesses"]) for b in found["bounds"]] == [
+        ("mu", 0.0, 200),
+        ("epsilon", 1e-6, 200),
+    ]
+    assert found["claim"] is None
+    assert found["plan"]["bounds"]["delta"] == 1e-6
+    mu = found["bounds"][0]
+    assert 0.5 < mu["value"] <= mu["reachable"]
+    _, out, _ = run(*audit("--delta", "1e-6", "--guesses", "200"))
+    line = (
+        f"  mu >= {mu['value']:.3g} (95%; {mu['correct']} of 200 guesses right; "
+        f"at most {mu['reachable']:.3g} could have been shown)"
+    )
+    assert line in out.splitlines()
+    assert "at delta = 1e-06" in out
+    _, out, _ = run(*audit("--guesses", "exploratory", "--out", "other"))
+    assert "mu >= " in out
+    assert "exploratory, at no confidence" in out
+    code, out, _ = run(*audit("--no-bounds", "--json"))
+    assert code == 3
+    assert json.loads(out)["bounds"] == json.loads(out)["no_bound"] == []
+
+
+def test_a_bound_of_zero_is_nothing_shown(place: Path, run: Run) -> None:
+    save(place / "t.npz", 0.0)
+    _, out, _ = run(*audit())
+    assert "  mu: nothing shown (95%; " in out
+    assert "epsilon at delta = 1e-05: nothing shown" in out
+
+
+def test_a_mechanism_stands_beside_the_bounds_and_is_the_claim(place: Path, run: Run) -> None:
+    save(place / "t.npz", 2.0)
+    (place / "m.yaml").write_text("kind: laplace\nnoise: 5e0\n")
+    code, out, _ = run(*audit("--mechanism", "m.yaml", *ALWAYS_CLEAR))
+    claim = json.loads((place / "results/audit/findings.json").read_text())["claim"]
+    assert code == 3
+    assert claim["value"] == claim["upper"] <= 0.2
+    assert claim["gap"] < 0
+    assert "what was run is not what was described" in out
+
+
+def zero_run_table(path: Path, shift: float, memorised: float, n: int = 1500) -> None:
+    """Members and non-members that differ in age by ``shift`` and in what was memorised."""
+    rng = np.random.default_rng(4)
+    member = rng.random(n) < 0.5
+    age, dose = rng.normal(size=n) + shift * member, rng.normal(size=n)
+    score = memorised * member + 0.5 * age + rng.normal(size=n)
+    rows = zip(score, member.astype(int), age, dose, strict=True)
+    path.write_text("score,member,age,dose\n" + "".join(f"{s},{m},{a},{d}\n" for s, m, a, d in rows))
+
+
+ZERO_RUN = (
+    "audit",
+    "t.csv",
+    "--score",
+    "score",
+    "--member",
+    "member",
+    "--covariates",
+    "age,dose",
+    "--design",
+    "zero-run",
+)
+
+
+def test_a_zero_run_audit_from_a_table_to_a_refuted_claim(place: Path, run: Run) -> None:
+    zero_run_table(place / "t.csv", 0.5, 3.0)
+    code, out, err = run(*ZERO_RUN, "--claim-mu", "0.2", "--primary", "auc", "--threshold", "1")
+    assert (code, err) == (3, "")
+    found = json.loads((place / "results/audit/findings.json").read_text())
+    assert found["verdict"]["status"] == "clear"
+    assert found["claim"]["status"] == "refuted"
+    assert found["challenge"]["rejected"] is False
+    assert [(b["parameter"], b["delta"]) for b in found["bounds"]] == [("mu", 0), ("epsilon", 1e-5), ("epsilon", 0)]
+    for text in ("Refuted: 0.2-Gaussian DP", "mu >= ", "stood the challenge", "hajek"):
+        assert text in out
+    again = json.loads(run(*ZERO_RUN, "--json", "--correction", "composition", "--margin", "0.2")[1])
+    assert again["plan"]["bounds"]["correction"] == "composition"
+    assert again["bounds"][0]["value"] != found["bounds"][0]["value"]
+
+
+def test_a_zero_run_audit_of_disjoint_populations_is_refused_without_a_bound(place: Path, run: Run) -> None:
+    zero_run_table(place / "t.csv", 8.0, 3.0)
+    code, out, _ = run(*ZERO_RUN, "--claim-mu", "0.2")
+    assert code == 4
+    found = json.loads((place / "results/audit/findings.json").read_text())
+    assert found["verdict"]["status"] == "refused"
+    assert found["claim"]["status"] == "not-testable"
+    assert found["bounds"] == []
+    assert found["no_bound"]
+    assert ">=" not in out
+    assert "No lower bound on privacy parameters" in out
+
+
+def test_propensities_that_lose_the_challenge_are_said_first(place: Path, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    n = 4000
+    x = rng.uniform(-1, 1, (n, 2))
+    member = rng.random(n) < np.where(x[:, 0] * x[:, 1] > 0, 0.8, 0.2)  # no line in the covariates tells this
+    np.savez(place / "t.npz", score=rng.normal(size=n) + 2 * member, member=member, x=x)
+    options = ("--covariates", "x", "--claim-mu", "0.1")
+    code, out, _ = run("audit", "t.npz", "--score", "score", "--member", "member", "--design", "zero-run", *options)
+    found = json.loads((place / "results/audit/findings.json").read_text())
+    assert found["challenge"]["rejected"] is True
+    assert out.splitlines()[0] == found["challenge"]["text"]
+    assert found["bounds"] == []
+    assert found["claim"]["status"] == "not-testable"
+    assert code == found["exit_code"]
+
+
 def test_json_is_alone_on_standard_output_and_writes_nothing(place: Path, run: Run) -> None:
     save(place / "t.npz", 1.0)
     code, out, err = run(*audit("--json"))
@@ -171,6 +325,20 @@ def test_plan_speaks_and_encodes(run: Run) -> None:
     assert [t["nonmembers_needed"] for t in json.loads(out)["targets"]] == [3690, 369, 37]
 
 
+def test_plan_says_what_bounds_and_claims_are_within_reach(run: Run) -> None:
+    size = ("--members", "1000", "--nonmembers", "1000")
+    code, out, _ = run("plan", *size, "--claim-mu", "0.5")
+    assert code == 0
+    assert "one run: at most mu 2.49" in out
+    assert "an algorithm with true mu = 1 (epsilon = 4.38) would show, with the best attack, about mu 0.65" in out
+    assert "one run: refutable, by about 136 of 160 guesses right (85.0%)" in out
+    found = json.loads(run("plan", *size, "--claim-epsilon", "7", "--delta", "1e-6", "--json")[1])
+    assert [(b["design"], b["delta"]) for b in found["bounds"]] == [("one-run", 1e-6), ("multi-run", 1e-6)]
+    assert [c["refutable"] for c in found["claim"]] == [False, False]
+    assert found["claim"][0]["reachable"] == found["bounds"][0]["epsilon"] < 7
+    assert "not refutable by so many records" in run("plan", *size, "--claim-epsilon", "7")[1]
+
+
 def test_version(run: Run) -> None:
     assert run("--version")[1].startswith("miaudit ")
 
@@ -191,10 +359,14 @@ def test_demo_from_nothing(place: Path) -> None:
     assert figures == {".svg", ".png"}
 
 
-def test_progress_shows_on_a_terminal_and_leaves_nothing_on_standard_output(place: Path) -> None:
+@pytest.mark.parametrize(("what", "word"), [(("demo",), b"training"), (ZERO_RUN, b"propensity")], ids=["demo", "zero"])
+def test_progress_shows_on_a_terminal_and_leaves_nothing_on_standard_output(
+    what: tuple[str, ...], word: bytes, place: Path
+) -> None:
+    zero_run_table(place / "t.csv", 0.5, 0.0)
     leader, follower = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "miaudit", "demo", "--json"], cwd=place, stdout=subprocess.PIPE, stderr=follower
+        [sys.executable, "-m", "miaudit", *what, "--json"], cwd=place, stdout=subprocess.PIPE, stderr=follower
     )
     os.close(follower)
     shown = b""
@@ -208,8 +380,8 @@ def test_progress_shows_on_a_terminal_and_leaves_nothing_on_standard_output(plac
         shown += chunk
     out, _ = process.communicate(timeout=120)
     os.close(leader)
-    assert process.returncode == 0
-    assert b"training" in shown
+    assert process.returncode in (0, 4)
+    assert word in shown
     json.loads(out)
 
 
