@@ -32,10 +32,13 @@ bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/propensity.py
 	$(DEV)/bin/python benchmarks/effects.py
 	$(DEV)/bin/python benchmarks/ridge.py
+	$(DEV)/bin/python benchmarks/one_run.py
+	$(DEV)/bin/python benchmarks/zero_run.py
 
 experiments: $(DEV)/.installed
 	$(DEV)/bin/python experiments/threshold_post/run.py
 	$(DEV)/bin/python experiments/causal_mia/run.py
+	$(DEV)/bin/python experiments/zero_run/run.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -182,3 +182,10 @@ def test_units_are_the_canaries_where_records_share_them() -> None:
 
 def test_equal_generators_give_equal_bounds() -> None:
     assert audit(observed(4, mu=2.0), seed=3).to_json() == audit(observed(4, mu=2.0), seed=3).to_json()
+
+
+def test_options_without_use_are_named() -> None:
+    assert audit(randomised(1.0, 1, n=200, design="multi-run"), guesses=50).notes == (
+        "The option guesses has no use with multi-run evidence and changed nothing.",
+    )
+    assert not audit(randomised(1.0, 1), guesses=50).notes

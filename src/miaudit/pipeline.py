@@ -145,6 +145,7 @@ def audit(
         notes=(
             *notes,
             *choice.notes,
+            *bounded.notes,
             *_louder_scores(found, plan, primary, verdict, best),
             *_odd_scores(samples),
         ),

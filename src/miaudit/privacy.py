@@ -42,12 +42,14 @@ class Privacy:
     no_bound : sentences
     claim : the verdict on the claim of the plan, or on what its mechanism guarantees
     challenge : of the propensities of zero-run evidence
+    notes : options that the design has no use for
     """
 
     bounds: tuple[findings.Bound, ...] = ()
     no_bound: tuple[str, ...] = ()
     claim: findings.Claim | None = None
     challenge: findings.Challenge | None = None
+    notes: tuple[str, ...] = ()
 
 
 def assess(
@@ -109,6 +111,7 @@ def assess(
         reasons,
         None if claim is None else _judged(claim, found, upper, reasons),
         challenged,
+        tuple(_without_use(evidence, options)),
     )
 
 
@@ -139,6 +142,15 @@ def _ways(
             )
         pure = zero_run.stated("poisson-binomial", options.margin)
         yield lambda e, rng: zero_run.epsilon_lower_bound(e, learned, correction=pure, rng=rng, **counted)
+
+
+def _without_use(evidence: Evidence, options: Bounds) -> Iterator[str]:
+    """Name the options that were set and change nothing here."""
+    default = Bounds()
+    unused = {"multi-run": ("guesses", "correction", "margin"), "one-run": ("correction", "margin")}
+    for name in unused.get(evidence.design or "", ()):
+        if getattr(options, name) != getattr(default, name):
+            yield f"The option {name} has no use with {evidence.design} evidence and changed nothing."
 
 
 def _not_testable(evidence: Evidence, options: Bounds, correction: Correction | None, obstacle: str) -> tuple[str, ...]:
@@ -180,7 +192,7 @@ def _challenge(
         text = (
             f"The propensities are refuted: {best} won {share}, which has a probability of {found.p_value:.2g} if the "
             f"log-odds of membership were within {found.gamma:g} of the learned ones. The covariates tell members "
-            "apart in a way that the propensities miss, so no bound holds."
+            f"apart in a way that the propensities miss, so no bound holds. {_way_out(found.smallest_gamma)}"
         )
     else:
         text = (
@@ -200,6 +212,13 @@ def _challenge(
         found.rejected,
         text,
     )
+
+
+def _way_out(smallest: float) -> str:
+    better = "learn the propensities with a classifier that sees it (Nuisance)"
+    if not math.isfinite(smallest):
+        return f"Next: {better}."
+    return f"Next: {better}, or state a margin on the log-odds of {math.ceil(100 * smallest) / 100:g} or more."
 
 
 def _competitors(seed: int, n: int) -> dict[str, Any]:

@@ -91,3 +91,11 @@ def test_another_classifier_needs_replicates() -> None:
 def test_a_multiple_is_above_0(multiple: float) -> None:
     with pytest.raises(InputError, match="multiple: expected a number above 0"):
         StandardErrors(multiple)
+
+
+def test_columns_that_are_copies_change_nothing() -> None:
+    ev, _ = sample(1500, 3, np.random.default_rng(7))
+    assert ev.covariates is not None
+    doubled = ev.replace(covariates=np.c_[ev.covariates, ev.covariates[:, :1], -2 * ev.covariates[:, 1:2]])
+    alone, copied = (propensity.fit(e, strength=1e4, rng=np.random.default_rng(0)) for e in (ev, doubled))
+    np.testing.assert_allclose(standard_errors(copied), standard_errors(alone), rtol=1e-3)

@@ -323,7 +323,8 @@ def section(text):
 
 
 def test_a_page_without_bounds_has_no_such_section():
-    words = Page(html.page(audited("one-run").to_dict())).words
+    plain = audited("one-run").to_dict() | {"bounds": [], "no_bound": [], "claim": None, "challenge": None}
+    words = Page(html.page(plain)).words
     assert "Privacy bounds" not in words
     assert "limit of the claim" not in words
 
@@ -451,3 +452,12 @@ def test_the_page_fits_its_window(tmp_path, width):
     assert seen <= width
     assert whole <= seen
     assert narrowest >= 160
+
+
+def test_a_refuted_claim_leads_where_the_metric_alone_would_be_clear():
+    plain = content("one-run")
+    plain["verdict"]["status"] = "clear"
+    top = html.page(plain).split('<section id="verdict"')[1].split("</section>")[0]
+    assert top.startswith(' class="verdict flagged"')
+    assert "Claim refuted" in top
+    assert "No concern at this threshold" not in top.split("</h2>")[0]

@@ -145,10 +145,11 @@ def named(text: str) -> Option | int:
     }
     if text in known:
         return known[text]
-    if not text.isdecimal():
+    if not (text.isascii() and text.isdecimal() and len(text) <= 12):
         hint = nearest(text, known) or "pilot is the default"
         raise InputError("guesses", f"{', '.join(known)}, or a whole number", repr(text), hint)
-    return Fixed(int(text)).count
+    _check_counts("guesses", (int(text),))
+    return int(text)
 
 
 def check(option: object) -> None:

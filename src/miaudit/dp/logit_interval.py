@@ -142,15 +142,10 @@ def standard_errors(propensity: Propensity, replicates: ArrayLike | None = None,
     ones = logistic.with_ones(propensity.features)
     information = (ones * (propensity.values * (1 - propensity.values))[:, None]).T @ ones
     information *= _rows_learned_from(propensity) / len(ones) * units
-    try:
-        root = np.linalg.cholesky(information)
-    except np.linalg.LinAlgError:
-        raise InputError(
-            "propensity", "features that are not copies of each other", "a singular information", "drop the copies"
-        ) from None
-    from scipy.linalg import solve_triangular
-
-    return np.asarray(np.linalg.norm(solve_triangular(root, ones.T, lower=True, check_finite=False), axis=0))
+    # Features that are copies of each other leave directions without information, in which no record lies either.
+    values, vectors = np.linalg.eigh(information)
+    seen = values > 1e-10 * values[-1]
+    return np.asarray(np.linalg.norm((ones @ vectors[:, seen]) / np.sqrt(values[seen]), axis=1))
 
 
 def check_replicates(replicates: ArrayLike, n: int) -> FloatArray:

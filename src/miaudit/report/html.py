@@ -142,8 +142,13 @@ def _verdict(findings: Mapping[str, Any]) -> dict[str, Any]:
     verdict = findings["verdict"]
     name, word = verdict["metric"], _STATUS[verdict["status"]]
     text = verdict["text"].removeprefix(f"{word}: ")
+    status, claim = verdict["status"], findings["claim"]
+    if claim is not None and claim["status"] == "refuted" and status != "flagged":
+        # The box tells of the whole audit: a refuted claim leads, and what the metric said follows.
+        status, word, text = "flagged", "Claim refuted", f"{claim['text'].removeprefix('Refuted: ')} {verdict['text']}"
     return {
         **verdict,
+        "status": status,
         "word": word,
         "text": text[:1].upper() + text[1:],
         "asked": f"{label(name)} against a threshold of {amount(name, verdict['threshold'])}",
