@@ -657,14 +657,7 @@ def _bounds(
         from miaudit.config import read_mechanism
 
         described = read_mechanism(mechanism)
-    try:
-        chosen = counting.named(guesses)
-    except InputError as error:
-        raise InputError("guesses", error.allowed, error.received, error.next_step) from None
-    except ValueError:  # more digits than Python converts
-        received = f"a number of {len(guesses):,} digits"
-        raise InputError("guesses", "no more guesses than records", received, "make fewer guesses") from None
-    return Bounds(claim=claim, mechanism=described, guesses=chosen, **options)
+    return Bounds(claim=claim, mechanism=described, guesses=counting.named(guesses), **options)
 
 
 def _plan(fpr: list[str] | None, **options: Any) -> Plan:

@@ -89,7 +89,8 @@ def assess(
     claim = options.claim or (None if upper is None else Claim(upper.parameter, upper.value, upper.delta))
     challenge_rng, bound_rng = rng.spawn(2)
     reasons, challenged = _not_testable(evidence, options, correction, obstacle), None
-    if evidence.design == "zero-run" and not reasons and correction is not None:
+    seen = evidence.covariates is not None or evidence.text is not None
+    if evidence.design == "zero-run" and not reasons and correction is not None and seen:
         challenged = _challenge(evidence, options, correction, challenge_rng)
         reasons = (challenged.text,) if challenged.rejected else ()
     found: list[LowerBound] = []

@@ -387,14 +387,14 @@ def test_the_score_term_is_used_when_the_propensity_is_fitted() -> None:
     assert with_term.high - with_term.low >= without.high - without.low
 
 
-def test_the_score_term_is_only_that_of_a_logistic_propensity_of_the_same_rows() -> None:
+def test_the_variance_has_the_term_of_a_logistic_propensity_and_adds_that_of_a_separate_sample() -> None:
     draws = rng(12)
     evidence, _ = Confounded(dimension=3).draw(150, 150, draws)
     other, _ = Confounded(dimension=3).draw(150, 150, draws)
     own = propensities.fit(evidence, rng=rng())
     forest = propensities.fit(evidence, classifier=RandomForestClassifier(10, min_samples_leaf=20), rng=rng())
     separate = propensities.fit(evidence, train=other, rng=rng())
-    for learned, used in ((own, True), (forest, False), (separate, False)):
+    for learned, used in ((own, True), (forest, False), (separate, True)):
         assert learned.features is not None
         features = Comparison.of(evidence, learned).features
         assert (features is not None) == used
@@ -403,6 +403,10 @@ def test_the_score_term_is_only_that_of_a_logistic_propensity_of_the_same_rows()
             found, without = (metric(evidence, p, rng=rng()) for p in (learned, blind))
             assert found.value == without.value
             assert used or (found.low, found.high) == (without.low, without.high)
+            if learned is separate:  # an error that does not depend on the audited records can only widen
+                assert found.high - found.low > without.high - without.low
+    assert Comparison.of(evidence, separate).learned_on == pytest.approx(300)
+    assert Comparison.of(evidence, own).learned_on is None
     claimed = replace(forest, logistic=True)  # control: the term would change the variance
     influence, gradient = rng().normal(size=(2, evidence.n))
     plain, wrong = (Comparison.of(evidence, p).variance(influence, 100 * gradient) for p in (forest, claimed))

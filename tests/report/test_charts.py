@@ -36,7 +36,7 @@ def test_importing_miaudit_loads_no_charts():
 
 
 def test_which_charts_there_are():
-    assert list(charts.charts(findings())) == ["verdict", "roc-log", "roc-linear", "distribution"]
+    assert list(charts.charts(findings())) == ["verdict", "roc-log", "roc-linear", "distribution", "bounds"]
     assert "groups" in charts.charts(findings(group=np.arange(1000) // 2 % 2))
     assert "verdict" not in charts.charts(findings(design="zero-run"))
 

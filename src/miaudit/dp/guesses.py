@@ -145,7 +145,10 @@ def named(text: str) -> Option | int:
     }
     if text in known:
         return known[text]
-    if not (text.isascii() and text.isdecimal() and len(text) <= 12):
+    if text.isdecimal() and len(text) > 12:  # Python itself converts no more than some thousands of digits
+        received = f"a number of {len(text):,} digits"
+        raise InputError("guesses", "no more guesses than records", received, "make fewer guesses")
+    if not (text.isascii() and text.isdecimal()):
         hint = nearest(text, known) or "pilot is the default"
         raise InputError("guesses", f"{', '.join(known)}, or a whole number", repr(text), hint)
     _check_counts("guesses", (int(text),))

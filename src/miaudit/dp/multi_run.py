@@ -5,6 +5,7 @@ a curve that limits their rates, TPR <= g(FPR) (:mod:`miaudit.dp.tradeoff`). A b
 claim. Choosing the threshold on the audited scores is paid for, or labelled exploratory (erratum B19).
 """
 
+# ruff: noqa: PLC0415 - the heavier parts of scipy load when used
 from __future__ import annotations
 
 import math
@@ -15,7 +16,7 @@ from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special
+from scipy import special
 
 from miaudit.dp.bounds import LowerBound, Parameter, check_confidence, check_delta
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff
@@ -302,6 +303,7 @@ class _Test:
 
     def invert(self, family: _Family, level: float) -> float:
         """Return the largest parameter rejected at a level, from below to 1e-9, or 0."""
+        from scipy import optimize
 
         def excess(value: float) -> float:
             return math.log(max(self.p_value(family.claim(value)), 1e-300) / level)
@@ -327,6 +329,8 @@ def _clopper_pearson(counts: Counts, order: _Family, level: float) -> _Test:
     """Twice the smallest share of the error at which the limits of both rates leave the curve."""
 
     def p_value(claim: TradeOff) -> float:
+        from scipy import optimize
+
         def outside(log_share: float) -> float:
             low, high = _limits(counts, math.exp(log_share))
             return low - claim.tpr_at_fpr(high)

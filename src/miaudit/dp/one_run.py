@@ -6,6 +6,7 @@ whole trade-off function, such as that of mu-Gaussian DP, and gain from abstenti
 surer the guesses. Both hold whatever the attack is, and however its guesses depend on each other.
 """
 
+# ruff: noqa: PLC0415 - the heavier parts of scipy load when used
 from __future__ import annotations
 
 import math
@@ -16,7 +17,6 @@ from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, sparse
 from scipy.special.cython_special import betainc, ndtr, ndtri
 
 from miaudit.dp.bounds import LowerBound, Parameter, check_confidence, check_counts, check_delta
@@ -332,6 +332,8 @@ def mu_lower_bound_by_program(
 
 def _certified(c: int, r: int, m: int, b: NDArray[np.float64], delta: NDArray[np.float64]) -> float:
     """Minimise z + m sum_j delta_j y_j over z + sum_j (k w_jk - b_j (r - k) w_j,k+1) >= 1{k >= c}, 0 <= w_jk <= y_j."""
+    from scipy import optimize, sparse
+
     n, k = len(b), np.arange(1, r + 1)
     w = 1 + n + np.arange(n)[:, None] * r + (k - 1)  # columns: z, y_1..y_n, then w_jk row by row
     rows = np.concatenate([np.arange(r + 1), np.tile(k, n), np.tile(k - 1, n)])

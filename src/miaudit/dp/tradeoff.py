@@ -5,6 +5,7 @@ can have (Dong, Roth and Su, 2022). All of them here are **symmetric**, f = f^-1
 data sets in both orders; so the ROC curve that a claim permits is its own mirror image in the anti-diagonal.
 """
 
+# ruff: noqa: PLC0415 - the heavier parts of scipy load when used
 from __future__ import annotations
 
 import math
@@ -15,7 +16,7 @@ from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special
+from scipy import special
 
 from miaudit.dp.bounds import check_delta
 from miaudit.errors import InputError
@@ -188,6 +189,8 @@ class Gaussian(TradeOff):
 
     def epsilon_at(self, delta: float) -> float:
         """Smallest epsilon at a delta: infinite at 0 unless mu is 0; solves Dong, Roth and Su, Corollary 2.13."""
+        from scipy import optimize
+
         if check_delta(delta) >= self.total_variation:
             return 0.0
         if delta == 0:
@@ -455,6 +458,8 @@ def mu_of_epsilon_delta(epsilon: float, delta: float) -> float:
         low, high = high, 2 * high
     if epsilon == 0:
         return low
+
+    from scipy import optimize
 
     def excess(log_mu: float) -> float:
         return max(Gaussian(math.exp(log_mu))._log_delta(epsilon), -1e300) - math.log(delta)

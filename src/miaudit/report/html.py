@@ -145,7 +145,8 @@ def _verdict(findings: Mapping[str, Any]) -> dict[str, Any]:
     status, claim = verdict["status"], findings["claim"]
     if claim is not None and claim["status"] == "refuted" and status != "flagged":
         # The box tells of the whole audit: a refuted claim leads, and what the metric said follows.
-        status, word, text = "flagged", "Claim refuted", f"{claim['text'].removeprefix('Refuted: ')} {verdict['text']}"
+        status, word = "flagged", "Claim refuted"
+        text = f"The claim was {claim['text'].removeprefix('Refuted: ')} {verdict['text']}"
     return {
         **verdict,
         "status": status,
