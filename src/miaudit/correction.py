@@ -10,7 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.causal import balance, covariates, crossfit, duplicates, effects, propensity, replicates, sensitivity
+from miaudit.causal import (
+    balance,
+    covariates,
+    crossfit,
+    duplicates,
+    effects,
+    propensity,
+    replicates,
+    sensitivity,
+    words,
+)
 from miaudit.causal.classical import Estimate, tpr_name
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.nuisance import Nuisance
@@ -104,7 +114,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         return "there are no covariates to correct the difference between members and non-members with"
     encoding = _encoding(evidence, plan, nuisance)
     given = None if nuisance.propensity is None else nuisance.propensity.matched(evidence)
-    fit_rng, curve_rng, twin_rng, seen_rng = rng.spawn(4)
+    fit_rng, curve_rng, twin_rng, seen_rng, word_rng = rng.spawn(5)
     seed = crossfit.seed_of(fit_rng)
     curve: LearningCurve | None = None
     try:
@@ -121,16 +131,17 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         return f"the propensity cannot be learned ({error})"
     measured = balance.measure(seen, learned, confidence=plan.confidence)
     judged = balance.judge_overlap(measured)
+    said = _of_words(evidence, measured.blind_auc, plan.confidence, word_rng)
     still = ""
     if curve is not None and curve.rising:
         still = (
             f"The propensity is not learned yet: the AUC of the covariates alone rises from {curve.half:.3f} at half "
             f"the records to {curve.full:.3f} at all of them, so part of the shift is still uncorrected."
         )
-    status = "refused" if still else judged.status
+    reasons = (*judged.reasons, *said, *([still] if still else []))
     shown = Overlap(
-        status=status,
-        reasons=(*judged.reasons, *([still] if still else [])),
+        status="refused" if reasons else judged.status,
+        reasons=reasons,
         warnings=(*judged.warnings, *_twins_in_words(twins), *_unseen(seen)),
         propensity=learned.how,
         clipped=learned.clipped,
@@ -315,6 +326,14 @@ def _twins_in_words(twins: duplicates.Duplicates | None) -> tuple[str, ...]:
         f"{twins.members_affected:,} members have a twin among the non-members ({twins.exact_pairs:,} equal pairs, "
         f"{twins.near_pairs:,} nearly equal ones): are these really non-members? {twins.note}",
     )
+
+
+def _of_words(evidence: Evidence, blind: Estimate, confidence: float, rng: np.random.Generator) -> tuple[str, ...]:
+    """Say what all words of the texts tell of membership, where the propensity's few components of them miss it."""
+    if evidence.text is None:
+        return ()
+    found = words.measure(evidence, blind, confidence=confidence, rng=rng)
+    return (found.reason,) if found.reason else ()
 
 
 def _unseen(seen: Evidence) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from miaudit.causal import (
     roc,
     sensitivity,
     units,
+    words,
 )
 
 __all__ = [
@@ -44,4 +45,5 @@ __all__ = [
     "roc",
     "sensitivity",
     "units",
+    "words",
 ]
