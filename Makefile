@@ -34,6 +34,9 @@ bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/ridge.py
 	$(DEV)/bin/python benchmarks/one_run.py
 	$(DEV)/bin/python benchmarks/zero_run.py
+	$(DEV)/bin/python benchmarks/attacks.py
+	$(DEV)/bin/python benchmarks/training.py
+	$(DEV)/bin/python benchmarks/shadow.py
 
 experiments: $(DEV)/.installed
 	$(DEV)/bin/python experiments/threshold_post/run.py

@@ -1,5 +1,25 @@
 """Attacks: plain functions from a model's outputs to scores; they see arrays, never models."""
 
-from miaudit.attacks import likelihood, signals
+from miaudit.attacks import (
+    label_only,
+    likelihood,
+    lira,
+    quantile,
+    registry,
+    rmia,
+    shadow_classifier,
+    signals,
+    tokens,
+)
 
-__all__ = ["likelihood", "signals"]
+__all__ = [
+    "label_only",
+    "likelihood",
+    "lira",
+    "quantile",
+    "registry",
+    "rmia",
+    "shadow_classifier",
+    "signals",
+    "tokens",
+]

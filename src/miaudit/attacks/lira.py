@@ -1,0 +1,573 @@
+"""LiRA: a likelihood ratio for each record, from shadow models that did and did not learn it (Carlini et al. 2022).
+
+The target model's statistic of a record, best the logit-scaled confidence (erratum C4), is compared with the statistics
+of shadow models: those that included the record (in) and those that did not (out). Shadow outputs may be float32,
+float16 or memory maps; they are read in blocks of rows and never copied whole.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from miaudit.errors import InputError, nearest
+
+FloatArray = NDArray[np.float64]
+Variance = Literal["record", "global"]
+
+# Below this many shadow models on a side, a variance of the record's own costs more than it gains: where log standard
+# deviations differ between records by 0.5, the two break even near eight (docs/attacks.md).
+LEAST_FOR_RECORD = 8
+_BLOCK = 2**16  # numbers in a block: half a megabyte of float64, so that all passes stay in the cache
+_RELEASE_AFTER = 2**26  # bytes read of a memory map before its pages are handed back
+_LARGEST = 1e60
+# A record whose shadow statistics (nearly) coincide has at least this share of the global standard deviation.
+_SMALLEST_SHARE = 1e-3
+
+
+def online(
+    target: ArrayLike,
+    shadow: ArrayLike,
+    included: ArrayLike,
+    *,
+    variance: Variance = "record",
+    sides: Literal[1, 2] = 2,
+) -> FloatArray:
+    """Log-likelihood ratio log N(t; mu_in, sigma_in) - log N(t; mu_out, sigma_out) of each record (Algorithm 1).
+
+    Parameters
+    ----------
+    target : array (n,) or (n, k augmentations)
+        The target model's statistic of each record, any real, nearly Gaussian over models; higher for members.
+    shadow : array (n, M) or (n, M, k), any float type, or a memory map
+        The same statistic of M shadow models.
+    included : array (n, M) of bool
+        Whether model j was trained on record i; at least one model on each side of each record.
+    variance : "record" or "global"
+        The record's own variances, or the mean within-record variance of each side. A record with fewer than eight
+        models on a side takes the global ones; :func:`health` says how many did.
+    sides : 2 or 1
+        2 is the likelihood ratio, a parabola in ``target`` where the variances differ. 1 takes one variance for both
+        sides, so that the score is linear in ``target`` and never turns back; it needs fewer models.
+
+    Returns
+    -------
+    array (n,) of float64, any real; higher is more member-like
+        With several augmentations the mean of their log ratios. A joint Gaussian with the augmentations' correlation,
+        which the paper fits, came out worse in nearly every simulation with 64 models or fewer (docs/attacks.md): it weighs
+        differences between augmentations, whose means are known least.
+
+    Raises
+    ------
+    InputError
+        As :func:`check`, for NaN, infinite or huge numbers, and where shadow models are too few.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> included = rng.random((500, 32)) < 0.5
+    >>> member = rng.random(500) < 0.5
+    >>> hardness = 5 * rng.normal(size=500)  # of each record; it hides membership from the raw statistic
+    >>> shadow = hardness[:, None] + 2.0 * included + rng.normal(size=(500, 32))
+    >>> score = online(hardness + 2.0 * member + rng.normal(size=500), shadow, included)
+    >>> bool((score[member] > 0).mean() > 0.75), bool((score[~member] > 0).mean() < 0.25)
+    (True, True)
+    """
+    _choose("variance", variance, get_args(Variance))
+    _choose_sides(sides)
+    check(target, shadow, np.asarray(included))
+    point, moments = _target_of(target), _Moments.of(np.asarray(shadow), np.asarray(included))
+    moments.require_both_sides()
+    var_in, var_out = moments.variances(variance)
+    if sides == 1:
+        pooled = moments.pooled_variances(variance)
+        middle, apart = (moments.mean_in + moments.mean_out) / 2, moments.mean_in - moments.mean_out
+        linear: FloatArray = np.mean((point - middle) * (apart / pooled), axis=1)
+        return linear
+    far_in, far_out = (point - moments.mean_in) ** 2 / var_in, (point - moments.mean_out) ** 2 / var_out
+    ratio: FloatArray = 0.5 * np.mean(far_out - far_in + np.log(var_out) - np.log(var_in), axis=1)
+    return ratio
+
+
+def offline(
+    target: ArrayLike,
+    shadow: ArrayLike,
+    included: ArrayLike | None = None,
+    *,
+    variance: Variance = "record",
+    sides: Literal[1, 2] = 1,
+) -> FloatArray:
+    """Standard scores of the target model among the models that did not learn the record (Carlini et al., Eq. 4).
+
+    The paper's score is 1 - P(Z > t) = Phi(z) with z = (t - mu_out) / sigma_out. Phi rounds to 1 from z = 8.3 on, so z
+    itself, which orders records the same way, is returned.
+
+    Parameters
+    ----------
+    target, shadow, variance : as in :func:`online`
+    included : array (n, M) of bool, optional
+        Models that included a record are left out for it; by default none did.
+    sides : 1 or 2
+        1: members lie above (z). 2: members lie on either side (the absolute value of z).
+
+    Returns
+    -------
+    array (n,) of float64, higher is more member-like; with several augmentations the mean of their scores
+
+    Raises
+    ------
+    InputError
+        As :func:`online`; each record needs one model that did not learn it.
+
+    Examples
+    --------
+    >>> shadow = np.array([[0.0, 2.0, 0.0, 2.0], [4.0, 6.0, 4.0, 6.0]])
+    >>> offline([2.0, 4.0], shadow, variance="global").round(3).tolist()  # sigma_out = (8 / 6)^0.5
+    [0.866, -0.866]
+    """
+    _choose("variance", variance, get_args(Variance))
+    _choose_sides(sides)
+    check(target, shadow, included)
+    moments = _Moments.of(np.asarray(shadow), None if included is None else np.asarray(included))
+    moments.require_out()
+    z = (_target_of(target) - moments.mean_out) / moments.variance_out(variance) ** 0.5
+    score: FloatArray = np.mean(z if sides == 1 else np.abs(z), axis=1)
+    return score
+
+
+@dataclass(frozen=True)
+class Health:
+    """Whether shadow statistics bear LiRA's assumptions.
+
+    Attributes
+    ----------
+    records : number of records in the shadow outputs
+    models : number of shadow models
+    fewest_in, fewest_out : models on the smaller side of the worst record
+    global_variance : share of records that take the global variance, 0 to 1
+    asked : the variance that was asked for, "record" or "global"
+    tested : records whose law was tested (eight models or more on a side)
+    far : share of the tested records that are far from Gaussian, 0 to 1; None where none could be tested
+    level : false discovery rate of that share
+    """
+
+    records: int
+    models: int
+    fewest_in: int
+    fewest_out: int
+    global_variance: float
+    asked: str
+    tested: int
+    far: float | None
+    level: float
+
+    @property
+    def note(self) -> str:
+        """What must be said with the scores; empty if nothing."""
+        parts = []
+        if self.asked == "record" and self.global_variance > 0:
+            parts.append(
+                f"global variance for {self.global_variance:.1%} of the records: fewer than {LEAST_FOR_RECORD} of "
+                f"{self.models} shadow models on one side"
+            )
+        if self.far is None:
+            parts.append(f"too few shadow models to test for a Gaussian law ({LEAST_FOR_RECORD} on a side needed)")
+        elif self.far > 0:
+            parts.append(f"shadow statistics far from Gaussian for {self.far:.1%} of {self.tested:,} records tested")
+        return "; ".join(parts)
+
+
+def health(
+    shadow: ArrayLike,
+    included: ArrayLike | None = None,
+    *,
+    variance: Variance = "record",
+    level: float = 0.05,
+    most: int = 50_000,
+) -> Health:
+    """Say how many records take the global variance, and how many have shadow statistics far from Gaussian.
+
+    Each side of a record with eight models or more is tested by Anderson-Darling with estimated mean and variance
+    (D'Agostino and Stephens 1986, Table 4.9); a record's p-value is Bonferroni's over its sides and augmentations, and
+    records are rejected by Benjamini and Hochberg at ``level``. More models find smaller departures: the share says
+    where the law was seen to fail, not that it holds elsewhere.
+
+    Parameters
+    ----------
+    shadow, included, variance : as in :func:`online`; without ``included`` no model learned any record
+    level : false discovery rate, in (0, 1)
+    most : records to test, evenly spaced, where there are more
+
+    Raises
+    ------
+    InputError
+        As :func:`online`, and for a level or number outside its range.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> included = np.tile(np.arange(64) % 2 == 0, (300, 1))
+    >>> health(rng.normal(size=(300, 64)), included).note
+    ''
+    >>> health(rng.normal(size=(300, 64)), included[:, rng.permutation(64)] & (np.arange(64) < 10)).note
+    'global variance for 100.0% of the records: fewer than 8 of 64 shadow models on one side'
+    >>> health(rng.exponential(size=(300, 64)) ** 2, included).far
+    1.0
+    """
+    _choose("variance", variance, get_args(Variance))
+    if not 0 < level < 1:
+        raise InputError("level", "a number in (0, 1)", repr(level), "0.05 is the default")
+    if most < 1:
+        raise InputError("most", "1 or more", repr(most), "50,000 is the default")
+    outputs = np.asarray(shadow)
+    inside = None if included is None else np.asarray(included)
+    _check_shadow(outputs, inside)
+    moments = _Moments.of(outputs, inside)
+    step = -(-len(outputs) // most)
+    p_values = _normality(outputs[::step], None if inside is None else inside[::step])
+    tested = p_values[~np.isnan(p_values)]
+    enough = moments.count_out >= LEAST_FOR_RECORD
+    if inside is not None:
+        enough &= moments.count_in >= LEAST_FOR_RECORD
+    return Health(
+        records=len(outputs),
+        models=outputs.shape[1],
+        fewest_in=int(moments.count_in.min()),
+        fewest_out=int(moments.count_out.min()),
+        global_variance=1.0 if variance == "global" else float(np.mean(~enough)),
+        asked=variance,
+        tested=len(tested),
+        far=_share_rejected(tested, level) if len(tested) else None,
+        level=level,
+    )
+
+
+def check(
+    target: ArrayLike,
+    shadow: ArrayLike,
+    included: ArrayLike | None,
+    *,
+    target_rows: ArrayLike | None = None,
+    shadow_rows: ArrayLike | None = None,
+) -> None:
+    """Refuse what per-record LiRA cannot use, with the reason; shapes and types only, so it costs nothing.
+
+    Parameters
+    ----------
+    target, shadow, included : as in :func:`online`
+    target_rows, shadow_rows : arrays (n,) and (rows of ``shadow``,), optional
+        Which record each row is. Given, they must be the same in the same order.
+
+    Raises
+    ------
+    InputError
+        For one shadow model, shadow outputs on other records, wrong shapes or types.
+
+    Examples
+    --------
+    >>> check(np.zeros(2000), np.zeros(1000), np.zeros(1000, dtype=bool))
+    Traceback (most recent call last):
+    miaudit.errors.InputError: shadow: expected the outputs of several shadow models on the 2,000 target records,
+    received one shadow model on 1,000 other records; per-record LiRA needs each record's own in and out models: use
+    shadow_classifier, which pools records
+    """
+    point, outputs = np.asarray(target), np.asarray(shadow)
+    if point.dtype.kind not in "iuf" or point.ndim not in (1, 2) or not point.size:
+        raise InputError(
+            "target", "numbers of shape (n,) or (n, augmentations)", _seen(point), "pass one row for each record"
+        )
+    same = _same_records(len(point), outputs, target_rows, shadow_rows)
+    if outputs.ndim == 1 or outputs.shape[1] < 2 or not same:
+        models = (
+            "one shadow model" if outputs.ndim == 1 or outputs.shape[1] == 1 else f"{outputs.shape[1]} shadow models"
+        )
+        raise InputError(
+            "shadow",
+            f"the outputs of several shadow models on the {len(point):,} target records",
+            f"{models} on {len(outputs) if outputs.ndim else 0:,} {'records' if same else 'other records'}",
+            _transposed(point, outputs)
+            or "per-record LiRA needs each record's own in and out models: use shadow_classifier, which pools records",
+        )
+    if outputs.ndim != point.ndim + 1 or (point.ndim == 2 and outputs.shape[2] != point.shape[1]):
+        raise InputError(
+            "shadow",
+            f"shape (n, M{', augmentations' if point.ndim == 2 else ''}) for a target of shape {point.shape}",
+            f"shape {outputs.shape}",
+            "pass the same augmentations of target and shadow models",
+        )
+    _check_shadow(outputs, None if included is None else np.asarray(included))
+
+
+def _check_shadow(shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> None:
+    if shadow.dtype.kind not in "iuf" or shadow.ndim not in (2, 3) or not shadow.size:
+        raise InputError(
+            "shadow", "numbers of shape (n, M) or (n, M, augmentations)", _seen(shadow), "pass a column for each model"
+        )
+    if included is None:
+        return
+    if included.dtype.kind not in "biu" or included.shape != shadow.shape[:2]:
+        turn = included.ndim == 2 and included.T.shape == shadow.shape[:2]
+        raise InputError(
+            "included",
+            f"True or False of shape {shadow.shape[:2]}, a row for each record",
+            _seen(included),
+            "transpose it" if turn else "pass which models were trained on which records",
+        )
+
+
+def _same_records(n: int, shadow: NDArray[np.generic], mine: ArrayLike | None, theirs: ArrayLike | None) -> bool:
+    if not shadow.ndim or len(shadow) != n:
+        return False
+    return mine is None or theirs is None or np.array_equal(np.asarray(mine), np.asarray(theirs))
+
+
+def _transposed(target: NDArray[np.generic], shadow: NDArray[np.generic]) -> str:
+    turn = shadow.ndim == 2 and len(shadow) != len(target) and shadow.shape[1] == len(target)
+    return "transpose it: a row for each record, a column for each model" if turn else ""
+
+
+def _choose(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InputError(name, " or ".join(allowed), repr(value), nearest(str(value), allowed) or "choose one")
+
+
+def _choose_sides(sides: int) -> None:
+    if sides not in (1, 2):
+        raise InputError("sides", "1 or 2", repr(sides), "1: members lie above; 2: a likelihood ratio or distance")
+
+
+def _seen(array: NDArray[np.generic]) -> str:
+    return f"{array.dtype} of shape {array.shape}"
+
+
+def _target_of(target: ArrayLike) -> FloatArray:
+    """Return the target's statistic as (n, k) float64, finite."""
+    array = np.asarray(target, dtype=np.float64)
+    point = array.reshape(len(array), -1)
+    bad = ~(np.abs(point) <= _LARGEST).all(axis=1)
+    if bad.any():
+        _refuse_numbers("target", int(np.argmax(bad)))
+    return point
+
+
+def _refuse_numbers(name: str, row: int) -> None:
+    raise InputError(
+        name, f"finite numbers up to {_LARGEST:g}", f"NaN, infinity or larger, first in row {row}", "repair these rows"
+    )
+
+
+# -- means and variances of both sides, in blocks ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """What LiRA reads of the shadow outputs.
+
+    Attributes
+    ----------
+    count_in, count_out : arrays (n,)
+    mean_in, mean_out : arrays (n, k); 0 where there is no model on that side
+    squares_in, squares_out : arrays (n, k), sums of squared deviations from those means
+    """
+
+    count_in: FloatArray
+    count_out: FloatArray
+    mean_in: FloatArray
+    mean_out: FloatArray
+    squares_in: FloatArray
+    squares_out: FloatArray
+
+    @classmethod
+    def of(cls, shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> _Moments:
+        n, k = len(shadow), 1 if shadow.ndim == 2 else shadow.shape[2]
+        found = cls(*np.zeros((2, n)), *np.zeros((4, n, k)))
+        for rows, inside in _blocks(shadow, included):
+            _fill(found, rows, shadow, inside)
+        return found
+
+    def require_out(self) -> None:
+        """Refuse a record that every model learned, and variances that nothing estimates."""
+        _require_models(self.count_out, "did not learn it", "shadow models that left out")
+
+    def require_both_sides(self) -> None:
+        self.require_out()
+        _require_models(self.count_in, "learned it", "shadow models that included")
+
+    def variance_out(self, variance: Variance) -> FloatArray:
+        """Return the variances (n, k) of the out side."""
+        own = self.count_out >= LEAST_FOR_RECORD if variance == "record" else np.zeros(len(self.count_out), dtype=bool)
+        return _variances(self.squares_out, self.count_out, own)
+
+    def variances(self, variance: Variance) -> tuple[FloatArray, FloatArray]:
+        """Return the variances (n, k) of both sides."""
+        own = self._own(variance)
+        return _variances(self.squares_in, self.count_in, own), _variances(self.squares_out, self.count_out, own)
+
+    def pooled_variances(self, variance: Variance) -> FloatArray:
+        """Return one variance (n, k) for both sides."""
+        squares, count = self.squares_in + self.squares_out, self.count_in + self.count_out
+        return _variances(squares, count, self._own(variance), means=2)
+
+    def _own(self, variance: Variance) -> NDArray[np.bool_]:
+        enough = np.minimum(self.count_in, self.count_out) >= LEAST_FOR_RECORD
+        return enough if variance == "record" else np.zeros_like(enough)
+
+
+def _blocks(
+    shadow: NDArray[np.generic], included: NDArray[np.generic] | None
+) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
+    """Yield rows, and which of their models included them."""
+    n, models = shadow.shape[:2]
+    size = max(1, _BLOCK // models)
+    often = max(1, _RELEASE_AFTER // (size * max(1, shadow.nbytes // n)))
+    for turn, start in enumerate(range(0, n, size), start=1):
+        rows = slice(start, min(n, start + size))
+        if turn % often == 0:
+            _release(shadow)
+            _release(included)
+        if included is None:
+            yield rows, np.zeros((rows.stop - start, models), dtype=np.bool_)
+            continue
+        block = np.ascontiguousarray(included[rows])
+        if block.dtype.kind != "b" and (block > 1).any() | (block < 0).any():
+            raise InputError("included", "True or False", "other whole numbers", "code inclusion as True or False")
+        yield rows, block.astype(np.bool_, copy=False)
+
+
+def _release(array: NDArray[np.generic] | None) -> None:
+    """Hand back the pages of a read-only memory map: they stay in the system's cache, not in this process."""
+    link: object = array
+    while isinstance(link, np.ndarray):
+        if isinstance(link, np.memmap) and link.mode != "r":
+            return  # private changes would be lost
+        link = link.base
+    if isinstance(link, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        link.madvise(mmap.MADV_DONTNEED)
+
+
+def _fill(found: _Moments, rows: slice, shadow: NDArray[np.generic], included: NDArray[np.bool_]) -> None:
+    """Add a block's rows: means, then deviations from them; neither side can spoil the digits of the other."""
+    inside = included.astype(np.float64)
+    outside = 1.0 - inside
+    count_in, count_out = inside.sum(axis=1), outside.sum(axis=1)
+    found.count_in[rows], found.count_out[rows] = count_in, count_out
+    for a in range(found.mean_in.shape[1]):
+        x = np.array(shadow[rows] if shadow.ndim == 2 else shadow[rows, :, a], dtype=np.float64, order="C")
+        with np.errstate(invalid="ignore", over="ignore"):
+            mean_in = np.einsum("ij,ij->i", x, inside) / np.maximum(count_in, 1)
+            mean_out = np.einsum("ij,ij->i", x, outside) / np.maximum(count_out, 1)
+            x_in, x_out = (x - mean_in[:, None]) * inside, (x - mean_out[:, None]) * outside
+            squares_in, squares_out = np.einsum("ij,ij->i", x_in, x_in), np.einsum("ij,ij->i", x_out, x_out)
+            size = np.abs(mean_in) + np.abs(mean_out) + np.sqrt(squares_in) + np.sqrt(squares_out)
+        if not (fine := size <= _LARGEST).all():
+            _refuse_numbers("shadow", rows.start + int(np.argmin(fine)))
+        found.mean_in[rows, a], found.mean_out[rows, a] = mean_in, mean_out
+        found.squares_in[rows, a], found.squares_out[rows, a] = squares_in, squares_out
+
+
+def _variances(squares: FloatArray, count: FloatArray, own: NDArray[np.bool_], means: int = 1) -> FloatArray:
+    """Turn sums of squares (n, k) into variances: the record's own where ``own``, elsewhere the global one.
+
+    The record's own is the mean square, as in Algorithm 1; the global one divides by the degrees of freedom, which
+    matters where a side has two or three models.
+    """
+    freedom = float(np.maximum(count - means, 0).sum())
+    if freedom == 0:
+        raise InputError(
+            "shadow",
+            "two or more models on each side of some record",
+            "one model on a side of every record",
+            "train at least four shadow models, each record in half of them",
+        )
+    overall = squares.sum(axis=0) / freedom
+    overall = np.where(overall > 0, overall, 1.0)  # nothing varies: the distance itself is the score
+    variances = np.where(own[:, None], squares / np.maximum(count, 1)[:, None], overall)
+    result: FloatArray = np.maximum(variances, _SMALLEST_SHARE**2 * overall)
+    return result
+
+
+def _require_models(count: FloatArray, what: str, received: str) -> None:
+    if (count == 0).any():
+        record = int(np.argmin(count))
+        raise InputError(
+            "included",
+            f"for each record a shadow model that {what}",
+            f"no {received} record {record}",
+            "draw the inclusion so that each record is in half of the models",
+        )
+
+
+# -- the health of the Gaussian law ------------------------------------------------------------------------------------
+
+
+def _share_rejected(p_values: FloatArray, level: float) -> float:
+    """Share of hypotheses that Benjamini and Hochberg (1995) reject at a false discovery rate."""
+    count = len(p_values)
+    below = np.flatnonzero(np.sort(p_values) <= level * np.arange(1, count + 1) / count)
+    return float(below[-1] + 1) / count if len(below) else 0.0
+
+
+def _normality(shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> FloatArray:
+    """Return a p-value of a Gaussian law for each record (n,); NaN where no side has eight models."""
+    p_values = np.full(len(shadow), np.nan)
+    for rows, inside in _blocks(shadow, included):
+        sides = []
+        for a in range(1 if shadow.ndim == 2 else shadow.shape[2]):
+            x = np.asarray(shadow[rows] if shadow.ndim == 2 else shadow[rows, :, a], dtype=np.float64)
+            sides += [anderson_darling(x, side) for side in (inside, ~inside) if side.any()]
+        each = np.stack(sides)
+        known = ~np.isnan(each)
+        smallest = np.where(known, each, 1.0).min(axis=0)
+        p_values[rows] = np.where(known.any(axis=0), np.minimum(1.0, smallest * known.sum(axis=0)), np.nan)
+    return p_values
+
+
+def anderson_darling(values: FloatArray, taken: NDArray[np.bool_]) -> FloatArray:
+    """P-values (n,) of a Gaussian law with unknown mean and variance, from the ``taken`` numbers of each row (n, M).
+
+    D'Agostino and Stephens (1986), Table 4.9, valid from eight numbers on; NaN below, and 0 where numbers coincide.
+
+    Examples
+    --------
+    >>> rows = np.stack([np.linspace(-1, 1, 20), np.r_[np.zeros(19), 1.0]])
+    >>> anderson_darling(rows, np.ones((2, 20), dtype=bool)).round(3).tolist()
+    [0.806, 0.0]
+    """
+    count = taken.sum(axis=1)
+    few = count < LEAST_FOR_RECORD
+    size = np.maximum(count, 2)[:, None].astype(np.float64)
+    mean = np.sum(values, axis=1, where=taken, keepdims=True) / size
+    spread = np.sqrt(np.sum((values - mean) ** 2, axis=1, where=taken, keepdims=True) / (size - 1))
+    z = np.sort(np.where(taken, (values - mean) / np.where(spread > 0, spread, 1.0), np.inf), axis=1)
+    position = np.arange(1, values.shape[1] + 1)
+    within = position <= count[:, None]
+    weight = np.where(within, 2 * position - 1, 0.0)
+    back = np.where(within, 2 * size - 2 * position + 1, 0.0)
+    z = np.where(within, z, 0.0)
+    square = -size - np.sum(weight * special.log_ndtr(z) + back * special.log_ndtr(-z), axis=1, keepdims=True) / size
+    adjusted = (square * (1 + 0.75 / size + 2.25 / size**2))[:, 0]
+    p_values = _table_4_9(adjusted)
+    p_values[spread[:, 0] == 0] = 0.0
+    p_values[few] = np.nan
+    return p_values
+
+
+def _table_4_9(a: FloatArray) -> FloatArray:
+    """P-value of the adjusted Anderson-Darling statistic; the last quadratic is held where it would turn back."""
+    a = np.minimum(a, 150.0)
+    p_values: FloatArray = np.select(
+        [a < 0.2, a < 0.34, a < 0.6],
+        [
+            1 - np.exp(-13.436 + 101.14 * a - 223.73 * a**2),
+            1 - np.exp(-8.318 + 42.796 * a - 59.938 * a**2),
+            np.exp(0.9177 - 4.279 * a - 1.38 * a**2),
+        ],
+        np.exp(1.2937 - 5.709 * a + 0.0186 * a**2),
+    )
+    return np.clip(p_values, 0.0, 1.0)

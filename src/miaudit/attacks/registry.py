@@ -1,0 +1,195 @@
+"""Every attack by name: its function, what it needs, and what it is called in words.
+
+:func:`register` takes one line for an attack, and ``tests/laws`` then hold it to what all attacks obey. The registry
+holds attacks that see nothing of the audited membership; ``gaussian_lira`` and cross-fitted quantiles, which learn from
+the membership of other records and so need folds, stand in their own modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.attacks import label_only, lira, quantile, rmia, shadow_classifier, signals, tokens
+from miaudit.errors import InputError, nearest
+
+FloatArray = NDArray[np.float64]
+Statistic = Literal["logit_confidence", "log_probability"]
+
+# What an attack may need: n records, M shadow models, m other records, k copies of a record.
+INPUTS: Mapping[str, str] = MappingProxyType(
+    {
+        "target": "(n,) statistic of each record under the target model, higher for members",
+        "shadow": "(n, M) the same statistic under the shadow models",
+        "included": "(n, M) whether a shadow model was trained on a record",
+        "population": "(m,) statistic of other records, which no model was trained on",
+        "population_shadow": "(m, M) the same statistic under the shadow models",
+        "features": "(n, d) what is known of a record without its membership",
+        "population_features": "(m, d) the same of the other records",
+        "logits": "(n, classes) outputs of the target model",
+        "labels": "(n,) class of each record",
+        "shadow_logits": "(m, classes) outputs of shadow models on records of any kind",
+        "shadow_labels": "(m,) class of each of their rows",
+        "shadow_member": "(m,) whether the shadow model was trained on the row's record",
+        "correct": "(n, k) whether the target model is right on augmented copies",
+        "shadow_correct": "(n, M, k) whether the shadow models are right on the same copies",
+        "pooled_correct": "(m, k) whether shadow models are right on copies of records of any kind",
+        "pooled_member": "(m,) whether the shadow model was trained on the row's record",
+        "log_p": "(tokens,) log-probability of each token",
+        "offsets": "(n + 1,) where each record's tokens begin and end",
+        "token_mean": "(tokens,) mean log-probability over the vocabulary",
+        "token_std": "(tokens,) its standard deviation",
+        "compressed": "(n,) bytes of each text after zlib",
+        "reference_log_p": "(tokens,) log-probability of each token under a reference model",
+        "reference_offsets": "(n + 1,) where each record's tokens begin and end for the reference model",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A function from inputs to scores.
+
+    Attributes
+    ----------
+    name : in configuration files and findings
+    words : in reports
+    function : takes the inputs in the order of ``needs``; returns (n,), higher is more member-like
+    needs : names from :data:`INPUTS`
+    statistic : what ``target``, ``shadow`` and the population's statistics should be
+    random : whether the function takes ``rng``
+    """
+
+    name: str
+    words: str
+    function: Callable[..., FloatArray]
+    needs: tuple[str, ...]
+    statistic: Statistic = "logit_confidence"
+    random: bool = False
+
+    def score(self, inputs: Mapping[str, Any], *, rng: np.random.Generator) -> FloatArray:
+        """Score the records (n,); inputs that the attack does not need are not looked at.
+
+        Raises
+        ------
+        InputError
+            For an input that is missing, and as the function does.
+
+        Examples
+        --------
+        >>> ATTACKS["label_only"].score({"correct": [[True], [False]]}, rng=np.random.default_rng(0)).tolist()
+        [1.0, 0.0]
+        """
+        missing = [need for need in self.needs if inputs.get(need) is None]
+        if missing:
+            raise InputError(missing[0], INPUTS[missing[0]], "nothing", f"{self.name} needs {', '.join(self.needs)}")
+        given = [inputs[need] for need in self.needs]
+        return self.function(*given, rng=rng) if self.random else self.function(*given)
+
+
+_ATTACKS: dict[str, Attack] = {}
+ATTACKS: Mapping[str, Attack] = MappingProxyType(_ATTACKS)
+
+
+def register(
+    name: str,
+    function: Callable[..., FloatArray],
+    needs: str,
+    words: str,
+    *,
+    statistic: Statistic = "logit_confidence",
+    random: bool = False,
+) -> Attack:
+    """Add an attack; ``needs`` are names from :data:`INPUTS`, separated by spaces, in the order of the arguments.
+
+    Raises
+    ------
+    InputError
+        For a name that is taken, and needs or a statistic that nobody provides.
+    """
+    if name in _ATTACKS:
+        raise InputError("name", "a new name", repr(name), "choose another, or use the attack that has it")
+    wanted = tuple(needs.split())
+    for need in wanted:
+        if need not in INPUTS:
+            raise InputError(
+                "needs", f"names from {', '.join(INPUTS)}", repr(need), nearest(need, INPUTS) or "choose one"
+            )
+    if statistic not in get_args(Statistic):
+        raise InputError("statistic", " or ".join(get_args(Statistic)), repr(statistic), "choose one")
+    _ATTACKS[name] = Attack(name, words, function, wanted, statistic, random)
+    return _ATTACKS[name]
+
+
+def get(name: str) -> Attack:
+    """Return the attack of a name.
+
+    Examples
+    --------
+    >>> get("lira_offline").words
+    'LiRA, offline'
+    >>> get("lira_ofline")
+    Traceback (most recent call last):
+    miaudit.errors.InputError: attack: expected one of ..., received 'lira_ofline'; did you mean lira_offline?
+    """
+    if name not in ATTACKS:
+        raise InputError(
+            "attack", f"one of {', '.join(ATTACKS)}", repr(name), nearest(str(name), ATTACKS) or "choose one"
+        )
+    return ATTACKS[name]
+
+
+def _signal(name: str) -> Callable[..., FloatArray]:
+    def score(logits: Any, labels: Any) -> FloatArray:
+        return signals.member_scores(labels=labels, logits=logits, names=[name])[name]
+
+    return score
+
+
+_SHADOW = "target shadow included"
+_POPULATION = "target shadow included population population_shadow"
+_LOGITS = "logits labels shadow_logits shadow_labels shadow_member"
+
+for _name in signals.SIGNALS:
+    register(_name, _signal(_name), "logits labels", _name.replace("_", " "))
+register("lira_online", lira.online, _SHADOW, "LiRA, online")
+register("lira_online_global", partial(lira.online, variance="global"), _SHADOW, "LiRA, online, global variance")
+register("lira_online_one_sided", partial(lira.online, sides=1), _SHADOW, "LiRA, online, one-sided")
+register("lira_offline", lira.offline, _SHADOW, "LiRA, offline")
+register("lira_offline_global", partial(lira.offline, variance="global"), _SHADOW, "LiRA, offline, global variance")
+register("lira_offline_two_sided", partial(lira.offline, sides=2), _SHADOW, "LiRA, offline, two-sided")
+register("rmia_online", rmia.online, _POPULATION, "RMIA, online", statistic="log_probability")
+register("rmia_offline", rmia.offline, _POPULATION, "RMIA, offline", statistic="log_probability")
+register(
+    "quantile_regression",
+    quantile.score,
+    "target features population population_features",
+    "quantile regression",
+    random=True,
+)
+register("shadow_classifier", shadow_classifier.score, _LOGITS, "shadow classifier")
+register(
+    "shadow_classifier_per_class",
+    partial(shadow_classifier.score, classes="per-class"),
+    _LOGITS,
+    "shadow classifier of each class",
+)
+register("label_only", label_only.score, "correct", "label-only")
+register("label_only_calibrated", label_only.calibrated, "correct shadow_correct included", "label-only, calibrated")
+register("label_only_learned", label_only.learned, "correct pooled_correct pooled_member", "label-only, learned")
+register("token_loss", tokens.loss, "log_p offsets", "loss per token")
+register("min_k", tokens.min_k, "log_p offsets", "min-k%")
+register("min_k_plus_plus", tokens.min_k_plus_plus, "log_p offsets token_mean token_std", "min-k%++")
+register("zlib_ratio", tokens.zlib_ratio, "log_p offsets compressed", "loss against zlib")
+register(
+    "reference_ratio",
+    tokens.reference_ratio,
+    "log_p offsets reference_log_p reference_offsets",
+    "loss against a reference model",
+)
