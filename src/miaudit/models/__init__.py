@@ -1,0 +1,1 @@
+"""Models: networks, training and what a model says of records. Its modules import torch, this line does not."""

@@ -1,0 +1,157 @@
+"""Causal language models as targets: a local folder as it is, or a small GPT-2 that is trained here.
+
+Texts differ in length, so their outputs are scores already, one column for each attack on token log-probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+
+from miaudit.attacks import tokens
+from miaudit.models import text
+from miaudit.models.loop import one_thread
+from miaudit.models.targets import Kind, Outputs, checked_outputs
+
+SIGNALS = ("loss", "min_k", "min_k_plus_plus", "zlib_ratio")
+REFERENCE = "reference_ratio"
+
+
+@dataclass(frozen=True, eq=False)
+class SavedLanguage:
+    """A causal language model in a local folder, which stays as it is. Runs no code of the folder.
+
+    Parameters
+    ----------
+    folder : path, as ``save_pretrained`` writes it
+    reference : folder of a model that has not seen the audited texts, optional
+        It adds the column ``reference_ratio``.
+    longest : tokens of a text that are read; default: the model's limit
+    """
+
+    folder: str | Path
+    reference: str | Path | None = None
+    called: str = ""
+    longest: int | None = None
+    _model: text.LanguageModel = field(init=False, repr=False)
+    _reference: text.LanguageModel | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_model", text.load(self.folder))
+        if self.reference is not None:
+            object.__setattr__(self, "_reference", text.load(self.reference))
+
+    @property
+    def name(self) -> str:
+        """The given name, or the folder's."""
+        return self.called or self._model.name
+
+    @property
+    def kind(self) -> Kind:
+        """Signals: one column for each attack."""
+        return "signals"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return SIGNALS if self._reference is None else (*SIGNALS, REFERENCE)
+
+    @property
+    def runs_user_code(self) -> bool:
+        """Weights are read from safetensors, and code of a folder is refused."""
+        return False
+
+    def identity(self) -> str:
+        """The folder; nothing is trained, so nothing is stored under it."""
+        return f"{_versions()} {Path(self.folder).resolve()} {self.reference} {self.longest}"
+
+    def outputs(self, fitted: Any, x: Sequence[str]) -> Outputs:  # noqa: ARG002 - nothing is fitted
+        """Scores (n, columns) of texts."""
+        return self.explained(x)[0]
+
+    def explained(self, x: Sequence[str]) -> tuple[Outputs, tuple[str, ...]]:
+        """Scores (n, columns) of texts, and what was left out of them, in sentences."""
+        found = text.token_log_probabilities(self._model, x, longest=self.longest)
+        beside: dict[str, Any] = {}
+        if self._reference is not None:
+            other = text.token_log_probabilities(self._reference, x, longest=self.longest, moments=False)
+            beside = {"reference_log_p": other.log_p, "reference_offsets": other.offsets}
+        return _scores(found, x, self.columns, self.name, **beside), found.notes
+
+
+@dataclass(frozen=True, eq=False)
+class SmallLanguage:
+    """A small GPT-2 from random weights, trained here on some of the texts. Runs nobody's code.
+
+    The vocabulary is learned from all texts, whether members or not, so that it gives nobody away.
+
+    Examples
+    --------
+    >>> target = SmallLanguage(text.SmallGPT2(layers=1, width=8, heads=1, epochs=1), vocabulary=257)
+    >>> texts = ["one text", "another text"]
+    >>> model = target.fit(texts, np.zeros(2), np.array([0]), seed=0)
+    >>> target.outputs(model, texts).shape, target.columns[0]
+    ((2, 4), 'loss')
+    """
+
+    config: text.SmallGPT2
+    vocabulary: int = 1000
+    called: str = ""
+    columns: tuple[str, ...] = SIGNALS
+
+    @property
+    def name(self) -> str:
+        """The given name, or what it is."""
+        return self.called or "small GPT-2"
+
+    @property
+    def kind(self) -> Kind:
+        """Signals: one column for each attack."""
+        return "signals"
+
+    @property
+    def runs_user_code(self) -> bool:
+        """The network and its training are miaudit's."""
+        return False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of the scores."""
+        return (
+            f"{self.name}: trained here from random weights. Every text begins with a special token, which is context "
+            f"only; of texts beyond {self.config.context} tokens the beginning is scored.",
+        )
+
+    def identity(self) -> str:
+        """The network, its training, the vocabulary, and the versions of the libraries."""
+        return f"{_versions()} {self.config!r} {self.vocabulary}"
+
+    def fit(self, x: Sequence[str], y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> text.LanguageModel:  # noqa: ARG002
+        """Train on some of the texts, in one thread; equal seeds give equal models."""
+        with one_thread(torch.device("cpu")):
+            tokenizer = text.byte_pair_tokenizer(x, vocabulary=self.vocabulary)
+            return text.train(tokenizer, [x[row] for row in rows], self.config, rng=np.random.default_rng(seed))
+
+    def outputs(self, fitted: text.LanguageModel, x: Sequence[str]) -> Outputs:
+        """Scores (n, columns) of texts."""
+        with one_thread(torch.device("cpu")):
+            found = text.token_log_probabilities(fitted, x)
+        return _scores(found, x, self.columns, self.name)
+
+
+def _scores(found: text.TokenOutputs, x: Sequence[str], columns: Sequence[str], name: str, **beside: Any) -> Outputs:
+    scores = tokens.member_scores(
+        log_p=found.log_p, offsets=found.offsets, mean=found.mean, std=found.std, text=x, names=columns, **beside
+    )
+    return checked_outputs(np.stack([scores[column] for column in columns], axis=1), len(x), name)
+
+
+def _versions() -> str:
+    return f"torch {torch.__version__} transformers {transformers.__version__}"

@@ -1,0 +1,174 @@
+"""The few networks that audits and experiments need, all without batch normalisation.
+
+Membership, and DP-SGD, treat records one at a time; batch normalisation makes the output for a record depend on the
+others of its batch. These networks use group normalisation, which does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from miaudit.errors import InputError
+
+_GROUPS = 8
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network to be built: each call builds one, with fresh weights from torch's generator.
+
+    Equal descriptions are equal, hashable and picklable, so that they travel to processes and into fingerprints.
+
+    Attributes
+    ----------
+    name : of the function in this module that describes it
+    arguments : its arguments, name and value
+    """
+
+    name: str
+    arguments: tuple[tuple[str, Any], ...]
+
+    def __call__(self) -> nn.Module:
+        """Build one, with fresh weights."""
+        return _BUILDERS[self.name](**dict(self.arguments))
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.arguments)})"
+
+
+def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128,)) -> Network:
+    """Describe fully connected layers with ReLU between them.
+
+    Parameters
+    ----------
+    inputs : numbers in a record; records of other shapes are flattened first
+    classes : of the output, logits (n, classes)
+    hidden : width of each hidden layer; empty for logistic regression
+
+    Raises
+    ------
+    InputError
+        Unless all are whole numbers from 1 up.
+
+    Examples
+    --------
+    >>> factory = mlp(446, 30, hidden=(128,))
+    >>> print(factory)
+    mlp(inputs=446, classes=30, hidden=(128,))
+    >>> sum(p.numel() for p in factory().parameters())
+    61086
+    """
+    widths = tuple(_whole(f"hidden[{i}]", width) for i, width in enumerate(hidden))
+    return _describe("mlp", inputs=_whole("inputs", inputs), classes=_whole("classes", classes), hidden=widths)
+
+
+def small_convnet(channels: int, classes: int, width: int = 16) -> Network:
+    """Describe three 3 x 3 convolutions with group normalisation, ReLU and pooling, and one linear layer.
+
+    Parameters
+    ----------
+    channels : of the images (n, channels, height, width), each side at least 4
+    classes : of the output
+    width : channels of the first convolution; the others have two and four times as many
+
+    Examples
+    --------
+    >>> import torch
+    >>> small_convnet(1, 10, width=8)()(torch.zeros(2, 1, 28, 28)).shape
+    torch.Size([2, 10])
+    """
+    sizes = {"channels": channels, "classes": classes, "width": width}
+    return _describe("small_convnet", **{name: _whole(name, value) for name, value in sizes.items()})
+
+
+def resnet16(channels: int = 3, classes: int = 10, width: int = 1) -> Network:
+    """Describe the residual network of depth 16 = 6n + 4 with n = 2 (erratum A9), with group normalisation.
+
+    A wide residual network (Zagoruyko and Komodakis, 2016): three stages of two pre-activation blocks with 16, 32 and
+    64 times ``width`` channels, the second and third halving the image; width 4 has 2.7 million weights.
+
+    Examples
+    --------
+    >>> sum(p.numel() for p in resnet16(width=1)().parameters())
+    175066
+    """
+    sizes = {"channels": channels, "classes": classes, "width": width}
+    return _describe("resnet16", **{name: _whole(name, value) for name, value in sizes.items()})
+
+
+def _describe(name: str, **arguments: Any) -> Network:
+    return Network(name, tuple(arguments.items()))
+
+
+def _whole(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(name, "a whole number from 1 up", repr(value), "it is the size of a layer")
+    return value
+
+
+def _norm(channels: int) -> nn.GroupNorm:
+    return nn.GroupNorm(math.gcd(_GROUPS, channels), channels)
+
+
+def _conv(inputs: int, outputs: int, *, size: int = 3, stride: int = 1) -> nn.Conv2d:
+    layer = nn.Conv2d(inputs, outputs, size, stride=stride, padding=size // 2, bias=False)
+    nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    return layer
+
+
+def _mlp(inputs: int, classes: int, hidden: tuple[int, ...]) -> nn.Module:
+    layers: list[nn.Module] = [nn.Flatten()]
+    for width in hidden:
+        layers += [nn.Linear(inputs, width), nn.ReLU()]
+        inputs = width
+    return nn.Sequential(*layers, nn.Linear(inputs, classes))
+
+
+def _small_convnet(channels: int, classes: int, width: int) -> nn.Module:
+    layers: list[nn.Module] = []
+    for i, outputs in enumerate((width, 2 * width, 4 * width)):
+        pool = nn.MaxPool2d(2) if i < 2 else nn.AdaptiveAvgPool2d(1)
+        layers += [_conv(channels, outputs), _norm(outputs), nn.ReLU(), pool]
+        channels = outputs
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, classes))
+
+
+class _Block(nn.Module):
+    """Normalisation, ReLU, convolution, twice, beside a shortcut: the identity, or 1 x 1 where the shape changes."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.norm1, self.conv1 = _norm(inputs), _conv(inputs, outputs, stride=stride)
+        self.norm2, self.conv2 = _norm(outputs), _conv(outputs, outputs)
+        self.relu = nn.ReLU()
+        self.shortcut = None
+        if inputs != outputs or stride != 1:
+            self.shortcut = _conv(inputs, outputs, size=1, stride=stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.relu(self.norm1(x))
+        around = x if self.shortcut is None else self.shortcut(inner)
+        out: Tensor = around + self.conv2(self.relu(self.norm2(self.conv1(inner))))
+        return out
+
+
+def _resnet16(channels: int, classes: int, width: int) -> nn.Module:
+    layers: list[nn.Module] = [_conv(channels, 16)]
+    inputs = 16
+    for outputs, stride in ((16 * width, 1), (32 * width, 2), (64 * width, 2)):
+        layers += [_Block(inputs, outputs, stride), _Block(outputs, outputs, 1)]
+        inputs = outputs
+    head = (_norm(inputs), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
+    return nn.Sequential(*layers, *head)
+
+
+_BUILDERS: dict[str, Callable[..., nn.Module]] = {
+    "mlp": _mlp,
+    "small_convnet": _small_convnet,
+    "resnet16": _resnet16,
+}

@@ -1,0 +1,595 @@
+"""Shadow models: many fits, each on half of the records; their outputs on disk; which records they give away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miaudit import executor as execution
+from miaudit.attacks import signals
+from miaudit.errors import InputError, MiauditError, nearest, one_line
+from miaudit.models.store import Store, digest
+from miaudit.models.targets import Target, Trainable, checked_outputs, class_count, described_function
+from miaudit.models.vulnerability import Vulnerability, vulnerability
+
+BoolArray = NDArray[np.bool_]
+# From outputs (n, C) and labels (n,) to one number a record (n,), higher for members.
+Signal = Callable[[Any, Any], ArrayLike]
+View = Callable[[Any], Any]
+SQUARED_ERROR = "negative_squared_error"
+SIGNALS = (*signals.SIGNALS, SQUARED_ERROR)
+_NAMED = 3  # failed models spelt out in a message
+_BLOCK_BYTES = 1 << 26
+
+
+# -- which models learn which records --------------------------------------------------------------------------------
+
+
+def inclusion(n: int, models: int, *, rng: np.random.Generator) -> BoolArray:
+    """Draw which records each model learns: every record is in exactly half of the models, drawn by itself.
+
+    Since every record is in exactly half, its membership in one model follows from the others: an attack on one of
+    these models must not look at how many of the others learnt a record (:func:`vulnerability` does not).
+
+    Parameters
+    ----------
+    n : records
+    models : even, at least 2
+
+    Returns
+    -------
+    array (models, n) of bool
+
+    Examples
+    --------
+    >>> drawn = inclusion(5, 4, rng=np.random.default_rng(0))
+    >>> drawn.shape, drawn.sum(axis=0).tolist()
+    ((4, 5), [2, 2, 2, 2, 2])
+    """
+    if n < 1:
+        raise InputError("n", "at least one record", str(n), "pass the number of records")
+    if models < 2 or models % 2:
+        hint = f"use {max(2, models + 1)}"
+        raise InputError("models", "an even number, so that each record is in half of them", str(models), hint)
+    drawn = np.zeros((models, n), dtype=np.bool_)
+    step = max(1, _BLOCK_BYTES // (8 * models))
+    for start in range(0, n, step):
+        order = rng.random((models, min(step, n - start))).argsort(axis=0)
+        drawn[:, start : start + step] = order < models // 2
+    return drawn
+
+
+# -- outputs ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ShadowOutputs:
+    """Outputs of many models on the same records, on disk or in memory.
+
+    Attributes
+    ----------
+    included : array (M, n) of bool, which records each model learnt
+    labels : array (n,)
+    sources : for each model the path of a .npy file or an array, float32 of ``shape``
+    shape : (n, C), or (n,) if one signal was kept, with the number of views behind n
+    kind : what a row holds: "logits", "predictions", "signals" or the name of the signal that was kept
+    fingerprint : str, of data, configuration and seed
+    """
+
+    included: BoolArray
+    labels: NDArray[Any]
+    sources: tuple[Path | NDArray[np.float32], ...]
+    shape: tuple[int, ...]
+    kind: str
+    fingerprint: str = ""
+
+    @classmethod
+    def of(
+        cls, outputs: Sequence[ArrayLike], included: ArrayLike, labels: ArrayLike, *, kind: str = "logits"
+    ) -> ShadowOutputs:
+        """Wrap outputs that were computed elsewhere: for each of M models an array (n, ...)."""
+        member = _checked_included(included, len(np.asarray(labels)))
+        if len(outputs) != len(member):
+            raise InputError("outputs", f"{len(member)} models, as in included", str(len(outputs)), "pass one of each")
+        arrays = tuple(np.ascontiguousarray(one, dtype=np.float32) for one in outputs)
+        for m, array in enumerate(arrays):
+            if array.shape[:1] != member.shape[1:] or array.shape != arrays[0].shape:
+                raise InputError(
+                    f"outputs of model {m}", f"shape ({member.shape[1]}, ...)", str(array.shape), "pass alike"
+                )
+            _require_finite(array, f"outputs of model {m}")
+        return cls(member, np.asarray(labels), arrays, arrays[0].shape, kind)
+
+    @property
+    def models(self) -> int:
+        """How many models there are."""
+        return len(self.sources)
+
+    @property
+    def n(self) -> int:
+        """How many records there are."""
+        return self.shape[0]
+
+    def model(self, number: int) -> NDArray[np.float32]:
+        """Outputs (n, ...) of one model, a read-only memory map where they are on disk."""
+        source = self.sources[number]
+        return source if isinstance(source, np.ndarray) else np.load(source, mmap_mode="r", allow_pickle=False)
+
+    def block(self, start: int, stop: int) -> NDArray[np.float32]:
+        """Outputs (stop - start, M, ...) of some records by all models."""
+        return np.stack([np.asarray(self.model(m)[start:stop]) for m in range(self.models)], axis=1)
+
+    def blocks(self, most_bytes: int = _BLOCK_BYTES) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """Yield rows and outputs (rows, M, ...) of all records, a block of at most so many bytes at a time."""
+        width = 4 * self.models * int(np.prod(self.shape[1:], dtype=np.int64))
+        step = max(1, most_bytes // max(1, width))
+        for start in range(0, self.n, step):
+            yield slice(start, min(start + step, self.n)), self.block(start, min(start + step, self.n))
+
+    def signal(self, signal: str | Signal = "logit_confidence") -> NDArray[np.float32]:
+        """One number for each record and model (n, M), or (n, M, k) with k views; higher for members.
+
+        Parameters
+        ----------
+        signal : a name (:data:`SIGNALS`), or a function of outputs (n, C) and labels (n,)
+            Outputs that are signals already are returned as they are.
+        """
+        kept_already = len(self.shape) == 1 or self.kind in SIGNALS
+        if kept_already and isinstance(signal, str) and self.kind not in ("signals", signal):
+            raise InputError(
+                "signal", f"{self.kind}, which was kept", signal, "train with another signal, or with none"
+            )
+        first = self.model(0) if kept_already else _signal_of(self.model(0), self.labels, signal, self.kind)
+        found = np.empty((self.n, self.models, *first.shape[1:]), dtype=np.float32)
+        for m in range(self.models):
+            values = self.model(m)
+            found[:, m] = values if kept_already else _signal_of(values, self.labels, signal, self.kind)
+        return found
+
+
+def _signal_of(outputs: Any, labels: Any, signal: str | Signal, kind: str) -> NDArray[np.float32]:
+    """Reduce outputs (n, C) or (n, k, C) to (n,) or (n, k)."""
+    values = np.asarray(outputs)
+    if values.ndim == 3:
+        return np.stack([_signal_of(values[:, v], labels, signal, kind) for v in range(values.shape[1])], axis=1)
+    if not isinstance(signal, str):
+        found = np.asarray(signal(values, labels))
+    elif signal == SQUARED_ERROR:
+        _require_kind(signal, kind, "predictions")
+        found = -((values[:, 0].astype(np.float64) - np.asarray(labels, dtype=np.float64)) ** 2)
+    elif signal in signals.SIGNALS:
+        _require_kind(signal, kind, "logits")
+        found = signals.member_scores(labels=labels, logits=values, names=[signal])[signal]
+    else:
+        raise InputError(
+            "signal", f"one of {', '.join(SIGNALS)}", repr(signal), nearest(signal, SIGNALS) or "choose one"
+        )
+    if found.shape != values.shape[:1]:
+        raise InputError(
+            "signal", f"one number for each of {len(values)} records", f"shape {found.shape}", "return (n,)"
+        )
+    result = np.ascontiguousarray(found, dtype=np.float32)
+    _require_finite(result, "signal")
+    return result
+
+
+def _require_kind(signal: str, kind: str, needed: str) -> None:
+    if kind != needed:
+        hint = f"use {SQUARED_ERROR}" if kind == "predictions" else "pass a function of outputs and labels"
+        raise InputError("signal", f"one of {kind}", f"{signal}, which needs {needed}", hint)
+
+
+def _require_finite(values: NDArray[Any], name: str) -> None:
+    if not np.isfinite(values).all():
+        bad = int(np.argwhere(~np.isfinite(values))[0][0])
+        raise InputError(name, "finite numbers", f"NaN or infinity, first in record {bad}", "drop or repair it")
+
+
+# -- training --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the work is: models that are there (some from before), that failed, of how many, and seconds left."""
+
+    finished: int
+    reused: int
+    failed: int
+    total: int
+    seconds_left: float
+
+    def __str__(self) -> str:
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.finished} of {self.total} models{failed}, {_duration(self.seconds_left)} left"
+
+
+@dataclass(frozen=True)
+class FailedModel:
+    """A model that gave no outputs: its number, its seed, and what went wrong."""
+
+    model: int
+    seed: int
+    problem: str
+
+    def __str__(self) -> str:
+        return f"model {self.model} (seed {self.seed}): {self.problem}"
+
+
+class ShadowFailedError(MiauditError):
+    """Some models failed; the others finished, and are kept where there is a store.
+
+    Attributes
+    ----------
+    failed : tuple of FailedModel, in the order of their numbers
+    """
+
+    def __init__(self, failed: Sequence[FailedModel], total: int, store: Path | None) -> None:
+        self.failed = tuple(sorted(failed, key=lambda one: one.model))
+        shown = "; ".join(str(one) for one in self.failed[:_NAMED])
+        more = f"; and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
+        kept = (
+            "give store= to keep what finishes"
+            if store is None
+            else f"the {total - len(failed)} others are kept in {store}: run again to repeat only these"
+        )
+        super().__init__(one_line(f"{len(failed)} of {total} shadow models failed: {shown}{more}; {kept}"))
+
+
+def train(
+    target: Trainable,
+    x: Any,
+    y: ArrayLike,
+    included: ArrayLike,
+    *,
+    seed: int,
+    store: str | Path | None = None,
+    executor: str | execution.Local | execution.Ray = "local",
+    workers: int = 1,
+    signal: str | Signal | None = None,
+    views: Sequence[View] = (),
+    at_once: int = 1,
+    progress: Callable[[Progress], None] | None = None,
+) -> ShadowOutputs:
+    """Train shadow models and keep what each says of every record. Runs the target's code.
+
+    Same target, data and seed: same outputs, bit for bit, whatever the executor, the number of workers and the
+    interruptions (on one kind of machine). Only this process writes to the store, so a killed one loses the models in
+    flight and no other.
+
+    Parameters
+    ----------
+    target : what is trained, see :class:`miaudit.models.targets.Trainable`
+    x : records (n, ...): an array, or a list of texts
+    y : labels (n,): classes 0, 1, ... or numbers
+    included : array (M, n) of bool
+        Which records each model learns; :func:`inclusion` draws it. Records that no model learns (a population, for
+        attacks that need one) get outputs all the same.
+    seed : int, 0 or more
+        Of all models; each has its own, derived from this one and its number.
+    store : folder, optional
+        Each finished model is written there at once. The same call again trains only what is missing; a call with
+        other data, target, inclusion or seed is refused, and what differs is named.
+    executor : "local", "ray" or "ray:ADDRESS"; see :mod:`miaudit.executor`
+    workers : fits at a time
+    signal : name or function, optional
+        Keep one number a record instead of all outputs: (n,) for (n, C).
+    views : functions of records, optional
+        Outputs are kept for each view (a mirrored image, say): (n, k, C). The records as they are need a view, too.
+    at_once : models that are trained together by a target with ``fit_many``
+    progress : function of :class:`Progress`, called in this process
+
+    Raises
+    ------
+    InputError
+        For unusable arguments, a store of something else, or a cluster that does not answer.
+    ShadowFailedError
+        If models failed; it names them, after all others have finished.
+    OutputError
+        If the store cannot be written, for want of space say; finished models stay.
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from miaudit.models.targets import SklearnTarget
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    >>> shadows = train(SklearnTarget(GaussianNB()), x, y, inclusion(40, 4, rng=rng), seed=0)
+    >>> shadows.models, shadows.shape, shadows.signal("logit_confidence").shape
+    (4, (40, 2), (40, 4))
+    """
+    plan = _Plan.checked(target, x, y, included, seed, signal, tuple(views), at_once)
+    place = None if store is None else Store.open(store, plan.decides())
+    if place is None:
+        return _train(plan, None, executor, workers, progress)
+    with place.lock():
+        return _train(plan, place, executor, workers, progress)
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What is fixed before the first fit; this is what travels to workers."""
+
+    target: Trainable
+    x: Any
+    y: NDArray[Any]
+    included: BoolArray
+    seed: int
+    signal: str | Signal | None
+    views: tuple[View, ...]
+    at_once: int
+
+    @classmethod
+    def checked(
+        cls,
+        target: Any,
+        x: Any,
+        y: ArrayLike,
+        included: ArrayLike,
+        seed: int,
+        signal: str | Signal | None,
+        views: tuple[View, ...],
+        at_once: int,
+    ) -> _Plan:
+        if not isinstance(target, Trainable):
+            received = getattr(target, "name", type(target).__name__)
+            hint = "shadow models are trained: name an estimator, or a factory with a TrainConfig"
+            raise InputError("target", "one that can be fitted", f"{received}, which cannot", hint)
+        if not hasattr(x, "__len__") or isinstance(x, str):
+            raise InputError("x", "records (n, ...)", type(x).__name__, "pass an array, or a list of texts")
+        labels = np.asarray(y)
+        if labels.shape != (len(x),):
+            raise InputError("y", f"one label for each of {len(x)} records", f"shape {labels.shape}", "pass (n,)")
+        if target.kind == "logits":
+            class_count(labels)
+        if seed < 0:
+            raise InputError("seed", "0 or more", str(seed), "any number of your choice")
+        if at_once < 1 or (at_once > 1 and not hasattr(target, "fit_many")):
+            received = f"{at_once} of {target.name}"
+            raise InputError("at_once", "1, or more where the target has fit_many", received, "1 is the default")
+        if isinstance(signal, str) and signal not in SIGNALS:
+            hint = nearest(signal, SIGNALS) or "choose one"
+            raise InputError("signal", f"one of {', '.join(SIGNALS)}", repr(signal), hint)
+        member = _checked_included(included, len(x))
+        return cls(target, x, labels, member, int(seed), signal, views, int(at_once))
+
+    @property
+    def models(self) -> int:
+        return len(self.included)
+
+    @property
+    def kind(self) -> str:
+        if self.signal is None:
+            return self.target.kind
+        return self.signal if isinstance(self.signal, str) else "signals"
+
+    def seeds(self) -> list[int]:
+        """One seed for each model, of 32 bits: scikit-learn takes no larger ones."""
+        children = np.random.SeedSequence(self.seed).spawn(self.models)
+        return [int(child.generate_state(1)[0]) for child in children]
+
+    def groups(self) -> list[tuple[int, ...]]:
+        """Models that are trained together: always the same ones, so that a resumed run fits alike."""
+        return [tuple(range(i, min(i + self.at_once, self.models))) for i in range(0, self.models, self.at_once)]
+
+    def decides(self) -> dict[str, str]:
+        """All that decides the outputs, by name."""
+        kept = "outputs" if self.signal is None else self.signal
+        return {
+            "records": digest(self.x),
+            "labels": digest(self.y),
+            "target": digest(self.target.identity()),
+            "inclusion": digest(self.included),
+            "seed": str(self.seed),
+            "signal": kept if isinstance(kept, str) else described_function(kept),
+            "views": digest([described_function(view) for view in self.views] or "none"),
+            "at_once": str(self.at_once),
+        }
+
+
+def _train(
+    plan: _Plan,
+    place: Store | None,
+    executor: str | execution.Local | execution.Ray,
+    workers: int,
+    progress: Callable[[Progress], None] | None,
+) -> ShadowOutputs:
+    kept: dict[int, Path | NDArray[np.float32]] = {}
+    if place is not None:
+        kept = {m: place.path(_name(m)) for m in range(plan.models) if place.has(_name(m))}
+    seeds, reused, start = plan.seeds(), len(kept), time.monotonic()
+    jobs = [tuple((m, seeds[m]) for m in group) for group in plan.groups() if any(m not in kept for m in group)]
+    failed: dict[int, FailedModel] = {}
+    first = ""
+
+    def tell() -> None:
+        if progress is not None:
+            done = len(kept) - reused + len(failed)
+            left = (time.monotonic() - start) / done * (plan.models - reused - done) if done else float("nan")
+            progress(Progress(len(kept), reused, len(failed), plan.models, left))
+
+    tell()
+    for outcome in execution.outcomes(_fit_group, plan, jobs, executor=executor, workers=workers):
+        first = first or outcome.where
+        results = outcome.value if not outcome.problem else [outcome.problem] * len(jobs[outcome.number])
+        for (m, own_seed), result in zip(jobs[outcome.number], results, strict=True):
+            if m in kept:
+                continue
+            if isinstance(result, str):
+                failed[m] = FailedModel(m, own_seed, result)
+            else:
+                kept[m] = result if place is None else place.keep(_name(m), result)
+            tell()
+    if failed:
+        error = ShadowFailedError(list(failed.values()), plan.models, None if place is None else place.folder)
+        if first:
+            error.add_note(first)
+        raise error
+    return _gathered(plan, kept, "" if place is None else place.fingerprint)
+
+
+def _gathered(plan: _Plan, kept: dict[int, Path | NDArray[np.float32]], fingerprint: str) -> ShadowOutputs:
+    sources = tuple(kept[m] for m in range(plan.models))
+    shapes = []
+    for source in sources:
+        values = source if isinstance(source, np.ndarray) else np.load(source, mmap_mode="r", allow_pickle=False)
+        shapes.append(values.shape)
+    for m, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            received = f"{shape} by model {m} and {shapes[0]} by model 0"
+            raise InputError("outputs", "one shape by all models", received, "let the columns not depend on the subset")
+    return ShadowOutputs(plan.included, plan.y, sources, shapes[0], plan.kind, fingerprint)
+
+
+def _fit_group(plan: _Plan, group: Sequence[tuple[int, int]]) -> list[NDArray[np.float32] | str]:
+    """Fit the models of one group and return what is kept of each, or its problem."""
+    if len(group) == 1:
+        ((m, seed),) = group
+        fitted = plan.target.fit(plan.x, plan.y, np.flatnonzero(plan.included[m]), seed=seed)
+        return [_kept_outputs(plan, fitted)]
+    included, seeds = plan.included[[m for m, _ in group]], [seed for _, seed in group]
+    fits = plan.target.fit_many(plan.x, plan.y, included, seeds=seeds)  # type: ignore[attr-defined]
+    results: list[NDArray[np.float32] | str] = []
+    for fitted in fits:
+        try:
+            results.append(str(fitted) if isinstance(fitted, MiauditError) else _kept_outputs(plan, fitted))
+        except MiauditError as error:
+            results.append(str(error))
+    return results
+
+
+def _kept_outputs(plan: _Plan, fitted: Any) -> NDArray[np.float32]:
+    views = [plan.x] if not plan.views else [view(plan.x) for view in plan.views]
+    found = []
+    for records in views:
+        values = checked_outputs(plan.target.outputs(fitted, records), len(plan.x), plan.target.name)
+        if plan.target.kind == "logits" and (most := class_count(plan.y)) > values.shape[1]:
+            received = f"{values.shape[1]} columns for labels up to {most - 1}"
+            raise InputError("outputs", "a column for each class", received, "give the network more outputs")
+        found.append(values if plan.signal is None else _signal_of(values, plan.y, plan.signal, plan.target.kind))
+    return np.stack(found, axis=1) if plan.views else found[0]
+
+
+def _checked_included(included: ArrayLike, n: int) -> BoolArray:
+    array = np.asarray(included)
+    if array.dtype != np.bool_ or array.ndim != 2 or array.shape[1] != n or not len(array):
+        received = f"{array.dtype} of shape {array.shape}"
+        raise InputError("included", f"true or false of shape (models, {n})", received, "draw it with shadow.inclusion")
+    empty = np.flatnonzero(~array.any(axis=1))
+    if len(empty):
+        raise InputError("included", "records for every model", f"none for model {empty[0]}", "use shadow.inclusion")
+    return array
+
+
+def _name(model: int) -> str:
+    return f"model-{model:05d}"
+
+
+def _duration(seconds: float) -> str:
+    if not np.isfinite(seconds):
+        return "unknown time"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+# -- what it will cost -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What shadow models will take: fits still to do, seconds of one, hours in all, bytes on disk, and how we know."""
+
+    fits: int
+    reused: int
+    seconds_per_fit: float
+    hours: float
+    disk_bytes: int
+    how: str
+
+    def __str__(self) -> str:
+        reused = f" ({self.reused} more are there)" if self.reused else ""
+        size = f"{self.disk_bytes / 1e6:,.1f} MB"
+        return f"{self.fits} fits{reused}, {_duration(self.hours * 3600)}, {size} on disk; {self.how}"
+
+
+def estimate(
+    target: Trainable,
+    x: Any,
+    y: ArrayLike,
+    included: ArrayLike,
+    *,
+    seed: int,
+    seconds_per_fit: float | None = None,
+    columns: int | None = None,
+    store: str | Path | None = None,
+    workers: int = 1,
+    signal: str | Signal | None = None,
+    views: Sequence[View] = (),
+    at_once: int = 1,
+) -> Cost:
+    """Say beforehand what :func:`train` with the same arguments will take; nothing is written.
+
+    Parameters
+    ----------
+    seconds_per_fit : number, optional
+        A rate from elsewhere. Without it the first group of models is trained once and timed, in this process.
+    columns : outputs for each record, where the rate is given; default the number of classes, or 1
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from miaudit.models.targets import SklearnTarget
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(1000, 2)), np.arange(1000) % 2
+    >>> cost = estimate(
+    ...     SklearnTarget(GaussianNB()), x, y, inclusion(1000, 64, rng=rng), seed=0, seconds_per_fit=9.0, workers=2)
+    >>> print(cost)
+    64 fits, 5 min, 0.5 MB on disk; at the stated 9 s a fit and 2 at a time
+    """
+    plan = _Plan.checked(target, x, y, included, seed, signal, tuple(views), at_once)
+    if workers < 1:
+        raise InputError("workers", "at least 1", str(workers), "1 runs one after another")
+    reused = 0
+    if store is not None and (Path(store) / "about.json").is_file():
+        place = Store.open(store, plan.decides())
+        reused = sum(place.has(_name(m)) for m in range(plan.models))
+    fits = plan.models - reused
+    if seconds_per_fit is not None:
+        if not (np.isfinite(seconds_per_fit) and seconds_per_fit >= 0):
+            raise InputError("seconds_per_fit", "0 or more", str(seconds_per_fit), "leave it out to time one fit")
+        width = 1 if signal is not None else columns or (class_count(plan.y) if target.kind == "logits" else 1)
+        seconds, bytes_each = float(seconds_per_fit), 4 * len(x) * width * max(1, len(plan.views))
+        how = f"at the stated {seconds:.3g} s a fit and {workers} at a time"
+    else:
+        group = plan.groups()[0]
+        seeds, begin = plan.seeds(), time.perf_counter()
+        (outcome,) = execution.outcomes(_fit_group, plan, [tuple((m, seeds[m]) for m in group)])
+        problem = outcome.problem or next((one for one in outcome.value if isinstance(one, str)), "")
+        if problem:
+            raise ShadowFailedError([FailedModel(group[0], seeds[group[0]], problem)], plan.models, None)
+        seconds, bytes_each = (time.perf_counter() - begin) / len(group), int(outcome.value[0].nbytes)
+        how = f"one fit was timed, {seconds:.3g} s, and {workers} run at a time"
+    hours = seconds * np.ceil(fits / workers) / 3600
+    return Cost(fits, reused, seconds, float(hours), fits * (bytes_each + 128), how)
+
+
+__all__ = [
+    "SIGNALS",
+    "Cost",
+    "FailedModel",
+    "Progress",
+    "ShadowFailedError",
+    "ShadowOutputs",
+    "Target",
+    "Vulnerability",
+    "estimate",
+    "inclusion",
+    "train",
+    "vulnerability",
+]

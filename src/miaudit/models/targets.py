@@ -1,0 +1,509 @@
+"""What can be audited: models behind one small protocol, with their outputs as float32 arrays.
+
+A target gives outputs on records; one that can be retrained also fits on a subset. ``runs_user_code`` says whether it
+calls code that came with the audited model: a factory function, an estimator, a network.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miaudit import tables
+from miaudit.attacks.signals import PROBABILITY_FLOOR
+from miaudit.errors import InputError, MiauditError, nearest, one_line
+from miaudit.models.store import digest
+
+if TYPE_CHECKING:
+    from miaudit.models.train_config import TrainConfig
+
+Outputs = NDArray[np.float32]
+# logits: (n, C), up to a constant in each row; predictions: (n, 1) of a regression; signals: (n, S), ready for attacks
+# (what a language model gives of texts of unequal length, for example).
+Kind = Literal["logits", "predictions", "signals"]
+_LARGEST = np.finfo(np.float32).max
+
+
+@runtime_checkable
+class Target(Protocol):
+    """A model that gives outputs.
+
+    Attributes
+    ----------
+    name : what a page calls it
+    kind : what the columns of its outputs are
+    runs_user_code : whether code that came with the model is run
+    """
+
+    @property
+    def name(self) -> str:
+        """What a page calls it."""
+
+    @property
+    def kind(self) -> Kind:
+        """What the columns of its outputs are."""
+
+    @property
+    def runs_user_code(self) -> bool:
+        """Whether code that came with the model is run."""
+
+    def identity(self) -> str:
+        """All that decides a fit besides data and seed, as text that is the same in every process."""
+
+    def outputs(self, fitted: Any, x: Any) -> Outputs:
+        """Outputs (n, C) of a fitted model on records (n, ...). ``fitted`` is None for a fixed model."""
+
+
+@runtime_checkable
+class Trainable(Target, Protocol):
+    """A target that can be trained again on part of the records.
+
+    It may also have ``fit_many(x, y, included, *, seeds)``, that returns several fits at once: ``included`` is
+    (M, n) bool. In the place of a fit that failed it has a MiauditError that says why.
+    """
+
+    def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> Any:
+        """Train on the given rows of the records x (n, ...) with labels y (n,); equal seeds give equal fits."""
+
+
+@dataclass(frozen=True, eq=False)
+class SklearnTarget:
+    """Any scikit-learn classifier with ``predict_proba``, or regressor; cloned for each fit. Runs the estimator's code.
+
+    Outputs of a classifier are log-probabilities of the classes 0 to C - 1 (of all labels, also where a subset lacks
+    one), which keep the digits that probabilities near 1 lose in float32; those of a regressor its predictions (n, 1).
+
+    Parameters
+    ----------
+    estimator : not fitted, or fitted: then ``outputs(None, x)`` are those of the estimator as it is
+    called : optional name
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> x, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
+    >>> target = SklearnTarget(LogisticRegression())
+    >>> logits = target.outputs(target.fit(x, y, np.arange(4), seed=0), x)
+    >>> logits.shape, logits.dtype.name, logits.argmax(axis=1).tolist()
+    ((4, 2), 'float32', [0, 0, 1, 1])
+    """
+
+    estimator: Any
+    called: str = ""
+
+    def __post_init__(self) -> None:
+        for need in ("fit", "predict", "get_params"):
+            if not hasattr(self.estimator, need):
+                received = f"{type(self.estimator).__name__}, which has no {need}"
+                raise InputError("estimator", "a scikit-learn classifier or regressor", received, "pass an instance")
+        if self.kind == "logits" and not hasattr(self.estimator, "predict_proba"):
+            received = f"{type(self.estimator).__name__}, which has none"
+            hint = "wrap it in sklearn.calibration.CalibratedClassifierCV, or set probability=True"
+            raise InputError("estimator", "a classifier with predict_proba", received, hint)
+
+    @property
+    def name(self) -> str:
+        """The given name, or that of the estimator's class."""
+        return self.called or type(self.estimator).__name__
+
+    @property
+    def kind(self) -> Kind:
+        """Logits of a classifier, predictions of a regressor."""
+        from sklearn.base import is_regressor  # noqa: PLC0415 - scikit-learn takes a second to load
+
+        return "predictions" if is_regressor(self.estimator) else "logits"
+
+    @property
+    def runs_user_code(self) -> bool:
+        """An estimator outside scikit-learn is someone's own code."""
+        return not type(self.estimator).__module__.startswith("sklearn.")
+
+    def identity(self) -> str:
+        """The estimator's class, its parameters, and the version of scikit-learn."""
+        import sklearn  # noqa: PLC0415
+
+        parts = {name: _described(value) for name, value in self.estimator.get_params(deep=True).items()}
+        kind = f"{type(self.estimator).__module__}.{type(self.estimator).__qualname__}"
+        return f"sklearn {sklearn.__version__} {kind} {sorted(parts.items())}"
+
+    def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> _FittedEstimator:
+        """Clone and fit on some rows; every random state is the seed, every number of jobs 1."""
+        from sklearn.base import clone  # noqa: PLC0415
+
+        estimator = clone(self.estimator)
+        classes = class_count(y) if self.kind == "logits" else 0
+        states: dict[str, int] = {}
+        for name, value in estimator.get_params(deep=True).items():
+            last = name.rpartition("__")[2]
+            if last == "random_state" or (last == "n_jobs" and value is not None):
+                states[name] = seed if last == "random_state" else 1
+        estimator.set_params(**states)
+        return _FittedEstimator(estimator.fit(x[rows], y[rows]), classes)
+
+    def outputs(self, fitted: _FittedEstimator | None, x: Any) -> Outputs:
+        """Log-probabilities (n, C), or predictions (n, 1)."""
+        model = fitted or _FittedEstimator(self.estimator, 0)
+        if self.kind == "predictions":
+            return checked_outputs(np.asarray(model.estimator.predict(x)).reshape(len(x), -1), len(x), self.name)
+        known = np.asarray(model.estimator.classes_)
+        if known.dtype.kind not in "iub":
+            raise InputError("labels", "classes 0, 1, 2, ...", f"classes of type {known.dtype}", "number the classes")
+        probabilities = np.asarray(model.estimator.predict_proba(x), dtype=np.float64)
+        full = np.zeros((len(x), max(model.classes, int(known.max()) + 1)))
+        full[:, known.astype(np.intp)] = probabilities
+        if np.isnan(full).any():  # the floor below would hide it
+            return checked_outputs(full, len(x), self.name)
+        return checked_outputs(np.log(np.maximum(full, PROBABILITY_FLOOR)), len(x), self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class _FittedEstimator:
+    estimator: Any
+    classes: int
+
+
+@dataclass(frozen=True, eq=False)
+class TorchTarget:
+    """A PyTorch network from a factory, trained here. Runs the factory's code.
+
+    Parameters
+    ----------
+    factory : "package.module:function" or a function without arguments, that returns a torch.nn.Module
+    config : how it is trained
+    weights : path of .safetensors, .pt or .pth, optional
+        Weights of the model that is audited: ``outputs(None, x)`` are theirs. Nothing is unpickled.
+    called : optional name
+    key : str
+        Changes the fingerprint; needed where the factory depends on what its source does not show.
+
+    Raises
+    ------
+    InputError
+        For a factory that does not import, or returns something else, and weights that do not fit it.
+    """
+
+    factory: str | Callable[[], Any]
+    config: TrainConfig
+    weights: str | Path | None = None
+    called: str = ""
+    key: str = ""
+    _net: SavedTorch = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        from miaudit.models.train_config import TrainConfig  # noqa: PLC0415 - torch is loaded only where it is used
+
+        if not isinstance(self.config, TrainConfig):
+            raise InputError(
+                "config", "a TrainConfig", type(self.config).__name__, "miaudit.models.train.TrainConfig()"
+            )
+        net = SavedTorch(self.factory, self.weights, self.called, device=self.config.device)
+        object.__setattr__(self, "_net", net)
+
+    @property
+    def name(self) -> str:
+        """The given name, or the factory's."""
+        return self._net.name
+
+    @property
+    def kind(self) -> Kind:
+        """Logits."""
+        return "logits"
+
+    @property
+    def runs_user_code(self) -> bool:
+        """A factory is code."""
+        return True
+
+    def identity(self) -> str:
+        """The factory and its source, the network that it makes, the training, and the version of torch."""
+        return f"{self._net.architecture()} {self.config!r} {self.key}"
+
+    def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> Any:
+        """Train on some rows; return the weights by name."""
+        from miaudit.models import train  # noqa: PLC0415
+
+        try:
+            return train.fit(self._net.build, self.config, x, y, rows, seed=seed)
+        except train.TrainingError as error:
+            raise _diverged(error.failed[0][2]) from error
+
+    def fit_many(self, x: Any, y: NDArray[Any], included: NDArray[np.bool_], *, seeds: Sequence[int]) -> list[Any]:
+        """Train several networks at once, stacked where that is faster."""
+        from miaudit.models import train  # noqa: PLC0415
+
+        try:
+            return list(train.fit_many(self._net.build, self.config, x, y, included, seeds=seeds))
+        except train.TrainingError as error:
+            fits: list[Any] = list(error.states)
+            for index, _, epoch in error.failed:
+                fits[index] = _diverged(epoch)
+            return fits
+
+    def outputs(self, fitted: Any, x: Any) -> Outputs:
+        """Logits (n, C) of these weights, or of the audited ones for None."""
+        return self._net.outputs(fitted, x)
+
+
+@dataclass(frozen=True, eq=False)
+class SavedTorch:
+    """A PyTorch network with saved weights, which stays as it is. Runs the factory's code.
+
+    Parameters
+    ----------
+    factory : "package.module:function" or a function without arguments, that returns a torch.nn.Module
+    weights : path of .safetensors, .pt or .pth; objects are never unpickled
+    """
+
+    factory: str | Callable[[], Any]
+    weights: str | Path | None
+    called: str = ""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    _state: Any = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        from miaudit.models import weights as saved  # noqa: PLC0415
+
+        saved.build(self.build)
+        if self.weights is not None:
+            state = saved.load(self.weights)
+            saved.network(self.build, state)
+            object.__setattr__(self, "_state", state)
+
+    @property
+    def build(self) -> Callable[[], Any]:
+        """The factory as a function."""
+        return load_factory(self.factory) if isinstance(self.factory, str) else self.factory
+
+    @property
+    def name(self) -> str:
+        """The given name, or the factory's."""
+        return self.called or (self.factory if isinstance(self.factory, str) else _called(self.factory))
+
+    @property
+    def kind(self) -> Kind:
+        """Logits."""
+        return "logits"
+
+    @property
+    def runs_user_code(self) -> bool:
+        """A factory is code."""
+        return True
+
+    def architecture(self) -> str:
+        """The factory and its source, the layers and shapes of its network, and the version of torch."""
+        import torch  # noqa: PLC0415
+
+        from miaudit.models import weights as saved  # noqa: PLC0415
+
+        net = saved.build(self.build)
+        shapes = [(name, tuple(values.shape)) for name, values in net.state_dict().items()]
+        return f"torch {torch.__version__} {described_function(self.build)} {net} {shapes}"
+
+    def identity(self) -> str:
+        """The network and its weights."""
+        values = [] if self._state is None else [digest(one.numpy()) for one in self._state.values()]
+        return f"{self.architecture()} {values}"
+
+    def outputs(self, fitted: Any, x: Any) -> Outputs:
+        """Logits (n, C) of these weights, or of the saved ones for None."""
+        from miaudit.models import train  # noqa: PLC0415
+
+        state = self._state if fitted is None else fitted
+        if state is None:
+            raise InputError("weights", "a file of saved weights", "none", "name one: there is no audited model yet")
+        return checked_outputs(train.logits(self.build, state, x, device=self.device), len(x), self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Precomputed:
+    """Outputs that were computed elsewhere; records are row numbers. Runs no code of anyone.
+
+    Parameters
+    ----------
+    values : array (n, C): logits, probabilities, predictions (n, 1) or signals
+    given : "logits", "probabilities", "predictions" or "signals"
+        Probabilities become log-probabilities.
+
+    Examples
+    --------
+    >>> target = Precomputed(np.array([[0.5, 0.5], [0.9, 0.1]]), given="probabilities")
+    >>> target.outputs(None, np.array([1])).round(2).tolist()
+    [[-0.1..., -2.29...]]
+    """
+
+    values: ArrayLike
+    given: Literal["logits", "probabilities", "predictions", "signals"] = "logits"
+    name: str = "precomputed outputs"
+
+    def __post_init__(self) -> None:
+        kinds = ("logits", "probabilities", "predictions", "signals")
+        if self.given not in kinds:
+            hint = nearest(str(self.given), kinds) or "choose one"
+            raise InputError("given", " or ".join(kinds), repr(self.given), hint)
+        values = np.asarray(self.values)
+        values = values[:, None] if values.ndim == 1 and self.given in ("predictions", "signals") else values
+        if self.given == "probabilities" and values.dtype.kind == "f" and values.ndim == 2:
+            bad = ~((values >= 0) & (values <= 1 + 1e-3)).all(axis=1) | ~(abs(values.sum(axis=1) - 1) <= 1e-3)
+            if bad.any():
+                received = f"others in row {int(np.flatnonzero(bad)[0])}"
+                raise InputError("values", "rows of probabilities that add up to 1", received, "or pass logits")
+            values = np.log(np.maximum(values.astype(np.float64), PROBABILITY_FLOOR))
+        object.__setattr__(self, "values", checked_outputs(values, len(values) if values.ndim else 0, self.name))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        columns: Sequence[str] = (),
+        *,
+        given: Literal["logits", "probabilities", "predictions", "signals"] = "logits",
+    ) -> Precomputed:
+        """Read a .npy file, or the named columns of an .npz, .parquet or .csv file."""
+        if Path(path).suffix.lower() == ".npy":
+            return cls(tables.read_array(path, "outputs"), given, Path(path).name)
+        names = list(columns) or tables.column_names(path, "outputs")
+        found = tables.read_columns(path, names, "outputs")
+        parts = [found[name] if found[name].ndim > 1 else found[name][:, None] for name in names]
+        return cls(np.concatenate(parts, axis=1), given, Path(path).name)
+
+    @property
+    def kind(self) -> Kind:
+        """What the columns are, once probabilities are log-probabilities."""
+        return "logits" if self.given == "probabilities" else self.given
+
+    @property
+    def runs_user_code(self) -> bool:
+        """Arrays are no code."""
+        return False
+
+    def identity(self) -> str:
+        """The values."""
+        return f"precomputed {self.given} {digest(self.values)}"
+
+    def outputs(self, fitted: Any, x: Any) -> Outputs:  # noqa: ARG002 - nothing is fitted
+        """Outputs of the records with these row numbers (k,)."""
+        values, rows = np.asarray(self.values), np.asarray(x)
+        if (
+            rows.ndim != 1
+            or rows.dtype.kind not in "iu"
+            or (rows.size and not 0 <= rows.min() <= rows.max() < len(values))
+        ):
+            allowed = f"row numbers from 0 to {len(values) - 1}"
+            raise InputError("x", allowed, f"shape {rows.shape} of type {rows.dtype}", "outputs are known there only")
+        return np.asarray(values[rows])
+
+
+def load_factory(where: str) -> Callable[..., Any]:
+    """Import the function that "package.module:function" names. This runs the module's code.
+
+    Raises
+    ------
+    InputError
+        If there is no such module or function, or the module fails.
+
+    Examples
+    --------
+    >>> load_factory("collections:OrderedDict").__name__
+    'OrderedDict'
+    >>> load_factory("collections:OrderdDict")
+    Traceback (most recent call last):
+    miaudit.errors.InputError: factory: expected a function of collections, received OrderdDict, which is not there;
+    did you mean OrderedDict?
+    """
+    module_name, colon, name = where.partition(":")
+    if not colon or not module_name or not name:
+        raise InputError("factory", "package.module:function", repr(where), "for example my_models:small_net")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # a module may raise anything
+        received = f"{module_name}, which does not import ({one_line(f'{type(error).__name__}: {error}')[:160]})"
+        raise InputError("factory", "a module that imports", received, "run from its folder, or install it") from error
+    if not hasattr(module, name):
+        hint = nearest(name, dir(module)) or "check the spelling"
+        raise InputError("factory", f"a function of {module_name}", f"{name}, which is not there", hint)
+    found = getattr(module, name)
+    if not callable(found):
+        raise InputError("factory", "a function", f"{where}, a {type(found).__name__}", "name a function")
+    return found  # type: ignore[no-any-return]
+
+
+def _diverged(epoch: int) -> MiauditError:
+    return MiauditError(f"the loss became infinite or NaN in epoch {epoch}: lower learning_rate, or scale the inputs")
+
+
+def checked_outputs(values: ArrayLike, n: int, name: str) -> Outputs:
+    """Return outputs as float32 (n, C), or say what is wrong with them: shape, type, NaN or infinity."""
+    array = np.asarray(values)
+    if array.ndim != 2 or len(array) != n or not array.shape[1] or array.dtype.kind not in "iuf":
+        allowed = f"numbers of shape ({n}, columns)"
+        received = f"{array.dtype} of shape {array.shape}"
+        raise InputError(f"outputs of {name}", allowed, received, "return one row for each record")
+    if array.size and not (abs(array) <= _LARGEST).all():
+        bad = ~(abs(array) <= _LARGEST).all(axis=1)
+        received = f"NaN or infinity in {int(bad.sum())} of {n} records, the first {int(np.flatnonzero(bad)[0])}"
+        raise InputError(f"outputs of {name}", "finite numbers", received, "train more gently, or drop these records")
+    return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def class_count(y: ArrayLike) -> int:
+    """Return the number of classes of labels 0, 1, ...: the largest label plus one.
+
+    Raises
+    ------
+    InputError
+        For labels that are no whole numbers, or negative.
+    """
+    labels = np.asarray(y)
+    if labels.dtype.kind not in "iub" or labels.ndim != 1 or not labels.size:
+        received = f"{labels.dtype} of shape {labels.shape}"
+        raise InputError("labels", "whole numbers (n,), classes 0, 1, 2, ...", received, "number the classes")
+    if int(labels.min()) < 0:
+        raise InputError("labels", "classes from 0 up", str(int(labels.min())), "number the classes from 0")
+    return int(labels.max()) + 1
+
+
+def described_function(function: Callable[..., Any]) -> str:
+    """Name a function together with the digest of its source, so that an edited one has another description."""
+    if isinstance(function, functools.partial):
+        bound = [_described(one) for one in (*function.args, *sorted(function.keywords.items()))]
+        return f"partial({described_function(function.func)}, {bound})"
+    try:
+        source = inspect.getsource(function if hasattr(function, "__code__") else type(function))
+    except (OSError, TypeError):
+        source = ""
+    own = "" if hasattr(function, "__qualname__") else repr(function)
+    name = f"{getattr(function, '__module__', '')}.{_called(function)}"
+    closed = [_described(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
+    return f"{name} {_without_addresses(own)} {hashlib.sha256(source.encode()).hexdigest()} {closed}"
+
+
+def _called(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return digest(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_described(one) for one in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key!r}: {_described(one)}' for key, one in value.items())}}}"
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return f"{type(value).__module__}.{type(value).__qualname__}"  # its parameters are listed by themselves
+    if callable(value):
+        return described_function(value)
+    return _without_addresses(repr(value))
+
+
+def _without_addresses(text: str) -> str:
+    """Leave out where an object lies in memory, which is different in every process."""
+    return text.partition(" at 0x")[0]

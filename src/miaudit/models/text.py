@@ -1,0 +1,508 @@
+"""Causal language models from local folders: the log-probabilities of the tokens of texts, and a small model to train.
+
+Nothing is downloaded, no code of a model's folder is run, and weights are read from safetensors only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+from miaudit.errors import InputError, nearest
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Device = Literal["auto", "cpu", "cuda"]
+Precision = Literal["float32", "saved"]
+
+START = "<|start|>"
+_BYTES = 256
+_BLOCK = 4_000_000  # numbers of float64 in work at a time: 32 MB for each intermediate array
+_NO_LIMIT = 10**9  # tokenizers without a longest text say 10^30
+
+
+@dataclass(frozen=True, eq=False)
+class LanguageModel:
+    """A causal language model of transformers with its tokenizer.
+
+    Attributes
+    ----------
+    name : for notes and reports
+    model : transformers.PreTrainedModel that gives logits (batch, tokens, vocabulary)
+    tokenizer : transformers.PreTrainedTokenizerBase
+    """
+
+    name: str
+    model: Any
+    tokenizer: Any
+
+    @property
+    def longest(self) -> int | None:
+        """Most tokens of a text, special ones included; None where neither model nor tokenizer has a limit."""
+        limits = [getattr(self.model.config, "max_position_embeddings", None), self.tokenizer.model_max_length]
+        known = [int(limit) for limit in limits if limit is not None and limit < _NO_LIMIT]
+        return min(known, default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenOutputs:
+    """What a model says of the tokens of n texts; the arrays that :mod:`miaudit.attacks.tokens` takes.
+
+    Attributes
+    ----------
+    log_p : array (tokens,), log-probabilities in nats
+    offsets : array (n + 1,): text i owns the tokens offsets[i] to offsets[i + 1]
+    mean, std : arrays (tokens,), or None: of the log-probability of a token drawn from the model at that position
+    truncated : array (n,) of bool, texts of which only the beginning was scored
+    notes : what was left out, in sentences
+    """
+
+    log_p: FloatArray
+    offsets: IntArray
+    mean: FloatArray | None
+    std: FloatArray | None
+    truncated: NDArray[np.bool_]
+    notes: tuple[str, ...]
+
+
+# -- folders ----------------------------------------------------------------------------------------------------------
+
+
+def load(folder: str | Path, *, precision: Precision = "float32", device: Device = "auto") -> LanguageModel:
+    """Read a causal language model and its tokenizer from a local folder, as ``save_pretrained`` writes it.
+
+    Parameters
+    ----------
+    folder : path with config.json, weights in safetensors and the tokenizer's files; never the name of a model online
+    precision : "float32", or "saved" for the precision of the weights' file
+    device : "auto" (a GPU if there is one), "cpu" or "cuda"
+
+    Raises
+    ------
+    InputError
+        If a file is missing or damaged, weights are pickled or of another architecture, or the folder brings code.
+    """
+    folder = Path(folder)
+    _check_folder(folder)
+    if precision not in get_args(Precision):
+        hint = nearest(str(precision), get_args(Precision)) or "float32 is the default"
+        raise InputError("precision", " or ".join(get_args(Precision)), repr(precision), hint)
+    safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    try:
+        with _quiet():
+            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder, **safe)
+            loaded: Any = transformers.AutoModelForCausalLM.from_pretrained(
+                folder,
+                use_safetensors=True,
+                output_loading_info=True,
+                dtype=torch.float32 if precision == "float32" else "auto",
+                **safe,
+            )
+    except Exception as error:  # whatever the libraries make of a damaged or foreign folder
+        received = f"{folder.name}, which transformers cannot load ({_first_line(error)})"
+        raise InputError("model", "a causal language model", received, "write it again with save_pretrained") from error
+    model, found = loaded
+    odd = sorted(str(key) for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") for key in found[kind])
+    if odd:
+        received = f"{len(odd)} missing, unknown or of another shape ({odd[0][:60]})"
+        raise InputError("weights", "those of config.json's architecture", received, "check that the files belong")
+    return LanguageModel(folder.name, model.to(_device(device)).eval(), tokenizer)
+
+
+def save(language_model: LanguageModel, folder: str | Path) -> None:
+    """Write a model and its tokenizer to a folder that :func:`load` reads."""
+    with _quiet():
+        language_model.model.save_pretrained(folder, safe_serialization=True)
+        language_model.tokenizer.save_pretrained(folder)
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise InputError("model", "a local folder", f"{folder}, which is none", "models are never downloaded: save one")
+    config = folder / "config.json"
+    if not config.is_file():
+        raise InputError("model", "a folder with config.json", f"{folder} without it", "write it with save_pretrained")
+    for path in (config, folder / "tokenizer_config.json"):
+        try:
+            content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        except (OSError, ValueError, RecursionError) as error:
+            raise InputError(
+                "model", "a readable folder", f"{path.name}: {_first_line(error)}", "save again"
+            ) from error
+        if not isinstance(content, dict):
+            raise InputError("model", f"an object in {path.name}", type(content).__name__, "save the model again")
+        if "auto_map" in content:
+            received = f"{path.name} with auto_map, code of its own"
+            raise InputError("model", "an architecture of transformers", received, "code of a folder is never run")
+    if not any(folder.glob("*.safetensors")):
+        pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
+        received = f"{pickled[0]}, which may hold pickled code" if pickled else "none"
+        raise InputError("weights", "a .safetensors file", received, "save with safe_serialization=True")
+
+
+def _device(device: str) -> str:
+    if device not in get_args(Device):
+        hint = nearest(str(device), get_args(Device)) or "auto is the default"
+        raise InputError("device", ", ".join(get_args(Device)), repr(device), hint)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("device", "cuda only where there is a GPU", "cuda, and none is seen", "use auto or cpu")
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return device
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the library's progress bars and reports off the terminal; what matters is raised or noted."""
+    log: Any = transformers.utils.logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity(logging.CRITICAL)
+    log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.set_verbosity(level)
+        if bars:
+            log.enable_progress_bar()
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:120] if lines else type(error).__name__
+
+
+# -- log-probabilities ------------------------------------------------------------------------------------------------
+
+
+def token_log_probabilities(
+    language_model: LanguageModel,
+    texts: Sequence[str],
+    *,
+    batch: int = 16,
+    longest: int | None = None,
+    moments: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> TokenOutputs:
+    """Compute the log-probability of every token of texts given the tokens before it, in batches of like length.
+
+    Texts are cut into tokens as the tokenizer does by default. Special tokens (and unknown words) are context only; a
+    first token without one before it has no prediction. Neither is scored, and the notes say how many.
+
+    Parameters
+    ----------
+    texts : sequence of n str
+    batch : texts in one pass, from 1
+    longest : tokens of a text that are read, from 2, special ones included; default and maximum: the model's own limit
+    moments : whether to compute mean and std, which min-k%++ needs
+    progress : function of the texts done so far and their number, optional
+
+    Raises
+    ------
+    InputError
+        For a text without a token to score, a tokenizer of another model, or a model that answers NaN.
+
+    Examples
+    --------
+    >>> texts = ["the cat sat", "a dog ran"]
+    >>> small = train(byte_pair_tokenizer(texts), texts, SmallGPT2(epochs=1), rng=np.random.default_rng(0))
+    >>> out = token_log_probabilities(small, texts)
+    >>> bool((out.log_p <= 0).all()), len(out.offsets)
+    (True, 3)
+    """
+    _whole("batch", batch, 1)
+    cut = _Cut.of(language_model, texts, longest)
+    order = sorted(range(len(cut.ids)), key=lambda row: -len(cut.ids[row]))  # the largest first: memory fails at once
+    parts: list[FloatArray] = [np.empty((3, 0))] * len(cut.ids)
+    done = 0
+    for start in range(0, len(order), batch):
+        rows = order[start : start + batch]
+        scored = _score_batch(language_model.model, [cut.ids[r] for r in rows], [cut.kept[r] for r in rows], moments)
+        for row, values in zip(rows, scored, strict=True):
+            parts[row] = values
+        done += len(rows)
+        if progress is not None:
+            progress(done, len(order))
+    flat = np.concatenate(parts, axis=1)
+    if not np.isfinite(flat).all():
+        raise InputError(
+            "model", "finite logits", "NaN or infinity", "load it with precision float32, or check weights"
+        )
+    return TokenOutputs(
+        log_p=flat[0],
+        offsets=np.concatenate([[0], np.cumsum([values.shape[1] for values in parts])]).astype(np.int64),
+        mean=flat[1] if moments else None,
+        std=flat[2] if moments else None,
+        truncated=cut.truncated,
+        notes=cut.notes,
+    )
+
+
+class _Cut(NamedTuple):
+    """Texts cut into tokens: ids of each text, which positions are scored, and what was left out."""
+
+    ids: list[IntArray]
+    kept: list[NDArray[np.bool_]]
+    truncated: NDArray[np.bool_]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, language_model: LanguageModel, texts: Sequence[str], longest: int | None) -> _Cut:
+        tokenizer, limit = language_model.tokenizer, _limit(language_model, longest)
+        ids = _tokenized(tokenizer, texts)
+        truncated = np.array([limit is not None and len(row) > limit for row in ids])
+        ids = [row[:limit] for row in ids]
+        special = np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64)
+        kept = [~np.isin(row, special) for row in ids]
+        first = sum(int(mask[:1].sum()) for mask in kept)
+        for mask in kept:
+            mask[:1] = False
+        empty = [row for row, mask in enumerate(kept) if not mask.any()]
+        if empty:
+            allowed = "a token with another before it in every text"
+            raise InputError("texts", allowed, f"none in text {empty[0]}", "drop texts that are empty or too short")
+        size, seen = language_model.model.get_input_embeddings().num_embeddings, max(int(row.max()) for row in ids)
+        if seen >= size:
+            received = f"token {seen} for a model of {size} tokens"
+            raise InputError("tokenizer", "the one the model was trained with", received, "check the folder")
+        notes = _left_out(tokenizer, ids, special, first, truncated, limit)
+        return cls(ids, kept, truncated, notes)
+
+
+def _left_out(
+    tokenizer: Any,
+    ids: Sequence[IntArray],
+    special: IntArray,
+    first: int,
+    truncated: NDArray[np.bool_],
+    limit: int | None,
+) -> tuple[str, ...]:
+    found, counts = np.unique(np.concatenate(ids), return_counts=True)
+    named = [
+        f"{tokenizer.convert_ids_to_tokens(int(token))} ({count})"
+        for token, count in zip(found, counts, strict=True)
+        if token in special
+    ]
+    notes = []
+    if named:
+        notes.append(f"Special tokens are context only and have no score: {', '.join(named)}.")
+    if first:
+        notes.append(f"The first token of {first} texts has nothing before it to be predicted from, and has no score.")
+    if truncated.any():
+        notes.append(
+            f"{int(truncated.sum())} of {len(ids)} texts are longer than {limit} tokens: their beginning was scored "
+            "(a zlib ratio divides it by the whole text)."
+        )
+    return tuple(notes)
+
+
+def _limit(language_model: LanguageModel, longest: int | None) -> int | None:
+    own = language_model.longest
+    if longest is None:
+        return own
+    _whole("longest", longest, 2)
+    if own is not None and longest > own:
+        raise InputError("longest", f"at most {own}, the model's limit", str(longest), "leave it out for the limit")
+    return longest
+
+
+def _tokenized(tokenizer: Any, texts: Sequence[str]) -> list[IntArray]:
+    if isinstance(texts, str) or not len(texts):
+        raise InputError("texts", "a sequence of one text or more", repr(texts)[:40], "pass a list of str")
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError("texts", "str", f"{type(text).__name__} at {row}", 'use "" for a record that says nothing')
+    cut = tokenizer(list(texts), return_attention_mask=False, verbose=False)["input_ids"]
+    return [np.asarray(row, dtype=np.int64) for row in cut]
+
+
+def _padded(ids: Sequence[IntArray]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return tokens (texts, longest) padded on the right, where causal attention never looks, and their mask."""
+    tokens = np.zeros((len(ids), max(map(len, ids))), dtype=np.int64)
+    mask = np.zeros_like(tokens)
+    for i, row in enumerate(ids):
+        tokens[i, : len(row)], mask[i, : len(row)] = row, 1
+    return torch.from_numpy(tokens), torch.from_numpy(mask)
+
+
+@torch.inference_mode()
+def _score_batch(
+    model: Any, ids: Sequence[IntArray], kept: Sequence[NDArray[np.bool_]], moments: bool
+) -> list[FloatArray]:
+    """Return log p, mean and std of the scored tokens of each text, (3, tokens); mean and std 0 if not wanted."""
+    tokens, mask = _padded(ids)
+    wanted = torch.zeros(tokens.shape, dtype=torch.bool)
+    for i, row in enumerate(kept):
+        wanted[i, : len(row)] = torch.from_numpy(row)
+    logits = model(input_ids=tokens.to(model.device), attention_mask=mask.to(model.device), use_cache=False).logits
+    at = wanted[:, 1:].to(logits.device)  # the logits before a token are its prediction
+    predicted, target = logits[:, :-1][at], tokens[:, 1:].to(logits.device)[at]
+    rows = max(1, _BLOCK // predicted.shape[1])
+    starts = range(0, len(target), rows)
+    blocks = [_moments(predicted[i : i + rows], target[i : i + rows], moments) for i in starts]
+    flat: FloatArray = torch.cat(blocks, dim=1).cpu().numpy()
+    return np.split(flat, np.cumsum([int(row.sum()) for row in kept])[:-1], axis=1)
+
+
+def _moments(logits: torch.Tensor, target: torch.Tensor, moments: bool) -> torch.Tensor:
+    log_p = logits.double().log_softmax(dim=-1)
+    own = log_p.gather(1, target[:, None])[:, 0]
+    if not moments:
+        return torch.stack([own, torch.zeros_like(own), torch.zeros_like(own)])
+    p = log_p.exp()
+    mean = (p * log_p).sum(dim=-1)
+    variance = (p * (log_p - mean[:, None]) ** 2).sum(dim=-1)
+    return torch.stack([own, mean, variance.sqrt()])
+
+
+def _whole(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(name, f"a whole number from {least}", repr(value), "leave it out for the default")
+
+
+# -- a small model of one's own ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SmallGPT2:
+    """A GPT-2 of any size, trained from random weights with Adam and a learning rate that falls to 0 in a line.
+
+    Parameters
+    ----------
+    layers, width, heads : of the network; width is a multiple of heads
+    context : most tokens of a text; longer texts are cut
+    epochs, batch : passes over the texts, texts in a step
+    learning_rate : of the first step
+    """
+
+    layers: int = 2
+    width: int = 64
+    heads: int = 4
+    context: int = 128
+    epochs: int = 20
+    batch: int = 16
+    learning_rate: float = 3e-3
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "width", "heads", "context", "epochs", "batch"):
+            _whole(name, getattr(self, name), 2 if name == "context" else 1)
+        if self.width % self.heads:
+            raise InputError("width", f"a multiple of {self.heads} heads", str(self.width), "64 and 4 go together")
+        if not 0 < self.learning_rate < 1:
+            raise InputError("learning_rate", "a number in (0, 1)", repr(self.learning_rate), "0.003 is the default")
+
+
+def byte_pair_tokenizer(texts: Iterable[str], *, vocabulary: int = 1000) -> Any:
+    """Learn a byte-level BPE vocabulary; every text begins with one special token, so that all others are predicted.
+
+    Use texts whose choice does not depend on membership (all records, or others), or the vocabulary gives members away.
+
+    Parameters
+    ----------
+    texts : iterable of str
+    vocabulary : most tokens, from 257: all bytes and the special one; 257 learns nothing from the texts
+
+    Returns
+    -------
+    transformers.PreTrainedTokenizerFast
+    """
+    _whole("vocabulary", vocabulary, _BYTES + 1)
+    pairs = Tokenizer(models.BPE())
+    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pairs.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[START],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    pairs.train_from_iterator(texts, trainer)
+    pairs.post_processor = processors.TemplateProcessing(
+        single=f"{START} $A", special_tokens=[(START, pairs.token_to_id(START))]
+    )
+    wrapped: Any = transformers.PreTrainedTokenizerFast
+    return wrapped(tokenizer_object=pairs, bos_token=START)
+
+
+def train(
+    tokenizer: Any,
+    texts: Sequence[str],
+    config: SmallGPT2 | None = None,
+    *,
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None] | None = None,
+) -> LanguageModel:
+    """Train a small GPT-2 from random weights on texts, on the processor.
+
+    Parameters
+    ----------
+    tokenizer : as of :func:`byte_pair_tokenizer`
+    texts : the members
+    config : SmallGPT2, optional
+    rng : generator of the weights and of the order of the texts
+    progress : function of the epochs done so far and their number, optional
+
+    Raises
+    ------
+    InputError
+        If the loss is no longer finite; the epoch is named.
+    """
+    config = config or SmallGPT2()
+    ids = [row[: config.context] for row in _tokenized(tokenizer, texts)]
+    model = _fresh(tokenizer, config, int(rng.integers(2**62)))
+    optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate)
+    steps = config.epochs * -(-len(ids) // config.batch)
+    step = 0
+    for epoch in range(config.epochs):
+        order = rng.permutation(len(ids))
+        for start in range(0, len(ids), config.batch):
+            optimiser.param_groups[0]["lr"] = config.learning_rate * (1 - step / steps)
+            loss: Any = _loss(model, [ids[row] for row in order[start : start + config.batch]])
+            if not torch.isfinite(loss):
+                received = f"{loss.item()} in epoch {epoch + 1} of {config.epochs}"
+                raise InputError("learning_rate", "one with finite losses", received, "divide it by 3")
+            optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+            step += 1
+        if progress is not None:
+            progress(epoch + 1, config.epochs)
+    return LanguageModel("small GPT-2", model.eval(), tokenizer)
+
+
+def _fresh(tokenizer: Any, config: SmallGPT2, seed: int) -> Any:
+    start = tokenizer.bos_token_id
+    architecture = transformers.GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=config.context,
+        n_embd=config.width,
+        n_layer=config.layers,
+        n_head=config.heads,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=start,
+        eos_token_id=start,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return transformers.GPT2LMHeadModel(architecture).train()
+
+
+def _loss(model: Any, ids: Sequence[IntArray]) -> torch.Tensor:
+    """Mean cross-entropy of all tokens of a batch, padding left out."""
+    tokens, mask = _padded(ids)
+    logits = model(input_ids=tokens, attention_mask=mask, use_cache=False).logits
+    target = tokens.masked_fill(mask == 0, -100)
+    return torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), target[:, 1:].flatten(), ignore_index=-100)

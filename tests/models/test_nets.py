@@ -1,0 +1,83 @@
+"""Networks: sizes known from the literature, records kept apart, descriptions that travel."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from miaudit.errors import InputError  # noqa: E402
+from miaudit.models import nets  # noqa: E402
+from miaudit.models.private import check_records_stay_apart  # noqa: E402
+
+FACTORIES = [
+    (nets.mlp(12, 3, hidden=(8, 5)), (12,), 3),
+    (nets.mlp(12, 3, hidden=()), (3, 2, 2), 3),
+    (nets.small_convnet(1, 4, width=4), (1, 9, 7), 4),
+    (nets.resnet16(3, 10, width=1), (3, 16, 16), 10),
+]
+
+
+@pytest.mark.parametrize(("factory", "shape", "classes"), FACTORIES, ids=str)
+def test_logits_have_one_row_for_each_record_and_depend_on_it_alone(factory, shape, classes) -> None:
+    net, x = factory(), torch.randn(4, *shape)
+    assert net(x).shape == (4, classes)
+    check_records_stay_apart(net, x)
+    x.requires_grad_()
+    slope = torch.autograd.grad(net(x)[1].sum(), x)[0]
+    assert slope[1].abs().sum() > 0
+    assert not slope[[0, 2, 3]].any()
+
+
+@pytest.mark.parametrize(("factory", "shape", "classes"), FACTORIES, ids=str)
+def test_a_description_travels_and_draws_from_torchs_generator(factory, shape, classes) -> None:
+    other = pickle.loads(pickle.dumps(factory))
+    assert other == factory
+    assert hash(other) == hash(factory)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(3)
+        a = factory().state_dict()
+        torch.manual_seed(3)
+        b = other().state_dict()
+        c = other().state_dict()
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert not all(torch.equal(a[name], c[name]) for name in a)
+    assert not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in factory().modules())
+
+
+def test_the_residual_network_has_depth_16_and_the_sizes_of_the_paper() -> None:
+    """Wide residual networks of depth 16 (Zagoruyko and Komodakis, Table 4): 0.7M at width 2, 2.8M at 4, 11.0M at 8."""
+    for width, millions in ((4, 2.75), (8, 10.96)):
+        net = nets.resnet16(3, 10, width=width)()
+        assert sum(p.numel() for p in net.parameters()) / 1e6 == pytest.approx(millions, abs=0.005)
+        convolutions = [m for m in net.modules() if isinstance(m, nn.Conv2d)]
+        assert len(convolutions) == 6 * 2 + 4
+    shapes = []
+    for layer in nets.resnet16()():
+        layer.register_forward_hook(lambda _m, _i, out: shapes.append(out.shape[1:]))
+    net = nets.resnet16()()
+    x = torch.zeros(1, 3, 32, 32)
+    for layer in net:
+        x = layer(x)
+        shapes.append(tuple(x.shape[1:]))
+    assert (16, 32, 32) in shapes
+    assert (32, 16, 16) in shapes
+    assert (64, 8, 8) in shapes
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: nets.mlp(0, 2), "inputs"),
+        (lambda: nets.mlp(3, 2, hidden=(4, 0)), r"hidden\[1\]"),
+        (lambda: nets.small_convnet(1, 2, width=1.5), "width"),
+        (lambda: nets.resnet16(classes=True), "classes"),
+    ],
+)
+def test_sizes_that_are_none_are_refused(call, argument) -> None:
+    with pytest.raises(InputError, match=argument):
+        call()

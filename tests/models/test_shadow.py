@@ -1,0 +1,392 @@
+"""Shadow models: inclusion, training over kills and executors, outputs on disk, and which records leak."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.linear_model import Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
+
+from miaudit.attacks import signals
+from miaudit.errors import InputError, OutputError
+from miaudit.executor import Local
+from miaudit.models import shadow
+from miaudit.models.shadow import ShadowFailedError, ShadowOutputs
+from miaudit.models.targets import SklearnTarget
+
+RNG = np.random.default_rng(11)
+N, M = 40, 8
+X = RNG.normal(size=(N, 3))
+Y = (X[:, 0] + RNG.normal(size=N) > 0).astype(int)
+INCLUDED = shadow.inclusion(N, M, rng=np.random.default_rng(0))
+BAYES = SklearnTarget(GaussianNB())
+NET = SklearnTarget(MLPClassifier((4,), solver="lbfgs", max_iter=20, alpha=1.0, tol=1e-1))
+
+
+def train(target=BAYES, **options):
+    options = {"x": X, "y": Y, "included": INCLUDED, "seed": 5, **options}
+    return shadow.train(target, options.pop("x"), options.pop("y"), options.pop("included"), **options)
+
+
+def everything(outputs: ShadowOutputs) -> np.ndarray:
+    return outputs.block(0, outputs.n)
+
+
+# -- inclusion -------------------------------------------------------------------------------------------------------
+
+
+def test_every_record_is_in_exactly_half_of_the_models() -> None:
+    drawn = shadow.inclusion(3000, 6, rng=np.random.default_rng(1))
+    assert drawn.shape == (6, 3000)
+    assert (drawn.sum(axis=0) == 3).all()
+    patterns = np.unique(drawn.T @ (2 ** np.arange(6)), return_counts=True)[1]
+    assert len(patterns) == 20  # all halves of six
+    assert stats.chisquare(patterns).pvalue > 0.001
+
+
+def test_inclusion_is_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadow, "_BLOCK_BYTES", 8 * 4 * 7)
+    drawn = shadow.inclusion(50, 4, rng=np.random.default_rng(1))
+    assert (drawn.sum(axis=0) == 2).all()
+    for n, models in ((0, 4), (5, 3), (5, 0)):
+        with pytest.raises(InputError):
+            shadow.inclusion(n, models, rng=np.random.default_rng(1))
+
+
+# -- training --------------------------------------------------------------------------------------------------------
+
+
+def test_a_plain_loop_gives_the_same() -> None:
+    outputs = train(NET)
+    seeds = [int(one.generate_state(1)[0]) for one in np.random.SeedSequence(5).spawn(M)]
+    for m in range(M):
+        net = MLPClassifier((4,), solver="lbfgs", max_iter=20, alpha=1.0, tol=1e-1, random_state=seeds[m])
+        usual = net.fit(X[INCLUDED[m]], Y[INCLUDED[m]]).predict_log_proba(X)
+        np.testing.assert_allclose(outputs.model(m), usual, rtol=1e-5, atol=1e-6)
+    assert outputs.shape == (N, 2)
+    assert outputs.model(0).dtype == np.float32
+
+
+def test_workers_and_stores_change_nothing(tmp_path: Path) -> None:
+    seen: list[shadow.Progress] = []
+    alone = train(NET)
+    other = train(NET, workers=2, store=tmp_path, progress=seen.append)
+    np.testing.assert_array_equal(everything(alone), everything(other))
+    assert [one.finished for one in seen] == list(range(M + 1))
+    assert seen[-1].seconds_left == 0
+    assert str(seen[0]) == "0 of 8 models, unknown time left"
+    assert isinstance(other.model(3), np.memmap)
+    changed = train(NET, seed=6)
+    assert (everything(alone) != everything(changed)).any()
+
+
+def test_a_store_is_reused_only_by_what_made_it(tmp_path: Path) -> None:
+    first = train(store=tmp_path)
+    times = {path: path.stat().st_mtime_ns for path in first.sources}  # type: ignore[union-attr]
+    train(store=tmp_path, workers=2)
+    assert {path: path.stat().st_mtime_ns for path in times} == times  # type: ignore[union-attr]
+    moved, labels, fewer = X.copy(), Y.copy(), INCLUDED[:6]
+    moved[3, 1] += 1e-12
+    labels[3] ^= 1
+    for options, part in (
+        ({"x": moved}, "records"),
+        ({"y": labels}, "labels"),
+        ({"included": fewer}, "inclusion"),
+        ({"seed": 6}, "seed"),
+        ({"target": SklearnTarget(GaussianNB(var_smoothing=1e-8))}, "target"),
+        ({"signal": "loss"}, "signal"),
+        ({"views": (lambda x: x,)}, "views"),
+    ):
+        with pytest.raises(InputError, match=f"store: expected a folder of the same {part},"):
+            train(store=tmp_path, **options)
+
+
+def test_a_damaged_model_is_trained_again(tmp_path: Path) -> None:
+    first = train(store=tmp_path)
+    expected = everything(first)
+    path = first.sources[2]
+    assert isinstance(path, Path)
+    path.write_bytes(path.read_bytes()[:-4])
+    np.testing.assert_array_equal(everything(train(store=tmp_path)), expected)
+
+
+def failing_net(bad: int):
+    """A target whose model of one seed fails; made here, so that it travels by value."""
+
+    @dataclass(frozen=True)
+    class Failing:
+        name: str = "failing"
+        kind: str = "logits"
+        runs_user_code: bool = True
+
+        def identity(self):
+            return "failing"
+
+        def fit(self, x, y, rows, *, seed):
+            return float(rows.sum()) if rows.sum() != bad else float("nan")
+
+        def outputs(self, fitted, x):
+            return np.full((len(x), 2), fitted) + x[:, :2]
+
+    return Failing()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_failed_model_is_named_and_the_rest_is_kept(tmp_path: Path, workers: int) -> None:
+    bad = int(np.flatnonzero(INCLUDED[3]).sum())
+    with pytest.raises(ShadowFailedError, match=r"1 of 8 .*: model 3 \(seed \d+\): .*NaN .*7 others are kept") as at:
+        train(failing_net(bad), store=tmp_path, workers=workers)
+    assert [one.model for one in at.value.failed] == [3]
+    assert "Traceback" in at.value.__notes__[0]
+    kept = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("*.npy")}
+    assert len(kept) == M - 1
+    repaired = train(failing_net(-1), store=tmp_path)
+    np.testing.assert_array_equal(everything(repaired), everything(train(failing_net(-1))))
+    assert kept.items() <= {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("*.npy")}.items()
+
+
+def test_all_failures_are_counted_without_a_store() -> None:
+    with pytest.raises(ShadowFailedError, match=r"8 of 8 .*and 5 more; give store="):
+        train(SklearnTarget(GaussianNB(priors=[0.1, 0.2])))
+
+
+def test_a_full_disk_is_one_line_and_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, written = np.save, []
+
+    def full(handle, array, **options):
+        written.append(1)
+        if len(written) == 4:
+            raise OSError(28, "No space left on device")
+        original(handle, array, **options)
+
+    monkeypatch.setattr("numpy.save", full)
+    with pytest.raises(OutputError, match=r"model-00003-\w+\.npy: cannot be written \(No space left on device\)"):
+        train(store=tmp_path)
+    monkeypatch.undo()
+    assert len(list(tmp_path.glob("model-*.npy"))) == 3
+    assert not list(tmp_path.glob(".*.part"))
+    np.testing.assert_array_equal(everything(train(store=tmp_path)), everything(train()))
+
+
+SCRIPT = """
+    import sys, time
+    import numpy as np
+    from dataclasses import dataclass
+    from miaudit.models import shadow
+
+    @dataclass(frozen=True)
+    class Slow:
+        name: str = "slow"
+        kind: str = "logits"
+        runs_user_code: bool = True
+        def identity(self): return "slow mean"
+        def fit(self, x, y, rows, *, seed):
+            time.sleep(0.15)
+            return x[rows].mean(axis=0) + np.random.default_rng(seed).normal(size=x.shape[1])
+        def outputs(self, fitted, x):
+            return np.column_stack([x @ fitted, -(x @ fitted)])
+
+    if __name__ == "__main__":
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(50, 4))
+        included = shadow.inclusion(50, 24, rng=rng)
+        outputs = shadow.train(Slow(), x, np.arange(50) % 2, included, seed=1,
+            store=sys.argv[1] if sys.argv[1] != "none" else None, executor=sys.argv[2], workers=int(sys.argv[3]))
+        np.save(sys.argv[4], outputs.block(0, 50))
+"""
+
+
+def start(script: Path, *arguments: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-W", "error", script, *map(str, arguments)]
+    environment = {**os.environ, "TMPDIR": str(script.parent)} if "ray" not in arguments else None
+    return subprocess.Popen(command, start_new_session=True, env=environment)
+
+
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_kill_9_loses_the_models_in_flight_only(tmp_path: Path, executor: str) -> None:
+    if executor == "ray":
+        pytest.importorskip("ray")
+    script, store = tmp_path / "script.py", tmp_path / "store"
+    script.write_text(textwrap.dedent(SCRIPT))
+    process = start(script, store, executor, 2, tmp_path / "never.npy")
+    deadline = time.monotonic() + 60
+    while len(list(store.glob("model-*.npy"))) < 5 and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    kept = {path.name: path.stat().st_mtime_ns for path in store.glob("model-*.npy")}
+    assert 5 <= len(kept) < 24
+    if executor == "local":  # the workers of a killed process go by themselves, and what was sent to them goes, too
+        with pytest.raises(ProcessLookupError):
+            for _ in range(200):
+                os.killpg(process.pid, 0)
+                time.sleep(0.05)
+        assert not list(tmp_path.glob("miaudit-*"))
+    assert start(script, store, executor, 2, tmp_path / "resumed.npy").wait(90) == 0
+    after = {path.name: path.stat().st_mtime_ns for path in store.glob("model-*.npy")}
+    assert len(after) == 24
+    assert kept.items() <= after.items()
+    assert start(script, "none", "local", 1, tmp_path / "whole.npy").wait(60) == 0
+    assert (tmp_path / "resumed.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
+    if executor == "ray":  # what is left of a killed driver's own cluster
+        with pytest.raises(ProcessLookupError):
+            for _ in range(200):
+                os.killpg(process.pid, signal.SIGKILL)
+                time.sleep(0.05)
+
+
+def test_views_and_signals_reduce_outputs(tmp_path: Path) -> None:
+    def mirrored(x):
+        return -x
+
+    plain, views = train(), train(views=(lambda x: x, mirrored), store=tmp_path / "views")
+    assert views.shape == (N, 2, 2)
+    np.testing.assert_array_equal(views.block(3, 7)[:, :, 0], plain.block(3, 7))
+    expected = signals.member_scores(labels=Y, logits=plain.model(4), names=["margin"])["margin"]
+    np.testing.assert_allclose(plain.signal("margin")[:, 4], expected, rtol=1e-6)
+    kept = train(signal="margin", store=tmp_path / "signal")
+    assert kept.shape == (N,)
+    np.testing.assert_array_equal(kept.signal("margin"), plain.signal("margin"))
+    both = train(signal="margin", views=(lambda x: x, mirrored))
+    assert both.signal("margin").shape == (N, M, 2)
+    np.testing.assert_array_equal(both.signal("margin")[:, :, 0], plain.signal("margin"))
+    np.testing.assert_array_equal(views.signal("margin"), both.signal("margin"))
+    own = plain.signal(lambda outputs, labels: outputs[np.arange(len(labels)), labels])
+    np.testing.assert_array_equal(own[:, 1], plain.model(1)[np.arange(N), Y])
+    with pytest.raises(InputError, match="signal: expected margin, which was kept"):
+        kept.signal("loss")
+    with pytest.raises(InputError, match="did you mean margin"):
+        plain.signal("margni")
+
+
+def test_blocks_cover_every_record_once() -> None:
+    outputs = train()
+    rows = [(part.start, part.stop, block.shape) for part, block in outputs.blocks(most_bytes=4 * M * 2 * 7)]
+    assert [(start, stop) for start, stop, _ in rows] == [(i, min(i + 7, N)) for i in range(0, N, 7)]
+    assert rows[0][2] == (7, M, 2)
+
+
+def test_a_regression_target() -> None:
+    outputs = train(SklearnTarget(Ridge()), y=X[:, 1] + RNG.normal(size=N))
+    found = outputs.signal(shadow.SQUARED_ERROR)
+    expected = -((outputs.model(2)[:, 0].astype(float) - outputs.labels) ** 2)
+    np.testing.assert_allclose(found[:, 2], expected, rtol=1e-6)
+    with pytest.raises(InputError, match="which needs logits; use negative_squared_error"):
+        outputs.signal("loss")
+
+
+def test_records_that_no_model_learns_get_outputs_too() -> None:
+    included = INCLUDED.copy()
+    included[:, 30:] = False
+    outputs = train(included=included)
+    assert outputs.shape == (N, 2)
+    changed = X.copy()
+    changed[30:] += 1
+    np.testing.assert_array_equal(everything(outputs)[:30], everything(train(x=changed, included=included))[:30])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"included": INCLUDED.astype(int)}, "included: expected true or false"),
+        ({"included": INCLUDED[:, 1:]}, "included"),
+        ({"included": np.zeros((2, N), bool)}, "none for model 0"),
+        ({"y": Y[1:]}, "y: expected one label"),
+        ({"y": Y - 1}, "labels: .*from 0 up"),
+        ({"x": 3}, "x: expected records"),
+        ({"seed": -1}, "seed"),
+        ({"workers": 0}, "workers"),
+        ({"executor": "cloud"}, "executor"),
+        ({"at_once": 4}, "at_once"),
+        ({"signal": "los"}, "did you mean loss"),
+        ({"target": 3}, "target: expected one that can be fitted"),
+    ],
+)
+def test_bad_arguments(options, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        train(**options)
+
+
+def test_outputs_from_elsewhere() -> None:
+    values = RNG.normal(size=(M, N, 3)).astype(np.float32)
+    outputs = ShadowOutputs.of(values, INCLUDED, np.zeros(N, int))
+    np.testing.assert_array_equal(outputs.block(5, 9), values[:, 5:9].transpose(1, 0, 2))
+    values[3, 4, 1] = np.nan
+    with pytest.raises(InputError, match=r"outputs of model 3: .*record 4"):
+        ShadowOutputs.of(values, INCLUDED, np.zeros(N, int))
+    with pytest.raises(InputError, match="8 models"):
+        ShadowOutputs.of(values[:2], INCLUDED, np.zeros(N, int))
+
+
+def test_torch_models_alone_stacked_and_on_other_executors(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from miaudit.models import nets
+    from miaudit.models.targets import TorchTarget
+    from miaudit.models.train_config import TrainConfig
+
+    target = TorchTarget(nets.mlp(3, 2, (4,)), TrainConfig(epochs=2, batch=8, device="cpu"))
+    x = X.astype(np.float32)
+    alone = train(target, x=x)
+    np.testing.assert_array_equal(everything(alone), everything(train(target, x=x, workers=2, store=tmp_path)))
+    stacked = train(target, x=x, at_once=3)
+    np.testing.assert_allclose(everything(stacked), everything(alone), atol=1e-4)
+    pytest.importorskip("ray")
+    np.testing.assert_array_equal(everything(alone), everything(train(target, x=x, executor="ray", workers=2)))
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_network_that_diverges_is_named_with_its_epoch(tmp_path: Path, at_once: int) -> None:
+    pytest.importorskip("torch")
+    from miaudit.models import nets
+    from miaudit.models.targets import TorchTarget
+    from miaudit.models.train_config import TrainConfig
+
+    target = TorchTarget(nets.mlp(3, 2, (4,)), TrainConfig(epochs=5, batch=8, device="cpu"))
+    x = X.astype(np.float32)
+    included = np.ones((3, N), bool)
+    included[[0, 2], 7] = False
+    x[7] = 1e30  # only the middle model learns it
+    with pytest.raises(ShadowFailedError, match=r"1 of 3 .*: model 1 \(seed \d+\): .*NaN in epoch [1-5]: ") as at:
+        train(target, x=x, included=included, store=tmp_path, at_once=at_once)
+    assert [one.model for one in at.value.failed] == [1]
+    assert len(list(tmp_path.glob("model-*.npy"))) == 2
+
+
+# -- estimates -------------------------------------------------------------------------------------------------------
+
+
+def test_what_it_will_cost(tmp_path: Path) -> None:
+    stated = shadow.estimate(NET, X, Y, INCLUDED, seed=5, seconds_per_fit=450, workers=2)
+    assert (stated.fits, stated.reused, stated.hours) == (8, 0, 0.5)
+    timed = shadow.estimate(NET, X, Y, INCLUDED, seed=5, store=tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert timed.disk_bytes == stated.disk_bytes
+    assert 0 < timed.seconds_per_fit < 5
+    train(NET, store=tmp_path)
+    size = sum(path.stat().st_size for path in tmp_path.glob("model-*.npy"))
+    assert size == timed.disk_bytes
+    next(tmp_path.glob("model-*.npy")).unlink()
+    again = shadow.estimate(NET, X, Y, INCLUDED, seed=5, store=tmp_path, seconds_per_fit=3600)
+    assert (again.fits, again.reused, again.hours) == (1, 7, 1.0)
+    assert "1 fits (7 more are there), 60 min" in str(again)
+    with pytest.raises(InputError, match="same seed"):
+        shadow.estimate(NET, X, Y, INCLUDED, seed=6, store=tmp_path, seconds_per_fit=1)
+    with pytest.raises(InputError, match="seconds_per_fit"):
+        shadow.estimate(NET, X, Y, INCLUDED, seed=5, seconds_per_fit=-1)
+    with pytest.raises(ShadowFailedError, match="model 0"):
+        shadow.estimate(SklearnTarget(GaussianNB(priors=[0.1, 0.2])), X, Y, INCLUDED, seed=5)
+
+
+def test_an_executor_record_may_be_passed() -> None:
+    np.testing.assert_array_equal(everything(train(executor=Local(2))), everything(train()))

@@ -1,0 +1,265 @@
+"""Targets: outputs of every kind against their libraries, and what is refused at the door."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from miaudit.errors import InputError
+from miaudit.models import targets
+from miaudit.models.targets import Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, Trainable
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(60, 4))
+Y = (X[:, 0] + 0.5 * RNG.normal(size=60) > 0).astype(int) + (np.arange(60) == 7) * 2
+
+
+def test_a_classifier_gives_log_probabilities_of_all_classes() -> None:
+    target = SklearnTarget(LogisticRegression())
+    rows = np.array([i for i in range(60) if i != 7])  # the only record of class 3 is left out, class 2 has none
+    outputs = target.outputs(target.fit(X, Y, rows, seed=0), X)
+    usual = LogisticRegression().fit(X[rows], Y[rows]).predict_log_proba(X)
+    assert outputs.shape == (60, 4)
+    np.testing.assert_allclose(outputs[:, :2], usual, rtol=1e-6)
+    assert (outputs[:, 2:] < -100).all()
+    assert isinstance(target, Trainable)
+    assert not target.runs_user_code
+
+
+def test_probabilities_near_one_keep_their_digits() -> None:
+    sure = SklearnTarget(LogisticRegression(C=1e6, max_iter=10_000))
+    outputs = sure.outputs(sure.fit(X * 1e3, (X[:, 0] > 0).astype(int), np.arange(60), seed=0), X * 10)
+    top = outputs.max(axis=1)
+    assert (np.float32(1) - np.exp(top.astype(np.float64)) > 0).any()
+    assert len(np.unique(top)) > 10
+
+
+def test_a_regressor_gives_predictions() -> None:
+    target = SklearnTarget(Ridge(alpha=2.0), called="ridge")
+    outputs = target.outputs(target.fit(X, X[:, 1], np.arange(30), seed=0), X)
+    expected = Ridge(alpha=2.0).fit(X[:30], X[:30, 1]).predict(X)
+    assert target.kind == "predictions"
+    assert target.name == "ridge"
+    np.testing.assert_allclose(outputs[:, 0], expected, rtol=1e-5)
+
+
+def test_every_random_state_is_the_seed() -> None:
+    net = make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=5, n_jobs=2))
+    target = SklearnTarget(net)
+    one, again, other = (target.outputs(target.fit(X, Y, np.arange(60), seed=seed), X) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, again)
+    assert (one != other).any()
+    assert net.named_steps["randomforestclassifier"].n_jobs == 2  # the caller's estimator stays as it is
+
+
+def test_identities_tell_configurations_apart_and_are_the_same_in_every_process() -> None:
+    forms = [
+        LogisticRegression(), LogisticRegression(C=2.0), make_pipeline(StandardScaler(), LogisticRegression()),
+        make_pipeline(StandardScaler(), LogisticRegression(C=2.0)), MLPClassifier(), MLPClassifier((5,)), Ridge(),
+    ]  # fmt: skip
+    identities = [SklearnTarget(one).identity() for one in forms]
+    assert len(set(identities)) == len(forms)
+    code = (
+        "from miaudit.models.targets import SklearnTarget as T;"
+        "from sklearn.linear_model import LogisticRegression as L;"
+        "from sklearn.preprocessing import StandardScaler as S; from sklearn.pipeline import make_pipeline as m;"
+        "print(T(m(S(), L(C=2.0))).identity())"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == identities[3]
+
+
+def test_functions_are_described_by_source_and_by_what_they_hold() -> None:
+    def factory(width):
+        def make():
+            return width
+
+        return make
+
+    def other():
+        return 3
+
+    described = targets.described_function
+    forms = [factory(3), factory(4), other, functools.partial(factory, 3), functools.partial(factory, width=3)]
+    assert len({described(one) for one in forms}) == len(forms)
+    assert described(factory(3)) == described(factory(3))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (LogisticRegression, "estimator"),
+        (3, "no fit"),
+        (SGDClassifier(), "predict_proba.*CalibratedClassifierCV"),
+        (StandardScaler(), "no predict"),
+    ],
+)
+def test_what_is_no_usable_estimator_is_refused(estimator, message: str) -> None:
+    with pytest.raises((InputError, TypeError), match=message):
+        SklearnTarget(estimator).name  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [(np.array(["a", "b"] * 30), "whole numbers"), (np.arange(60) % 2 - 1, "from 0 up"), (np.ones(60) / 2, "whole")],
+)
+def test_labels_outside(labels, message: str) -> None:
+    with pytest.raises(InputError, match=f"labels: .*{message}"):
+        SklearnTarget(LogisticRegression()).fit(X, labels, np.arange(60), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.zeros(60), "shape"),
+        (np.zeros((59, 2)), "shape"),
+        (np.zeros((60, 0)), "shape"),
+        (np.full((60, 2), np.nan), "NaN or infinity in 60 of 60 records, the first 0"),
+        (np.where(np.arange(120).reshape(60, 2) == 9, np.inf, 0), "in 1 of 60 records, the first 4"),
+        (np.full((60, 2), 1e39), "infinity"),
+        (np.full((60, 2), "a"), "shape"),
+    ],
+)
+def test_outputs_of_the_wrong_kind(values, message: str) -> None:
+    with pytest.raises(InputError, match=f"outputs of net: .*{message}"):
+        targets.checked_outputs(values, 60, "net")
+
+
+def test_precomputed_outputs(tmp_path: Path) -> None:
+    logits = RNG.normal(size=(6, 3))
+    np.save(tmp_path / "logits.npy", logits)
+    np.savez(tmp_path / "table.npz", a=logits[:, 0], b=logits[:, 1:], other=np.zeros(2))
+    for target in (Precomputed.load(tmp_path / "logits.npy"), Precomputed.load(tmp_path / "table.npz", ["a", "b"])):
+        np.testing.assert_allclose(target.outputs(None, np.array([5, 0])), logits[[5, 0]].astype(np.float32))
+        assert isinstance(target, Target)
+        assert not isinstance(target, Trainable)
+        assert not target.runs_user_code
+    assert Precomputed([0.5, 0.1], given="predictions").outputs(None, np.arange(2)).shape == (2, 1)
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(np.exp(Precomputed(p, given="probabilities").outputs(None, np.arange(6))), p, rtol=1e-5)
+
+
+def test_bad_precomputed_outputs(tmp_path: Path) -> None:
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match="never unpickled"):
+        Precomputed.load(tmp_path / "objects.npy")
+    with pytest.raises(InputError, match="row 1"):
+        Precomputed(np.array([[0.5, 0.5], [0.9, 0.9]]), given="probabilities")
+    with pytest.raises(InputError, match="did you mean logits"):
+        Precomputed(np.zeros((2, 2)), given="logit")
+    for rows in ([2], [-1], [0.0], [[0]]):
+        with pytest.raises(InputError, match="row numbers from 0 to 1"):
+            Precomputed(np.zeros((2, 2))).outputs(None, np.array(rows))
+
+
+# -- PyTorch ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    pytest.importorskip("torch")
+    (tmp_path / "my_models.py").write_text(
+        "import torch\n"
+        "def net():\n    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))\n"
+        "def wider():\n    return torch.nn.Sequential(torch.nn.Linear(4, 9), torch.nn.ReLU(), torch.nn.Linear(9, 4))\n"
+        "def nothing():\n    return None\n"
+        "def failing():\n    raise OSError('no such weights')\n"
+        "value = 3\n"
+    )
+    (tmp_path / "broken.py").write_text("import nothing_of_this_name\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "my_models", raising=False)
+    return "my_models"
+
+
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [
+        ("my_models", "package.module:function"),
+        ("no_such_module:net", "no_such_module, which does not import"),
+        ("broken:net", "nothing_of_this_name"),
+        ("my_models:ned", "did you mean net"),
+        ("my_models:value", "a function, received my_models:value, a int"),
+        ("my_models:nothing", "which returns NoneType"),
+        ("my_models:failing", "no such weights"),
+    ],
+)
+def test_a_factory_that_is_none(module: str, factory: str, message: str) -> None:
+    from miaudit.models.train_config import TrainConfig
+
+    with pytest.raises(InputError, match=f"factory: .*{message}"):
+        TorchTarget(factory, TrainConfig(epochs=1))
+
+
+def test_a_network_is_trained_saved_and_loaded(module: str, tmp_path: Path) -> None:
+    import torch
+
+    from miaudit.models import weights
+    from miaudit.models.train_config import TrainConfig
+
+    config = TrainConfig(epochs=3, batch=16, device="cpu")
+    x = X.astype(np.float32)
+    target = TorchTarget("my_models:net", config)
+    state = target.fit(x, Y, np.arange(30), seed=1)
+    outputs = target.outputs(state, x)
+    assert outputs.shape == (60, 4)
+    assert target.runs_user_code
+    assert target.name == "my_models:net"
+    np.testing.assert_array_equal(outputs, target.outputs(target.fit(x, Y, np.arange(30), seed=1), x))
+    with pytest.raises(InputError, match="no audited model"):
+        target.outputs(None, x)
+
+    weights.save(state, tmp_path / "net.safetensors")
+    torch.save(state, tmp_path / "net.pt")
+    for name in ("net.safetensors", "net.pt"):
+        saved = SavedTorch("my_models:net", tmp_path / name, device="cpu")
+        np.testing.assert_array_equal(saved.outputs(None, x), outputs)
+        assert not isinstance(saved, Trainable)
+        audited = TorchTarget("my_models:net", config, tmp_path / name)
+        np.testing.assert_array_equal(audited.outputs(None, x), outputs)
+    with pytest.raises(InputError, match="instead of"):
+        SavedTorch("my_models:wider", tmp_path / "net.safetensors")
+    identities = {
+        TorchTarget("my_models:net", config).identity(),
+        TorchTarget("my_models:wider", config).identity(),
+        TorchTarget("my_models:net", TrainConfig(epochs=4, batch=16, device="cpu")).identity(),
+        TorchTarget("my_models:net", config, key="v2").identity(),
+    }
+    assert len(identities) == 4
+    assert target.identity() in identities
+
+
+def test_a_pickle_where_weights_are_asked_for_is_refused(module: str, tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+
+    class Harm:
+        def __reduce__(self):
+            return (Path.touch, (marker,))
+
+    for name in ("net.pt", "net.pth", "net.pkl"):
+        (tmp_path / name).write_bytes(pickle.dumps(Harm()))
+        with pytest.raises(InputError, match="weights"):
+            SavedTorch("my_models:net", tmp_path / name)
+    assert not marker.exists()
+
+
+def test_scikit_learn_targets_need_no_torch() -> None:
+    code = (
+        "import sys; import numpy as np; from miaudit.models import shadow, targets;"
+        "from sklearn.naive_bayes import GaussianNB as G; x = np.random.default_rng(0).normal(size=(20, 2));"
+        "y = np.arange(20) % 2; m = shadow.inclusion(20, 2, rng=np.random.default_rng(0));"
+        "print(shadow.train(targets.SklearnTarget(G()), x, y, m, seed=0).shape, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "(20, 2) False"
