@@ -22,7 +22,7 @@ def commands() -> dict[str, typer.models.CommandInfo]:
 
 def test_every_command_has_help_and_a_place_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text()
-    assert set(commands()) == {"demo", "run", "audit", "plan", "report"}
+    assert set(commands()) == {"demo", "run", "collect", "audit", "plan", "report"}
     for name, command in commands().items():
         assert command.callback is not None
         assert command.callback.__doc__, name
@@ -58,7 +58,7 @@ def keys(model: type[BaseModel]) -> Iterator[str]:
 
 def test_every_key_of_the_configuration_is_documented() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text()
-    for key in keys(config.AuditConfig):
+    for key in (*keys(config.AuditConfig), *keys(config.CampaignConfig)):
         assert f"`{key}`" in text or f"{key}:" in text or f"## {key}" in text, key
 
 

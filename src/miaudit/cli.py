@@ -18,6 +18,7 @@ from miaudit.errors import InputError, MiauditError, one_line
 
 if TYPE_CHECKING:
     from miaudit.collect import Attack, Collected
+    from miaudit.config import AuditConfig, CampaignConfig
     from miaudit.dp.verdict import Claim
     from miaudit.plan import Bounds, Plan
     from miaudit.report.findings import Bound, Findings
@@ -78,6 +79,14 @@ ClaimDelta = Annotated[
 ]
 ClaimMu = Annotated[
     float | None, typer.Option(help="Somebody claims mu-Gaussian DP: is it refuted?", rich_help_panel=_PRIVACY)
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Say how many models would be trained, for how long and with how much disk, and stop. Without "
+        "shadow.seconds_per_fit one is trained for the time. Nothing is written.",
+    ),
 ]
 Delta = Annotated[float, typer.Option(help="Of the bound on epsilon.", rich_help_panel=_PRIVACY)]
 
@@ -149,28 +158,73 @@ def run(
     out: Annotated[Path | None, typer.Option("--out", help="Instead of evaluation.output_dir.")] = None,
     overwrite: Overwrite = False,
     json: Json = False,
+    dry_run: DryRun = False,
 ) -> None:
-    """Audit what a configuration file describes; its relative paths start at the file itself."""
+    """Audit what a configuration file describes; its relative paths start at the file itself.
+
+    A file with the section target trains models, or asks the one that is there. An estimator or factory that it
+    names is code, and runs: use files that you trust.
+    """
     import numpy as np
 
     from miaudit import config as configuration
     from miaudit.report import folder
 
     settings = configuration.read(config)
+    rng = np.random.default_rng(settings.evaluation.seed)
+    if dry_run:
+        typer.echo(_forecast(settings, config, rng))
+        return
     target = out if out is not None else config.parent / settings.evaluation.output_dir
     folder.check_free(target, overwrite=overwrite)
-    rng = np.random.default_rng(settings.evaluation.seed)
-    collected = settings.collect(config.parent, rng=rng)
+    collected = _collected(settings, config, rng)
     model = settings.model.model_dump(exclude_none=True)
     findings = _audit(collected, settings.plan(), rng, settings.evaluation.seed, model=model)
     _deliver(findings, target, overwrite=overwrite, json=json)
     raise typer.Exit(findings.exit_code)
 
 
+@app.command(epilog=f"Exit code 0 unless it could not run. {EXIT_CODES}")
+def collect(
+    config: Annotated[
+        Path, typer.Argument(help="A YAML file; docs/configuration.md has every key.", show_default=False)
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="File for the evidence: .npz, .parquet or .csv.", rich_help_panel=_OUTPUT)
+    ] = Path("evidence.npz"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that file.", rich_help_panel=_OUTPUT)] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Go from the model or outputs that a configuration file describes to evidence, for miaudit audit.
+
+    An estimator or factory that the file names is code, and runs: use files that you trust.
+    """
+    import numpy as np
+
+    from miaudit import config as configuration
+    from miaudit import tables
+
+    settings = configuration.read(config)
+    rng = np.random.default_rng(settings.evaluation.seed)
+    if dry_run:
+        typer.echo(_forecast(settings, config, rng))
+        return
+    tables.require_suffix(out, "--out", tables.TABLE_SUFFIXES)
+    if out.exists() and not overwrite:
+        raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
+    collected = _collected(settings, config, rng)
+    collected.evidence.save(out)
+    lines = [repr(collected.evidence), *(f"Note: {one_line(note)}" for note in collected.notes), f"\nEvidence: {out}"]
+    typer.echo("\n".join(lines))
+
+
 @app.command(epilog=f"Example: miaudit audit scores.npz --score loss --signal loss --member member. {EXIT_CODES}")
 def audit(
     file: Annotated[
-        Path | None, typer.Argument(help="A table: .npz (arrays), .parquet or .csv (columns).", show_default=False)
+        Path | None,
+        typer.Argument(
+            help="A table: .npz (arrays), .parquet or .csv (columns); .jsonl for token-logprobs.", show_default=False
+        ),
     ] = None,
     score: Annotated[
         list[str] | None,
@@ -188,7 +242,8 @@ def audit(
     signal: Annotated[
         str,
         typer.Option(
-            help="What the signal is: score (higher: more member-like), loss, logits, probabilities.",
+            help="What the signal is: score (higher: more member-like), loss, logits, probabilities, or "
+            "token-logprobs (of texts, one JSON object a line).",
             rich_help_panel=_INPUT,
         ),
     ] = "score",
@@ -205,7 +260,8 @@ def audit(
         list[str] | None,
         typer.Option(
             help="From losses: loss, gaussian_lira. From outputs also: logit_confidence, margin, entropy, "
-            "modified_entropy. Repeat for several; loss by default.",
+            "modified_entropy. From token-logprobs: loss, min_k, min_k_plus_plus, zlib_ratio, reference_ratio; all "
+            "that the file allows by default. Repeat for several; else loss by default.",
             rich_help_panel=_INPUT,
         ),
     ] = None,
@@ -324,7 +380,7 @@ def audit(
     """
     import numpy as np
 
-    from miaudit import collect
+    from miaudit import collect as collecting
     from miaudit.plan import headline_named
     from miaudit.report import folder
 
@@ -354,9 +410,16 @@ def audit(
     if target is not None:
         folder.check_free(target, overwrite=overwrite)
     rng = np.random.default_rng(seed)
-    chosen = _attack(attack, signal)
-    if file is not None and members is None and nonmembers is None:
-        collected = collect.from_table(
+    columns = {"score": score, "member": member, "labels": labels, "covariates": covariates}
+    columns |= {"text": text, "unit": unit, "group": group}
+    tokens = signal == collecting.TOKENS and file is not None
+    chosen = None if tokens else _attack(attack, signal)
+    if tokens and file is not None and members is None and nonmembers is None:
+        _refuse_table_options("the file of token-logprobs has its own keys", **columns)
+        named = [name.replace("-", "_") for name in _names(attack) or ()]
+        collected = collecting.from_tokens(file, names=named, design=design)
+    elif file is not None and members is None and nonmembers is None:
+        collected = collecting.from_table(
             file,
             score=_names(score),
             member=member,
@@ -371,12 +434,10 @@ def audit(
             rng=rng,
         )
     elif file is None and members is not None and nonmembers is not None:
-        _refuse_table_options(
-            score=score, member=member, labels=labels, covariates=covariates, text=text, unit=unit, group=group
-        )
+        _refuse_table_options("it does not go with --members and --nonmembers", **columns)
         inside = {"signal": members, **({"labels": member_labels} if member_labels else {})}
         outside = {"signal": nonmembers, **({"labels": nonmember_labels} if nonmember_labels else {})}
-        collected = collect.from_pairs(
+        collected = collecting.from_pairs(
             inside,
             outside,
             signal=signal,  # type: ignore[arg-type]
@@ -387,11 +448,11 @@ def audit(
     else:
         raise typer.BadParameter("give either one FILE, or both --members and --nonmembers")
     if headline is not None:
-        collected = collect.with_headline(collected, headline_named(headline))
+        collected = collecting.with_headline(collected, headline_named(headline))
     findings = _audit(collected, plan, rng, seed)
     if signal == "score":
         auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
-        note = collect.looks_like_losses(collected.evidence, None if auc is None else auc.high)
+        note = collecting.looks_like_losses(collected.evidence, None if auc is None else auc.high)
         if note:
             _complain(f"note: {note}")
     _deliver(findings, target, overwrite=overwrite, json=json)
@@ -485,6 +546,52 @@ def plan(
 
 
 # -- shared by the commands -------------------------------------------------------------------------------------------
+
+
+def _collected(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) -> Collected:
+    """Evidence of what a configuration describes; code that it names is said before it runs."""
+    from miaudit.config import AuditConfig
+
+    if isinstance(settings, AuditConfig):
+        return settings.collect(config.parent, rng=rng)
+    _announce(settings, config)
+    with _progress("models") as told:
+        return settings.collect(config.parent, rng=rng, progress=told)
+
+
+def _announce(settings: CampaignConfig, config: Path) -> None:
+    """Let modules beside the configuration file be imported, after saying that their code will run."""
+    if settings.user_code:
+        _complain(f"note: runs code that came with the model: {one_line(settings.user_code)}")
+        folder = str(config.parent.resolve())
+        if folder not in sys.path:
+            sys.path.append(folder)
+
+
+def _forecast(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) -> str:
+    """Fits, hours and disk of a configuration, and which code it would run."""
+    from miaudit import campaign
+    from miaudit.config import AuditConfig
+
+    if isinstance(settings, AuditConfig) or settings.target.kind == "token-logprobs":
+        return f"{config.name}: 0 fits, no hours, no disk; the outputs are there, and no code of a model runs"
+    _announce(settings, config)
+    planned = settings.campaign(config.parent)
+    found = campaign.cost(planned, rng=rng)
+    store = planned.shadows.store
+    lines = [f"{config.name}: {planned.target.name}, {planned.records.n:,} records of {planned.records.source}"]
+    if found is None:
+        lines.append("0 fits, 0 hours, no disk: the model stands as it is")
+    else:
+        there = f" ({found.reused} more are there)" if found.reused else ""
+        place = "in memory" if store is None else "on disk"
+        lines.append(
+            f"{found.fits} fits{there}, {found.hours:.2g} hours, {found.disk_bytes / 1e6:,.1f} MB {place}; {found.how}"
+        )
+        again = "no shadow.store: a process that is killed starts again"
+        lines.append(again if store is None else f"finished models are kept in {store}")
+    lines.append(f"runs code that came with the model: {one_line(settings.user_code) or 'none'}")
+    return "\n".join([*lines, "Nothing was written."])
 
 
 def _audit(collected: Collected, plan: Plan, rng: Any, seed: int, model: dict[str, Any] | None = None) -> Findings:
@@ -689,12 +796,10 @@ def _names(values: list[str] | None) -> list[str] | None:
     return [name.strip() for value in values for name in value.split(",") if name.strip()]
 
 
-def _refuse_table_options(**options: Any) -> None:
+def _refuse_table_options(reason: str, **options: Any) -> None:
     for name, value in options.items():
         if value is not None:
-            raise typer.BadParameter(
-                f"--{name} names a column of a table; it does not go with --members and --nonmembers"
-            )
+            raise typer.BadParameter(f"--{name} names a column of a table; {reason}")
 
 
 @contextmanager

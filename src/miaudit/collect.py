@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit import tables
-from miaudit.attacks import likelihood, signals
+from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
@@ -29,6 +29,7 @@ __all__ = [
     "from_outputs",
     "from_pairs",
     "from_table",
+    "from_tokens",
     "looks_like_losses",
     "multi_run",
     "one_run",
@@ -38,6 +39,7 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 SignalKind = Literal["score", "loss", "logits", "probabilities"]
+TOKENS = "token-logprobs"
 GAUSSIAN_LIRA = "gaussian_lira"
 ATTACKS = (GAUSSIAN_LIRA, *signals.SIGNALS)
 # What a file of each class may hold, beside the outputs themselves.
@@ -289,6 +291,46 @@ def from_table(
     )
 
 
+def from_tokens(
+    path: str | Path, *, names: Sequence[str] | None = None, k: float = 0.2, design: str | None = None
+) -> Collected:
+    r"""Read token log-probabilities (.jsonl) and score the texts; no model is needed.
+
+    Parameters
+    ----------
+    path : path, see :func:`miaudit.attacks.tokens.read_jsonl`
+    names : from :data:`miaudit.attacks.tokens.ATTACKS`, optional
+        Default: every score that the file has the arrays for. ``token_loss`` is ``loss``.
+    k : share of least likely tokens, in (0, 1], of ``min_k`` and ``min_k_plus_plus``
+    design : of the evidence; texts are a covariate unless memberships were drawn
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> lines = ['{"id": 1, "member": true, "logprobs": [-1.0]}', '{"id": 2, "member": false, "logprobs": [-2.5]}']
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "tokens.jsonl"
+    ...     _ = file.write_text("\n".join(lines))
+    ...     from_tokens(file, names=["loss"]).evidence
+    Evidence(1 members, 1 non-members, score: loss, design: None)
+    """
+    records = tokens.read_jsonl(path)
+    wanted = None if not names else ["loss" if name == "token_loss" else name for name in names]
+    scores = records.scores(wanted, k=k)
+    text = records.text if design in (None, "zero-run") else None
+    evidence = Evidence(
+        score=scores,
+        member=records.member,
+        text=None if text is None else np.asarray(text, dtype=np.str_),
+        unit=None if records.unit is None else np.asarray(records.unit),
+        group=None if records.group is None else np.asarray(records.group),
+        design=design,
+        source=Path(path).name,
+    )
+    headline = Declared(wanted[0]) if wanted is not None and len(scores) == 1 else None
+    return Collected(evidence, records.notes, headline)
+
+
 def from_pairs(
     members: Mapping[str, str | Path],
     nonmembers: Mapping[str, str | Path],
@@ -351,8 +393,11 @@ def looks_like_losses(evidence: Evidence, auc_high: float | None) -> str:
 
 def _check_signal(signal: str, attack: Attack | None) -> None:
     kinds = get_args(SignalKind)
+    if signal == TOKENS:
+        raise InputError("signal", f"one of {', '.join(kinds)}, for a table", signal, "name a .jsonl file")
     if signal not in kinds:
-        raise InputError("signal", f"one of {', '.join(kinds)}", repr(signal), nearest(signal, kinds) or "choose one")
+        known = (*kinds, TOKENS)
+        raise InputError("signal", f"one of {', '.join(known)}", repr(signal), nearest(signal, known) or "choose one")
     if signal == "score" and attack is not None:
         raise InputError(
             "attack", "no attack, for signal score", ", ".join(attack.names), "scores are already an attack's"

@@ -5,23 +5,25 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from miaudit import collect
+from miaudit import campaign, collect
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
 from miaudit.collect import SIDE_FILES, Attack, Collected, SignalKind, with_headline
 from miaudit.dp import guesses
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
 from miaudit.errors import ConfigError, InputError, nearest
-from miaudit.plan import Bootstrap, Bounds, Calibrated, Plan, headline_named
+from miaudit.plan import Bootstrap, Bounds, Calibrated, Headline, Plan, headline_named
+from miaudit.sections import Refused, Section, Text
 from miaudit.tables import existing_file
+from miaudit.target_config import DataSection, ShadowSection, TargetSection, missing_line
 
 _LARGEST_FILE = 1_000_000
 _DEEPEST_MECHANISM = 20
@@ -32,14 +34,9 @@ _SIGNAL_OF: dict[str, SignalKind] = {
     "logits": "logits",
     "probabilities": "probabilities",
 }
-Text = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class ModelSection(_Section):
+class ModelSection(Section):
     """What was audited: recorded in the findings, never opened when outputs are given."""
 
     architecture: Text | None = None
@@ -48,7 +45,7 @@ class ModelSection(_Section):
     name: Text | None = None
 
 
-class StatisticsSection(_Section):
+class StatisticsSection(Section):
     """Means and standard deviations given by the caller: nothing is then fitted to the audited scores."""
 
     mu_in: float
@@ -57,7 +54,7 @@ class StatisticsSection(_Section):
     sigma_out: Annotated[float, Field(gt=0)]
 
 
-class AttackSection(_Section):
+class AttackSection(Section):
     """Which attack, and at which false-positive rates."""
 
     type: Text | tuple[Text, ...] = "gaussian_lira"
@@ -78,10 +75,10 @@ class AttackSection(_Section):
     @classmethod
     def _known(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
         for name in (value,) if isinstance(value, str) else value:
-            if name not in collect.ATTACKS:
-                hint = nearest(name, collect.ATTACKS)
+            if name not in campaign.KNOWN:
+                hint = nearest(name, campaign.KNOWN)
                 raise ValueError(
-                    f"expected one of {', '.join(collect.ATTACKS)}, received {name!r}; {hint or 'choose one'}"
+                    f"expected one of {', '.join(campaign.KNOWN)}, received {name!r}; {hint or 'choose one'}"
                 )
         return value
 
@@ -93,8 +90,21 @@ class AttackSection(_Section):
         return value
 
 
-class EvaluationSection(_Section):
-    """Where the outputs are, how membership came about, and where the results go."""
+class EvaluationOptions(Section):
+    """How membership came about, how the evidence is looked at, and where the results go."""
+
+    categories: tuple[Text, ...] = ()
+    components: Annotated[int, Field(ge=1)] | None = None
+    estimator: Literal["hajek", "aipw"] = "hajek"
+    output_dir: Text = "results/mia_audit"
+    design: Literal["multi-run", "one-run", "zero-run"] | None = None
+    intervals: Literal["calibrated", "bootstrap"] = "calibrated"
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class EvaluationSection(EvaluationOptions):
+    """Where the outputs are, beside the options."""
 
     member_losses_path: Text | None = None
     nonmember_losses_path: Text | None = None
@@ -123,14 +133,6 @@ class EvaluationSection(_Section):
     text: Text | None = None
     unit: Text | None = None
     group: Text | None = None
-    categories: tuple[Text, ...] = ()
-    components: Annotated[int, Field(ge=1)] | None = None
-    estimator: Literal["hajek", "aipw"] = "hajek"
-    output_dir: Text = "results/mia_audit"
-    design: Literal["multi-run", "one-run", "zero-run"] | None = None
-    intervals: Literal["calibrated", "bootstrap"] = "calibrated"
-    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
-    seed: Annotated[int, Field(ge=0)] = 0
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -164,7 +166,7 @@ class EvaluationSection(_Section):
         return _SIGNAL_OF[kind], sides[0], sides[1]
 
 
-class ReportingSection(_Section):
+class ReportingSection(Section):
     """What the verdict is about."""
 
     primary_metric: Text | None = None
@@ -175,20 +177,7 @@ class ReportingSection(_Section):
     raw_only: bool = False
 
 
-class _Refused(ValueError):
-    """What the library refuses, on its way through pydantic: it knows its place below the key."""
-
-    def __init__(self, error: InputError) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-    def place(self, key: str) -> str:
-        """Return the path of the value from its key on."""
-        argument = self.error.argument
-        return argument if re.match(rf"{re.escape(key)}\b", argument) else key
-
-
-class ClaimSection(_Section):
+class ClaimSection(Section):
     """What somebody says of the algorithm: epsilon (at a delta) or mu."""
 
     epsilon: Annotated[float, Field(ge=0)] | None = None
@@ -211,7 +200,7 @@ class ClaimSection(_Section):
         return claimed(self.epsilon, delta if self.delta is None else self.delta, self.mu)
 
 
-class PrivacySection(_Section):
+class PrivacySection(Section):
     """Lower bounds on privacy parameters, and the claim that they may refute."""
 
     bounds: bool = True
@@ -228,7 +217,7 @@ class PrivacySection(_Section):
         try:
             return None if value is None else _mechanism(value)
         except InputError as error:
-            raise _Refused(error) from None
+            raise Refused(error) from None
 
     @field_validator("guesses")
     @classmethod
@@ -236,7 +225,7 @@ class PrivacySection(_Section):
         try:
             return guesses.named(str(value))
         except InputError as error:
-            raise _Refused(InputError("guesses", error.allowed, error.received, error.next_step)) from None
+            raise Refused(InputError("guesses", error.allowed, error.received, error.next_step)) from None
 
     @model_validator(mode="after")
     def _bounds_for_a_claim(self) -> Self:
@@ -261,19 +250,12 @@ class PrivacySection(_Section):
         )
 
 
-class AuditConfig(_Section):
-    """A whole configuration file.
-
-    Examples
-    --------
-    >>> config = AuditConfig.model_validate({"evaluation": {"table_path": "scores.npz"}})
-    >>> config.plan().fpr_targets
-    (0.001, 0.01, 0.1)
-    """
+class Options(Section):
+    """What every configuration file may say, whatever its evidence comes from."""
 
     model: ModelSection = ModelSection()
     attack: AttackSection = AttackSection()
-    evaluation: EvaluationSection
+    evaluation: EvaluationOptions = EvaluationOptions()
     reporting: ReportingSection = ReportingSection()
     privacy: PrivacySection = PrivacySection()
 
@@ -302,17 +284,50 @@ class AuditConfig(_Section):
             bounds=self.privacy.options(),
         )
 
-    def attack_options(self) -> Attack:
-        """Return the attacks to compute from outputs."""
+    def names(self) -> tuple[str, ...]:
+        """Return the attacks that were named, or the default one."""
+        return (self.attack.type,) if isinstance(self.attack.type, str) else self.attack.type
+
+    def gaussian(self) -> GaussianLira:
+        """Return the options of the Gaussian likelihood ratio."""
         section = self.attack
         given = None if section.statistics is None else GaussianStatistics(**section.statistics.model_dump())
-        names = (section.type,) if isinstance(section.type, str) else section.type
-        return Attack(tuple(names), GaussianLira(section.variance, section.statistic, section.folds, given))
+        return GaussianLira(section.variance, section.statistic, section.folds, given)
+
+    def headline(self) -> Headline | None:
+        """Return the headline that was asked for, if any."""
+        return None if self.attack.headline is None else headline_named(self.attack.headline)
+
+
+class AuditConfig(Options):
+    """A whole configuration file about outputs that are there.
+
+    Examples
+    --------
+    >>> config = AuditConfig.model_validate({"evaluation": {"table_path": "scores.npz"}})
+    >>> config.plan().fpr_targets
+    (0.001, 0.01, 0.1)
+    """
+
+    evaluation: EvaluationSection
+
+    def attack_options(self) -> Attack:
+        """Return the attacks to compute from outputs."""
+        for name in self.names():
+            if name not in collect.ATTACKS:
+                allowed = f"one of {', '.join(collect.ATTACKS)}, for outputs"
+                raise InputError("type", allowed, name, "it needs models: add the sections target and data")
+        return Attack(self.names(), self.gaussian())
+
+    def missing_files(self, base: Path) -> Iterator[str]:
+        """Say which files are not there, a line for each."""
+        for name, value in self.evaluation:
+            if name.endswith("_path") and value is not None and not (base / value).is_file():
+                yield missing_line(f"evaluation.{name}", "file", value, base)
 
     def collect(self, base: Path, *, rng: np.random.Generator) -> Collected:
         """Read the outputs, with paths relative to ``base``, and turn them into evidence."""
-        e = self.evaluation
-        headline = None if self.attack.headline is None else headline_named(self.attack.headline)
+        e, headline = self.evaluation, self.headline()
         if e.table_path is not None:
             table = collect.from_table(
                 base / e.table_path,
@@ -341,7 +356,63 @@ class AuditConfig(_Section):
         return with_headline(pair, headline)
 
 
-def read(path: str | Path) -> AuditConfig:
+class CampaignConfig(Options):
+    """A whole configuration file about a target: what is trained or asked, on which records, with which shadows.
+
+    Examples
+    --------
+    >>> config = CampaignConfig.model_validate(
+    ...     {"target": {"kind": "sklearn", "estimator": "sklearn.svm:SVC"}, "data": {"path": "a.npz", "x": "x"}})
+    >>> config.target.kind, config.shadow.models, config.user_code
+    ('sklearn', 0, '')
+    """
+
+    target: TargetSection
+    data: DataSection
+    shadow: ShadowSection = ShadowSection()
+
+    @property
+    def user_code(self) -> str:
+        """The code that came with the model and will run; empty if none does."""
+        return self.target.user_code
+
+    def attack_options(self) -> tuple[str, ...]:
+        """Return the attacks that were named; none for the default."""
+        return self.names() if "type" in self.attack.model_fields_set else ()
+
+    def missing_files(self, base: Path) -> Iterator[str]:
+        """Say which files are not there, a line for each."""
+        if not (base / self.data.path).is_file():
+            yield missing_line("data.path", "file", self.data.path, base)
+        yield from self.target.missing_files(base)
+
+    def campaign(self, base: Path) -> campaign.Campaign:
+        """Read the records and make the target. Runs the code that the target names."""
+        return campaign.Campaign(
+            target=self.target.build(base),
+            records=self.data.load(base),
+            design=self.evaluation.design,
+            attacks=self.attack_options(),
+            gaussian=self.gaussian(),
+            shadows=self.shadow.options(base),
+            audited=self.data.records,
+            columns=self.target.columns,
+            user_code=self.user_code,
+        )
+
+    def collect(
+        self, base: Path, *, rng: np.random.Generator, progress: Callable[[int, int], None] | None = None
+    ) -> Collected:
+        """Train, ask and score, with paths relative to ``base``. Runs the code that the target names."""
+        if self.target.kind == collect.TOKENS:
+            read = collect.from_tokens(
+                base / self.data.path, names=self.attack_options(), design=self.evaluation.design
+            )
+            return with_headline(read, self.headline())
+        return with_headline(campaign.collect(self.campaign(base), rng=rng, progress=progress), self.headline())
+
+
+def read(path: str | Path) -> AuditConfig | CampaignConfig:
     """Read and check a configuration file.
 
     Raises
@@ -355,7 +426,7 @@ def read(path: str | Path) -> AuditConfig:
     content = _yaml(path, "config")
     if not isinstance(content, dict):
         found = "an empty file" if content is None else type(content).__name__
-        raise InputError("config", "a YAML mapping with the section evaluation", found, "see docs/configuration.md")
+        raise InputError("config", "a YAML mapping with sections", found, "see docs/configuration.md")
     return _validated(content, path)
 
 
@@ -412,12 +483,13 @@ def _yaml(path: Path, argument: str) -> Any:
         ) from error
 
 
-def _validated(content: dict[Any, Any], path: Path) -> AuditConfig:
+def _validated(content: dict[Any, Any], path: Path) -> AuditConfig | CampaignConfig:
     problems: list[str] = []
+    kind = CampaignConfig if {"target", "data"} & set(content) else AuditConfig
     try:
-        config = AuditConfig.model_validate(content)
+        config: AuditConfig | CampaignConfig = kind.model_validate(content)
     except ValidationError as error:
-        problems = list(_problems(error))
+        problems = list(_problems(error, kind))
     else:
         try:
             config.plan()
@@ -425,7 +497,7 @@ def _validated(content: dict[Any, Any], path: Path) -> AuditConfig:
         except InputError as error:
             problems = [f"{_section_of(error.argument)}{error}"]
         else:
-            problems += list(_missing_files(config, path.parent))
+            problems += list(config.missing_files(path.parent))
     if problems:
         raise ConfigError(path.name, problems)
     return config
@@ -439,23 +511,14 @@ def _section_of(argument: str) -> str:
     return ""
 
 
-def _missing_files(config: AuditConfig, base: Path) -> Iterator[str]:
-    for name, value in config.evaluation:
-        if name.endswith("_path") and value is not None and not (base / value).is_file():
-            yield (
-                f"evaluation.{name}: expected an existing file, received {value} (looked for {base / value}); "
-                "paths are relative to the configuration file"
-            )
-
-
-def _problems(error: ValidationError) -> Iterator[str]:
+def _problems(error: ValidationError, file: type[Options]) -> Iterator[str]:
     for item in error.errors():
         where = ".".join(
             str(part) for part in item["loc"] if not str(part).startswith(("tuple[", "function-", "str", "constrained"))
         )
         where = where or "file"
         if item["type"] == "extra_forbidden":
-            known = _keys_at(item["loc"][:-1])
+            known = _keys_at(item["loc"][:-1], file)
             hint = nearest(str(item["loc"][-1]), known) or f"known here: {', '.join(known)}"
             yield f"{where}: unknown key; {hint}"
         elif item["type"] in ("model_type", "dict_type"):
@@ -464,7 +527,7 @@ def _problems(error: ValidationError) -> Iterator[str]:
             yield f"{where}: expected a list, received {item['input']!r:.60}; write [a, b]"
         elif item["type"] == "missing":
             yield f"{where}: expected a value, received none; add it"
-        elif item["type"] == "value_error" and isinstance(refused := item["ctx"]["error"], _Refused):
+        elif item["type"] == "value_error" and isinstance(refused := item["ctx"]["error"], Refused):
             section, _, key = where.rpartition(".")
             yield f"{section}.{refused.place(key)}: {str(refused).partition(': ')[2]}"
         elif item["type"] == "value_error":
@@ -474,8 +537,10 @@ def _problems(error: ValidationError) -> Iterator[str]:
             yield f"{where}: {item['msg'][0].lower() + item['msg'][1:]}, received {received}; correct the value"
 
 
-def _keys_at(location: tuple[int | str, ...]) -> list[str]:
-    model: type[BaseModel] = AuditConfig
+def _keys_at(location: tuple[int | str, ...], file: type[Options]) -> list[str]:
+    if not location:
+        return list(CampaignConfig.model_fields)
+    model: type[BaseModel] = file
     for part in location:
         kind = model.model_fields[str(part)].annotation
         options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)

@@ -186,3 +186,14 @@ def test_what_cannot_be_tuned_is_refused() -> None:
         rmia.offline(**given, a=1.2)
     with pytest.raises(InputError, match="grid"):
         rmia.tune(given["shadow"], given["included"], grid=())
+
+
+def test_models_that_are_all_sure_of_the_wrong_class_leave_finite_scores() -> None:
+    """A decision tree gives probability 0, held at 1e-300: the offline correction with a = 1 adds nothing to it."""
+    rng = np.random.default_rng(0)
+    shadow = np.where(rng.random((50, 8)) < 0.5, -700.0, -0.01)
+    shadow[:10] = -700.0
+    included = np.zeros((50, 8), bool)
+    for row in included:
+        row[rng.permutation(8)[:4]] = True
+    assert 0 <= rmia.tune(shadow, included).a <= 1

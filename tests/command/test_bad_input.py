@@ -94,6 +94,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "scores.txt").write_text("1\n2\n")
     (tmp_path / "noise.npz").write_bytes(b"PK\x03\x04" + bytes(range(256)))
     (tmp_path / "noise.parquet").write_bytes(b"PAR1" + bytes(range(256)) + b"PAR1")
+    (tmp_path / "words.jsonl").write_text("high\n")
+    (tmp_path / "data.yaml").write_text("data: {path: good.npz, x: score}\n")
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "header.csv").write_text("score,member\n")
     (tmp_path / "words.csv").write_text("score,member\nhigh,1\nlow,0\n")
@@ -224,6 +226,17 @@ TABLE: dict[str, tuple[list[str], str]] = {
     "pair with none": (pair("none.npy", "o.npy"), "at least one row"),
     "pair truncated": (pair("cut.npy", "o.npy"), "cannot be read"),
     "pair of archives": (pair("good.npz", "o.npy"), ".npy"),
+    "token-logprobs of a table": (["audit", "good.npz", "--signal", "token-logprobs", "--out", "out"], ".jsonl"),
+    "token-logprobs in a pair": (pair("m.npy", "o.npy", "--signal", "token-logprobs"), ".jsonl"),
+    "token-logprobs of no JSON": (["audit", "words.jsonl", "--signal", "token-logprobs", "--out", "out"], "line 1"),
+    "signal like token-logprobs": (
+        ["audit", "good.npz", "--signal", "token-logprob", "--out", "out"],
+        "token-logprobs",
+    ),
+    "evidence of another format": (["collect", "good.yaml", "--out", "evidence.txt"], ".npz"),
+    "evidence over a file": (["collect", "good.yaml", "--out", "good.npz"], "--overwrite"),
+    "collecting from what is missing": (["collect", "gone.yaml", "--out", "e.npz"], "does not exist"),
+    "data without a target in YAML": (["collect", "data.yaml", "--out", "e.npz"], "target: expected a value"),
     "claim in words": (table(**{"claim-mu": "nan"}), "mu"),
     "negative claim": (table(**{"claim-epsilon": "-1"}), "epsilon"),
     "infinite claim": (table(**{"claim-epsilon": "inf"}), "epsilon"),

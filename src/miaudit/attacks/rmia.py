@@ -275,8 +275,8 @@ def _offline_log_p(log_out: FloatArray, a: float) -> FloatArray:
 
 def _log_from_distance(distance: FloatArray, a: float) -> FloatArray:
     """Return log of ((1 + a) p + 1 - a) / 2 from p - 1; exact where p rounds to 1."""
-    tiny = float(np.finfo(np.float64).tiny)
-    return np.asarray(np.log1p(np.maximum((1 + a) / 2 * distance, tiny - 1)))
+    nearest = float(np.nextafter(-1.0, 0.0))  # a probability below 1e-16 is taken as 1e-16: its logarithm is finite
+    return np.asarray(np.log1p(np.maximum((1 + a) / 2 * distance, nearest)))
 
 
 def _auc(score: FloatArray, member: BoolArray) -> float:

@@ -1,0 +1,74 @@
+"""Language models as targets: their columns are the attacks on their tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers")
+
+from miaudit import campaign
+from miaudit.attacks import tokens
+from miaudit.errors import InputError
+from miaudit.models import language, text
+from miaudit.models.store import digest
+from miaudit.records import Records
+
+TEXTS = [f"{word} number {i} went {i * 7 % 10} steps" for i in range(12) for word in ("cat", "dog")]
+SMALL = language.SmallLanguage(text.SmallGPT2(layers=1, width=8, heads=1, epochs=1), vocabulary=257)
+
+
+def test_columns_are_the_scores_of_the_tokens() -> None:
+    model = SMALL.fit(TEXTS, np.zeros(24), np.arange(6), seed=0)
+    found = SMALL.outputs(model, TEXTS)
+    raw = text.token_log_probabilities(model, TEXTS)
+    expected = tokens.member_scores(log_p=raw.log_p, offsets=raw.offsets, mean=raw.mean, std=raw.std, text=TEXTS)
+    for i, name in enumerate(SMALL.columns):
+        np.testing.assert_allclose(found[:, i], expected[name], rtol=1e-6)
+
+
+def test_equal_seeds_give_equal_models_and_others_do_not() -> None:
+    outputs = [SMALL.outputs(SMALL.fit(TEXTS, np.zeros(24), np.arange(6), seed=s), TEXTS) for s in (0, 0, 1)]
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+    assert not np.array_equal(outputs[0], outputs[2])
+
+
+def test_shadow_models_and_lira_work_on_texts() -> None:
+    data = Records(TEXTS, None, None, {}, "texts")
+    made = campaign.Campaign(
+        SMALL, data, attacks=("lira_online", "rmia_online", "token_loss"), shadows=campaign.Shadows(models=4)
+    )
+    found = campaign.collect(made, rng=np.random.default_rng(0))
+    assert list(found.evidence.scores) == ["lira_online", "rmia_online", "loss"]
+    assert found.evidence.design == "one-run"
+    assert any("special token" in note for note in found.notes)
+    cost = campaign.cost(made, rng=np.random.default_rng(0))
+    assert cost is not None
+    assert cost.fits == 5
+
+
+def test_a_folder_stands_as_it_is_beside_a_reference(tmp_path: Path) -> None:
+    model = SMALL.fit(TEXTS, np.zeros(24), np.arange(6), seed=0)
+    text.save(model, tmp_path / "m")
+    text.save(SMALL.fit(TEXTS, np.zeros(24), np.arange(6), seed=1), tmp_path / "r")
+    saved = language.SavedLanguage(tmp_path / "m", tmp_path / "r")
+    scores, notes = saved.explained(TEXTS)
+    np.testing.assert_allclose(scores[:, :4], SMALL.outputs(model, TEXTS), rtol=1e-4)
+    assert saved.columns[-1] == "reference_ratio"
+    assert (scores[:, -1] < 0).all()
+    assert any("Special tokens" in note for note in notes)
+    data = Records(TEXTS, None, np.arange(24) < 6, {"text": np.array(TEXTS)}, "texts")
+    evidence = campaign.collect(campaign.Campaign(saved, data, "zero-run"), rng=np.random.default_rng(0)).evidence
+    assert list(evidence.scores) == list(saved.columns)
+    assert evidence.text is not None  # what the texts say is a covariate where nobody drew memberships
+    with pytest.raises(InputError, match="stands as it is"):
+        campaign.collect(
+            campaign.Campaign(saved, data, shadows=campaign.Shadows(models=4)), rng=np.random.default_rng(0)
+        )
+
+
+def test_another_vocabulary_is_another_target() -> None:
+    other = language.SmallLanguage(SMALL.config, vocabulary=300)
+    assert digest(other.identity()) != digest(SMALL.identity())
