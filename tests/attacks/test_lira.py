@@ -130,7 +130,7 @@ def test_several_augmentations_are_averaged(variance: str) -> None:
         (64, 0.5, {}, 0.95),
         (64, 0.0, {"variance": "global"}, 0.97),
         (32, 0.5, {}, 0.93),
-        (16, 0.5, {"sides": 1}, 0.90),
+        (16, 0.5, {"sides": 1}, 0.86),  # the global variance, though the records' own differ here
         (16, 0.0, {"variance": "global"}, 0.92),
         (4, 0.0, {}, 0.78),  # falls back to the global variance
     ],
@@ -338,10 +338,10 @@ def test_health_says_where_the_variance_is_not_the_records_own() -> None:
     assert "too few shadow models to test" in found.note
     asked = lira.health(w.shadow, w.included, variance="global")
     assert "global variance" not in asked.note
-    target, shadow, included = uneven(400, 20)
+    target, shadow, included = uneven(400, 34)
     part = lira.health(shadow, included)
     fewest = np.minimum(included.sum(1), (~included).sum(1))
-    assert part.global_variance == pytest.approx((fewest < 8).mean())
+    assert part.global_variance == pytest.approx((fewest < lira.LEAST_FOR_RECORD).mean())
     assert 0 < part.global_variance < 1
     del target
 
