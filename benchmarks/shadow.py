@@ -67,7 +67,8 @@ def main() -> None:
     parser.add_argument("--store", help="default: a temporary folder")
     options = parser.parse_args()
     if not DATA.is_file():
-        sys.exit(f"{DATA} is not there: this benchmark needs the data set location30")
+        print(f"skipped: {DATA} is not there, and this benchmark needs the data set location30")
+        return
     begin = time.perf_counter()
     x, y = timed("data", load)
     rng = np.random.default_rng(0)
