@@ -46,12 +46,20 @@ def draw_here():
 
 
 def test_a_task_that_draws_from_shared_state_would_be_noticed() -> None:
+    """The control: with the jobs in another order, what such a task says of a job is another value."""
+
     def disturbed(shared, job):
         return float(shared.normal())
 
-    alone = [one.value for one in values(disturbed, np.random.default_rng(0))]
-    two = [one.value for one in values(disturbed, np.random.default_rng(0), workers=2)]
-    assert alone != two
+    def in_order(task, shared, jobs):
+        return dict(zip(jobs, (one.value for one in values(task, shared, jobs)), strict=True))
+
+    jobs = list(JOBS)
+    assert in_order(disturbed, np.random.default_rng(0), jobs) != in_order(
+        disturbed, np.random.default_rng(0), jobs[::-1]
+    )
+    data = np.arange(7.0)
+    assert in_order(draw_here(), data, jobs) == in_order(draw_here(), data, jobs[::-1])
 
 
 @pytest.mark.parametrize("workers", [1, 2])
