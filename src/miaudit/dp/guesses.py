@@ -350,7 +350,7 @@ def _piloted(option: Pilot, rankings: Sequence[Ranking], audit: _Audit, rng: np.
     revealed = round(option.share * n)
     if not 1 <= revealed < n:
         found = audit.bound_at(audit.guesses((1.0,))[0])
-        return _settled(found, "too few records for a pilot: a guess at every one of them")
+        return settled(found, "too few records for a pilot: a guess at every one of them")
     pilot = np.zeros(n, bool)
     pilot[rng.permutation(n)[:revealed]] = True
     best, chosen, count = -1.0, audit, 1
@@ -370,7 +370,7 @@ def _piloted(option: Pilot, rankings: Sequence[Ranking], audit: _Audit, rng: np.
         f"{count:,} guesses ({chosen.ranking.name}) chosen on {revealed:,} records drawn at random, "
         f"whose labels were revealed for it; the other {n - revealed:,} were audited"
     )
-    return _settled(chosen.bound_at(count), text)
+    return settled(chosen.bound_at(count), text)
 
 
 def _foreseen(pilot: _Audit, fraction: float, guesses: int) -> int:
@@ -388,7 +388,7 @@ def _bonferroni(option: Bonferroni, audit: _Audit) -> LowerBound:
     found = [audit.bound_at(count, confidence=each) for count in counts]
     best = max(found, key=lambda bound: bound.value)
     text = f"best of {len(counts)} numbers of guesses ({_listed(counts)}), the level divided by {len(counts)}"
-    return _settled(_joined(best, found, audit.confidence, times=len(counts)), text)
+    return settled(_joined(best, found, audit.confidence, times=len(counts)), text)
 
 
 def _explored(option: Exploratory, audit: _Audit) -> LowerBound:
@@ -396,7 +396,7 @@ def _explored(option: Exploratory, audit: _Audit) -> LowerBound:
     found = [audit.bound_at(count) for count in counts]
     best = max(found, key=lambda bound: bound.value)
     text = f"exploratory: best of {len(counts)} numbers of guesses ({_listed(counts)}), and nothing was paid for that"
-    return replace(_settled(_joined(best, found, audit.confidence, times=1), text), exploratory=True)
+    return replace(settled(_joined(best, found, audit.confidence, times=1), text), exploratory=True)
 
 
 def _scheduled(option: Schedule, audit: _Audit) -> LowerBound:
@@ -409,7 +409,7 @@ def _scheduled(option: Schedule, audit: _Audit) -> LowerBound:
         "from 0 up to the first that was not rejected"
     )
     first = audit.bound_at(steps[0][1])
-    return _settled(replace(best, p_value=first.p_value, reachable=perfect.value), text)
+    return settled(replace(best, p_value=first.p_value, reachable=perfect.value), text)
 
 
 @lru_cache(maxsize=64)
@@ -469,7 +469,7 @@ def _joined(best: LowerBound, found: Sequence[LowerBound], confidence: float, *,
     return replace(best, confidence=confidence, p_value=min(1.0, times * smallest), reachable=reachable)
 
 
-def _settled(bound: LowerBound, correction: str) -> LowerBound:
+def settled(bound: LowerBound, correction: str) -> LowerBound:
     """Say how the number of guesses was settled, in place of the assumption that it was fixed."""
     assumptions = tuple(text for text in bound.assumptions if text != GUESSES_FIRST)
     return replace(bound, assumptions=assumptions, corrections=(*bound.corrections, correction))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from miaudit.causal.crossfit import one_of_each
 from miaudit.dp.bounds import LowerBound, Parameter, check_confidence, check_delta
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff
 from miaudit.errors import DesignError, InputError
@@ -578,9 +579,7 @@ def _one_record_each(evidence: Evidence, rng: np.random.Generator) -> tuple[Evid
     codes = evidence.unit_codes
     if codes is None:
         return evidence, ()
-    order = rng.permutation(evidence.n)
-    _, first = np.unique(codes[order], return_index=True)
-    rows = np.sort(order[first])
+    rows = one_of_each(codes, rng)
     members = int(np.count_nonzero(evidence.member[rows]))
     if not 0 < members < len(rows):
         hint = "audit more units"

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.causal import propensity as propensities
+from miaudit.causal.crossfit import one_of_each
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import composition, one_run
 from miaudit.dp import guesses as counts
@@ -72,8 +73,7 @@ class Records:
         rows = np.arange(ev.n)
         notes: tuple[str, ...] = ()
         if ev.unit_codes is not None:
-            shuffled = rng.permutation(ev.n)
-            rows = np.sort(shuffled[np.unique(ev.unit_codes[shuffled], return_index=True)[1]])
+            rows = one_of_each(ev.unit_codes, rng)
             notes = (
                 f"one record drawn at random of each of {len(rows):,} units; the other {ev.n - len(rows):,} left out",
             )

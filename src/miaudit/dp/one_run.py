@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special.cython_special import betainc, ndtr, ndtri
 
+from miaudit.causal.crossfit import one_of_each
 from miaudit.dp.bounds import LowerBound, Parameter, check_confidence, check_counts, check_delta
 from miaudit.dp.guesses import GUESSES_FIRST, CountBound, Fixed, Option, Pilot, Ranking, choose, one_sided, two_sided
 from miaudit.dp.tradeoff import Gaussian, TradeOff
@@ -462,8 +463,7 @@ def _independent_records(
     said: list[str] = []
     rows = np.arange(evidence.n)
     if evidence.unit_codes is not None:
-        shuffled = rng.permutation(evidence.n)
-        rows = np.sort(shuffled[np.unique(evidence.unit_codes[shuffled], return_index=True)[1]])
+        rows = one_of_each(evidence.unit_codes, rng)
         said.append(f"one record of each of {len(rows):,} units, drawn at random of {evidence.n:,} records")
     member = evidence.member[rows]
     sides = [rows[member], rows[~member]]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.dp.bounds import LowerBound
-from miaudit.dp.guesses import GUESSES_FIRST, Bonferroni, Exploratory, Fixed, Pilot, Schedule
+from miaudit.dp.guesses import Bonferroni, Exploratory, Fixed, Pilot, Schedule, check, settled
 from miaudit.errors import InputError
 
 IntArray = NDArray[np.int64]
@@ -93,8 +93,8 @@ def choose_rows(option: Any, tests: Sequence[RowTest], *, confidence: float, rng
             raise InputError(
                 "guesses", "Fixed, Pilot, Bonferroni or Exploratory for this test", "Schedule", "use thinning with it"
             )
-    allowed = "Fixed, Pilot, Bonferroni, Schedule or Exploratory, a whole number, or None"
-    raise InputError("guesses", allowed, repr(option), "None chooses on a pilot")
+    check(option)
+    raise AssertionError(f"{option!r} passed the check")  # pragma: no cover
 
 
 def _at_most(count: int, n: int) -> int:
@@ -122,7 +122,7 @@ def _swept(option: Bonferroni | Exploratory, test: RowTest, rows: IntArray, conf
         text = f"exploratory: best of {len(counts)} numbers of guesses ({listed}), and nothing was paid for that"
     reachable = max((bound.reachable for bound in found if bound.reachable is not None), default=None)
     return replace(
-        _settled(best, text),
+        settled(best, text),
         confidence=confidence,
         p_value=None if smallest is None else min(1.0, paid * smallest),
         reachable=reachable,
@@ -137,7 +137,7 @@ def _piloted(
     revealed = round(option.share * n)
     if not 1 <= revealed < n:
         found = tests[0].bound(rows, n, confidence)
-        return _settled(found, "too few records for a pilot: a guess at every one of them")
+        return settled(found, "too few records for a pilot: a guess at every one of them")
     best, chosen, left, count = -1.0, tests[0], rows, 1
     shown = np.zeros(n, dtype=np.bool_)
     shown[rng.permutation(n)[:revealed]] = True
@@ -155,10 +155,4 @@ def _piloted(
         f"{count:,} guesses ({chosen.order.name}) chosen on {revealed:,} records drawn at random, "
         f"whose labels were revealed for it; the other {n - revealed:,} were audited"
     )
-    return _settled(chosen.bound(left, count, confidence), text)
-
-
-def _settled(bound: LowerBound, correction: str) -> LowerBound:
-    """Say how the number of guesses was settled, in place of the assumption that it was fixed."""
-    assumptions = tuple(text for text in bound.assumptions if text != GUESSES_FIRST)
-    return replace(bound, assumptions=assumptions, corrections=(*bound.corrections, correction))
+    return settled(chosen.bound(left, count, confidence), text)
