@@ -20,7 +20,7 @@ from miaudit.correction import Correction
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.plan import Bootstrap, Declared, Plan
-from miaudit.report.findings import Findings, GroupFindings, Memorisation, Metric, ScoreFindings
+from miaudit.report.findings import Findings, GroupFindings, Memorisation, Metric, ScoreFindings, Vulnerability
 from miaudit.wording import chance, label, reading
 
 _CONDITIONS = {
@@ -54,6 +54,7 @@ def audit(
     rng: np.random.Generator,
     notes: Sequence[str] = (),
     repeat: Mapping[str, Any] | None = None,
+    vulnerability: Vulnerability | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Findings:
     """Measure what an attack reveals of membership, and say how far the numbers can be trusted.
@@ -71,6 +72,8 @@ def audit(
         What the collector of the evidence has to say; shown with the findings.
     repeat : mapping
         How to repeat the audit (command, seed); shown with the findings.
+    vulnerability : Vulnerability, optional
+        Which records leak, from shadow models; shown with the findings, and no part of the verdict.
     progress : function of the bootstrap replicates drawn so far and their total, optional
 
     Returns
@@ -151,6 +154,7 @@ def audit(
         ),
         rows=exhibits.most_exposed(choice.audited.only(best), plan.row_level, choice.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
+        vulnerability=vulnerability,
     )
 
 

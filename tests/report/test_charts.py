@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.report import charts
+from miaudit.report import charts, pictures
 
 
 def findings(n=1000, **options):
@@ -58,7 +58,7 @@ def test_charts_follow_the_schema_and_render(options):
         spec = chart.to_dict()  # checked against the schema of Vega-Lite
         assert spec["title"]["text"]
         assert len(spec["description"]) > 20
-        drawn = charts.svg(spec)
+        drawn = pictures.svg(spec)
         assert drawn.startswith("<svg")
         assert "NaN" not in drawn
         assert "Infinity" not in drawn
@@ -67,11 +67,11 @@ def test_charts_follow_the_schema_and_render(options):
 def test_equal_findings_give_equal_pictures():
     first, second = (charts.charts(findings()) for _ in range(2))
     for name in first:
-        assert charts.svg(first[name].to_dict()) == charts.svg(second[name].to_dict())
+        assert pictures.svg(first[name].to_dict()) == pictures.svg(second[name].to_dict())
 
 
 def test_png():
-    assert charts.png(charts.charts(findings())["verdict"].to_dict()).startswith(b"\x89PNG")
+    assert pictures.png(charts.charts(findings())["verdict"].to_dict()).startswith(b"\x89PNG")
 
 
 def test_an_extreme_curve_can_be_drawn():
@@ -79,7 +79,7 @@ def test_an_extreme_curve_can_be_drawn():
     for score in (member.astype(float), 1.0 - member, np.zeros(400)):
         evidence = ma.Evidence(score=score, member=member, design="one-run")
         for chart in charts.charts(ma.audit(evidence, rng=np.random.default_rng(0)).to_dict()).values():
-            assert "NaN" not in charts.svg(chart.to_dict())
+            assert "NaN" not in pictures.svg(chart.to_dict())
 
 
 def test_no_curve_where_it_is_not_resolved():

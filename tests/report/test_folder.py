@@ -8,7 +8,7 @@ import pytest
 
 import miaudit as ma
 from miaudit.errors import OutputError
-from miaudit.report import charts, folder, html
+from miaudit.report import charts, folder, html, kinds, pictures
 from miaudit.report import findings as findings_file
 
 
@@ -29,8 +29,8 @@ def drawn(content):
 def quick(monkeypatch):
     """Drawing is tested elsewhere."""
     monkeypatch.setattr(charts, "charts", drawn)
-    monkeypatch.setattr(charts, "png", lambda spec: b"\x89PNG" + spec["description"].encode())
-    monkeypatch.setattr(charts, "svg", lambda spec: f"<svg>{spec['description']}</svg>")
+    monkeypatch.setattr(pictures, "png", lambda spec: b"\x89PNG" + spec["description"].encode())
+    monkeypatch.setattr(pictures, "svg", lambda spec: f"<svg>{spec['description']}</svg>")
     monkeypatch.setattr(html, "page", lambda content: f"<html>{content['verdict']['text']}")
 
 
@@ -87,10 +87,10 @@ def test_a_folder_with_other_files_is_free(tmp_path):
     folder.check_free(tmp_path, overwrite=False)
 
 
-@pytest.mark.parametrize("where", ["charts.svg", "html.page"])
+@pytest.mark.parametrize("where", ["pictures.svg", "html.page"])
 def test_killed_while_drawing(tmp_path, monkeypatch, where):
     out = tmp_path / "out"
-    module, name = (charts, "svg") if where == "charts.svg" else (html, "page")
+    module, name = (pictures, "svg") if where == "pictures.svg" else (html, "page")
 
     def killed(_):
         raise KeyboardInterrupt
@@ -188,4 +188,4 @@ def test_drawn_again_elsewhere(tmp_path):
 
 def test_every_chart_has_its_place_in_the_folder(monkeypatch):
     monkeypatch.undo()
-    assert set(charts.charts(audit(group=True).to_dict())) <= set(folder._CHARTS)
+    assert set(charts.charts(audit(group=True).to_dict())) <= set(kinds.of({}).figures)

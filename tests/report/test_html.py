@@ -15,7 +15,7 @@ import pytest
 import miaudit as ma
 from miaudit import wording
 from miaudit.plan import Exploratory
-from miaudit.report import charts, html
+from miaudit.report import charts, frame, html
 
 EVIL = "\"><script>alert(1)</script>\u2028</SCRIPT><!-- & ' {{ 7*7 }}"
 
@@ -95,7 +95,7 @@ def test_the_policy_allows_exactly_the_scripts_of_the_page():
     assert "unsafe-eval" not in policy
     assert "'unsafe-inline'" not in policy.split(";")[1]
     for script in page.scripts[2:]:
-        assert html._digest(script) in policy
+        assert frame.digest(script) in policy
 
 
 def test_every_chart_is_in_the_page():
@@ -120,7 +120,7 @@ def test_text_from_data_is_escaped():
     found["rows"] = [{"row": 0, "unit": EVIL, "score": 1.0}]
     text = html.page(found)
     page, ordinary = Page(text), Page(default_page())
-    assert len(page.scripts) == len(ordinary.scripts) == 4
+    assert len(page.scripts) == len(ordinary.scripts) == 5
     assert page.scripts[2:] == ordinary.scripts[2:]
     json.loads(page.scripts[0])
     json.loads(page.scripts[1])
@@ -132,7 +132,7 @@ def test_text_from_data_is_escaped():
 
 def test_text_escaped_in_json_comes_back():
     value = {"name": EVIL}
-    written = str(html._data(value))
+    written = str(frame.data(value))
     assert not set("<>&\u2028\u2029") & set(written)
     assert json.loads(written) == value
 
@@ -286,7 +286,7 @@ def test_the_control_follows_the_slider(tmp_path):
       document.title = JSON.stringify(told);
     """
     found = findings()
-    text = html.page(found).replace("script-src ", f"script-src {html._digest(program)} ")
+    text = html.page(found).replace("script-src ", f"script-src {frame.digest(program)} ")
     before, end, after = text.rpartition("</body>")
     document, console = in_browser(tmp_path, f"{before}<script>{program}</script>{end}{after}")
     assert console == []

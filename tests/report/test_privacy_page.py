@@ -14,7 +14,7 @@ from scipy import stats
 
 import miaudit as ma
 from miaudit.errors import InputError
-from miaudit.report import bound_charts, charts, html
+from miaudit.report import bound_charts, charts, frame, html, pictures
 from miaudit.report import findings as findings_file
 from miaudit.report.findings import Bound, Challenge, Claim, RocLimit
 from report.test_charts import values
@@ -245,7 +245,7 @@ def test_charts_follow_the_schema_and_render(kind):
     assert list(drawn) == [name for name in charts.NAMES if name in drawn]
     assert ("bounds" in drawn) == (kind == "one-run")
     for chart in drawn.values():
-        picture = charts.svg(chart.to_dict())
+        picture = pictures.svg(chart.to_dict())
         assert "NaN" not in picture
         assert "Infinity" not in picture
 
@@ -279,7 +279,7 @@ def test_a_bound_of_zero_shows_nothing():
     plain = replace(one_run(), claim=None, bounds=(replace(MU, value=0.0, reachable=None, p_value=None),)).to_dict()
     found, spec = marks(plain)
     assert found == {"lower bound (95%) nothing shown (0)": 0.0}
-    assert "NaN" not in charts.svg(spec)
+    assert "NaN" not in pictures.svg(spec)
     page = Page(html.page(plain))
     assert cells(html.page(plain), "h-bounds")[0][1][1] == "nothing shown (0)"
     assert "no leakage" not in page.words.lower()
@@ -299,11 +299,11 @@ def test_the_limit_of_the_claim_is_on_the_curves(name, claimed):
     assert {row["fpr"]: row["tpr"] for row in rows} == {
         fpr: tpr for fpr, tpr in held.items() if name == "roc-linear" or (fpr > 0 and tpr > 0)
     }
-    picture = charts.svg(spec)
+    picture = pictures.svg(spec)
     assert "limit of the claim" in picture
     assert "NaN" not in picture
     without = charts.charts(plain | {"claim": None})[name].to_dict()
-    assert "limit of the claim" not in charts.svg(without)
+    assert "limit of the claim" not in pictures.svg(without)
 
 
 def test_names_that_differ_at_the_end_stay_apart():
@@ -442,7 +442,7 @@ AROUND = """<!doctype html><title></title><iframe src="inner.html" width="WIDTH"
 @needs_chromium
 @pytest.mark.parametrize("width", [360, 390, 900])
 def test_the_page_fits_its_window(tmp_path, width):
-    text = html.page(content("one-run")).replace("script-src ", f"script-src {html._digest(MEASURE)} ")
+    text = html.page(content("one-run")).replace("script-src ", f"script-src {frame.digest(MEASURE)} ")
     before, end, after = text.rpartition("</body>")
     # A window has a least width, a frame has none.
     (tmp_path / "inner.html").write_text(f"{before}<script>{MEASURE}</script>{end}{after}", encoding="utf-8")

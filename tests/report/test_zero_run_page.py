@@ -11,7 +11,7 @@ import pytest
 
 import miaudit as ma
 from miaudit import wording
-from miaudit.report import charts, folder, html, overlap_charts
+from miaudit.report import charts, folder, html, overlap_charts, pictures
 from miaudit.report import findings as findings_file
 from report.test_charts import values
 from report.test_html import EVIL, Page, in_browser, needs_chromium
@@ -208,7 +208,7 @@ def test_charts_follow_the_schema_and_render(kind):
         spec = chart.to_dict()  # checked against the schema of Vega-Lite
         assert spec["title"]["text"], name
         assert len(spec["description"]) > 20
-        picture = charts.svg(spec)
+        picture = pictures.svg(spec)
         assert "NaN" not in picture
         assert "Infinity" not in picture
 
@@ -240,7 +240,7 @@ def test_memorisation_and_shift_of_any_sign(raw, causal):
     found = made("one score")
     found["memorisation"] = memorisation(raw, causal)
     spec = charts.charts(found)["shift"].to_dict()
-    assert "NaN" not in charts.svg(spec)
+    assert "NaN" not in pictures.svg(spec)
     title = " ".join(spec["title"]["text"])
     assert f"memorisation {overlap_charts.points(causal - 0.5)} points" in title
     assert f"shift {overlap_charts.points(raw - causal)} points" in title

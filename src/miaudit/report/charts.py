@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from miaudit.concern import LEVEL_NAMES
-from miaudit.report import bound_charts, overlap_charts
+from miaudit.report import bound_charts, overlap_charts, vulnerability_charts
 from miaudit.report.drawing import BLUE, GREY, INK, RED, distinct, finished, histogram, over, short
 from miaudit.wording import amount, chance, interval, label, percent, reading, target
 
@@ -30,6 +28,7 @@ _LEVEL_SHADES = ("#f3f5f7", "#e6eaee", "#d8dee4", "#c9d1d9")
 NAMES = (
     *("verdict", "shift", "overlap", "calibration", "balance"),
     *("roc-log", "roc-linear", "distribution", "bounds", "groups"),
+    *vulnerability_charts.NAMES,
 )
 
 
@@ -64,24 +63,7 @@ def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
     drawn |= bound_charts.bounds(findings)
     if any(_primary_of(findings, group["metrics"]) for group in findings["groups"]):
         drawn["groups"] = _groups(findings)
-    return drawn
-
-
-def svg(spec: Mapping[str, Any]) -> str:
-    """Render a Vega-Lite specification (``chart.to_dict()``) as SVG text, offline; equal ones give equal text."""
-    import vl_convert
-
-    drawn = str(vl_convert.vegalite_to_svg(json.dumps(spec), allowed_base_urls=[]))
-    # The renderer numbers its clipping paths through the life of the process.
-    numbers = {name: f"clip{i}" for i, name in enumerate(re.findall(r'<clipPath id="(clip\d+)"', drawn))}
-    return re.sub(r'(<clipPath id="|clip-path="url\(#)(clip\d+)', lambda m: m[1] + numbers.get(m[2], m[2]), drawn)
-
-
-def png(spec: Mapping[str, Any], scale: float = 2.0) -> bytes:
-    """Render a Vega-Lite specification as PNG bytes, offline; ``scale`` pixels for each unit of its size."""
-    import vl_convert
-
-    return bytes(vl_convert.vegalite_to_png(json.dumps(spec), scale=scale, allowed_base_urls=[]))
+    return drawn | vulnerability_charts.charts(findings)
 
 
 # -- looking things up -------------------------------------------------------------------------------------------------

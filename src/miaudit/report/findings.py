@@ -294,6 +294,86 @@ class Challenge:
 
 
 @dataclass(frozen=True)
+class Separation:
+    """Shares of the records in bins of the separation of their shadow models, and what chance alone would give.
+
+    ``edges`` are one more than the shares, from 0 to 1; ``expected`` is the exact law where no record leaks.
+    """
+
+    edges: tuple[float, ...]
+    observed: tuple[float, ...]
+    expected: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class VulnerableGroup:
+    """How many records of a group are detectably vulnerable: at least ``leaking`` of ``records``."""
+
+    group: str
+    records: int
+    leaking: int
+
+
+@dataclass(frozen=True)
+class VulnerableRecord:
+    """One record, or unit, by name: row-level data, kept only where it was asked for.
+
+    Attributes
+    ----------
+    record : the unit, or the row in the data, from 0
+    group : its group; None where none were given, or a unit has records of several
+    member : whether the audited model was trained on it
+    separation, separation_low, separation_high : probability that a model that learnt it gives the higher signal
+    p_value : of "whether it was learnt does not change the signal", after the correction for all records
+    detected, detected_low, detected_high : share of the models that learnt it in which an attacker finds it
+    """
+
+    record: str
+    group: str | None
+    member: bool
+    separation: float
+    separation_low: float
+    separation_high: float
+    p_value: float
+    detected: float
+    detected_low: float
+    detected_high: float
+
+
+@dataclass(frozen=True)
+class Vulnerability:
+    """Which records leak, over many shadow models.
+
+    Attributes
+    ----------
+    of : "records", or "units" where several records share one
+    records, models : how many of each
+    signal : what the models say of a record, by name
+    leaking : records that are detectably vulnerable; with the stated confidence no fewer leak
+    confidence : that none of these is named wrongly, and of all limits together, in (0, 1)
+    fpr : of the threshold at which a record counts as found, in (0, 1)
+    smallest_p : smallest p-value of a record that so many models can give, before any correction
+    separation : of all records, beside what chance gives
+    text : the same as a sentence
+    groups : none where no groups were given
+    named : the most vulnerable first; empty unless names were asked for
+    """
+
+    of: str
+    records: int
+    models: int
+    signal: str
+    leaking: int
+    confidence: float
+    fpr: float
+    smallest_p: float
+    separation: Separation
+    text: str
+    groups: tuple[VulnerableGroup, ...] = ()
+    named: tuple[VulnerableRecord, ...] = ()
+
+
+@dataclass(frozen=True)
 class Counts:
     """How much evidence there was; units where records share them, else every record is one.
 
@@ -335,6 +415,7 @@ class Findings:
     notes: tuple[str, ...] = ()
     rows: tuple[Mapping[str, Any], ...] = ()
     repeat: Mapping[str, Any] = field(default_factory=dict)
+    vulnerability: Vulnerability | None = None
 
     @property
     def exit_code(self) -> int:
@@ -354,6 +435,8 @@ class Findings:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values in the order of the format; numbers that are not finite become None."""
         plain: dict[str, Any] = _plain({"format": FORMAT, "exit_code": self.exit_code, **asdict(self)})
+        if self.vulnerability is None:  # a later part of the format, absent where there is nothing to say
+            del plain["vulnerability"]
         plain["verdict"]["exit_code"] = self.verdict.exit_code
         return plain
 
@@ -376,12 +459,23 @@ def to_text(content: Mapping[str, Any]) -> str:
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Read and check a findings.json; return its plain values.
+    """Read and check the findings.json of an audit; return its plain values.
 
     Raises
     ------
     InputError
         If it is missing, no JSON, of another format version, or does not follow the schema.
+    """
+    return check(parse(path))
+
+
+def parse(path: str | Path) -> dict[str, Any]:
+    """Read a findings.json of any kind, unchecked but for being a JSON object of a reasonable size.
+
+    Raises
+    ------
+    InputError
+        If it is missing, too large, or no JSON object.
     """
     from miaudit.tables import existing_file
 
@@ -396,19 +490,32 @@ def read(path: str | Path) -> dict[str, Any]:
         raise InputError(
             "findings", "a JSON file", f"{path.name} ({one_line(str(error))[:100]})", "write it again"
         ) from error
-    return check(content)
+    if not isinstance(content, dict):
+        raise InputError("format", str(FORMAT), repr(type(content).__name__), "this is no findings.json")
+    return content
 
 
 def check(content: Any) -> dict[str, Any]:
     """Check plain values against the schema of this format version, and return them."""
+    return check_against(schema(), content, FORMAT)
+
+
+def check_against(schema: Mapping[str, Any], content: Any, version: int) -> dict[str, Any]:
+    """Check plain values against a JSON schema and the version of their format, and return them.
+
+    Raises
+    ------
+    InputError
+        With the place that does not follow the schema.
+    """
     import jsonschema
 
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if not isinstance(content, dict) or content.get("format") != version:
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         raise InputError(
-            "format", str(FORMAT), repr(found)[:40], "use the version of miaudit that wrote these findings"
+            "format", str(version), repr(found)[:40], "use the version of miaudit that wrote these findings"
         )
-    validator = jsonschema.Draft202012Validator(schema())
+    validator = jsonschema.Draft202012Validator(schema)
     error = next(iter(validator.iter_errors(content)), None)
     if error is not None:
         where = "findings" + "".join(f"[{p!r}]" if isinstance(p, str) else f"[{p}]" for p in error.absolute_path)

@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from miaudit.errors import OutputError, one_line
-from miaudit.report import charts, html
-from miaudit.report.findings import Findings, to_text
+from miaudit.report import kinds, pictures
+from miaudit.report.findings import to_text
 
 FINDINGS, PAGE, FIGURES = "findings.json", "report.html", "figures"
-_CHARTS = charts.NAMES
-_DRAWINGS = tuple(f"{FIGURES}/{name}.{kind}" for name in _CHARTS for kind in ("svg", "png"))
 
 
-def write(findings: Findings, out: str | Path, *, overwrite: bool = False) -> None:
+def write(findings: kinds.Writable, out: str | Path, *, overwrite: bool = False) -> None:
     """Write findings.json, report.html and figures/ (SVG and PNG) into a folder.
 
     Everything is made in a hidden folder inside ``out`` first and then moved, findings.json last; an error on the way
@@ -27,7 +25,7 @@ def write(findings: Findings, out: str | Path, *, overwrite: bool = False) -> No
 
     Parameters
     ----------
-    findings : Findings
+    findings : Findings, of an audit or of another kind
     out : path of a folder, made if it is missing
     overwrite : bool
         Whether an earlier audit there may be replaced, its figures included.
@@ -93,8 +91,9 @@ def _publish(content: Mapping[str, Any], text: str, out: Path) -> None:
     try:
         with _workshop(out) as folder:
             made, kept = folder / "new", folder / "old"
-            _make(content, text, made)
-            _replace(made, kept, out)
+            drawn = kinds.of(content)
+            _make(drawn, content, text, made)
+            _replace(drawn.figures, made, kept, out)
     except OSError as error:
         raise _unwritable(out, error) from error
 
@@ -114,19 +113,20 @@ def _workshop(out: Path) -> Iterator[Path]:
                 out.rmdir()
 
 
-def _make(content: Mapping[str, Any], text: str, folder: Path) -> None:
+def _make(kind: kinds.Kind, content: Mapping[str, Any], text: str, folder: Path) -> None:
     (folder / FIGURES).mkdir(parents=True)
-    for name, chart in charts.charts(content).items():
+    for name, chart in kind.charts(content).items():
         spec = chart.to_dict(validate=False)
-        (folder / FIGURES / f"{name}.svg").write_text(charts.svg(spec), encoding="utf-8")
-        (folder / FIGURES / f"{name}.png").write_bytes(charts.png(spec))
-    (folder / PAGE).write_text(html.page(content), encoding="utf-8")
+        (folder / FIGURES / f"{name}.svg").write_text(pictures.svg(spec), encoding="utf-8")
+        (folder / FIGURES / f"{name}.png").write_bytes(pictures.png(spec))
+    (folder / PAGE).write_text(kind.page(content), encoding="utf-8")
     (folder / FINDINGS).write_text(text, encoding="utf-8")
 
 
-def _replace(made: Path, kept: Path, out: Path) -> None:
+def _replace(figures: Sequence[str], made: Path, kept: Path, out: Path) -> None:
     """Move the new files in, findings.json last, and drop figures that have no successor; put all back on an error."""
-    names = (*_DRAWINGS, PAGE, FINDINGS)
+    drawings = (f"{FIGURES}/{name}.{kind}" for name in figures for kind in ("svg", "png"))
+    names = (*drawings, PAGE, FINDINGS)
     old = [name for name in names if (out / name).is_file()]
     for name in old:
         (kept / name).parent.mkdir(parents=True, exist_ok=True)

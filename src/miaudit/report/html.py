@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import copy
-import hashlib
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from miaudit.concern import LEVEL_NAMES
-from miaudit.report import charts
+from miaudit.report import charts, frame
 from miaudit.report.bound_charts import is_void, parameter_name, size
 from miaudit.report.charts import curve, foremost, is_corrected, is_raw_only, named, nonmembers
 from miaudit.report.overlap_charts import points
+from miaudit.report.vulnerability_charts import p_value
 from miaudit.wording import amount, chance, describe, interval, label, percent, reading, target
-
-if TYPE_CHECKING:
-    import jinja2
 
 _TPR = "tpr_at_fpr_"
 _STATUS = {
@@ -69,13 +61,13 @@ def page(findings: Mapping[str, Any]) -> str:
         forbids the rest. It reads and prints without scripts; with them charts answer the pointer and a control reads
         the curve at any false-positive rate. Equal findings give equal text.
     """
-    figures = _figures(findings)
-    return _template().render(
-        f=findings,
+    return frame.render(
+        "page.html",
+        findings,
+        charts.charts(findings),
+        programs=["control.js"],
         verdict=_verdict(findings),
         cards=_cards(findings),
-        figures=figures,
-        specs={name: figure["spec"] for name, figure in figures.items()},
         memorisation=_memorisation(findings),
         overlap=_overlap(findings),
         control=_control(findings),
@@ -84,6 +76,7 @@ def page(findings: Mapping[str, Any]) -> str:
         groups=_groups(findings),
         scores=_scores(findings),
         privacy=_privacy(findings),
+        vulnerability=_vulnerability(findings),
         raw=is_raw_only(findings),
         both=is_corrected(findings) and any(_is_raw(findings, metric) for metric in findings["metrics"]),
         design=_DESIGNS[findings["design"]],
@@ -91,48 +84,7 @@ def page(findings: Mapping[str, Any]) -> str:
         reading=_how_to_read(findings),
         repeat=_repeat(findings),
         options=_options(findings["plan"]),
-        bundle=_bundle(),
     )
-
-
-@cache
-def _template() -> jinja2.Template:
-    import jinja2
-
-    text = resources.files("miaudit.report").joinpath("page.html").read_text(encoding="utf-8")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["digest"] = _digest
-    environment.filters["data"] = _data
-    return environment.from_string(text)
-
-
-@cache
-def _bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that can stand inside a page."""
-    import vl_convert
-
-    everything: Callable[..., str] = vl_convert.javascript_bundle
-    text = everything().replace("\r", "")
-    if "</script" in text.lower() or "<!--" in text:
-        raise RuntimeError("the charts' program cannot stand inside a page: it holds the end of a script")
-    return text
-
-
-def _digest(script: str) -> str:
-    """Return the source expression that allows exactly this script in a content security policy."""
-    return "'sha256-" + base64.b64encode(hashlib.sha256(str(script).encode()).digest()).decode() + "'"
-
-
-def _data(value: Any) -> Any:
-    """Write JSON that cannot end the script element that it stands in."""
-    import markupsafe
-
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return markupsafe.Markup(text)  # noqa: S704 - escaped for its place just above
 
 
 # -- what stands on the page ------------------------------------------------------------------------------------------
@@ -207,27 +159,6 @@ def _card_metrics(findings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         if metric is not None and metric not in chosen:
             chosen.append(metric)
     return chosen[:3] if primary and not primary["name"].startswith(_TPR) else chosen[:2]
-
-
-def _figures(findings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Each chart as a caption, a still picture, and a specification that follows the width of the page."""
-    figures = {}
-    for name, chart in charts.charts(findings).items():
-        spec = chart.to_dict(validate=False)
-        title = spec.pop("title")
-        still = base64.b64encode(charts.svg(spec).encode()).decode()
-        live = copy.deepcopy(spec)
-        live["width"] = "container"
-        live["config"]["legend"].update(columns=1, labelLimit=240)  # a phone has room for one name in a row
-        live["autosize"] = {"type": "fit-x", "contains": "padding"}
-        figures[name] = {
-            "title": " ".join(title["text"]),
-            "said": " ".join(title.get("subtitle", [])),
-            "alternative": spec["description"],
-            "still": f"data:image/svg+xml;base64,{still}",
-            "spec": live,
-        }
-    return figures
 
 
 def _control(findings: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -488,6 +419,52 @@ def _bound_row(bound: Mapping[str, Any]) -> dict[str, Any]:
 
 def _p_value(p: float) -> str:
     return f"{p:.2g}" if p >= 1e-12 else "0" if p == 0 else "below 1e-12"
+
+
+def _vulnerability(findings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Which records leak: the counts of groups, and the records that were to be named."""
+    found = findings.get("vulnerability")
+    if not found:
+        return None
+    of, sure = found["of"], percent(found["confidence"])
+    error = 1 - found["confidence"]
+    rows = [
+        {
+            "record": one["record"],
+            "group": "–" if one["group"] is None else one["group"],
+            "member": "yes" if one["member"] else "no",
+            "apart": _with_limits(one, "separation"),
+            "found": _with_limits(one, "detected"),
+            "p": p_value(one["p_value"]),
+            "leaks": one["p_value"] <= error,
+        }
+        for one in found["named"]
+    ]
+    groups = [
+        {"group": one["group"], "records": f"{one['records']:,}", "leaking": f"at least {one['leaking']:,}"}
+        for one in found["groups"]
+    ]
+    return {
+        "text": found["text"],
+        "each": of.removesuffix("s"),
+        "of": of,
+        "fpr": percent(found["fpr"]),
+        "how": (
+            f"Memorised {of} are told apart by {found['models']} shadow models: each {of.removesuffix('s')} was in a "
+            f"random part of them, and an exact rank test compares the {found['signal']} of the models that learnt it "
+            f"with that of the others. With Holm's correction for looking at all {found['records']:,} {of}, no "
+            f"{of.removesuffix('s')} counts as vulnerable by chance, with {sure} confidence; so the count is a lower "
+            f"limit. This is about training of this kind, not about the audited model alone."
+        ),
+        "limits": f"Limits hold for all {found['records']:,} {of} at once, with {sure} confidence.",
+        "rows": rows,
+        "groups": groups,
+        "grouped": any(one["group"] is not None for one in found["named"]),
+    }
+
+
+def _with_limits(one: Mapping[str, Any], name: str) -> str:
+    return f"{percent(one[name])} ({percent(one[f'{name}_low'])} to {percent(one[f'{name}_high'])})"
 
 
 def _levels(findings: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -1,0 +1,138 @@
+"""``miaudit plan``: what an audit will be able to see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from miaudit.command import options
+from miaudit.command.options import OUTPUT, ClaimDelta, ClaimEpsilon, ClaimMu, Confidence, Delta, Fpr, Seed
+from miaudit.errors import InputError
+
+if TYPE_CHECKING:
+    from miaudit.dp.verdict import Claim
+
+_DESIGNS = {"one-run": "one run", "multi-run": "one model for each record"}
+
+
+def plan(
+    members: Annotated[int | None, typer.Option(help="Members (or units of members) that you can audit.")] = None,
+    nonmembers: Annotated[int | None, typer.Option(help="Non-members that you can audit.")] = None,
+    fpr: Fpr = None,
+    tpr: Annotated[
+        float | None, typer.Option(help="A TPR that you wish to detect: how many records does it need?")
+    ] = None,
+    threshold: Annotated[float | None, typer.Option(help="To tell from this TPR instead of from chance.")] = None,
+    confidence: Confidence = 0.95,
+    power: Annotated[float, typer.Option(help="Share of such audits that should succeed.")] = 0.8,
+    delta: Delta = 1e-5,
+    claim_epsilon: ClaimEpsilon = None,
+    claim_delta: ClaimDelta = None,
+    claim_mu: ClaimMu = None,
+    json: Annotated[bool, typer.Option("--json", help="Print plain values.", rich_help_panel=OUTPUT)] = False,
+    seed: Seed = 0,
+) -> None:
+    """Say what an audit will be able to see, before any data is collected."""
+    import json as encoder
+    from dataclasses import asdict
+
+    import numpy as np
+
+    from miaudit import resolution
+
+    if (members is None) != (nonmembers is None) or (members is None and tpr is None):
+        raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect, or all three")
+    claim = options.claim(claim_epsilon, claim_delta, claim_mu, delta)
+    if claim is not None and members is None:
+        raise typer.BadParameter("a claim is refuted by records: give --members and --nonmembers too")
+    targets = options.plan(fpr, confidence=confidence).fpr_targets
+    if tpr is not None and not min(targets) < tpr < 1:
+        raise InputError(
+            "--tpr", f"a number above the smallest FPR ({min(targets):g}) and below 1", str(tpr), "change it"
+        )
+    answer: dict[str, Any] = {"confidence": confidence, "power": power}
+    rng = np.random.default_rng(seed)
+    if members is not None and nonmembers is not None:
+        wanted: dict[str, Any] = {"confidence": confidence, "power": power, "threshold": threshold}
+        answer["targets"] = [
+            asdict(resolution.at_fpr(t, members=members, nonmembers=nonmembers, rng=rng, **wanted)) for t in targets
+        ]
+        answer["smallest_auc"] = resolution.smallest_auc(members, nonmembers, confidence, power)
+        sizes: dict[str, Any] = {"members": members, "nonmembers": nonmembers, "confidence": confidence}
+        designs: tuple[resolution.BoundedDesign, ...] = ("one-run", "multi-run")
+        answer["bounds"] = [asdict(resolution.reach(design, delta=delta, **sizes)) for design in designs]
+        if claim is not None:
+            answer["claim"] = [asdict(resolution.refutation(claim, design, **sizes)) for design in designs]
+    if tpr is not None:
+        answer["needed"] = [
+            {
+                "fpr": t,
+                "tpr": tpr,
+                "records_per_class": resolution.records_needed(
+                    t, tpr, confidence=confidence, power=power, threshold=threshold, rng=rng
+                ),
+            }
+            for t in targets
+            if t < tpr
+        ]
+    typer.echo(encoder.dumps(answer, indent=1) if json else _text(answer, members, nonmembers, claim))
+
+
+def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, claim: Claim | None) -> str:
+    from miaudit.wording import percent
+
+    lines = []
+    if "targets" in answer:
+        lines.append(f"With {members:,} members and {nonmembers:,} non-members ({answer['confidence']:.0%} intervals):")
+        for t in answer["targets"]:
+            if t["smallest_tpr"] is None:
+                lines.append(
+                    f"  FPR {percent(t['fpr'])}: not resolvable, an upper limit only; "
+                    f"needs {t['nonmembers_needed']:,} non-members"
+                )
+            else:
+                lines.append(
+                    f"  FPR {percent(t['fpr'])}: a TPR of {percent(t['smallest_tpr'])} or more would be told from "
+                    f"{percent(t['against'])} in {answer['power']:.0%} of audits"
+                )
+            lines.append(f"    without any leakage, the upper limit would be {percent(t['clear_from'])} or less")
+        auc = answer["smallest_auc"]
+        lines.append(f"  AUC: {auc:.3f} or more would be told from 0.5" if auc < 1 else "  AUC: too few for any")
+        lines += _reach_text(answer)
+    if claim is not None:
+        lines.append(f"Claim: {claim}.")
+        lines += [f"  {_refutation_text(found)}" for found in answer["claim"]]
+    for wish in answer.get("needed", ()):
+        lines.append(
+            f"To detect a TPR of {percent(wish['tpr'])} at an FPR of {percent(wish['fpr'])}: "
+            f"{wish['records_per_class']:,} members and as many non-members"
+        )
+    return "\n".join(lines)
+
+
+def _reach_text(answer: dict[str, Any]) -> Iterator[str]:
+    delta = answer["bounds"][0]["delta"]
+    yield f"Lower bounds on mu, and on epsilon at delta = {delta:g} ({100 * answer['confidence']:.6g}%, one-sided):"
+    for found in answer["bounds"]:
+        yield (
+            f"  {_DESIGNS[found['design']]}: at most mu {found['mu']:.2f} ({found['mu_guesses']:,} guesses, all right) "
+            f"and epsilon {found['epsilon']:.2f}"
+        )
+        for typical in found["typical"]:
+            true = "" if typical["epsilon"] is None else f" (epsilon = {typical['epsilon']:.2f})"
+            yield (
+                f"    an algorithm with true mu = {typical['mu']:g}{true} would show, with the "
+                f"best attack, about mu {typical['mu_shown']:.2f} and epsilon {typical['epsilon_shown']:.2f}"
+            )
+
+
+def _refutation_text(found: dict[str, Any]) -> str:
+    design, name = _DESIGNS[found["design"]], found["parameter"]
+    if not found["refutable"]:
+        return f"{design}: not refutable by so many records, which show at most {name} {found['reachable']:.2f}"
+    return (
+        f"{design}: refutable, by about {found['correct']:,} of {found['guesses']:,} guesses right "
+        f"({found['accuracy']:.1%}), as the best attack on a true mu of {found['true_mu']:.2f} would have"
+    )

@@ -1,0 +1,130 @@
+"""``miaudit run`` and ``miaudit collect``: from a configuration file to a report, or to evidence."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from miaudit.command.options import OUTPUT, DryRun, Json, Overwrite
+from miaudit.command.outcome import computed, deliver
+from miaudit.command.terminal import complain, progress
+from miaudit.errors import InputError, one_line
+
+if TYPE_CHECKING:
+    from miaudit.collect import Collected
+    from miaudit.config import AuditConfig, CampaignConfig
+
+
+def run(
+    config: Annotated[
+        Path, typer.Argument(help="A YAML file; docs/configuration.md has every key.", show_default=False)
+    ],
+    out: Annotated[Path | None, typer.Option("--out", help="Instead of evaluation.output_dir.")] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Audit what a configuration file describes; its relative paths start at the file itself.
+
+    A file with the section target trains models, or asks the one that is there. An estimator or factory that it
+    names is code, and runs: use files that you trust.
+    """
+    import numpy as np
+
+    from miaudit import config as configuration
+    from miaudit.report import folder
+
+    settings = configuration.read(config)
+    rng = np.random.default_rng(settings.evaluation.seed)
+    if dry_run:
+        typer.echo(_forecast(settings, config, rng))
+        return
+    target = out if out is not None else config.parent / settings.evaluation.output_dir
+    folder.check_free(target, overwrite=overwrite)
+    collected = _collected(settings, config, rng)
+    model = settings.model.model_dump(exclude_none=True)
+    findings = computed(collected, settings.plan(), rng, settings.evaluation.seed, model=model)
+    deliver(findings, target, overwrite=overwrite, json=json)
+    raise typer.Exit(findings.exit_code)
+
+
+def collect(
+    config: Annotated[
+        Path, typer.Argument(help="A YAML file; docs/configuration.md has every key.", show_default=False)
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="File for the evidence: .npz, .parquet or .csv.", rich_help_panel=OUTPUT)
+    ] = Path("evidence.npz"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that file.", rich_help_panel=OUTPUT)] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Go from the model or outputs that a configuration file describes to evidence, for miaudit audit.
+
+    An estimator or factory that the file names is code, and runs: use files that you trust.
+    """
+    import numpy as np
+
+    from miaudit import config as configuration
+    from miaudit import tables
+
+    settings = configuration.read(config)
+    rng = np.random.default_rng(settings.evaluation.seed)
+    if dry_run:
+        typer.echo(_forecast(settings, config, rng))
+        return
+    tables.require_suffix(out, "--out", tables.TABLE_SUFFIXES)
+    if out.exists() and not overwrite:
+        raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
+    collected = _collected(settings, config, rng)
+    collected.evidence.save(out)
+    lines = [repr(collected.evidence), *(f"Note: {one_line(note)}" for note in collected.notes), f"\nEvidence: {out}"]
+    typer.echo("\n".join(lines))
+
+
+def _collected(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) -> Collected:
+    """Evidence of what a configuration describes; code that it names is said before it runs."""
+    from miaudit.config import AuditConfig
+
+    if isinstance(settings, AuditConfig):
+        return settings.collect(config.parent, rng=rng)
+    _announce(settings, config)
+    with progress("models") as told:
+        return settings.collect(config.parent, rng=rng, progress=told)
+
+
+def _announce(settings: CampaignConfig, config: Path) -> None:
+    """Let modules beside the configuration file be imported, after saying that their code will run."""
+    if settings.user_code:
+        complain(f"note: runs code that came with the model: {one_line(settings.user_code)}")
+        folder = str(config.parent.resolve())
+        if folder not in sys.path:
+            sys.path.append(folder)
+
+
+def _forecast(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) -> str:
+    """Fits, hours and disk of a configuration, and which code it would run."""
+    from miaudit import campaign
+    from miaudit.config import AuditConfig
+
+    if isinstance(settings, AuditConfig) or settings.target.kind == "token-logprobs":
+        return f"{config.name}: 0 fits, no hours, no disk; the outputs are there, and no code of a model runs"
+    _announce(settings, config)
+    planned = settings.campaign(config.parent)
+    found = campaign.cost(planned, rng=rng)
+    store = planned.shadows.store
+    lines = [f"{config.name}: {planned.target.name}, {planned.records.n:,} records of {planned.records.source}"]
+    if found is None:
+        lines.append("0 fits, 0 hours, no disk: the model stands as it is")
+    else:
+        there = f" ({found.reused} more are there)" if found.reused else ""
+        place = "in memory" if store is None else "on disk"
+        lines.append(
+            f"{found.fits} fits{there}, {found.hours:.2g} hours, {found.disk_bytes / 1e6:,.1f} MB {place}; {found.how}"
+        )
+        again = "no shadow.store: a process that is killed starts again"
+        lines.append(again if store is None else f"finished models are kept in {store}")
+    lines.append(f"runs code that came with the model: {one_line(settings.user_code) or 'none'}")
+    return "\n".join([*lines, "Nothing was written."])

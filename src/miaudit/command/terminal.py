@@ -1,0 +1,42 @@
+"""What a person at a terminal sees while work goes on: lines on standard error, and a bar."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress(stage: str, *, meanwhile: str = "") -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error while work goes on; nothing where that is no terminal.
+
+    ``meanwhile`` names the work that is not counted: it shows, with a moving bar, before and after what is.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(stage, total=None, visible=False)
+        uncounted = bar.add_task(meanwhile, total=None, visible=bool(meanwhile))
+
+        def told(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, visible=done < total or not meanwhile)
+            bar.update(uncounted, visible=bool(meanwhile) and done >= total)
+
+        yield told
+
+
+def complain(text: str) -> None:
+    """Write one line to standard error."""
+    if sys.stderr is not None:
+        print(f"miaudit: {text}", file=sys.stderr)  # noqa: T201

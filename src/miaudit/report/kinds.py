@@ -1,0 +1,83 @@
+"""The kinds of findings, and what draws each: an audit's, a comparison of disclosures', a release's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from miaudit.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import altair as alt
+
+AUDIT = "audit"
+
+
+class Writable(Protocol):
+    """Finished findings of any kind: plain values, and the same as text of findings.json."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; ``kind`` names the kind, and an audit's may leave it out."""
+        ...
+
+    def to_json(self) -> str:
+        """Return the same as text."""
+        ...
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What draws one kind of findings.
+
+    ``figures`` are the names of every chart that it may have, in the order of its page; ``charts`` draws those whose
+    data are there, ``page`` writes the page, and ``check`` refuses values that do not follow the kind's schema.
+    """
+
+    figures: tuple[str, ...]
+    charts: Callable[[Mapping[str, Any]], dict[str, alt.LayerChart]]
+    page: Callable[[Mapping[str, Any]], str]
+    check: Callable[[Any], dict[str, Any]]
+
+
+def of(content: Mapping[str, Any]) -> Kind:
+    """Return what draws these findings.
+
+    Parameters
+    ----------
+    content : mapping
+        Plain values as in findings.json.
+
+    Raises
+    ------
+    InputError
+        If their ``kind`` is none that this version knows.
+
+    Examples
+    --------
+    >>> of({"format": 1}).figures[0]
+    'verdict'
+    """
+    kind = content.get("kind", AUDIT)
+    match kind:
+        case "audit":
+            from miaudit.report import charts, findings, html
+
+            return Kind(charts.NAMES, charts.charts, html.page, findings.check)
+    raise InputError("kind", AUDIT, repr(kind)[:40], "use the version of miaudit that wrote these findings")
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Read and check a findings.json of any kind; return its plain values.
+
+    Raises
+    ------
+    InputError
+        If it is missing, no JSON, of another format version or kind, or does not follow its schema.
+    """
+    from miaudit.report import findings
+
+    content = findings.parse(path)
+    return of(content).check(content)
