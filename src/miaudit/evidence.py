@@ -264,13 +264,19 @@ class Evidence:
 
     def save(self, path: str | Path) -> None:
         """Write to .npz, .parquet or .csv, chosen by the ending; :meth:`load` reads it back with an equal digest."""
-        csv = Path(path).suffix.lower() == ".csv"
+        tables.write_columns(path, self.columns(one_number_each=Path(path).suffix.lower() == ".csv"))
+
+    def columns(self, *, one_number_each: bool = False) -> dict[str, NDArray[Any]]:
+        """Return what :meth:`save` writes, by the names that :meth:`load` knows.
+
+        Covariates without names are one matrix, unless each column may hold ``one_number_each`` row only.
+        """
         columns: dict[str, NDArray[Any]] = {}
         for name, values in self.scores.items():
             columns["score" if name == "score" else f"score.{name}"] = values
         columns["member"] = self.member
         if self.covariates is not None:
-            if csv or self.covariate_names:
+            if one_number_each or self.covariate_names:
                 for i, name in enumerate(self.covariate_names or map(str, range(self.covariates.shape[1]))):
                     columns[f"covariate.{name}"] = self.covariates[:, i]
             else:
@@ -283,7 +289,7 @@ class Evidence:
         for field in ("design", "source"):
             if getattr(self, field):
                 columns[field] = np.full(self.n, getattr(self, field))
-        tables.write_columns(path, columns)
+        return columns
 
     def save_pair(self, members: str | Path, nonmembers: str | Path) -> None:
         """Write the score of members and of non-members to two .npy files, which can hold nothing else."""

@@ -95,6 +95,46 @@ def audit(
     >>> findings.verdict.status, round(findings.metric("auc").value, 2)
     ('flagged', 0.76)
     """
+    return examine(
+        evidence,
+        plan=plan,
+        nuisance=nuisance,
+        rng=rng,
+        notes=notes,
+        repeat=repeat,
+        vulnerability=vulnerability,
+        progress=progress,
+    ).findings
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """An audit with what stood between its evidence and its findings, row by row.
+
+    Attributes
+    ----------
+    findings : Findings
+    propensity : Propensity of the audited rows, or None where nothing was corrected
+    rows : array of indices of the audited rows, or None for all of them
+    """
+
+    findings: Findings
+    propensity: Propensity | None
+    rows: NDArray[np.intp] | None
+
+
+def examine(
+    evidence: Evidence,
+    *,
+    plan: Plan | None = None,
+    nuisance: Nuisance | None = None,
+    rng: np.random.Generator,
+    notes: Sequence[str] = (),
+    repeat: Mapping[str, Any] | None = None,
+    vulnerability: Vulnerability | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Examined:
+    """Audit as :func:`audit` does, and keep the propensities: what a bundle needs so that others can repeat it."""
     plan = plan or Plan()
     if not isinstance(rng, np.random.Generator):
         raise InputError("rng", "a numpy.random.Generator", type(rng).__name__, "pass numpy.random.default_rng(0)")
@@ -128,7 +168,7 @@ def audit(
         rng=bound_rng,
     )
     shown = tuple(_score_findings(case, name, samples[name], found[name], plan, choice.confidence) for name in order)
-    return Findings(
+    findings = Findings(
         verdict=replace(verdict, besides=_besides(verdict, shown[0])),
         metrics=shown[0].metrics,
         design=evidence.design,
@@ -156,6 +196,7 @@ def audit(
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
     )
+    return Examined(findings, None if case.correction is None else case.correction.propensity, choice.rows)
 
 
 def _checked(nuisance: Any, evidence: Evidence) -> Nuisance:

@@ -410,7 +410,7 @@ def test_text_from_data_is_escaped():
         plain["challenge"]["rejected"] = rejected
         text = html.page(plain)
         assert "<script>alert" not in text
-        assert len(Page(text).scripts) == 4
+        assert len(Page(text).scripts) == 5
         words = section(text)[1]
         assert words.count(" ".join(EVIL.split())) >= 8
 

@@ -102,6 +102,42 @@ def challenge(
     return Challenge(min(p_values), gamma, smallest, level, best.correct, len(own), best.competitor)
 
 
+def against(
+    own: FloatArray,
+    other: FloatArray,
+    member: NDArray[np.bool_],
+    *,
+    gamma: float = 0.1,
+    level: float = 0.05,
+    tests: int = 1,
+    competitor: str = "challenger",
+) -> Challenge:
+    """Let log-odds that somebody submits bet against a propensity's, on records whose labels they had not seen.
+
+    Parameters
+    ----------
+    own, other : arrays (n,), log-odds of membership by the propensity and by its challenger
+    member : array (n,) of bool
+        Labels; independent given the covariates, and unknown to whoever submitted ``other``.
+    gamma, level : as in :func:`challenge`
+    tests : number of challenges that were ever made to this propensity, this one included: the p-value is multiplied
+    competitor : what to call the challenger
+
+    Examples
+    --------
+    >>> truth = np.repeat([2.0, -2.0], 500)
+    >>> member = np.random.default_rng(0).random(1000) < expit(truth)
+    >>> against(np.zeros(1000), truth, member).rejected, against(truth, np.zeros(1000), member).rejected
+    (True, False)
+    """
+    _check([competitor], gamma, level)
+    if not (own.shape == other.shape == member.shape and own.ndim == 1 and len(own)):
+        received = f"shapes {own.shape}, {other.shape} and {member.shape}"
+        raise InputError("other", "one number for each record, as own and member", received, "sort them alike")
+    bet = _Bet.between(competitor, own, other, member, tests)
+    return Challenge(bet.p_value(gamma), gamma, bet.smallest_gamma(level), level, bet.correct, len(own), competitor)
+
+
 def _check(competitors: Sequence[Any], gamma: float, level: float) -> None:
     if not competitors:
         raise InputError("competitors", "at least one classifier", "none", "pass [HistGradientBoostingClassifier()]")
@@ -130,9 +166,13 @@ class _Bet:
 
     @classmethod
     def of(cls, model: Any, own: FloatArray, other: FloatArray, member: NDArray[np.bool_], tests: int) -> _Bet:
+        return cls.between(type(model).__name__, own, other, member, tests)
+
+    @classmethod
+    def between(cls, name: str, own: FloatArray, other: FloatArray, member: NDArray[np.bool_], tests: int) -> _Bet:
         guess = np.where(other > own, 1, -1)
         correct = int(np.count_nonzero(guess == np.where(member, 1, -1)))
-        return cls(type(model).__name__, correct, guess * own, tests)
+        return cls(name, correct, guess * own, tests)
 
     def p_value(self, margin: float) -> float:
         """Chance of as many correct guesses if the true log-odds are within the margin of the propensity's."""

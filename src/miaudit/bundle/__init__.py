@@ -1,0 +1,5 @@
+"""One file with all that repeats an audit: written, verified and challenged by people who do not trust each other."""
+
+from miaudit.bundle.contents import Bundle, read, record
+
+__all__ = ["Bundle", "read", "record"]

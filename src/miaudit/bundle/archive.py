@@ -1,0 +1,138 @@
+"""The archive of a bundle: equal contents give equal bytes, and reading one from a stranger is safe.
+
+Entries are stored, not compressed, under plain names and one fixed date. The reader accepts nothing else: so no entry
+can lie outside the archive, be a link, or grow when it is unpacked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import stat
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from miaudit import tables
+from miaudit.errors import InputError, one_line
+
+SUFFIX = ".zip"
+LARGEST = 800_000_000
+_MOST_ENTRIES = 16
+_DATE = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}\.(json|npz|npy|parquet)")
+_BLOCK = 1 << 20
+
+
+def write(path: str | Path, entries: Mapping[str, bytes]) -> str:
+    """Write an archive, whole or not at all; return its SHA-256 in hexadecimal.
+
+    Parameters
+    ----------
+    path : path ending in .zip
+    entries : mapping of name to content
+        Names are lower-case letters, digits, ``-`` and ``_`` with the ending json, npz, npy or parquet.
+
+    Raises
+    ------
+    InputError
+        For another ending, or a name that the reader would refuse.
+    """
+    path = tables.require_suffix(path, "bundle", (SUFFIX,))
+    for name in entries:
+        if not _NAME.fullmatch(name):
+            raise InputError("entries", "plain file names such as plan.json", repr(name), "rename it")
+
+    def save(target: Path) -> None:
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+            for name in sorted(entries):
+                info = zipfile.ZipInfo(name, _DATE)
+                info.external_attr = 0o644 << 16
+                info.create_system = 3  # the same on every operating system
+                archive.writestr(info, entries[name])
+
+    tables.write_atomically(path, save)
+    return sha256(path)
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    found = hashlib.sha256()
+    with path.open("rb") as handle:
+        while block := handle.read(_BLOCK):
+            found.update(block)
+    return found.hexdigest()
+
+
+def unpack(path: str | Path, into: Path, *, largest: int = LARGEST) -> dict[str, Path]:
+    """Write the entries of an archive into an empty folder and return where each is; check everything beforehand.
+
+    Parameters
+    ----------
+    path : path of a .zip that may come from a stranger
+    into : folder
+    largest : int
+        Bytes that all entries may have together.
+
+    Raises
+    ------
+    InputError
+        If the file is no archive, damaged, or holds what a bundle never does: paths, links, compressed or encrypted
+        entries, a name twice, too many or too large entries.
+    """
+    path = tables.existing_file(path, "bundle", (SUFFIX,))
+    with _opened(path) as archive:
+        entries = archive.infolist()
+        _check(path, entries, largest)
+        placed = {}
+        for entry in entries:
+            placed[entry.filename] = into / entry.filename
+            _copy(archive, entry, placed[entry.filename])
+    return placed
+
+
+def _check(path: Path, entries: list[zipfile.ZipInfo], largest: int) -> None:
+    for entry in entries:
+        if not _NAME.fullmatch(entry.filename):
+            raise _refused(path, f"an entry named {entry.filename!r}"[:80])
+        kind = stat.S_IFMT(entry.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG):
+            raise _refused(path, f"{entry.filename}, which is a link or no plain file")
+        if entry.flag_bits & 0x1:
+            raise _refused(path, f"{entry.filename}, which is encrypted")
+        if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
+            raise _refused(path, f"{entry.filename}, which is compressed")
+    names = [entry.filename for entry in entries]
+    if len(names) > _MOST_ENTRIES or len(set(names)) < len(names):
+        raise _refused(path, f"{len(names)} entries, or one twice")
+    total = sum(entry.file_size for entry in entries)
+    if total > largest:
+        raise _refused(path, f"{total:,} bytes, more than {largest:,}")
+
+
+def _copy(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None:
+    left = entry.file_size
+    with archive.open(entry) as source, target.open("xb") as handle:
+        while block := source.read(_BLOCK):
+            left -= len(block)
+            if left < 0:
+                raise _refused(Path(archive.filename or "bundle"), f"{entry.filename}, longer than it says")
+            handle.write(block)
+    if left:
+        raise _refused(Path(archive.filename or "bundle"), f"{entry.filename}, shorter than it says")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, UnicodeError, ValueError, RuntimeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise _refused(path, f"a damaged archive ({one_line(str(error))[:80]})") from error
+
+
+def _refused(path: Path, what: str) -> InputError:
+    return InputError("bundle", "an archive as miaudit writes it", f"{path.name}: {what}", "ask for the bundle again")

@@ -1,0 +1,231 @@
+"""Whether a bundle is whole, and whether its findings follow from its evidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miaudit import headline, pipeline
+from miaudit.bundle import contents, written_plan
+from miaudit.bundle.contents import Bundle
+from miaudit.bundle.sealing import Keys
+from miaudit.causal import classical, effects
+from miaudit.causal.classical import Sample
+from miaudit.causal.nuisance import Nuisance
+from miaudit.evidence import Evidence
+
+TOLERANCE = 1e-9
+_MOST_NAMED = 200
+_OTHERS = ("repeat", "vulnerability")  # the environment; and what rests on shadow models, which no bundle holds
+_ESTIMATED = "value"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One number or word of the findings that does not come out again.
+
+    Attributes
+    ----------
+    place : where it stands in findings.json
+    stated, recomputed : as text
+    """
+
+    place: str
+    stated: str
+    recomputed: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What became of checking a bundle.
+
+    Attributes
+    ----------
+    digest : SHA-256 of the file; compare it with the one that its author published
+    tampered : what does not fit the manifest
+    differences : between the findings as stated and as recomputed; the first 200
+    recomputed : how many numbers and words of the findings came out again
+    not_recomputed : what withheld data, or programs of the author, prevent, in sentences
+    environment : versions that differ here, in words
+    """
+
+    digest: str
+    tampered: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    recomputed: int
+    not_recomputed: tuple[str, ...]
+    environment: tuple[str, ...]
+
+    @property
+    def status(self) -> str:
+        """``"verified"``, ``"failed"``, or ``"not-testable"`` where nothing could be recomputed."""
+        if self.tampered or self.differences:
+            return "failed"
+        return "verified" if self.recomputed else "not-testable"
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command line: 3 for a failure, 4 where nothing could be recomputed, else 0."""
+        return {"failed": 3, "not-testable": 4, "verified": 0}[self.status]
+
+
+def verify(
+    path: str | Path, *, keys: Keys | None = None, progress: Callable[[int, int], None] | None = None
+) -> Verification:
+    """Check the digests of a bundle and recompute its findings: counts and words exactly, numbers to 1e-9.
+
+    Parameters
+    ----------
+    path : path of the .zip
+    keys : Keys, optional
+        They open sealed labels; without them nothing that needs a label is recomputed.
+    progress : function of bootstrap replicates done and their total, optional
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read as a bundle at all.
+    """
+    bundle = contents.read(path)
+    evidence = bundle.evidence(keys)
+    found: Sequence[tuple[str, Any, Any]] = ()
+    left: tuple[str, ...] = ()
+    if evidence is None:
+        left = (_why_nothing(bundle),)
+    elif _is_complete(bundle, evidence):
+        again = pipeline.audit(
+            evidence,
+            plan=bundle.plan,
+            nuisance=_nuisance(bundle),
+            rng=written_plan.generator_at(bundle.random),
+            notes=bundle.notes,
+            progress=progress,
+        )
+        found = list(_paired("findings", bundle.findings, again.to_dict(), _skipped(bundle)))
+    else:
+        found, left = list(_in_part(bundle, evidence)), _why_in_part(bundle, evidence)
+    if bundle.findings.get("vulnerability"):
+        left = (*left, "Per-record vulnerability: it rests on shadow models, which the bundle does not hold.")
+    differing = [Difference(place, _shown(a), _shown(b)) for place, a, b in found if not _same(a, b)]
+    return Verification(
+        bundle.digest or "",
+        bundle.tampered,
+        tuple(differing[:_MOST_NAMED]),
+        len(found) - len(differing),
+        left,
+        _environment(bundle),
+    )
+
+
+def _is_complete(bundle: Bundle, evidence: Evidence) -> bool:
+    corrected = evidence.design == "zero-run" and bundle.share != "all"
+    return not corrected and (not bundle.programs or _nuisance(bundle) is not None)
+
+
+def _nuisance(bundle: Bundle) -> Nuisance | None:
+    """A propensity that was given to the audit is in the bundle, row by row; models of the author's are not."""
+    if bundle.programs != contents.GIVEN or bundle.propensity is None or bundle.rows is not None:
+        return None
+    return Nuisance(propensity=bundle.propensity)
+
+
+def _why_nothing(bundle: Bundle) -> str:
+    if bundle.share == "hashes":
+        return "Every number: the bundle holds keyed hashes of the records, neither scores nor membership."
+    return "Every number: half of the labels are sealed. Verify again with the key file when they are opened."
+
+
+def _why_in_part(bundle: Bundle, evidence: Evidence) -> tuple[str, ...]:
+    missing = bundle.programs and f"the author's own models ({bundle.programs}) are not in the bundle"
+    missing = missing or "covariates are withheld"
+    if evidence.design != "zero-run":
+        return (f"Everything beyond the raw metrics: {missing}.",)
+    return (
+        f"Overlap, balance and the learning curve; intervals of corrected metrics; sensitivity; bounds: {missing}. The "
+        "values of corrected metrics are recomputed from the propensities in the bundle.",
+    )
+
+
+def _skipped(bundle: Bundle) -> tuple[str, ...]:
+    digest = () if bundle.share == "all" else ("findings.evidence.digest",)
+    return (*(f"findings.{name}" for name in _OTHERS), *digest)
+
+
+def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any]]:
+    """The raw metrics of every score, and the values of Hajek metrics from the propensities that are there."""
+    confidence = headline.choose(evidence, bundle.plan, rng=np.random.default_rng(0)).confidence
+    for i, stated in enumerate(bundle.findings["scores"]):
+        audited = evidence if bundle.rows is None else evidence.take(bundle.rows)
+        one = audited.only(stated["score"])
+        for j, metric in enumerate(stated["metrics"]):
+            place = f"findings.scores[{i}].metrics[{j}]"
+            if metric["estimator"] == "raw":
+                again = classical.metrics(Sample.of(one), _targets(metric["name"]), confidence)
+                estimate = again[metric["name"]]
+                for name in ("value", "low", "high"):
+                    yield f"{place}.{name}", metric[name], _finite(getattr(estimate, name))
+            elif metric["estimator"] == "hajek" and bundle.propensity is not None:
+                value = _hajek(one, bundle, metric["name"])
+                if value is not None:
+                    yield f"{place}.{_ESTIMATED}", metric[_ESTIMATED], _finite(value)
+
+
+def _targets(name: str) -> tuple[float, ...]:
+    return (float(name.removeprefix("tpr_at_fpr_")),) if name.startswith("tpr_at_fpr_") else ()
+
+
+def _hajek(one: Evidence, bundle: Bundle, name: str) -> float | None:
+    if bundle.propensity is None:
+        return None
+    rng = np.random.default_rng(0)  # the value draws nothing
+    if name.startswith("tpr_at_fpr_"):
+        found = effects.tpr_at_fpr(one, bundle.propensity, fpr=_targets(name)[0], method="hajek", rng=rng)
+        return found.value
+    if name in ("auc", "ate"):
+        effect = effects.auc if name == "auc" else effects.ate
+        return effect(one, bundle.propensity, method="hajek", rng=rng).value
+    return None
+
+
+def _paired(place: str, stated: Any, again: Any, skipped: Sequence[str]) -> Iterator[tuple[str, Any, Any]]:
+    """Each leaf of two trees of plain values, by its place; a branch that only one has counts as one leaf."""
+    if place in skipped:
+        return
+    if isinstance(stated, Mapping) and isinstance(again, Mapping):
+        for key in dict.fromkeys([*stated, *again]):
+            yield from _paired(f"{place}.{key}", stated.get(key), again.get(key), skipped)
+    elif isinstance(stated, list) and isinstance(again, list) and len(stated) == len(again):
+        for i, (a, b) in enumerate(zip(stated, again, strict=True)):
+            yield from _paired(f"{place}[{i}]", a, b, skipped)
+    else:
+        yield place, stated, again
+
+
+def _same(a: Any, b: Any) -> bool:
+    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (a, b))
+    if numbers and (isinstance(a, float) or isinstance(b, float)):
+        return math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return bool(a == b)
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def _environment(bundle: Bundle) -> tuple[str, ...]:
+    here = contents.environment()
+    return tuple(
+        f"{name} {bundle.environment.get(name, 'unknown')!s:.40} there, {version} here"
+        for name, version in here.items()
+        if bundle.environment.get(name) != version
+    )

@@ -1,0 +1,168 @@
+"""A plan and the state of its randomness as plain values, and back: nothing but known records is ever made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from miaudit.dp import corrections, guesses, mechanism, thinning, verdict
+from miaudit.errors import InputError
+from miaudit.plan import Bonferroni as BonferroniHeadline
+from miaudit.plan import Bootstrap, Bounds, Calibrated, Declared, Exploratory, Plan, Split
+
+_RECORDS: dict[str, type] = {
+    "plan": Plan,
+    "bounds": Bounds,
+    "headline-bonferroni": BonferroniHeadline,
+    "headline-split": Split,
+    "headline-declared": Declared,
+    "headline-exploratory": Exploratory,
+    "calibrated": Calibrated,
+    "bootstrap": Bootstrap,
+    "claim": verdict.Claim,
+    "guesses-fixed": guesses.Fixed,
+    "guesses-pilot": guesses.Pilot,
+    "guesses-bonferroni": guesses.Bonferroni,
+    "guesses-schedule": guesses.Schedule,
+    "guesses-exploratory": guesses.Exploratory,
+    "thinning": corrections.Thinning,
+    "poisson-binomial": corrections.PoissonBinomial,
+    "conditional": corrections.Conditional,
+    "composition": corrections.Composition,
+    "seed-stable": thinning.SeedStable,
+    "gaussian-noise": mechanism.GaussianNoise,
+    "laplace-noise": mechanism.LaplaceNoise,
+    "poisson-subsampled": mechanism.PoissonSubsampled,
+    "composed": mechanism.Composed,
+    "repeated": mechanism.Repeated,
+}
+_NAMES = {record: name for name, record in _RECORDS.items()}
+_DEEPEST = 40
+
+
+def encode(value: Any) -> Any:
+    """Write a plan, or an option of one, as plain values.
+
+    Raises
+    ------
+    InputError
+        For an option that is a program (a function of the caller's): it cannot be handed on.
+
+    Examples
+    --------
+    >>> decode(encode(Plan(confidence=0.9))) == Plan(confidence=0.9)
+    True
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        name = _NAMES.get(type(value))
+        if name is None:
+            raise _unwritable(value)
+        return {"record": name, **{f.name: encode(getattr(value, f.name)) for f in fields(value) if f.init}}
+    if isinstance(value, np.ndarray):
+        return {"array": value.tolist()}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple | list):
+        return [encode(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise _unwritable(value)
+
+
+def decode(value: Any, *, depth: int = 0) -> Any:
+    """Make the records again; sequences come back as tuples.
+
+    Raises
+    ------
+    InputError
+        For an unknown record or field, a value that its record refuses, or deep nesting.
+    """
+    if depth > _DEEPEST:
+        raise InputError("plan", f"at most {_DEEPEST} levels", "more", "this plan was not written by miaudit")
+    if isinstance(value, list):
+        return tuple(decode(item, depth=depth + 1) for item in value)
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) == {"array"}:
+        return np.asarray(value["array"], dtype=np.float64)
+    name = value.get("record")
+    record = _RECORDS.get(name) if isinstance(name, str) else None
+    if record is None:
+        raise InputError("plan", "records that miaudit knows", repr(name)[:60], "use the version that wrote it")
+    known = {f.name for f in fields(record) if f.init}
+    unknown = set(value) - known - {"record"}
+    if unknown:
+        raise InputError("plan", f"fields of {name}", ", ".join(sorted(map(str, unknown)))[:80], "use the same version")
+    try:
+        return record(**{key: decode(item, depth=depth + 1) for key, item in value.items() if key != "record"})
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError("plan", f"values that {name} takes", str(error)[:80], "write the bundle again") from error
+
+
+def plan_of(value: Any) -> Plan:
+    """Return the plan that plain values describe, or refuse what describes something else."""
+    plan = decode(value)
+    if not isinstance(plan, Plan):
+        raise InputError("plan", "a plan", type(plan).__name__, "write the bundle again")
+    return plan
+
+
+def state_of(rng: np.random.Generator) -> dict[str, Any]:
+    """Write where a generator stands, children already spawned included, as plain values."""
+    bits: Any = rng.bit_generator
+    seed: Any = bits.seed_seq
+    if not isinstance(bits, np.random.PCG64) or not isinstance(seed, np.random.SeedSequence):
+        received = f"a generator of {type(bits).__name__}"
+        raise InputError("rng", "numpy.random.default_rng(seed)", received, "pass such a generator to make a bundle")
+    entropy = seed.entropy
+    inside: Any = bits.state
+    return {
+        "state": {key: int(value) for key, value in inside["state"].items()},
+        "has_uint32": int(inside["has_uint32"]),
+        "uinteger": int(inside["uinteger"]),
+        "entropy": [int(e) for e in entropy] if isinstance(entropy, list | tuple) else entropy,
+        "spawn_key": [int(k) for k in seed.spawn_key],
+        "pool_size": int(seed.pool_size),
+        "children": int(seed.n_children_spawned),
+    }
+
+
+def generator_at(state: Mapping[str, Any]) -> np.random.Generator:
+    """Return a generator that stands where :func:`state_of` saw one.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> again = generator_at(state_of(rng))
+    >>> float(again.spawn(2)[1].normal()) == float(rng.spawn(2)[1].normal())
+    True
+    """
+    try:
+        usual = 4 <= int(state["pool_size"]) <= 64 and len(state["spawn_key"]) <= 64
+        if not usual or len(str(state["entropy"])) > 5000:
+            raise ValueError("sizes that numpy does not use")
+        seed = np.random.SeedSequence(
+            state["entropy"],
+            spawn_key=tuple(state["spawn_key"]),
+            pool_size=state["pool_size"],
+            n_children_spawned=state["children"],
+        )
+        bits: Any = np.random.PCG64(seed)
+        bits.state = {
+            "bit_generator": "PCG64",
+            "state": {key: int(state["state"][key]) for key in ("state", "inc")},
+            "has_uint32": int(state["has_uint32"]),
+            "uinteger": int(state["uinteger"]),
+        }
+    except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
+        raise InputError("random", "the state of a generator", str(error)[:80], "ask for the bundle again") from error
+    return np.random.Generator(bits)
+
+
+def _unwritable(value: Any) -> InputError:
+    return InputError(
+        "plan", "options that are data", f"a {type(value).__name__}", "a program cannot be put into a bundle"
+    )

@@ -1,0 +1,111 @@
+"""Two scores on the same records: by how much one is the stronger attack, with an interval for paired scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from miaudit.causal import effects
+from miaudit.causal.classical import Estimate, tpr_name
+from miaudit.causal.replicates import resample
+from miaudit.errors import InputError
+from miaudit.evidence import Evidence
+
+FloatArray = NDArray[np.float64]
+FEWEST = 10
+_BLOCK = 50
+
+
+def difference(
+    first: Evidence,
+    second: Evidence,
+    *,
+    odds: ArrayLike | None = None,
+    fpr_targets: tuple[float, ...] = (),
+    confidence: float = 0.95,
+    replicates: int = 2000,
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Estimate]:
+    """Estimate metrics of the first score less those of the second, from resamples that both share.
+
+    Parameters
+    ----------
+    first, second : Evidence with one score each, on the same records in the same order
+    odds : array (n,), optional
+        Odds of membership that weigh non-members (zero-run evidence); all 1 by default.
+    fpr_targets : FPRs in (0, 1)
+    confidence : of the two-sided intervals, in (0, 1)
+    replicates : of the bootstrap by units within members and non-members, 100 or more
+    progress : function of replicates done and their number, optional
+
+    Returns
+    -------
+    dict
+        ``auc`` and ``tpr_at_fpr_...``, each in [-1, 1]; above 0 means that the first is stronger. A limit is the outer
+        one of a percentile and of a normal interval: single percentiles of a TPR at a low FPR are too short.
+
+    Raises
+    ------
+    InputError
+        If the two are about other records, or a class has fewer than 10.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> member = np.arange(600) % 2 == 0
+    >>> noise = rng.normal(size=600)
+    >>> strong, weak = (Evidence(score=noise + gap * member, member=member) for gap in (2.0, 0.5))
+    >>> found = difference(strong, weak, replicates=200, rng=rng)["auc"]
+    >>> found.low > 0
+    True
+    """
+    _check(first, second, replicates)
+    weights = np.ones(first.n) if odds is None else np.asarray(odds, dtype=np.float64)
+    if weights.shape != (first.n,):
+        raise InputError("odds", f"({first.n},)", str(weights.shape), "one for each record")
+    drawn = np.empty((replicates, 2 + len(fpr_targets)))
+    for start in range(0, replicates, _BLOCK):
+        counts = resample(first, min(_BLOCK, replicates - start), rng=rng)
+        drawn[start : start + len(counts)] = _difference(first, second, weights, counts, fpr_targets)
+        if progress is not None:
+            progress(start + len(counts), replicates)
+    once = np.ones((1, first.n), dtype=np.uint16)
+    values = _difference(first, second, weights, once, fpr_targets)[0]
+    names = ("auc", None, *map(tpr_name, fpr_targets))
+    return {
+        name: Estimate(float(values[i]), *_limits(float(values[i]), drawn[:, i], confidence), confidence)
+        for i, name in enumerate(names)
+        if name is not None
+    }
+
+
+def _difference(
+    first: Evidence, second: Evidence, odds: FloatArray, counts: NDArray[np.uint16], targets: tuple[float, ...]
+) -> FloatArray:
+    repeated = np.broadcast_to(odds, counts.shape)
+    one, other = (effects.replicated(e, repeated, counts, fpr_targets=targets) for e in (first, second))
+    return one - other
+
+
+def _limits(value: float, drawn: FloatArray, confidence: float) -> tuple[float, float]:
+    tails = np.array([(1 - confidence) / 2, (1 + confidence) / 2])
+    percentile = np.quantile(drawn, tails)
+    normal = value + special.ndtri(tails) * drawn.std(ddof=1)
+    low, high = min(percentile[0], normal[0]), max(percentile[1], normal[1])
+    return max(-1.0, float(low)), min(1.0, float(high))
+
+
+def _check(first: Evidence, second: Evidence, replicates: int) -> None:
+    if first.n != second.n or not np.array_equal(first.member, second.member):
+        received = f"{first.n:,} and {second.n:,} records" if first.n != second.n else "other memberships"
+        raise InputError("second", "scores of the same records in the same order", received, "sort them alike")
+    fewest = min(first.n_members, first.n_nonmembers)
+    if fewest < FEWEST:
+        raise InputError("first", f"at least {FEWEST} members and non-members", str(fewest), "compare on more records")
+    if replicates < 100 or not math.isfinite(replicates):
+        raise InputError("replicates", "100 or more", str(replicates), "2000 is the default")
