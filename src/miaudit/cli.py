@@ -11,6 +11,7 @@ import typer
 
 from miaudit import __version__
 from miaudit.command.audit import audit
+from miaudit.command.bundle import challenge, verify
 from miaudit.command.demo import demo
 from miaudit.command.options import EXIT_CODES
 from miaudit.command.plan import plan
@@ -71,6 +72,12 @@ app.command(epilog=_COULD_RUN)(demo)
 app.command(epilog=EXIT_CODES)(run)
 app.command(epilog=_COULD_RUN)(collect)
 app.command(epilog=f"Example: miaudit audit scores.npz --score loss --signal loss --member member. {EXIT_CODES}")(audit)
+app.command(epilog="Exit codes: 0 verified; 1 could not run; 2 usage; 3 it failed; 4 nothing could be recomputed.")(
+    verify
+)
+app.command(epilog="Exit codes: 0 the bundle stands; 1 could not run; 2 usage; 3 the challenger won; 4 undecided.")(
+    challenge
+)
 app.command(epilog="Exit code 0, whatever the findings conclude.")(report)
 app.command(epilog="Example: miaudit plan --members 1000 --nonmembers 1000; or: miaudit plan --fpr 0.001 --tpr 0.05")(
     plan

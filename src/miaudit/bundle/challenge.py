@@ -23,6 +23,7 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.plan import Declared, Plan
 from miaudit.report.findings import Findings
+from miaudit.wording import label
 
 LEVEL = 0.05
 STATED, CHALLENGER = "bundle", "challenger"
@@ -283,7 +284,7 @@ def _undecided(subject: Subject, digest: str, made_before: int, judged: int) -> 
 
 def _said_of_scores(metric: str, found: Estimate, won: bool, visible: bool, before: int, judged: int) -> str:
     value, low, high = (0.0 if x is None else x for x in (found.value, found.low, found.high))
-    limits = f"{metric} {value:+.4f} [{low:+.4f}, {high:+.4f}] against the bundle's, on {judged:,} records"
+    limits = f"{label(metric)} {value:+.4f} [{low:+.4f}, {high:+.4f}] against the bundle's, on {judged:,} records"
     head = "The challenger's attack is stronger" if won else "The bundle's attack stands"
     return f"{head}: {limits}. {_paid(before)}{_visible(visible, won)}"
 

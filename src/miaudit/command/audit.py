@@ -14,6 +14,7 @@ from miaudit.command.options import (
     PRIVACY,
     VERDICT,
     ZERO_RUN,
+    BundleOut,
     ClaimDelta,
     ClaimEpsilon,
     ClaimMu,
@@ -23,10 +24,12 @@ from miaudit.command.options import (
     Json,
     Out,
     Overwrite,
+    Seal,
     Seed,
+    Share,
     names,
 )
-from miaudit.command.outcome import computed, deliver
+from miaudit.command.outcome import BundleWish, computed, deliver
 from miaudit.command.terminal import complain
 
 if TYPE_CHECKING:
@@ -184,6 +187,9 @@ def audit(
         int, typer.Option(help="Name so many of the most exposed members by row and unit.", rich_help_panel=OUTPUT)
     ] = 0,
     out: Out = None,
+    bundle: BundleOut = None,
+    share: Share = "all",
+    seal: Seal = False,
     overwrite: Overwrite = False,
     json: Json = False,
     seed: Seed = 0,
@@ -223,6 +229,7 @@ def audit(
     target = out or (None if json else Path("results/audit"))
     if target is not None:
         folder.check_free(target, overwrite=overwrite)
+    wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
     rng = np.random.default_rng(seed)
     columns = {"score": score, "member": member, "labels": labels, "covariates": covariates}
     columns |= {"text": text, "unit": unit, "group": group}
@@ -263,7 +270,7 @@ def audit(
         raise typer.BadParameter("give either one FILE, or both --members and --nonmembers")
     if headline is not None:
         collected = collecting.with_headline(collected, headline_named(headline))
-    findings = computed(collected, plan, rng, seed)
+    findings = computed(collected, plan, rng, seed, bundle=wish)
     if signal == "score":
         auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
         note = collecting.looks_like_losses(collected.evidence, None if auc is None else auc.high)

@@ -68,6 +68,28 @@ DryRun = Annotated[
         "shadow.seconds_per_fit one is trained for the time. Nothing is written.",
     ),
 ]
+BundleOut = Annotated[
+    Path | None,
+    typer.Option(
+        "--bundle",
+        help="Also write one file (.zip) by which others repeat the audit (miaudit verify) and contest it.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Share = Annotated[
+    str,
+    typer.Option(
+        "--share",
+        help="What the bundle holds: all; scores (no covariates or texts, pseudonyms for units); hashes (neither).",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Seal = Annotated[
+    bool,
+    typer.Option(
+        "--seal", help="Keep half of the labels sealed in the bundle, for challengers.", rich_help_panel=OUTPUT
+    ),
+]
 Delta = Annotated[float, typer.Option(help="Of the bound on epsilon.", rich_help_panel=PRIVACY)]
 
 

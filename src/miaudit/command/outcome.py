@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ import typer
 
 from miaudit import __version__
 from miaudit.command import summary
-from miaudit.command.terminal import progress
+from miaudit.command.terminal import complain, progress
+from miaudit.errors import InputError
 
 if TYPE_CHECKING:
     from miaudit.collect import Collected
@@ -19,11 +21,55 @@ if TYPE_CHECKING:
     from miaudit.report.findings import Findings
 
 
-def computed(collected: Collected, plan: Plan, rng: Any, seed: int, model: dict[str, Any] | None = None) -> Findings:
+@dataclass(frozen=True)
+class BundleWish:
+    """What is asked of a bundle: its file, what it shares, whether labels are sealed."""
+
+    path: Path
+    share: str = "all"
+    seal: bool = False
+
+    @classmethod
+    def of(cls, path: Path | None, share: str, *, seal: bool, overwrite: bool) -> BundleWish | None:
+        """Check a wish before the work; None where there is no bundle to write."""
+        from miaudit import tables
+        from miaudit.bundle import sharing
+
+        if path is None:
+            if share != "all" or seal:
+                raise typer.BadParameter("--share and --seal go with --bundle FILE.zip")
+            return None
+        tables.require_suffix(path, "--bundle", (".zip",))
+        if path.exists() and not overwrite:
+            raise InputError("--bundle", "a new file", f"{path}, which exists", "name another, or add --overwrite")
+        wish = cls(path, sharing.check(share), seal)
+        if wish.needs_keys and wish.keys.exists():
+            raise InputError("--bundle", "a name without keys", f"{wish.keys}, which exists", "name another bundle")
+        return wish
+
+    @property
+    def keys(self) -> Path:
+        """Where the owner's keys go."""
+        from miaudit.bundle.contents import KEY_SUFFIX
+
+        return self.path.with_suffix(KEY_SUFFIX)
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether there is anything that a key opens."""
+        return self.seal or self.share != "all"
+
+
+def computed(
+    collected: Collected,
+    plan: Plan,
+    rng: Any,
+    seed: int,
+    model: dict[str, Any] | None = None,
+    bundle: BundleWish | None = None,
+) -> Findings:
     """Audit what was collected, with the command line that repeats it written into the findings."""
     from dataclasses import replace
-
-    from miaudit.pipeline import audit as compute
 
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
     repeat = {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]]), "seed": seed}
@@ -31,15 +77,33 @@ def computed(collected: Collected, plan: Plan, rng: Any, seed: int, model: dict[
         repeat["model"] = model
     stages = "propensity, overlap, corrected metrics, challenge, bounds"
     with progress("bootstrap", meanwhile=stages if collected.evidence.design == "zero-run" else "") as told:
-        return compute(
-            collected.evidence,
-            plan=chosen,
-            rng=rng,
-            notes=collected.notes,
-            repeat=repeat,
-            vulnerability=collected.vulnerability,
-            progress=told,
-        )
+        options: dict[str, Any] = {
+            "plan": chosen,
+            "rng": rng,
+            "notes": collected.notes,
+            "repeat": repeat,
+            "vulnerability": collected.vulnerability,
+            "progress": told,
+        }
+        if bundle is None:
+            from miaudit.pipeline import audit
+
+            return audit(collected.evidence, **options)
+        return _bundled(collected, bundle, options)
+
+
+def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any]) -> Findings:
+    """Audit, and write the bundle and the owner's keys; nobody but its owner can read those."""
+    from miaudit.bundle import record
+
+    examined, made, keys = record(collected.evidence, share=wish.share, seal=wish.seal, **options)
+    if wish.needs_keys:
+        keys.write(wish.keys)
+    digest = made.write(wish.path, overwrite=True)
+    complain(f"note: bundle {wish.path}, SHA-256 {digest}")
+    if wish.needs_keys:
+        complain(f"note: {wish.keys} opens it; keep it, and hand it out only when labels are to be opened")
+    return examined.findings
 
 
 def deliver(findings: Findings, out: Path | None, *, overwrite: bool, json: bool) -> None:

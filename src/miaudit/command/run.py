@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit.command.options import OUTPUT, DryRun, Json, Overwrite
-from miaudit.command.outcome import computed, deliver
+from miaudit.command.options import OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
+from miaudit.command.outcome import BundleWish, computed, deliver
 from miaudit.command.terminal import complain, progress
 from miaudit.errors import InputError, one_line
 
@@ -23,6 +23,9 @@ def run(
         Path, typer.Argument(help="A YAML file; docs/configuration.md has every key.", show_default=False)
     ],
     out: Annotated[Path | None, typer.Option("--out", help="Instead of evaluation.output_dir.")] = None,
+    bundle: BundleOut = None,
+    share: Share = "all",
+    seal: Seal = False,
     overwrite: Overwrite = False,
     json: Json = False,
     dry_run: DryRun = False,
@@ -44,9 +47,10 @@ def run(
         return
     target = out if out is not None else config.parent / settings.evaluation.output_dir
     folder.check_free(target, overwrite=overwrite)
+    wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
     collected = _collected(settings, config, rng)
     model = settings.model.model_dump(exclude_none=True)
-    findings = computed(collected, settings.plan(), rng, settings.evaluation.seed, model=model)
+    findings = computed(collected, settings.plan(), rng, settings.evaluation.seed, model=model, bundle=wish)
     deliver(findings, target, overwrite=overwrite, json=json)
     raise typer.Exit(findings.exit_code)
 

@@ -434,11 +434,11 @@ class Findings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values in the order of the format; numbers that are not finite become None."""
-        plain: dict[str, Any] = _plain({"format": FORMAT, "exit_code": self.exit_code, **asdict(self)})
+        content: dict[str, Any] = plain({"format": FORMAT, "exit_code": self.exit_code, **asdict(self)})
         if self.vulnerability is None:  # a later part of the format, absent where there is nothing to say
-            del plain["vulnerability"]
-        plain["verdict"]["exit_code"] = self.verdict.exit_code
-        return plain
+            del content["vulnerability"]
+        content["verdict"]["exit_code"] = self.verdict.exit_code
+        return content
 
     def to_json(self) -> str:
         """Return findings.json as text: equal audits give equal bytes."""
@@ -535,17 +535,18 @@ def _write_text(target: Path, text: str) -> None:
     target.write_text(text, encoding="utf-8")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return plain values: mappings, lists, text and finite numbers; a number that is not finite becomes None."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, bool | int | str) or value is None:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if hasattr(value, "item"):
-        return _plain(value.item())
+        return plain(value.item())
     return str(value)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 AUDIT = "audit"
+KINDS = (AUDIT, "verification", "challenge")
 
 
 class Writable(Protocol):
@@ -66,7 +67,11 @@ def of(content: Mapping[str, Any]) -> Kind:
             from miaudit.report import charts, findings, html
 
             return Kind(charts.NAMES, charts.charts, html.page, findings.check)
-    raise InputError("kind", AUDIT, repr(kind)[:40], "use the version of miaudit that wrote these findings")
+        case "verification" | "challenge":
+            from miaudit.report import bundle_page
+
+            return Kind(bundle_page.NAMES, bundle_page.charts, bundle_page.page, bundle_page.check)
+    raise InputError("kind", ", ".join(KINDS), repr(kind)[:40], "use the version of miaudit that wrote these findings")
 
 
 def read(path: str | Path) -> dict[str, Any]:

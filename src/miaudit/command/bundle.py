@@ -1,0 +1,135 @@
+"""``miaudit verify`` and ``miaudit challenge``: an audit of somebody else, repeated and contested."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from miaudit import __version__
+from miaudit.command.options import INPUT, Json, Out, Overwrite, Seed
+from miaudit.command.terminal import progress
+from miaudit.errors import one_line
+
+if TYPE_CHECKING:
+    from miaudit.bundle.said import Said
+    from miaudit.bundle.sealing import Keys
+
+BundleFile = Annotated[Path, typer.Argument(help="A bundle (.zip) that miaudit wrote.", show_default=False)]
+Key = Annotated[
+    Path | None, typer.Option("--key", help="The owner's key file, which opens sealed labels.", rich_help_panel=INPUT)
+]
+
+
+def verify(
+    bundle: BundleFile, key: Key = None, out: Out = None, overwrite: Overwrite = False, json: Json = False
+) -> None:
+    """Check whether the digests of a bundle fit, and whether its findings follow from its evidence.
+
+    Counts and words must come out exactly, numbers to 1e-9. What withheld data prevents is listed.
+    """
+    from miaudit.bundle import said
+    from miaudit.bundle.verify import verify as check
+
+    _check_free(out, overwrite=overwrite)
+    with progress("bootstrap", meanwhile="recomputing the findings") as told:
+        found = check(bundle, keys=_keys(key), progress=told)
+    _deliver(said.of_verification(found, _repeat()), out, overwrite=overwrite, json=json)
+
+
+def challenge(
+    bundle: BundleFile,
+    scores: Annotated[
+        Path | None,
+        typer.Option(help="Scores of another attack (.npy, or a table), record by record.", rich_help_panel=INPUT),
+    ] = None,
+    propensity: Annotated[
+        Path | None,
+        typer.Option(help="Or another P(member given covariates), record by record.", rich_help_panel=INPUT),
+    ] = None,
+    column: Annotated[
+        str | None,
+        typer.Option(help="Column of that table; default: score, or propensity.", rich_help_panel=INPUT),
+    ] = None,
+    key: Key = None,
+    made_before: Annotated[
+        int, typer.Option("--made-before", min=0, help="Challenges to this bundle before this one.")
+    ] = 0,
+    out: Out = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+    seed: Seed = 0,
+) -> None:
+    """Challenge a bundle with a stronger attack, or a better propensity, on the same records.
+
+    The records are those of the bundle, in its order. Where half of the labels are sealed, submit first; then its
+    owner hands out the key file, and those records decide. Every earlier challenge is paid for.
+    """
+    import numpy as np
+
+    from miaudit.bundle import challenge as contest
+    from miaudit.bundle import read, said
+
+    if (scores is None) == (propensity is None):
+        raise typer.BadParameter("give either --scores or --propensity")
+    _check_free(out, overwrite=overwrite)
+    held, rng = read(bundle), np.random.default_rng(seed)
+    if scores is not None:
+        values = contest.submitted(scores, column, "scores")
+        with progress("bootstrap", meanwhile="audit") as told:
+            outcome = contest.by_scores(held, values, keys=_keys(key), made_before=made_before, rng=rng, progress=told)
+    else:
+        values = contest.submitted(propensity or Path(), column, "propensity")
+        with progress("", meanwhile="audit"):
+            outcome = contest.by_propensity(held, values, keys=_keys(key), made_before=made_before, rng=rng)
+    _deliver(said.of_challenge(held, outcome, _repeat()), out, overwrite=overwrite, json=json)
+
+
+def _keys(path: Path | None) -> Keys | None:
+    from miaudit.bundle.sealing import Keys
+
+    return None if path is None else Keys.read(path)
+
+
+def _repeat() -> dict[str, Any]:
+    return {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]])}
+
+
+def _check_free(out: Path | None, *, overwrite: bool) -> None:
+    if out is not None:
+        from miaudit.report import folder
+
+        folder.check_free(out, overwrite=overwrite)
+
+
+def _deliver(found: Said, out: Path | None, *, overwrite: bool, json: bool) -> None:
+    if out is not None:
+        from miaudit.report import folder
+
+        folder.write(found, out, overwrite=overwrite)
+    if json:
+        typer.echo(found.to_json(), nl=False)
+    else:
+        typer.echo("\n".join(_lines(found.to_dict())))
+        if out is not None:
+            typer.echo(f"\nReport: {out / 'report.html'}")
+    raise typer.Exit(found.exit_code)
+
+
+def _lines(content: dict[str, Any]) -> list[str]:
+    lines = [one_line(content["text"]), f"SHA-256 of the bundle: {content['digest']}"]
+    if content["kind"] == "challenge":
+        return [*lines, f"SHA-256 of the submission: {content['submission']}"]
+    lines += [f"  {one_line(text)}" for text in content["tampered"]]
+    lines += [
+        f"  {d['place']}: stated {d['stated']}, recomputed {d['recomputed']}" for d in content["differences"][:20]
+    ]
+    if len(content["differences"]) > 20:
+        lines.append(f"  ... and {len(content['differences']) - 20} more")
+    lines += [f"Not recomputed: {one_line(text)}" for text in content["not_recomputed"]]
+    if content["environment"]:
+        lines.append(f"Environment: {one_line('; '.join(content['environment']))}")
+    return lines

@@ -1,0 +1,156 @@
+"""``miaudit disclosure``: what each way to release a model's outputs gives away, and what it costs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from miaudit import __version__
+from miaudit.command.options import DryRun, Json, Overwrite
+from miaudit.command.terminal import complain, progress
+from miaudit.errors import one_line
+
+if TYPE_CHECKING:
+    from miaudit.defences.trial import Trial
+    from miaudit.disclosure_config import DisclosureConfig
+    from miaudit.report.disclosure_findings import DisclosureFindings
+
+
+def disclosure(
+    config: Annotated[Path, typer.Argument(help="A YAML file; docs/defences.md has every key.", show_default=False)],
+    out: Annotated[Path | None, typer.Option("--out", help="Instead of evaluation.output_dir.")] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Compare what probabilities, one confidence, a set of labels or a label give an attacker, and defences with them.
+
+    Trains shadow models, which pass through each defence too. An estimator or factory that the file names is code, and
+    runs: use files that you trust.
+    """
+    import numpy as np
+
+    from miaudit import disclosure_config
+    from miaudit.report import folder
+
+    settings = disclosure_config.read(config)
+    rng = np.random.default_rng(settings.evaluation.seed)
+    if dry_run:
+        typer.echo(_forecast(settings, config, rng))
+        return
+    target = out if out is not None else config.parent / settings.evaluation.output_dir
+    folder.check_free(target, overwrite=overwrite)
+    _announce(settings, config)
+    findings = _found(settings, settings.trial(config.parent), rng)
+    folder.write(findings, target, overwrite=overwrite)
+    if json:
+        typer.echo(findings.to_json(), nl=False)
+    else:
+        typer.echo(_summary(findings))
+        typer.echo(f"\nReport: {target / 'report.html'}")
+    raise typer.Exit(findings.exit_code)
+
+
+def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFindings:
+    from miaudit.defences import outcome
+    from miaudit.defences import trial as trying
+
+    evaluation, section = settings.evaluation, settings.disclosure
+    measuring, theory = rng.spawn(2)
+    with progress("models") as trained, progress("defences", meanwhile="") as told:
+        comparison = trying.measure(
+            trial,
+            fpr_targets=settings.attack.fpr_targets,
+            confidence=evaluation.confidence,
+            rng=measuring,
+            training=trained,
+            measuring=told,
+        )
+    with progress("theory", meanwhile="prediction beside measurement"):
+        predictions, said = outcome.predicted(
+            comparison.measured[0].option.models, confidence=evaluation.confidence, rng=theory
+        )
+    notes = list(said)
+    if settings.user_code:
+        notes.append(f"Code that came with the model was run: {settings.user_code}.")
+    repeat: dict[str, Any] = {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]])}
+    repeat["seed"] = evaluation.seed
+    if model := settings.model.model_dump(exclude_none=True):
+        repeat["model"] = model
+    return outcome.findings(
+        comparison,
+        release=section.release,
+        metric=settings.reporting.primary_metric,
+        threshold=settings.reporting.threshold_for_concern,
+        tolerance=section.tolerance,
+        declared=trial.records.member is None or evaluation.design is not None,
+        predictions=predictions,
+        notes=notes,
+        plan={
+            "fpr_targets": settings.attack.fpr_targets,
+            "confidence": evaluation.confidence,
+            "primary_metric": settings.reporting.primary_metric,
+            "release": section.release,
+            "queries": section.queries,
+            "tolerance": section.tolerance,
+            "calibration": trial.source,
+        },
+        source=trial.records.source,
+        target=trial.target.name,
+        repeat=repeat,
+    )
+
+
+def _announce(settings: DisclosureConfig, config: Path) -> None:
+    """Let modules beside the configuration file be imported, after saying that their code will run."""
+    if settings.user_code:
+        complain(f"note: runs code that came with the model: {one_line(settings.user_code)}")
+        folder = str(config.parent.resolve())
+        if folder not in sys.path:
+            sys.path.append(folder)
+
+
+def _forecast(settings: DisclosureConfig, config: Path, rng: Any) -> str:
+    """Fits, hours and disk of each training, and which code would run."""
+    from miaudit.defences import trial as trying
+
+    _announce(settings, config)
+    trial = settings.trial(config.parent)
+    costs = trying.cost(trial, rng=rng.spawn(2)[0])
+    lines = [f"{config.name}: {trial.target.name}, {trial.records.n:,} records of {trial.records.source}"]
+    lines += [f"  {name}: {cost}" for name, cost in costs.items()]
+    fits, hours = sum(cost.fits for cost in costs.values()), sum(cost.hours for cost in costs.values())
+    size = sum(cost.disk_bytes for cost in costs.values()) / 1e6
+    place = "in memory" if trial.shadows.store is None else "on disk"
+    lines.append(f"{fits} fits, {hours:.2g} hours, {size:,.1f} MB {place}; {len(trial.names())} options are compared")
+    again = "no shadow.store: a process that is killed starts again"
+    lines.append(again if trial.shadows.store is None else f"finished models are kept in {trial.shadows.store}")
+    lines.append(f"runs code that came with the model: {one_line(settings.user_code) or 'none'}")
+    return "\n".join([*lines, "Nothing was written."])
+
+
+def _summary(findings: DisclosureFindings) -> str:
+    """The verdict, the recommendation and a line for each option."""
+    counts = findings.counts
+    lines = [
+        findings.verdict.text,
+        findings.recommendation,
+        *findings.parts,
+        "",
+        f"{counts.members:,} members and {counts.nonmembers:,} non-members; {counts.shadow_models} shadow models; "
+        f"released: {findings.release}",
+        f"  {'':<44} {'AUC':>5}  {'limits':<14}  {'guess right':>11}  off the AUC, limits for all together",
+    ]
+    for one in findings.options:
+        auc, gain = one.leakage["auc"], one.reduction
+        said = "" if gain is None else f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] {one.effect}"
+        lines.append(
+            f"  {one_line(one.words)[:44]:<44} {auc.value:>5.3f}  [{auc.low:.3f}, {auc.high:.3f}]  "
+            f"{one.accuracy.value:>11.3f}  {said}".rstrip()
+        )
+    lines += [f"Note: {one_line(note)}" for note in findings.notes]
+    return "\n".join(lines)

@@ -1,0 +1,98 @@
+"""``miaudit audit --synthetic S --members M --nonmembers N``: what a synthetic table gives away."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from miaudit import __version__
+from miaudit.command.terminal import progress
+from miaudit.errors import one_line
+from miaudit.wording import percent
+
+if TYPE_CHECKING:
+    from miaudit.plan import Plan
+    from miaudit.report.table_findings import TableFindings
+
+
+def audit_files(
+    synthetic: Path,
+    members: Path,
+    nonmembers: Path,
+    *,
+    schema: Path | None,
+    plan: Plan,
+    design: str | None,
+    out: Path | None,
+    overwrite: bool,
+    json: bool,
+    seed: int,
+    **options: Any,
+) -> None:
+    """Audit a table of a file against members and control records of two others, deliver the findings, and exit.
+
+    ``plan`` is that of the record-wise audit; ``options`` are those of
+    :class:`miaudit.synthesis.table_audit.TablePlan`, whose confidence is that of ``plan`` unless given.
+    """
+    import numpy as np
+
+    from miaudit.report import folder
+    from miaudit.synthesis import table_audit, table_files
+
+    if out is not None:
+        folder.check_free(out, overwrite=overwrite)
+    chosen = table_audit.TablePlan(**{"confidence": plan.confidence, **options})
+    read = table_files.read(synthetic, members, nonmembers, schema=schema)
+    repeat = {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]]), "seed": seed}
+    with progress("attacks", meanwhile="distances, predicates, links, guesses") as told:
+        findings = table_audit.audit_table(
+            read.synthetic,
+            read.members,
+            read.control,
+            plan=chosen,
+            evidence_plan=plan,
+            design=design,
+            schema=read.schema_source,
+            source=synthetic.name,
+            notes=read.notes,
+            rng=np.random.default_rng(seed),
+            repeat=repeat,
+            progress=told,
+        )
+    if out is not None:
+        folder.write(findings, out, overwrite=overwrite)
+    if json:
+        typer.echo(findings.to_json(), nl=False)
+    else:
+        typer.echo(text(findings))
+        if out is not None:
+            typer.echo(f"\nReport: {out / 'report.html'}")
+    raise typer.Exit(findings.exit_code)
+
+
+def text(findings: TableFindings) -> str:
+    """The verdict and the attacks as lines of text."""
+    counts, control = findings.counts, findings.positive_control
+    lines = [
+        findings.verdict.text,
+        str(findings.membership["verdict"]["text"]),
+        "",
+        f"{counts['synthetic']:,} synthetic records, {counts['members']:,} members, {counts['control']:,} controls",
+    ]
+    for attack in findings.attacks:
+        if attack.difference is None or attack.members.value is None or attack.control.value is None:
+            lines.append(f"  {attack.name:<28} {attack.note}")
+            continue
+        limits = f"[{attack.difference_low:+.4f}, {attack.difference_high:+.4f}]"
+        rates = f"{percent(attack.members.value):>7} members {percent(attack.control.value):>7} control"
+        weak = "; no better than a guess" if attack.weak else ""
+        lines.append(f"  {one_line(attack.name):<28} {rates}  difference {attack.difference:+.4f} {limits}{weak}")
+    seen = "was seen" if control.found else "was NOT seen"
+    lines.append(f"Positive control: with {control.copies:,} copied members added, the excess of copies {seen}.")
+    lines.append(findings.schema)
+    lines += [f"Note: {one_line(note)}" for note in findings.notes]
+    return "\n".join(lines)
