@@ -12,6 +12,7 @@ import typer
 from miaudit import __version__
 from miaudit.command.audit import audit
 from miaudit.command.bundle import challenge, verify
+from miaudit.command.compare import compare, history
 from miaudit.command.demo import demo
 from miaudit.command.options import EXIT_CODES
 from miaudit.command.plan import plan
@@ -78,6 +79,8 @@ app.command(epilog="Exit codes: 0 verified; 1 could not run; 2 usage; 3 it faile
 app.command(epilog="Exit codes: 0 the bundle stands; 1 could not run; 2 usage; 3 the challenger won; 4 undecided.")(
     challenge
 )
+app.command(epilog="Exit codes: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable.")(compare)
+app.command(epilog="Exit codes: 0; 1 could not run; 2 usage; 3 leakage rose in the last step.")(history)
 app.command(epilog="Exit code 0, whatever the findings conclude.")(report)
 app.command(epilog="Example: miaudit plan --members 1000 --nonmembers 1000; or: miaudit plan --fpr 0.001 --tpr 0.05")(
     plan

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 AUDIT = "audit"
-KINDS = (AUDIT, "verification", "challenge")
+KINDS = (AUDIT, "verification", "challenge", "comparison", "history")
 
 
 class Writable(Protocol):
@@ -71,6 +71,10 @@ def of(content: Mapping[str, Any]) -> Kind:
             from miaudit.report import bundle_page
 
             return Kind(bundle_page.NAMES, bundle_page.charts, bundle_page.page, bundle_page.check)
+        case "comparison" | "history":
+            from miaudit.report import comparison_page
+
+            return Kind(comparison_page.NAMES, comparison_page.charts, comparison_page.page, comparison_page.check)
     raise InputError("kind", ", ".join(KINDS), repr(kind)[:40], "use the version of miaudit that wrote these findings")
 
 

@@ -1,0 +1,100 @@
+"""``miaudit compare`` and ``miaudit history``: audits side by side."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from miaudit import __version__
+from miaudit.command.options import Json, Out, Overwrite
+from miaudit.errors import InputError, one_line
+
+if TYPE_CHECKING:
+    from miaudit.comparison import Comparison, History
+
+
+def compare(
+    before: Annotated[
+        Path, typer.Argument(help="Results folder, findings.json or bundle of the one audit.", show_default=False)
+    ],
+    after: Annotated[Path, typer.Argument(help="And of the other.", show_default=False)],
+    out: Out = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Compare two audits, metric by metric, with an interval on each difference.
+
+    In a pipeline: compare the audit of the last release with that of the next one; exit code 3 stops it.
+    """
+    from miaudit.comparison import compare as contrast
+
+    names = _distinct([before, after])
+    found = contrast(_findings(before), _findings(after), names=(names[0], names[1]), repeat=_repeat())
+    lines = [found.text, *(f"Caution: {text}" for text in found.cautions), ""]
+    for change in found.changes:
+        limits = f"{change.value:+.4f}  [{change.low:+.4f}, {change.high:+.4f}]" if change.value is not None else "-"
+        lines.append(f"  {change.name:<20} {limits}  {change.estimator if change.estimator != 'raw' else ''}".rstrip())
+    _deliver(found, lines, out, overwrite=overwrite, json=json)
+
+
+def history(
+    audits: Annotated[
+        list[Path], typer.Argument(help="Results folders, findings.json or bundles, oldest first.", show_default=False)
+    ],
+    out: Out = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+) -> None:
+    """Line up many audits of one model: a page with the primary metric over time, and each step compared."""
+    from miaudit.comparison import history as line_up
+
+    found = line_up(list(zip(_distinct(audits), map(_findings, audits), strict=True)), repeat=_repeat())
+    lines = [found.text, "", *(f"  {audit['name']}: {audit['said']} ({audit['status']})" for audit in found.audits)]
+    _deliver(found, lines, out, overwrite=overwrite, json=json)
+
+
+def _findings(path: Path) -> dict[str, Any]:
+    from miaudit.report import findings as reading
+
+    if path.suffix.lower() == ".zip":
+        from miaudit.bundle import read
+
+        return dict(read(path).findings)
+    place = path / "findings.json" if path.is_dir() else path
+    content = reading.parse(place)
+    if content.get("kind", "audit") != "audit":
+        received = f"{content['kind']!r}"[:40]
+        raise InputError("findings", "findings of an audit", received, "name a folder that miaudit audit wrote")
+    return reading.check(content)
+
+
+def _distinct(paths: list[Path]) -> list[str]:
+    """The shortest ends of the paths that tell them apart."""
+    parts = [path.resolve().with_suffix("").parts if path.suffix else path.resolve().parts for path in paths]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{i + 1}: {path}" for i, path in enumerate(paths)]
+
+
+def _repeat() -> dict[str, Any]:
+    return {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]])}
+
+
+def _deliver(found: Comparison | History, lines: list[str], out: Path | None, *, overwrite: bool, json: bool) -> None:
+    if out is not None:
+        from miaudit.report import folder
+
+        folder.write(found, out, overwrite=overwrite)
+    if json:
+        typer.echo(found.to_json(), nl=False)
+    else:
+        typer.echo("\n".join(one_line(line) for line in lines))
+        if out is not None:
+            typer.echo(f"\nReport: {out / 'report.html'}")
+    raise typer.Exit(found.exit_code)

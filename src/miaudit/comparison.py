@@ -1,0 +1,280 @@
+"""Audits side by side: by how much leakage differs between two, and how it went over many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from miaudit.errors import InputError
+from miaudit.report import findings as findings_file
+from miaudit.wording import amount, label, reading
+
+FORMAT = 1
+Status = Literal["rose", "fell", "no-difference", "not-comparable"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One metric of two audits.
+
+    Attributes
+    ----------
+    name, estimator : of the metric, in both audits
+    before, after : values, None where one is not resolved
+    value : after less before; above 0 means more leakage
+    low, high : limits of that difference
+    note : why there is no difference, or what it assumes
+    """
+
+    name: str
+    estimator: str
+    before: float | None
+    after: float | None
+    value: float | None
+    low: float | None
+    high: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two audits, metric by metric.
+
+    Attributes
+    ----------
+    before, after : what to call the two
+    changes : of every metric that both have
+    primary : name of the metric that the text is about
+    confidence : of the two-sided limits of each difference
+    status : "rose", "fell", "no-difference" or "not-comparable"
+    text : the comparison in a sentence or two
+    cautions : what makes the two hard to compare
+    """
+
+    before: str
+    after: str
+    changes: tuple[Change, ...]
+    primary: str
+    confidence: float
+    status: Status
+    text: str
+    cautions: tuple[str, ...]
+    repeat: Mapping[str, Any]
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command line: 3 where leakage rose, 4 where the two cannot be compared, else 0."""
+        return {"rose": 3, "not-comparable": 4}.get(self.status, 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as findings.json of kind "comparison" holds them."""
+        content = {"format": FORMAT, "kind": "comparison", "exit_code": self.exit_code, **asdict(self)}
+        plain: dict[str, Any] = findings_file.plain(content)
+        return plain
+
+    def to_json(self) -> str:
+        """Return the same as text."""
+        return findings_file.to_text(self.to_dict())
+
+
+def compare(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    *,
+    names: tuple[str, str] = ("before", "after"),
+    repeat: Mapping[str, Any] | None = None,
+) -> Comparison:
+    """Compare two audits by the plain values of their findings, as if they were about different records.
+
+    The limits of a difference come from those of its two parts (the square-and-add method of Zou and Donner 2008). They
+    hold for independent audits; where both are about the same records they are too wide rather than too short, since
+    the scores of one model and of the next go up and down together.
+
+    Parameters
+    ----------
+    before, after : mappings as ``Findings.to_dict()`` gives them
+    names : what to call them
+    repeat : how to repeat the comparison
+
+    Raises
+    ------
+    InputError
+        If the two are at different confidence.
+
+    Examples
+    --------
+    >>> audit = lambda value: {
+    ...     "metrics": [{"name": "auc", "estimator": "raw", "value": value, "low": value - 0.03, "high": value + 0.03}],
+    ...     "plan": {"primary_metric": "auc", "confidence": 0.95}, "design": "one-run", "evidence": {"digest": "a"},
+    ...     "verdict": {"estimator": "raw"},
+    ... }
+    >>> found = compare(audit(0.6), audit(0.7))
+    >>> found.status, round(found.changes[0].low, 3)
+    ('rose', 0.058)
+    """
+    levels = [float(audit["plan"]["confidence"]) for audit in (before, after)]
+    if not math.isclose(*levels):
+        received = f"{levels[0]:g} and {levels[1]:g}"
+        raise InputError("confidence", "the same in both audits", received, "run one again with --confidence")
+    parts = {(m["name"], m["estimator"]): m for m in before["metrics"]}
+    changes = tuple(_change(parts[key], m) for m in after["metrics"] if (key := (m["name"], m["estimator"])) in parts)
+    primary = str(after["plan"]["primary_metric"])
+    decisive = next((c for c in changes if c.name == primary), None)
+    status = _status(decisive)
+    return Comparison(
+        names[0],
+        names[1],
+        changes,
+        primary,
+        levels[0],
+        status,
+        _text(status, decisive, primary, names),
+        tuple(_cautions(before, after)),
+        dict(repeat or {}),
+    )
+
+
+def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change:
+    name, estimator = str(after["name"]), str(after["estimator"])
+    a, b = before["value"], after["value"]
+    limits = [before["low"], before["high"], after["low"], after["high"]]
+    if a is None or b is None or any(x is None for x in limits):
+        return Change(name, estimator, a, b, None, None, None, "not resolved by both audits")
+    low_a, high_a, low_b, high_b = (float(x) for x in limits)
+    difference = float(b) - float(a)
+    low = difference - math.hypot(b - low_b, high_a - a)
+    high = difference + math.hypot(high_b - b, a - low_a)
+    return Change(name, estimator, a, b, difference, low, high)
+
+
+def _status(change: Change | None) -> Status:
+    if change is None or change.low is None or change.high is None:
+        return "not-comparable"
+    if change.low > 0:
+        return "rose"
+    return "fell" if change.high < 0 else "no-difference"
+
+
+def _text(status: Status, change: Change | None, primary: str, names: tuple[str, str]) -> str:
+    if change is None or change.value is None or change.low is None or change.high is None:
+        return (
+            f"{label(primary)} is not resolved by both {names[0]} and {names[1]}: nothing can be said of a difference."
+        )
+    numbers = (
+        f"{amount(primary, change.before)} in {names[0]}, {amount(primary, change.after)} in {names[1]}; difference "
+        f"{change.value:+.4f} ({change.low:+.4f} to {change.high:+.4f})"
+    )
+    said = {
+        "rose": f"Leakage rose: {label(primary)} is {numbers}.",
+        "fell": f"Leakage fell: {label(primary)} is {numbers}.",
+        "no-difference": f"No difference is shown: {label(primary)} is {numbers}. A rise by "
+        f"{max(0.0, change.high):.4f} is not excluded.",
+    }
+    return said[status]
+
+
+def _cautions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    said = []
+    if before["design"] != after["design"]:
+        said.append(
+            f"The designs differ ({before['design'] or 'not declared'} and {after['design'] or 'not declared'}): their "
+            "numbers do not estimate the same thing."
+        )
+    scores = [audit["scores"][0]["score"] if audit.get("scores") else None for audit in (before, after)]
+    if scores[0] != scores[1]:
+        said.append(
+            f"The headline scores differ ({scores[0]} and {scores[1]}): another attack, not only another model."
+        )
+    if before["evidence"]["digest"] == after["evidence"]["digest"]:
+        said.append("Both audits are of the same evidence: any difference comes from their plans.")
+    if any(audit["verdict"].get("status") == "refused" for audit in (before, after)):
+        said.append("One of the audits was refused: its numbers, if any, are raw and not causal.")
+    return said
+
+
+@dataclass(frozen=True)
+class History:
+    """Many audits of one model, in the order in which they were given.
+
+    Attributes
+    ----------
+    primary : name of the metric that is followed: the last audit's
+    audits : of each its name, verdict, the metric in words and as numbers, and members
+    changes : comparison of each audit with the one before it
+    text : how it went, in a sentence
+    """
+
+    primary: str
+    audits: tuple[Mapping[str, Any], ...]
+    changes: tuple[Mapping[str, Any], ...]
+    text: str
+    repeat: Mapping[str, Any]
+
+    @property
+    def exit_code(self) -> int:
+        """That of the last comparison: 3 where leakage rose."""
+        return 3 if self.changes and self.changes[-1]["status"] == "rose" else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as findings.json of kind "history" holds them."""
+        content = {"format": FORMAT, "kind": "history", "exit_code": self.exit_code, **asdict(self)}
+        plain: dict[str, Any] = findings_file.plain(content)
+        return plain
+
+    def to_json(self) -> str:
+        """Return the same as text."""
+        return findings_file.to_text(self.to_dict())
+
+
+def history(audits: Sequence[tuple[str, Mapping[str, Any]]], *, repeat: Mapping[str, Any] | None = None) -> History:
+    """Line up audits, each with its name and findings, oldest first.
+
+    Raises
+    ------
+    InputError
+        For fewer than two.
+    """
+    if len(audits) < 2:
+        raise InputError("findings", "at least two audits", str(len(audits)), "name their folders, oldest first")
+    primary = str(audits[-1][1]["plan"]["primary_metric"])
+    rows = tuple(_row(name, content, primary) for name, content in audits)
+    steps = []
+    for (a, before), (b, after) in pairwise(audits):
+        aimed = {**after, "plan": {**after["plan"], "primary_metric": primary}}
+        same = math.isclose(before["plan"]["confidence"], after["plan"]["confidence"])
+        if not same:
+            text = "Not compared: the two are at different confidence."
+            steps.append({"before": a, "after": b, "status": "not-comparable", "text": text, "cautions": []})
+            continue
+        found = compare(before, aimed, names=(a, b))
+        steps.append(
+            {"before": a, "after": b, "status": found.status, "text": found.text, "cautions": list(found.cautions)}
+        )
+    return History(primary, rows, tuple(steps), _course(rows, steps, primary), dict(repeat or {}))
+
+
+def _row(name: str, content: Mapping[str, Any], primary: str) -> dict[str, Any]:
+    estimators = [m for m in content["metrics"] if m["name"] == primary]
+    metric = estimators[0] if estimators else None
+    counts = content["counts"]
+    return {
+        "name": name,
+        "status": content["verdict"]["status"],
+        "said": "not measured" if metric is None else reading(metric),
+        "value": None if metric is None else metric["value"],
+        "low": None if metric is None else metric["low"],
+        "high": None if metric is None else metric["high"],
+        "members": counts["members"],
+        "design": content["design"] or "not declared",
+        "digest": content["evidence"]["digest"],
+    }
+
+
+def _course(rows: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], primary: str) -> str:
+    last, step = rows[-1], steps[-1]
+    went = {"rose": "it rose", "fell": "it fell", "no-difference": "no difference is shown"}
+    since = went.get(step["status"], "the two cannot be compared")
+    return f"{len(rows)} audits. {label(primary)} in the last one: {last['said']}; against the one before, {since}."

@@ -1,0 +1,169 @@
+"""The page of a comparison of two audits, and that of the history of many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from miaudit.report import findings as findings_file
+from miaudit.report import frame, interval_chart
+from miaudit.report.drawing import distinct
+from miaudit.wording import amount, chance, label
+
+if TYPE_CHECKING:
+    import altair as alt
+
+FORMAT = 1
+NAMES = ("differences", "history")
+_STATUS = {
+    "rose": ("flagged", "Leakage rose"),
+    "fell": ("clear", "Leakage fell"),
+    "no-difference": ("inconclusive", "No difference shown"),
+    "not-comparable": ("refused", "Not comparable"),
+}
+_VERDICTS = {
+    "flagged": "concern",
+    "clear": "no concern",
+    "inconclusive": "inconclusive",
+    "not-testable": "not testable",
+    "refused": "refused",
+}
+_MOST_DRAWN = 60
+_NUMBER = {"type": ["number", "null"]}
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_SAID = {
+    "format": {"const": FORMAT},
+    "exit_code": {"enum": [0, 3, 4]},
+    "text": {"type": "string"},
+    "primary": {"type": "string"},
+    "repeat": {"type": "object"},
+}
+_CHANGE = {
+    "name": {"type": "string"},
+    "estimator": {"type": "string"},
+    "note": {"type": "string"},
+    **dict.fromkeys(("before", "after", "value", "low", "high"), _NUMBER),
+}
+_AUDIT = {
+    **{key: {"type": "string"} for key in ("name", "said", "design", "digest")},
+    "status": {"enum": list(_VERDICTS)},
+    "members": {"type": "integer", "minimum": 0},
+    **dict.fromkeys(("value", "low", "high"), _NUMBER),
+}
+_STEP = {
+    **{key: {"type": "string"} for key in ("before", "after", "text")},
+    "status": {"enum": list(_STATUS)},
+    "cautions": _TEXTS,
+}
+
+
+def _objects(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": _object(properties)}
+
+
+def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": list(properties),
+        "properties": dict(properties),
+        "additionalProperties": False,
+    }
+
+
+_COMPARISON = {
+    **_SAID,
+    "kind": {"const": "comparison"},
+    "status": {"enum": list(_STATUS)},
+    "before": {"type": "string"},
+    "after": {"type": "string"},
+    "confidence": {"type": "number"},
+    "cautions": _TEXTS,
+    "changes": _objects(_CHANGE),
+}
+_HISTORY = {**_SAID, "kind": {"const": "history"}, "audits": _objects(_AUDIT), "changes": _objects(_STEP)}
+
+
+def check(content: Any) -> dict[str, Any]:
+    """Check plain values against the schema of their kind, and return them.
+
+    Raises
+    ------
+    InputError
+        With the place that does not follow it.
+    """
+    many = isinstance(content, Mapping) and content.get("kind") == "history"
+    return findings_file.check_against(_object(_HISTORY if many else _COMPARISON), content, FORMAT)
+
+
+def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+    """Draw the differences of metrics, or one metric over the audits; nothing where nothing has an interval."""
+    if findings["kind"] == "comparison":
+        return _differences(findings)
+    return _course(findings)
+
+
+def page(findings: Mapping[str, Any]) -> str:
+    """Write a comparison or a history as one self-contained HTML page."""
+    many = findings["kind"] == "history"
+    status = (findings["changes"][-1] if many else findings)["status"]
+    tone, word = _STATUS[status]
+    what = "Audits over time" if many else "Two audits compared"
+    return frame.render(
+        "comparison_page.html",
+        findings,
+        charts(findings),
+        verdict={"status": tone, "word": word, "what": what},
+        rows=[] if many else [_row(change) for change in findings["changes"]],
+        audits=[{**audit, "verdict": _VERDICTS[audit["status"]]} for audit in findings["audits"]] if many else [],
+        steps=[{**step, "word": _STATUS[step["status"]][1]} for step in findings["changes"]] if many else [],
+    )
+
+
+def _row(change: Mapping[str, Any]) -> dict[str, str]:
+    name = change["name"]
+    known = change["value"] is not None
+    return {
+        "name": _name(change),
+        "before": amount(name, change["before"]),
+        "after": amount(name, change["after"]),
+        "difference": f"{change['value']:+.4f}" if known else "-",
+        "limits": f"{change['low']:+.4f} to {change['high']:+.4f}" if known else change["note"],
+    }
+
+
+def _name(change: Mapping[str, Any]) -> str:
+    estimator = "" if change["estimator"] == "raw" else f" ({change['estimator']})"
+    return f"{label(change['name'])}{estimator}"
+
+
+def _differences(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+    drawn = [c for c in findings["changes"] if c["value"] is not None and c["name"] != "ate"]
+    if not drawn:
+        return {}
+    rows = [
+        {"name": _name(c), "text": f"{c['value']:+.4f} ({c['low']:+.4f} to {c['high']:+.4f})", **_limits(c)}
+        for c in drawn
+    ]
+    title = f"{findings['after']} less {findings['before']}, with intervals"
+    said = ["Right of the dashed line: more leakage. Intervals as for independent audits, wide where they are not."]
+    return {
+        "differences": interval_chart.intervals(rows, axis="difference", against=0.0, title=title, said=said),
+    }
+
+
+def _course(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+    drawn = [a for a in findings["audits"] if a["high"] is not None][-_MOST_DRAWN:]
+    if not drawn:
+        return {}
+    names = distinct([audit["name"] for audit in drawn])
+    rows = [{"name": names[a["name"]], "text": a["said"], **_limits(a)} for a in drawn]
+    primary = findings["primary"]
+    title = f"{label(primary)} over {len(drawn)} audits, oldest first"
+    said = ["Dashed: an attack that knows nothing. A row without a point has an upper limit only."]
+    return {
+        "history": interval_chart.intervals(rows, axis=label(primary), against=chance(primary), title=title, said=said)
+    }
+
+
+def _limits(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: row[key] for key in ("value", "low", "high")}

@@ -1,0 +1,131 @@
+"""Comparison of audits: coverage of the difference by simulation, and the page and command in both kinds."""
+
+import copy
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import miaudit as ma
+from miaudit.comparison import compare, history
+from miaudit.errors import InputError
+from miaudit.plan import Plan
+from miaudit.report import comparison_page, folder, kinds
+from report.test_html import EVIL, Page
+
+
+@cache
+def audited(gap, seed=0, n=1500, primary="auc"):
+    rng = np.random.default_rng([seed, round(100 * gap)])
+    member = rng.random(n) < 0.5
+    held = ma.Evidence(score=rng.normal(size=n) + gap * member, member=member, design="one-run")
+    return ma.audit(held, plan=Plan(bounds=None, primary_metric=primary), rng=rng).to_dict()
+
+
+def findings(*args, **options):
+    return copy.deepcopy(audited(*args, **options))
+
+
+def test_a_rise_a_fall_and_none():
+    low, high = findings(0.3), findings(1.2)
+    assert [compare(a, b).status for a, b in ((low, high), (high, low), (low, findings(0.3, seed=4)))] == [
+        "rose",
+        "fell",
+        "no-difference",
+    ]
+    assert [compare(a, b).exit_code for a, b in ((low, high), (high, low))] == [3, 0]
+
+
+def test_equal_audits_differ_by_nothing_and_say_so():
+    found = compare(findings(0.5), findings(0.5))
+    assert found.status == "no-difference"
+    assert all(c.value in (0.0, None) for c in found.changes)
+    assert any("same evidence" in text for text in found.cautions)
+
+
+@pytest.mark.parametrize(("gaps", "truth"), [((0.5, 0.5), 0.0), ((0.4, 0.9), stats.norm.cdf(0.9 / 2**0.5) - stats.norm.cdf(0.4 / 2**0.5))])
+def test_the_interval_of_the_difference_covers(gaps, truth):
+    """Independent audits of binormal scores, whose AUC is known: 95% limits cover in 95% of 300 pairs, give or take."""
+    covered = 0
+    for seed in range(300):
+        pair = []
+        for k, gap in enumerate(gaps):
+            rng = np.random.default_rng([seed, k])
+            member = np.arange(400) % 2 == 0
+            sample = ma.causal.classical.Sample.of(
+                ma.Evidence(score=rng.normal(size=400) + gap * member, member=member)
+            )
+            e = sample.auc(0.95)
+            metric = {"name": "auc", "estimator": "raw", "value": e.value, "low": e.low, "high": e.high}
+            pair.append({**frame(), "metrics": [metric]})
+        change = compare(*pair).changes[0]
+        covered += change.low <= truth <= change.high
+    assert 0.91 <= covered / 300 <= 0.985
+
+
+def frame():
+    return {
+        "plan": {"primary_metric": "auc", "confidence": 0.95},
+        "design": "one-run",
+        "evidence": {"digest": "a"},
+        "verdict": {"estimator": "raw"},
+    }
+
+
+def test_what_is_not_resolved_is_not_compared():
+    a, b = (findings(0.5, seed=s, n=300, primary="tpr_at_fpr_0.001") for s in (0, 1))
+    found = compare(a, b)
+    assert (found.status, found.exit_code) == ("not-comparable", 4)
+    assert "not resolved by both" in found.text
+
+
+def test_cautions():
+    a, b = findings(0.5), findings(0.6)
+    b["design"] = None
+    b["scores"][0]["score"] = "other"
+    b["verdict"]["status"] = "refused"
+    assert len(compare(a, b).cautions) == 3
+
+
+def test_other_confidence_is_refused():
+    b = findings(0.5)
+    b["plan"]["confidence"] = 0.9
+    with pytest.raises(InputError, match=r"0\.95 and 0\.9"):
+        compare(findings(0.5), b)
+
+
+def test_history_follows_the_metric_of_the_last_audit():
+    found = history([("a", findings(0.3)), ("b", findings(0.3, seed=2)), ("c", findings(1.2))])
+    assert [s["status"] for s in found.changes] == ["no-difference", "rose"]
+    assert found.exit_code == 3
+    assert len(found.audits) == 3
+    with pytest.raises(InputError, match="at least two"):
+        history([("a", findings(0.3))])
+
+
+@pytest.mark.parametrize("kind", ["comparison", "history"])
+def test_the_pages_are_written_and_checked(tmp_path, kind):
+    a, b = findings(0.3), findings(1.2)
+    found = compare(a, b, names=("old", "new")) if kind == "comparison" else history([("old", a), ("new", b)])
+    folder.write(found, tmp_path / "out")
+    back = kinds.read(tmp_path / "out" / "findings.json")
+    assert back == found.to_dict()
+    text = (tmp_path / "out" / "report.html").read_text()
+    assert "Leakage rose" in text
+    assert (tmp_path / "out" / "figures").glob("*.svg")
+    for key in back:
+        if key in ("format", "kind"):
+            continue
+        with pytest.raises(InputError):
+            comparison_page.check({name: value for name, value in back.items() if name != key})
+
+
+def test_hostile_names_stay_text():
+    a, b = findings(0.3), findings(1.2)
+    for found in (compare(a, b, names=(EVIL, EVIL + "2")), history([(EVIL, a), (EVIL + "2", b)])):
+        content = found.to_dict()
+        content["repeat"] = {"command": EVIL}
+        page = Page(comparison_page.page(content))
+        plain = found.to_dict()
+        assert len(page.scripts) == len(Page(comparison_page.page(plain)).scripts)
