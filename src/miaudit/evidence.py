@@ -223,18 +223,48 @@ class Evidence:
         columns = _Columns.choose(known, score, member, covariates, text, unit, group)
         wanted = [*columns.all_names(), *(name for name in ("design", "source") if name in known)]
         data = tables.read_columns(path, wanted, as_text=list(columns.labels()))
-        x, names = columns.assemble_covariates(data)
-        return cls(
-            score={_strip(name, "score."): data[name] for name in columns.score},
-            member=data[columns.member],
-            covariates=x,
-            covariate_names=names,
-            text=None if columns.text is None else data[columns.text],
-            design=design if design is not None else _declared_design(data.get("design"), explicit=score is not None),
-            unit=None if columns.unit is None else data[columns.unit],
-            group=None if columns.group is None else data[columns.group],
-            source=_constant_text(data.get("source")) or Path(path).name,
-        )
+        return columns.evidence(data, design, explicit=score is not None, source=Path(path).name)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        score: str | Sequence[str] | None = None,
+        member: str | None = None,
+        covariates: str | Sequence[str] | None = None,
+        text: str | None = None,
+        unit: str | None = None,
+        group: str | None = None,
+        design: str | None = None,
+        source: str = "",
+    ) -> Evidence:
+        """Make evidence from the columns of a data frame: of pandas, polars or arrow.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame, polars.DataFrame or LazyFrame, pyarrow.Table
+        score, member, covariates, text, unit, group, design : as in :meth:`load`
+        source : str
+            Where the frame came from, for the report.
+
+        Raises
+        ------
+        InputError
+            If a column is missing or holds other things than numbers or text, or the content is no evidence.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> frame = pl.DataFrame({"loss": [0.1, 2.0, 1.5], "trained": [True, False, False]})
+        >>> Evidence.from_frame(frame.with_columns(-pl.col("loss")), score="loss", member="trained")
+        Evidence(1 members, 2 non-members, score: loss, design: None)
+        """
+        known = tables.frame_names(frame)
+        columns = _Columns.choose(known, score, member, covariates, text, unit, group)
+        wanted = [*columns.all_names(), *(name for name in ("design", "source") if name in known)]
+        data = tables.frame_columns(frame, wanted)
+        return columns.evidence(data, design, explicit=score is not None, source=source)
 
     @classmethod
     def load_pair(cls, members: str | Path, nonmembers: str | Path, *, design: str | None = None) -> Evidence:
@@ -362,6 +392,23 @@ class _Columns:
     def labels(self) -> Iterator[str]:
         """Yield the columns that are read as text, whatever they look like."""
         yield from (name for name in (self.text, self.unit, self.group) if name)
+
+    def evidence(
+        self, data: Mapping[str, NDArray[Any]], design: str | None, *, explicit: bool, source: str
+    ) -> Evidence:
+        """Make evidence of the columns that were read; a design that the caller names wins over the table's."""
+        x, names = self.assemble_covariates(data)
+        return Evidence(
+            score={_strip(name, "score."): data[name] for name in self.score},
+            member=data[self.member],
+            covariates=x,
+            covariate_names=names,
+            text=None if self.text is None else data[self.text],
+            design=design if design is not None else _declared_design(data.get("design"), explicit=explicit),
+            unit=None if self.unit is None else data[self.unit],
+            group=None if self.group is None else data[self.group],
+            source=_constant_text(data.get("source")) or source,
+        )
 
     def assemble_covariates(self, data: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any] | None, list[str] | None]:
         """Join the covariate columns, each (n,) or (n, k), into one array and its names."""

@@ -115,6 +115,79 @@ def read_columns(
     return {name: _to_numpy(frame[name]) for name in wanted}
 
 
+def frame_names(frame: Any) -> list[str]:
+    """Return the names of the columns of a data frame of pandas, polars or arrow.
+
+    Raises
+    ------
+    InputError
+        If it is no such frame, or a name stands twice.
+    """
+    kind = type(frame).__module__.split(".")[0]
+    if kind == "polars" and hasattr(frame, "collect_schema"):
+        names = frame.collect_schema().names()
+    elif kind == "pandas" and hasattr(frame, "columns"):
+        names = [str(name) for name in frame.columns]
+    elif kind == "pyarrow" and hasattr(frame, "column_names"):
+        names = frame.column_names
+    else:
+        received = f"a {type(frame).__name__}"
+        allowed = "a data frame of pandas, polars or arrow"
+        raise InputError("frame", allowed, received, "or pass arrays to Evidence(...)")
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise InputError("frame", "columns with names of their own", f"{min(twice)!r} twice", "rename one")
+    return list(names)
+
+
+def frame_columns(frame: Any, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """Return the named columns of a data frame as arrays; lists of equal length become two-dimensional ones.
+
+    Parameters
+    ----------
+    frame, names : as in :func:`frame_names` and :func:`read_columns`
+
+    Raises
+    ------
+    InputError
+        If a column is missing, or holds Python objects or empty values.
+    """
+    import polars as pl
+
+    wanted, known = list(dict.fromkeys(names)), frame_names(frame)
+    for name in wanted:
+        if name not in known:
+            hint = nearest(name, known) or f"it has {', '.join(known[:12])}"
+            raise InputError(name, "a column of the frame", "a name that is not there", hint)
+    kind = type(frame).__module__.split(".")[0]
+    if kind == "polars":
+        chosen = frame.lazy().select(wanted).collect()
+    elif kind == "pyarrow":
+        chosen = pl.DataFrame(frame.select(wanted))
+    else:
+        by_text = {str(name): frame[name] for name in frame.columns}
+        chosen = pl.DataFrame([_from_pandas(name, by_text[name]) for name in wanted])
+    return {name: _to_numpy(chosen[name]) for name in wanted}
+
+
+def _from_pandas(name: str, column: Any) -> pl.Series:
+    """A column of pandas without going through arrow, which may not be installed."""
+    import polars as pl
+
+    if bool(column.isna().any()):
+        missing = int(column.isna().sum())
+        raise InputError(name, "a value in every row", f"{missing} empty rows", "fill or drop them")
+    values = column.to_numpy()
+    if values.dtype.kind in "biuf":
+        return pl.Series(name, values)
+    plain = values.tolist()
+    if all(isinstance(value, str) for value in plain):
+        return pl.Series(name, plain, dtype=pl.String)
+    if all(isinstance(value, bool | int | float) for value in plain):
+        return pl.Series(name, plain)
+    raise InputError(name, "numbers, true/false or text", f"Python objects ({column.dtype})", "convert it first")
+
+
 def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None:
     """Write named columns to an .npz, .parquet or .csv file, chosen by its ending.
 

@@ -444,6 +444,12 @@ class Findings:
         """Return findings.json as text: equal audits give equal bytes."""
         return to_text(self.to_dict())
 
+    def _repr_html_(self) -> str:
+        """Show the findings in a notebook: verdict, metrics and curve, all text escaped."""
+        from miaudit.report import notebook
+
+        return notebook.cell(self.to_dict())
+
     def to_html(self, path: str | Path) -> None:
         """Write the findings as one self-contained page."""
         from miaudit import tables

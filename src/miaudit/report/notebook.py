@@ -1,0 +1,62 @@
+"""Findings as a cell of a notebook: the verdict, the metrics and the curve, without a script."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from miaudit.report import charts, pictures
+from miaudit.wording import amount, interval, label
+
+_TONES = {"flagged": "#a4211a", "clear": "#0f5f4a", "inconclusive": "#744a00"}
+_WORDS = {
+    "flagged": "Concern",
+    "clear": "No concern at this threshold",
+    "inconclusive": "Inconclusive",
+    "not-testable": "Not testable",
+    "refused": "Refused",
+}
+_CURVES = ("roc-log", "distribution")
+
+
+def cell(findings: Mapping[str, Any]) -> str:
+    """Write findings as a piece of HTML; all text is escaped, and nothing in it runs or is loaded.
+
+    Parameters
+    ----------
+    findings : mapping
+        Plain values as in findings.json of an audit.
+    """
+    verdict = findings["verdict"]
+    tone = _TONES.get(verdict["status"], "#3d4752")
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{escape(label(m['name']))}</th>"
+        f"<td style='text-align:right'>{escape(amount(m['name'], m['value']))}</td>"
+        f"<td>{escape(interval(m))}</td><td>{escape(_kind(findings, m))}</td></tr>"
+        for m in findings["metrics"]
+    )
+    table = f"<table><tr><th></th><th>value</th><th>interval</th><th></th></tr>{rows}</table>" if rows else ""
+    return (
+        f"<div style='max-width:720px'><p style='border-left:6px solid {tone};padding:8px 14px;margin:0 0 8px'>"
+        f"<strong style='color:{tone}'>{escape(_WORDS[verdict['status']])}.</strong> {escape(verdict['text'])}</p>"
+        f'{table}{_picture(findings)}<p>The whole page: <code>findings.to_html("report.html")</code></p></div>'
+    )
+
+
+def _kind(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> str:
+    if metric["estimator"] == "raw":
+        return "raw, not causal" if findings["design"] == "zero-run" else ""
+    return str(metric["estimator"])
+
+
+def _picture(findings: Mapping[str, Any]) -> str:
+    drawn = charts.charts(findings)
+    for name in _CURVES:
+        if name in drawn:
+            spec = drawn[name].to_dict(validate=False)
+            picture = base64.b64encode(pictures.svg(spec).encode()).decode()
+            alternative = escape(str(spec["description"]), quote=True)
+            return f'<img alt="{alternative}" style="max-width:100%" src="data:image/svg+xml;base64,{picture}">'
+    return ""
