@@ -6,13 +6,15 @@ says why. Files are written under a temporary name and renamed, so a killed proc
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 TABLE_SUFFIXES = (".npz", ".parquet", ".csv")
+_NPY = b"\x93NUMPY"
+_LARGE = 200_000_000  # an array below this may be as compressed as it likes
+_RATIO = 200  # bombs grow a thousandfold
+# What numpy and zipfile raise for damaged files, and for files that were made to be damaged.
+_DAMAGED = (
+    *(OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
+    *(SyntaxError, TypeError, MemoryError, OverflowError, tokenize.TokenError),
+)
 
 
 def existing_file(path: str | Path, argument: str, suffixes: Sequence[str]) -> Path:
@@ -57,8 +67,12 @@ def read_array(path: str | Path, argument: str) -> NDArray[Any]:
     """
     path = existing_file(path, argument, (".npy",))
     try:
+        with path.open("rb") as handle:
+            if handle.read(len(_NPY)) == _NPY:  # else numpy says what it is
+                handle.seek(0)
+                _check_header(handle, path.stat().st_size)
         loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, *_DAMAGED) as error:
         raise _unreadable(path, argument, error) from error
     if not isinstance(loaded, np.ndarray):
         loaded.close()
@@ -73,7 +87,7 @@ def column_names(path: str | Path, argument: str = "file") -> list[str]:
         try:
             with zipfile.ZipFile(path) as archive:
                 return [name.removesuffix(".npy") for name in archive.namelist()]
-        except (OSError, zipfile.BadZipFile) as error:
+        except (ValueError, *_DAMAGED) as error:
             raise _unreadable(path, argument, error) from error
     names: list[str] = _polars_guard(path, argument, lambda: list(_scan(path).collect_schema().names()))
     return names
@@ -242,6 +256,8 @@ def _umask() -> int:
 
 def _read_member(path: Path, name: str) -> NDArray[Any]:
     try:
+        with zipfile.ZipFile(path) as entries:
+            _check_entry(entries, name)
         with np.load(path, allow_pickle=False) as archive:
             values = archive[name]
     except ValueError as error:
@@ -253,11 +269,38 @@ def _read_member(path: Path, name: str) -> NDArray[Any]:
                 "objects are never unpickled: save it with a plain dtype, for example values.astype(float)",
             ) from error
         raise _unreadable(path, name, error) from error
-    except (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+    except _DAMAGED as error:
         raise _unreadable(path, name, error) from error
     if not isinstance(values, np.ndarray):  # numpy hands out the bytes of a member that is no array
         raise InputError(name, "an array", f"a member of {path.name} that is none", "write it with numpy.savez")
     return values
+
+
+def _check_entry(entries: zipfile.ZipFile, name: str) -> None:
+    """Refuse an array that would grow out of all proportion, or whose header promises what the file does not have."""
+    found = {entry.filename: entry for entry in entries.infolist()}
+    entry = found.get(f"{name}.npy") or found.get(name)
+    if entry is None:
+        return  # numpy says so
+    if entry.file_size > _LARGE and entry.file_size > _RATIO * max(1, entry.compress_size):
+        raise ValueError(f"{name} would grow from {entry.compress_size:,} to {entry.file_size:,} bytes")
+    with entries.open(entry) as handle:
+        if handle.read(len(_NPY)) != _NPY:
+            return
+    with entries.open(entry) as handle:
+        _check_header(handle, entry.file_size)
+
+
+def _check_header(handle: IO[bytes], size: int) -> None:
+    """Refuse a header that promises more numbers than the file holds: numpy would make room for all of them."""
+    version = np.lib.format.read_magic(handle)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(handle)
+    if dtype.hasobject:
+        return  # numpy refuses to unpickle, and its words are known further up
+    promised = math.prod(shape) * dtype.itemsize
+    if promised > size:
+        raise ValueError(f"the header promises {promised:,} bytes, and the file holds {size:,}")
 
 
 def _unreadable(path: Path, argument: str, error: BaseException) -> InputError:
