@@ -17,7 +17,7 @@ import pytest
 from miaudit import runs
 from miaudit.causal.roc import Roc
 from miaudit.errors import InputError
-from miaudit.runs import RunsFailedError
+from miaudit.executor import JobsFailedError
 
 N, BASE = 30, np.arange(30, 40)
 DATA = np.random.default_rng(5).normal(size=(40, 3))
@@ -70,6 +70,16 @@ def test_the_number_of_workers_changes_nothing() -> None:
     alone, two = collect(), collect(workers=2, progress=lambda done, total: seen.append((done, total)))
     assert same(alone, two)
     assert seen == [(i + 1, N) for i in range(N)]
+
+
+def test_a_ray_cluster_changes_nothing(tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    try:
+        far = collect(executor="ray", workers=2, store=tmp_path, key="mean")
+    finally:
+        ray.shutdown()
+    assert same(far, collect())
+    assert len(list(tmp_path.rglob("run-*.npz"))) == N  # written by this process, not on the cluster's machines
 
 
 def test_memberships_are_drawn_before_any_training() -> None:
@@ -128,7 +138,7 @@ def test_a_failed_run_is_named_and_the_rest_resumes(tmp_path: Path, workers: int
             raise ArithmeticError("diverged")
         return score(model, rows)
 
-    with pytest.raises(RunsFailedError, match=r"1 of 30 .*: run 3 \(row 3, .*diverged.*29 others are kept") as at:
+    with pytest.raises(JobsFailedError, match=r"1 of 30 .*: run 3 \(row 3, .*diverged.*29 others are kept") as at:
         collect(functions=(fit, failing), store=tmp_path, key="mean", workers=workers)
     assert [one.run for one in at.value.failed] == [3]
     assert "ArithmeticError" in at.value.__notes__[0]
@@ -145,9 +155,9 @@ def test_a_failed_run_is_named_and_the_rest_resumes(tmp_path: Path, workers: int
 
 def test_every_failed_run_is_named_also_without_a_store() -> None:
     fit, _ = noisy_mean()
-    with pytest.raises(RunsFailedError, match=r"30 of 30 runs failed.*and 27 more; give store="):
+    with pytest.raises(JobsFailedError, match=r"30 of 30 runs failed.*and 27 more; give store="):
         collect(functions=(fit, lambda model, rows: [np.nan]))
-    with pytest.raises(RunsFailedError, match="one finite score for the one row, received shape"):
+    with pytest.raises(JobsFailedError, match="one finite score for the one row, received shape"):
         collect(functions=(fit, lambda model, rows: [1.0, 2.0]))
 
 
@@ -159,7 +169,7 @@ def test_a_worker_that_dies_is_named(tmp_path: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return score(model, rows)
 
-    with pytest.raises(RunsFailedError, match="a worker process died"):
+    with pytest.raises(JobsFailedError, match="a worker process died"):
         collect(functions=(fit, deadly), store=tmp_path, key="mean", workers=2)
     assert same(collect(store=tmp_path, key="mean", workers=2), collect())
 

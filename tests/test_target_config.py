@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from miaudit.target_config import DataSection, PrivateSection, ShadowSection, SmallGPT2Section, TargetSection
+from miaudit.errors import InputError
+from miaudit.target_config import (
+    DataSection,
+    EarlyStoppingSection,
+    PrivateSection,
+    PruningSection,
+    ShadowSection,
+    SmallGPT2Section,
+    TargetSection,
+)
 from miaudit.target_config import TrainingSection as Training
 
 
@@ -21,10 +30,30 @@ def defaults(record: Any) -> dict[str, Any]:
 def test_training_has_the_options_of_the_library() -> None:
     pytest.importorskip("torch")
     from miaudit.models.private import Private
-    from miaudit.models.train_config import TrainConfig
+    from miaudit.models.train_config import EarlyStopping, Pruning, TrainConfig
 
     assert {name: field.default for name, field in Training.model_fields.items()} == defaults(TrainConfig)
     assert set(PrivateSection.model_fields) == set(defaults(Private))
+    assert {name: f.default for name, f in EarlyStoppingSection.model_fields.items()} == defaults(EarlyStopping)
+    assert set(PruningSection.model_fields) == set(defaults(Pruning))
+    assert PruningSection(sparsity=0.5).finetuning == Pruning(0.5).finetuning
+
+
+def test_training_is_built_with_what_it_holds() -> None:
+    pytest.importorskip("torch")
+    from miaudit.models.train_config import EarlyStopping, Pruning, TrainConfig
+
+    assert Training().build() == TrainConfig()
+    given = {"epochs": 3, "input_noise": 0.1, "early_stopping": {"share": 0.2}}
+    expected = TrainConfig(epochs=3, input_noise=0.1, early_stopping=EarlyStopping(0.2))
+    assert Training.model_validate(given).build() == expected
+    assert Training.model_validate({"pruning": {"sparsity": 0.8}}).build().pruning == Pruning(0.8)
+    assert Training.model_validate({"early_stopping": {}}).build().early_stopping == EarlyStopping()
+    with pytest.raises(InputError, match="early_stopping: expected none beside pruning"):
+        Training.model_validate({"early_stopping": {}, "pruning": {"sparsity": 0.8}}).build()
+    for wrong in ({"pruning": {}}, {"pruning": {"sparsity": 1.0}}, {"early_stopping": {"patience": 0}}):
+        with pytest.raises(ValidationError):
+            Training.model_validate(wrong)
 
 
 def test_the_small_language_model_has_the_options_of_the_library() -> None:
@@ -77,3 +106,43 @@ def test_options_for_shadows_are_passed_on(tmp_path: Path) -> None:
             ShadowSection.model_validate(wrong)
     with pytest.raises(ValidationError):
         DataSection.model_validate({"x": "x"})
+
+
+def test_outputs_of_shadow_models_are_read_and_said_to_be_what_they_are(tmp_path: Path) -> None:
+    signals = np.random.default_rng(0).normal(size=(4, 6))
+    np.savez(tmp_path / "s.npz", signals=signals, included=np.arange(24).reshape(4, 6) % 2 == 0)
+    section = ShadowSection.model_validate({"outputs_path": "s.npz", "signal": "loss", "vulnerability": False})
+    options = section.options(tmp_path)
+    assert options.given is not None
+    assert (options.given.outputs.kind, options.count, options.models) == ("loss", 4, 0)
+    assert options.vulnerability is False
+    assert ShadowSection().options(tmp_path).vulnerability is None
+    assert not list(section.missing_files(tmp_path))
+    (line,) = ShadowSection.model_validate({"outputs_path": "other.npz"}).missing_files(tmp_path)
+    assert line.startswith("shadow.outputs_path: expected an existing file, received other.npz")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"outputs_path": "s.npz", "models": 4}, "outputs_path or models, received both"),
+        ({"given": "probabilities"}, "expected outputs_path beside given"),
+        ({"signal": "loss"}, "expected outputs_path beside signal"),
+        ({"vulnerability": True}, "expected shadow models beside vulnerability"),
+    ],
+)
+def test_shadow_keys_that_do_not_go_together(content: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        ShadowSection.model_validate(content)
+
+
+def test_copies_are_one_array_and_never_unpickled(tmp_path: Path) -> None:
+    np.save(tmp_path / "copies.npy", np.zeros((5, 2, 3)))
+    section = DataSection.model_validate({"path": "d.npz", "x": "x", "copies": "copies.npy"})
+    assert section.load_copies(tmp_path).shape == (5, 2, 3)
+    (line,) = section.missing_files(tmp_path)  # the data themselves
+    assert line.startswith("data.path")
+    np.save(tmp_path / "copies.npy", np.array([{}], dtype=object))
+    with pytest.raises(InputError, match=r"data\.copies"):
+        section.load_copies(tmp_path)
+    assert DataSection.model_validate({"path": "d.npz", "x": "x"}).load_copies(tmp_path) is None

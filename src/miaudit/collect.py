@@ -15,8 +15,10 @@ from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
+from miaudit.executor import JobsFailedError
 from miaudit.plan import Declared, Headline
-from miaudit.runs import RunsFailedError, multi_run, zero_run
+from miaudit.report.findings import Vulnerability
+from miaudit.runs import multi_run, zero_run
 
 __all__ = [
     "ATTACKS",
@@ -24,7 +26,7 @@ __all__ = [
     "SIDE_FILES",
     "Attack",
     "Collected",
-    "RunsFailedError",
+    "JobsFailedError",
     "SignalKind",
     "from_outputs",
     "from_pairs",
@@ -51,12 +53,13 @@ Model = TypeVar("Model")
 class Collected:
     """Evidence, what its collector has to say about it, and the score that the chosen attack declares to be the one.
 
-    ``headline`` is None where the plan decides.
+    ``headline`` is None where the plan decides; ``vulnerability`` says which records leak, where shadow models told.
     """
 
     evidence: Evidence
     notes: tuple[str, ...] = ()
     headline: Headline | None = None
+    vulnerability: Vulnerability | None = None
 
 
 @dataclass(frozen=True)

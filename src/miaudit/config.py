@@ -382,9 +382,9 @@ class CampaignConfig(Options):
 
     def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each."""
-        if not (base / self.data.path).is_file():
-            yield missing_line("data.path", "file", self.data.path, base)
+        yield from self.data.missing_files(base)
         yield from self.target.missing_files(base)
+        yield from self.shadow.missing_files(base)
 
     def campaign(self, base: Path) -> campaign.Campaign:
         """Read the records and make the target. Runs the code that the target names."""
@@ -398,6 +398,7 @@ class CampaignConfig(Options):
             audited=self.data.records,
             columns=self.target.columns,
             user_code=self.user_code,
+            copies=self.data.load_copies(base),
         )
 
     def collect(

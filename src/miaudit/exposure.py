@@ -96,8 +96,8 @@ def enough(n: int, models: int) -> bool:
 def too_few(n: int, models: int) -> str:
     """Say what is missing where :func:`enough` is false."""
     return (
-        f"which of {n:,} records leak takes {least_models(n, _ERROR)} shadow models or more to see "
-        f"(with {models} even a perfect separation could be chance for one of so many)"
+        f"Which records leak was not measured: with {models} shadow models even a perfect separation could be chance "
+        f"for one of {n:,}; {least_models(n, _ERROR)} models or more can tell."
     )
 
 

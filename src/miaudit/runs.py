@@ -5,10 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import pickle
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,17 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miaudit import executor as execution
 from miaudit import tables
-from miaudit.errors import InputError, MiauditError, one_line
+from miaudit.errors import InputError
 from miaudit.evidence import LARGEST, Evidence
+from miaudit.executor import JobsFailedError
 
 Rows = NDArray[np.intp]
 Fit = Callable[..., Any]
 Scorer = Callable[[Any, Rows], ArrayLike | Mapping[str, ArrayLike]]
 Progress = Callable[[int, int], None]
 _FORMAT = "miaudit runs 1"
-_BLOCKS = 16  # for each worker: the functions, and what data they hold, are sent once for each block
-_NAMED = 3  # failed runs spelt out in a message
 
 
 @dataclass(frozen=True)
@@ -42,26 +39,6 @@ class FailedRun:
         return f"run {self.run} (row {self.row}, {'member' if self.member else 'non-member'}): {self.problem}"
 
 
-class RunsFailedError(MiauditError):
-    """Some runs gave no score; the others finished, and are kept where there is a store.
-
-    Attributes
-    ----------
-    failed : tuple of FailedRun, in the order of their numbers
-    """
-
-    def __init__(self, failed: Sequence[FailedRun], total: int, store: Path | None) -> None:
-        self.failed = tuple(sorted(failed, key=lambda one: one.run))
-        shown = "; ".join(str(one) for one in self.failed[:_NAMED])
-        more = f"; and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-        kept = (
-            "give store= to keep what finishes"
-            if store is None
-            else f"the {total - len(failed)} others are kept in {store}: run again to repeat only these"
-        )
-        super().__init__(one_line(f"{len(failed)} of {total} runs failed: {shown}{more}; {kept}"))
-
-
 def multi_run(
     fit: Fit,
     score: Scorer,
@@ -70,6 +47,7 @@ def multi_run(
     rng: np.random.Generator,
     inclusion: float = 0.5,
     base: ArrayLike | None = None,
+    executor: str | execution.Local | execution.Ray = "local",
     workers: int = 1,
     store: str | Path | None = None,
     key: str = "",
@@ -95,11 +73,14 @@ def multi_run(
     base : array of row indices, optional
         What every model is trained on; none of ``records``. Without it ``fit`` gets one row or none, and holds what
         else it trains on.
-    workers : number of processes, at least 1
-        With more than one, ``fit`` and ``score`` are sent to other processes and must survive that (be picklable).
+    executor : "local", "ray" or "ray:ADDRESS"; see :mod:`miaudit.executor`
+    workers : runs at a time, at least 1
+        With more than one, or on Ray, ``fit`` and ``score`` are sent to other processes and must survive that (be
+        picklable).
     store : folder, optional
-        Each finished run is written there at once, under a fingerprint of the records, the base rows, the memberships,
-        the seeds and ``key``; a call with an equal fingerprint repeats only what is missing, any other starts afresh.
+        Each finished run is written there at once by this process, under a fingerprint of the records, the base rows,
+        the memberships, the seeds and ``key``; a call with an equal fingerprint repeats only what is missing, any other
+        starts afresh.
     key : str, needed with ``store``
         Says what is trained on what ("resnet-8, cifar10, v2"): the store cannot see a change in ``fit`` or in the data.
     progress : function of (finished runs, all runs), optional, called in this process
@@ -112,7 +93,7 @@ def multi_run(
     ------
     InputError
         For rows that overlap, draws of one class only, a store without a key, or functions that cannot be sent.
-    RunsFailedError
+    JobsFailedError
         If some runs failed: it names them, after all others have finished. With a store, calling again resumes.
 
     Examples
@@ -127,16 +108,16 @@ def multi_run(
     """
     rows = row_indices(records, "records")
     fixed = np.empty(0, np.intp) if base is None else base_indices(base, rows)
-    if workers < 1:
-        raise InputError("workers", "a number of processes, at least 1", str(workers), "1 runs in this process")
+    where = execution.chosen(executor, workers)
     member = memberships(len(rows), inclusion=inclusion, rng=rng)
     plan = _Plan(rows, fixed, member, tuple(rng.spawn(len(rows))))
     place = None if store is None else _Store.open(Path(store), plan, key)
-    target = _Target(fit, score, _takes_rng(fit), fixed, place)
+    target = _Target(fit, score, _takes_rng(fit), fixed)
     finished = {} if place is None else place.finished(len(rows))
-    failed, first = _perform(target, plan, finished, workers, progress)
+    failed, first = _perform(target, plan, finished, place, where, progress)
     if failed:
-        error = RunsFailedError(failed, len(rows), None if place is None else place.folder)
+        named = sorted(failed, key=lambda one: one.run)
+        error = JobsFailedError(named, len(rows), None if place is None else place.folder, "runs")
         if first:
             error.add_note(first)
         raise error
@@ -255,28 +236,17 @@ class _Plan:
     def failed(self, run: int, problem: str) -> FailedRun:
         return FailedRun(run, int(self.rows[run]), bool(self.member[run]), problem)
 
-    def block(self, numbers: Sequence[int]) -> list[_Run]:
-        return [_Run(i, int(self.rows[i]), bool(self.member[i]), self.generators[i]) for i in numbers]
+    def runs(self, numbers: Sequence[int]) -> list[_Run]:
+        return [_Run(int(self.rows[i]), bool(self.member[i]), self.generators[i]) for i in numbers]
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
     """What one run needs apart from the functions."""
 
-    number: int
     row: int
     member: bool
     rng: np.random.Generator
-
-
-@dataclass(frozen=True)
-class _Result:
-    """The scores of one run by name, or what went wrong and where."""
-
-    number: int
-    scores: Mapping[str, float]
-    problem: str = ""
-    where: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,71 +257,47 @@ class _Target:
     score: Scorer
     takes_rng: bool
     base: Rows
-    place: _Store | None
 
-    def perform(self, block: Sequence[_Run]) -> list[_Result]:
-        return [self.one(run) for run in block]
-
-    def one(self, run: _Run) -> _Result:
-        """Train, score, keep; an error becomes a result, so that it does not take the other runs with it."""
+    def scores(self, run: _Run) -> dict[str, float]:
+        """Train with the record of this run or without it, and score it."""
         own = np.array([run.row], dtype=np.intp)
         rows = np.concatenate([self.base, own]) if run.member else self.base.copy()
-        try:
-            model = self.fit(rows, rng=run.rng) if self.takes_rng else self.fit(rows)
-            scores = _checked(self.score(model, own))
-            if self.place is not None:
-                self.place.keep(run.number, scores)
-        except Exception as error:  # a trainer may raise anything
-            return _Result(run.number, {}, one_line(f"{type(error).__name__}: {error}")[:300], traceback.format_exc())
-        return _Result(run.number, scores)
+        model = self.fit(rows, rng=run.rng) if self.takes_rng else self.fit(rows)
+        return _checked(self.score(model, own))
 
 
 def _perform(
-    target: _Target, plan: _Plan, finished: dict[int, Mapping[str, float]], workers: int, progress: Progress | None
+    target: _Target,
+    plan: _Plan,
+    finished: dict[int, Mapping[str, float]],
+    place: _Store | None,
+    where: execution.Local | execution.Ray,
+    progress: Progress | None,
 ) -> tuple[list[FailedRun], str]:
     """Do the runs that are missing; add them to ``finished``; return those that failed, and the first traceback."""
     total = len(plan.rows)
     missing = [i for i in range(total) if i not in finished]
     failed: list[FailedRun] = []
     first = ""
-    for result in _results(target, plan, missing, workers):
-        if result.problem:
-            failed.append(plan.failed(result.number, result.problem))
-            first = first or result.where
-        else:
-            finished[result.number] = result.scores
-        if progress is not None:
-            progress(len(finished), total)
-    return failed, first
-
-
-def _results(target: _Target, plan: _Plan, missing: Sequence[int], workers: int) -> Iterator[_Result]:
-    """Results as they come: in this process, or block by block from others."""
-    if workers == 1 or len(missing) < 2:
-        for run in plan.block(missing):
-            yield target.one(run)
-        return
-    from joblib import Parallel, delayed  # type: ignore[import-untyped]  # noqa: PLC0415 - only where it is used
-
-    count = min(len(missing), _BLOCKS * workers)
-    blocks = [plan.block(missing[start::count]) for start in range(count)]
-    parallel = Parallel(n_jobs=workers, batch_size=1, return_as="generator_unordered")
-    seen: set[int] = set()
     try:
-        for results in parallel(delayed(target.perform)(block) for block in blocks):
-            seen.update(result.number for result in results)
-            yield from results
-    except pickle.PicklingError as error:
-        detail = one_line(str(error.__cause__ or error))[:120]
-        next_step = "make what they hold inside fit, or use workers=1"
-        raise InputError("fit and score", "functions that can be sent to other processes", detail, next_step) from error
-    except BrokenProcessPool as error:
-        kept = {} if target.place is None else target.place.finished(len(plan.rows))
-        for number in sorted(set(missing) - seen):
-            if number in kept:
-                yield _Result(number, kept[number])
+        for outcome in execution.outcomes(_Target.scores, target, plan.runs(missing), executor=where):
+            run = missing[outcome.number]
+            if outcome.problem:
+                failed.append(plan.failed(run, outcome.problem))
+                first = first or outcome.where
             else:
-                yield _Result(number, {}, "a worker process died (killed, or out of memory)", one_line(str(error)))
+                finished[run] = outcome.value
+                if place is not None:
+                    place.keep(run, outcome.value)
+            if progress is not None:
+                progress(len(finished), total)
+    except InputError as error:
+        if error.argument != "task":
+            raise
+        next_step = "make what they hold inside fit, or use workers=1"
+        allowed = "functions that can be sent to other processes"
+        raise InputError("fit and score", allowed, error.received, next_step) from error
+    return failed, first
 
 
 def _takes_rng(fit: Fit) -> bool:

@@ -7,15 +7,20 @@ import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from miaudit import tables
 from miaudit.campaign import Shadows
 from miaudit.errors import InputError
+from miaudit.models.given import GivenShadows
 from miaudit.models.targets import Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
 from miaudit.records import Records
 from miaudit.sections import Section, Text
+
+if TYPE_CHECKING:
+    from miaudit.models.train_config import TrainConfig
 
 Kind = Literal["sklearn", "torch", "torch-weights", "outputs", "language-model", "token-logprobs"]
 # What each kind needs, and what else it may have.
@@ -45,6 +50,20 @@ class PrivateSection(Section):
     records: Whole
 
 
+class EarlyStoppingSection(Section):
+    """When training stops early: see :class:`miaudit.models.train_config.EarlyStopping`."""
+
+    share: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    patience: Whole = 5
+
+
+class PruningSection(Section):
+    """Which weights become 0, and when: see :class:`miaudit.models.train_config.Pruning`."""
+
+    sparsity: Annotated[float, Field(gt=0, lt=1)]
+    finetuning: Annotated[float, Field(ge=0, lt=1)] = 0.25
+
+
 class TrainingSection(Section):
     """How a PyTorch network is trained: see :class:`miaudit.models.train_config.TrainConfig`."""
 
@@ -57,10 +76,30 @@ class TrainingSection(Section):
     batch: Whole = 128
     augmentation: Literal["none", "flip-crop"] = "none"
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    input_noise: Annotated[float, Field(ge=0)] = 0.0
+    early_stopping: EarlyStoppingSection | None = None
+    pruning: PruningSection | None = None
     private: PrivateSection | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     mixed_precision: bool = False
     seed: Annotated[int, Field(ge=0)] = 0
+
+    def build(self) -> TrainConfig:
+        """Make the training configuration of the library.
+
+        Raises
+        ------
+        InputError
+            For options that exclude each other.
+        """
+        from miaudit.models.private import Private  # noqa: PLC0415 - torch is loaded only where it is used
+        from miaudit.models.train_config import EarlyStopping, Pruning, TrainConfig  # noqa: PLC0415
+
+        given = self.model_dump()
+        for name, kind in (("private", Private), ("early_stopping", EarlyStopping), ("pruning", Pruning)):
+            if given[name] is not None:
+                given[name] = kind(**given[name])
+        return TrainConfig(**given)
 
 
 class SmallGPT2Section(Section):
@@ -150,13 +189,8 @@ class TargetSection(Section):
         factory = _factory(str(self.factory), self.options)
         if self.kind == "torch-weights":
             return SavedTorch(factory, weights, called or str(self.factory))
-        from miaudit.models.private import Private  # noqa: PLC0415 - torch is loaded only where it is used
-        from miaudit.models.train import TrainConfig  # noqa: PLC0415
-
-        section = self.training or TrainingSection()
-        given = section.model_dump(exclude={"private"})
-        private = None if section.private is None else Private(**section.private.model_dump())
-        return TorchTarget(factory, TrainConfig(**given, private=private), weights, called or str(self.factory))
+        training = (self.training or TrainingSection()).build()
+        return TorchTarget(factory, training, weights, called or str(self.factory))
 
     def _require_extra(self) -> None:
         extra, modules = _EXTRAS.get(self.kind, ("", ()))
@@ -193,17 +227,32 @@ class DataSection(Section):
     group: Text | None = None
     covariates: Text | tuple[Text, ...] | None = None
     records: Whole | None = None
+    copies: Text | None = None
 
     def load(self, base: Path) -> Records:
         """Read the records."""
-        columns = self.model_dump(exclude={"path", "records"})
+        columns = self.model_dump(exclude={"path", "records", "copies"})
         return Records.load(base / self.path, **columns)
+
+    def load_copies(self, base: Path) -> Any:
+        """Read the changed copies of the records, a .npy file, if there are any."""
+        return None if self.copies is None else tables.read_array(base / self.copies, "data.copies")
+
+    def missing_files(self, base: Path) -> Iterator[str]:
+        """Say which files are not there, a line for each."""
+        for name, value in (("path", self.path), ("copies", self.copies)):
+            if value is not None and not (base / value).is_file():
+                yield missing_line(f"data.{name}", "file", value, base)
 
 
 class ShadowSection(Section):
-    """How many shadow models, where they are kept, and where they are trained."""
+    """How many shadow models, where they are kept and trained; or their outputs, where they were trained elsewhere."""
 
     models: Annotated[int, Field(ge=0)] = 0
+    outputs_path: Text | None = None
+    given: Literal["logits", "probabilities", "predictions", "signals"] = "logits"
+    signal: Text = "logit_confidence"
+    vulnerability: bool | None = None
     population: Whole | None = None
     store: Text | None = None
     executor: Literal["local", "ray"] = "local"
@@ -220,12 +269,29 @@ class ShadowSection(Section):
             )
         if self.address is not None and self.executor != "ray":
             raise ValueError("expected executor: ray beside address, received local; add it")
+        if self.outputs_path is not None and self.models:
+            raise ValueError("expected outputs_path or models, received both; shadow models are given or trained")
+        alone = sorted({"given", "signal"} & self.model_fields_set)
+        if self.outputs_path is None and alone:
+            raise ValueError(f"expected outputs_path beside {alone[0]}, received none; it says what that file holds")
+        if self.vulnerability and not self.models and self.outputs_path is None:
+            raise ValueError("expected shadow models beside vulnerability, received none; set models")
         return self
 
+    def missing_files(self, base: Path) -> Iterator[str]:
+        """Say which files are not there, a line for each."""
+        if self.outputs_path is not None and not (base / self.outputs_path).is_file():
+            yield missing_line("shadow.outputs_path", "file", self.outputs_path, base)
+
     def options(self, base: Path) -> Shadows:
-        """Return the options of the campaign."""
+        """Return the options of the campaign; reads the outputs that are given."""
+        given = None
+        if self.outputs_path is not None:
+            given = GivenShadows.load(base / self.outputs_path, given=self.given, signal=self.signal)
         return Shadows(
             models=self.models,
+            given=given,
+            vulnerability=self.vulnerability,
             population=self.population,
             store=None if self.store is None else base / self.store,
             executor=f"ray:{self.address}" if self.address else self.executor,

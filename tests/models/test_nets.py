@@ -19,12 +19,15 @@ FACTORIES = [
     (nets.mlp(12, 3, hidden=()), (3, 2, 2), 3),
     (nets.small_convnet(1, 4, width=4), (1, 9, 7), 4),
     (nets.resnet16(3, 10, width=1), (3, 16, 16), 10),
+    (nets.mlp(12, 3, hidden=(8, 5), dropout=0.5), (12,), 3),
+    (nets.small_convnet(1, 4, width=4, dropout=0.5), (1, 9, 7), 4),
+    (nets.resnet16(3, 10, width=1, dropout=0.5), (3, 16, 16), 10),
 ]
 
 
 @pytest.mark.parametrize(("factory", "shape", "classes"), FACTORIES, ids=str)
 def test_logits_have_one_row_for_each_record_and_depend_on_it_alone(factory, shape, classes) -> None:
-    net, x = factory(), torch.randn(4, *shape)
+    net, x = factory().eval(), torch.randn(4, *shape)
     assert net(x).shape == (4, classes)
     check_records_stay_apart(net, x)
     x.requires_grad_()
@@ -70,12 +73,36 @@ def test_the_residual_network_has_depth_16_and_the_sizes_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(
+    ("make", "layers"),
+    [
+        (lambda **given: nets.mlp(12, 3, hidden=(8, 5), **given), [nn.Dropout] * 2),
+        (lambda **given: nets.small_convnet(1, 4, width=4, **given), [nn.Dropout2d] * 3),
+        (lambda **given: nets.resnet16(3, 10, **given), [nn.Dropout] * 6),
+    ],
+)
+def test_dropout_keeps_the_names_of_the_weights_and_none_is_as_if_there_were_no_such_option(make, layers) -> None:
+    plain, dropping = make(), make(dropout=0.3)
+    found = [m for m in dropping().modules() if isinstance(m, nn.modules.dropout._DropoutNd)]
+    assert [type(m) for m in found] == layers
+    assert {m.p for m in found} == {0.3}
+    dropping().load_state_dict(plain().state_dict())
+    assert make(dropout=0.0) == plain
+    assert str(make(dropout=0)) == str(plain)
+    assert "dropout=0.3" in str(dropping)
+    assert not [m for m in plain().modules() if isinstance(m, nn.modules.dropout._DropoutNd)]
+
+
+@pytest.mark.parametrize(
     ("call", "argument"),
     [
         (lambda: nets.mlp(0, 2), "inputs"),
         (lambda: nets.mlp(3, 2, hidden=(4, 0)), r"hidden\[1\]"),
         (lambda: nets.small_convnet(1, 2, width=1.5), "width"),
         (lambda: nets.resnet16(classes=True), "classes"),
+        (lambda: nets.mlp(3, 2, dropout=1.0), "dropout"),
+        (lambda: nets.mlp(3, 2, hidden=(), dropout=0.5), "dropout: expected 0 without hidden layers"),
+        (lambda: nets.small_convnet(3, 2, dropout=-0.1), "dropout"),
+        (lambda: nets.resnet16(dropout=True), "dropout"),
     ],
 )
 def test_sizes_that_are_none_are_refused(call, argument) -> None:

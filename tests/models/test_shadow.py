@@ -13,16 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 
 from miaudit.attacks import signals
 from miaudit.errors import InputError, OutputError
-from miaudit.executor import Local
+from miaudit.executor import JobsFailedError, Local
 from miaudit.models import shadow
-from miaudit.models.shadow import ShadowFailedError, ShadowOutputs
+from miaudit.models.shadow import ShadowOutputs
 from miaudit.models.targets import SklearnTarget
 
 RNG = np.random.default_rng(11)
@@ -41,27 +40,6 @@ def train(target=BAYES, **options):
 
 def everything(outputs: ShadowOutputs) -> np.ndarray:
     return outputs.block(0, outputs.n)
-
-
-# -- inclusion -------------------------------------------------------------------------------------------------------
-
-
-def test_every_record_is_in_exactly_half_of_the_models() -> None:
-    drawn = shadow.inclusion(3000, 6, rng=np.random.default_rng(1))
-    assert drawn.shape == (6, 3000)
-    assert (drawn.sum(axis=0) == 3).all()
-    patterns = np.unique(drawn.T @ (2 ** np.arange(6)), return_counts=True)[1]
-    assert len(patterns) == 20  # all halves of six
-    assert stats.chisquare(patterns).pvalue > 0.001
-
-
-def test_inclusion_is_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shadow, "_BLOCK_BYTES", 8 * 4 * 7)
-    drawn = shadow.inclusion(50, 4, rng=np.random.default_rng(1))
-    assert (drawn.sum(axis=0) == 2).all()
-    for n, models in ((0, 4), (5, 3), (5, 0)):
-        with pytest.raises(InputError):
-            shadow.inclusion(n, models, rng=np.random.default_rng(1))
 
 
 # -- training --------------------------------------------------------------------------------------------------------
@@ -145,7 +123,7 @@ def failing_net(bad: int):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_failed_model_is_named_and_the_rest_is_kept(tmp_path: Path, workers: int) -> None:
     bad = int(np.flatnonzero(INCLUDED[3]).sum())
-    with pytest.raises(ShadowFailedError, match=r"1 of 8 .*: model 3 \(seed \d+\): .*NaN .*7 others are kept") as at:
+    with pytest.raises(JobsFailedError, match=r"1 of 8 .*: model 3 \(seed \d+\): .*NaN .*7 others are kept") as at:
         train(failing_net(bad), store=tmp_path, workers=workers)
     assert [one.model for one in at.value.failed] == [3]
     assert "Traceback" in at.value.__notes__[0]
@@ -157,7 +135,7 @@ def test_a_failed_model_is_named_and_the_rest_is_kept(tmp_path: Path, workers: i
 
 
 def test_all_failures_are_counted_without_a_store() -> None:
-    with pytest.raises(ShadowFailedError, match=r"8 of 8 .*and 5 more; give store="):
+    with pytest.raises(JobsFailedError, match=r"8 of 8 .*and 5 more; give store="):
         train(SklearnTarget(GaussianNB(priors=[0.1, 0.2])))
 
 
@@ -357,7 +335,7 @@ def test_a_network_that_diverges_is_named_with_its_epoch(tmp_path: Path, at_once
     included = np.ones((3, N), bool)
     included[[0, 2], 7] = False
     x[7] = 1e30  # only the middle model learns it
-    with pytest.raises(ShadowFailedError, match=r"1 of 3 .*: model 1 \(seed \d+\): .*NaN in epoch [1-5]: ") as at:
+    with pytest.raises(JobsFailedError, match=r"1 of 3 .*: model 1 \(seed \d+\): .*NaN in epoch [1-5]: ") as at:
         train(target, x=x, included=included, store=tmp_path, at_once=at_once)
     assert [one.model for one in at.value.failed] == [1]
     assert len(list(tmp_path.glob("model-*.npy"))) == 2
@@ -384,9 +362,40 @@ def test_what_it_will_cost(tmp_path: Path) -> None:
         shadow.estimate(NET, X, Y, INCLUDED, seed=6, store=tmp_path, seconds_per_fit=1)
     with pytest.raises(InputError, match="seconds_per_fit"):
         shadow.estimate(NET, X, Y, INCLUDED, seed=5, seconds_per_fit=-1)
-    with pytest.raises(ShadowFailedError, match="model 0"):
+    with pytest.raises(JobsFailedError, match="model 0"):
         shadow.estimate(SklearnTarget(GaussianNB(priors=[0.1, 0.2])), X, Y, INCLUDED, seed=5)
 
 
 def test_an_executor_record_may_be_passed() -> None:
     np.testing.assert_array_equal(everything(train(executor=Local(2))), everything(train()))
+
+
+def test_outputs_of_some_records_only(tmp_path: Path) -> None:
+    rows = np.array([7, 2, 30])
+    target = SklearnTarget(GaussianNB())
+    whole = shadow.train(target, X, Y, INCLUDED, seed=3)
+    part = shadow.train(target, X, Y, INCLUDED, seed=3, keep=rows, store=tmp_path / "part")
+    assert part.shape == (3, 2)
+    np.testing.assert_array_equal(part.block(0, 3), whole.block(0, N)[rows])
+    np.testing.assert_array_equal(part.included, INCLUDED[:, rows])
+    np.testing.assert_array_equal(part.labels, Y[rows])
+    with pytest.raises(InputError, match="a folder of the same keep"):
+        shadow.train(target, X, Y, INCLUDED, seed=3, keep=rows[:2], store=tmp_path / "part")
+    for bad in (np.array([N]), np.array([-1]), np.array([0.5]), np.empty(0, int)):
+        with pytest.raises(InputError, match="keep"):
+            shadow.train(target, X, Y, INCLUDED, seed=3, keep=bad)
+
+
+def test_progress_says_when_nothing_is_left_to_train(tmp_path: Path) -> None:
+    said: list[str] = []
+    for _ in range(2):
+        shadow.train(
+            SklearnTarget(GaussianNB()),
+            *(X, Y, INCLUDED),
+            seed=3,
+            store=tmp_path / "s",
+            progress=lambda state: said.append(str(state)),
+        )
+    assert said[0] == "0 of 8 models, unknown time left"
+    assert said[8] == "8 of 8 models, 0 s left"
+    assert said[9:] == ["all 8 models are there from before: nothing left to train"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import multiprocessing
 import pickle
 import random
@@ -17,9 +18,9 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
-from miaudit.models import batches, loop, nets, train  # noqa: E402
+from miaudit.models import batches, loop, nets, targets, train  # noqa: E402
 from miaudit.models.private import Private  # noqa: E402
-from miaudit.models.train import TrainConfig, TrainingError, fit, fit_many, logits  # noqa: E402
+from miaudit.models.train import EarlyStopping, Pruning, TrainConfig, TrainingError, fit, fit_many, logits  # noqa: E402
 
 MLP = nets.mlp(6, 3, hidden=(7,))
 PRIVATE = Private(noise=1.0, clip=1.0, delta=0.01, records=40)
@@ -124,11 +125,71 @@ def test_augmentation_changes_the_training_and_not_the_order() -> None:
     assert np.array_equal(one.order.permutation(30), other.order.permutation(30))
 
 
+def test_input_noise_is_added_anew_in_each_step() -> None:
+    """The slow twin: torch.optim on batches with noise added by hand, from the generator the model is said to have."""
+    x, y = data()
+    config = TrainConfig(epochs=2, batch=16, schedule="constant", learning_rate=0.05, input_noise=0.7, seed=5)
+    source = loop.Sources.of(5, 9)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(source.initial)
+        net = MLP()
+    generator = torch.Generator().manual_seed(source.input_noise)
+    twin = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    drawn = []
+    for own in batches.shuffled(np.arange(70), batch=16, epochs=2, rng=source.order):
+        drawn.append(torch.randn((len(own), 6), generator=generator))
+        loss = F.cross_entropy(net(torch.tensor(x[own]) + 0.7 * drawn[-1]), torch.tensor(y[own]))
+        twin.zero_grad()
+        loss.backward()
+        twin.step()
+    before = x.copy()
+    found = fit(MLP, config, x, y, np.arange(70), seed=9)
+    assert far(found, net.state_dict()) < 1e-5
+    assert np.array_equal(x, before)
+    assert float(torch.cat(drawn).std()) == pytest.approx(1.0, abs=0.1)
+    assert far(found, fit(MLP, dataclasses.replace(config, input_noise=0.0), x, y, np.arange(70), seed=9)) > 0.01
+
+
+def test_input_noise_comes_after_augmentation_and_is_refused_for_tokens() -> None:
+    images, y = data(30, (1, 8, 8))
+    factory = nets.small_convnet(1, 3, width=2)
+    found = {
+        (a, noise): fit(
+            factory,
+            TrainConfig(epochs=1, batch=10, augmentation=a, input_noise=noise),
+            images,
+            y,
+            np.arange(30),
+            seed=0,
+        )
+        for a in ("none", "flip-crop")
+        for noise in (0.0, 0.2)
+    }
+    assert len({tuple(state["0.weight"].flatten().tolist()) for state in found.values()}) == 4
+    tokens = np.random.default_rng(0).integers(0, 9, (20, 5))
+
+    def bag() -> nn.Module:
+        return nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(20, 3))
+
+    with pytest.raises(InputError, match="input_noise: expected 0 for tokens"):
+        fit(bag, TrainConfig(epochs=1, input_noise=0.1), tokens, y[:20], np.arange(20), seed=0)
+
+
 # --- seeds ------------------------------------------------------------------------------------------------------------
 
 CONFIGS = {
     "plain": (MLP, TrainConfig(epochs=2, batch=16), (6,)),
     "private": (MLP, TrainConfig(epochs=2, batch=10, private=PRIVATE), (6,)),
+    "defended": (
+        nets.mlp(6, 3, hidden=(7,), dropout=0.2),
+        TrainConfig(epochs=3, batch=16, input_noise=0.1, early_stopping=EarlyStopping(0.2, 2)),
+        (6,),
+    ),
+    "private and pruned": (
+        nets.mlp(6, 3, hidden=(7,), dropout=0.2),
+        TrainConfig(epochs=2, batch=10, input_noise=0.1, pruning=Pruning(0.5), private=PRIVATE),
+        (6,),
+    ),
     "images": (
         nets.small_convnet(1, 3, width=2),
         TrainConfig(optimiser="adam", epochs=1, batch=16, augmentation="flip-crop"),
@@ -151,7 +212,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(name) -> N
     assert torch.equal(state, torch.random.get_rng_state())
     assert threads == torch.get_num_threads()
     assert not same(first, fit(factory, config, x, y, np.arange(40), seed=8))
-    assert not same(first, fit(factory, config.__class__(**{**vars(config), "seed": 1}), x, y, np.arange(40), seed=7))
+    assert not same(first, fit(factory, dataclasses.replace(config, seed=1), x, y, np.arange(40), seed=7))
 
 
 def test_workers_in_processes_give_the_same_weights_bit_for_bit() -> None:
@@ -188,10 +249,12 @@ def test_rows_decide_and_their_order_does_not() -> None:
 # --- many at once -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["sgd", "adam", "images"])
+@pytest.mark.parametrize("mode", ["sgd", "adam", "images", "defended"])
 def test_each_stacked_model_is_the_one_that_is_trained_alone(mode) -> None:
     """Models of unequal numbers of records, hence of steps, one with fewer records than a batch."""
     factory, shape = (MLP, (6,)) if mode != "images" else (nets.small_convnet(1, 3, width=2), (1, 8, 8))
+    if mode == "defended":
+        factory = nets.mlp(6, 3, hidden=(7,), dropout=0.3)
     optimiser, augmentation = ("adam", "none") if mode == "adam" else ("sgd", "none")
     if mode == "images":
         augmentation = "flip-crop"
@@ -199,6 +262,8 @@ def test_each_stacked_model_is_the_one_that_is_trained_alone(mode) -> None:
     config = TrainConfig(
         optimiser=optimiser, epochs=3, batch=16, weight_decay=1e-3, augmentation=augmentation, label_smoothing=0.05
     )
+    if mode == "defended":
+        config = dataclasses.replace(config, input_noise=0.3, pruning=Pruning(0.5))
     included = np.random.default_rng(1).random((5, 80)) < [[0.5], [0.6], [0.4], [0.1], [0.9]]
     included[3, 12:] = False
     assert 0 < included[3].sum() < 16
@@ -240,13 +305,13 @@ class Dropping(nn.Module):
         return self.inner(x) * self.scale
 
 
-def test_dropout_and_buffers_are_repeatable_and_refuse_to_be_stacked() -> None:
+def test_dropout_and_buffers_are_repeatable_and_buffers_refuse_to_be_stacked() -> None:
     x, y = data()
     config = TrainConfig(epochs=1, batch=10)
     first = fit(Dropping, config, x, y, np.arange(40), seed=0)
     assert same(first, fit(Dropping, config, x, y, np.arange(40), seed=0))
     assert first["scale"] == 1
-    with pytest.raises(InputError, match="buffers and dropout"):
+    with pytest.raises(InputError, match="True with buffers;"):
         fit_many(Dropping, config, x, y, np.ones((1, 80), dtype=bool), seeds=[0], stacked=True)
 
 
@@ -385,6 +450,10 @@ def test_a_single_model_whose_loss_explodes_is_named() -> None:
         ("momentum", 1.0),
         ("weight_decay", -1.0),
         ("label_smoothing", 1.0),
+        ("input_noise", -0.1),
+        ("input_noise", float("inf")),
+        ("early_stopping", 5),
+        ("pruning", {"sparsity": 0.5}),
         ("epochs", 0),
         ("epochs", 2.5),
         ("batch", True),
@@ -394,6 +463,42 @@ def test_a_single_model_whose_loss_explodes_is_named() -> None:
 def test_options_out_of_range_are_refused_by_name(option, value) -> None:
     with pytest.raises(InputError, match=f"^{option}: "):
         TrainConfig(**{option: value})
+
+
+CHANGES = {
+    "optimiser": "adam",
+    "learning_rate": 0.2,
+    "momentum": 0.5,
+    "weight_decay": 0.1,
+    "schedule": "constant",
+    "epochs": 3,
+    "batch": 7,
+    "augmentation": "flip-crop",
+    "label_smoothing": 0.1,
+    "input_noise": 0.1,
+    "early_stopping": EarlyStopping(),
+    "pruning": Pruning(0.5),
+    "private": PRIVATE,
+    "device": "cpu",
+    "mixed_precision": True,
+    "seed": 3,
+}
+
+
+def test_every_option_changes_the_fingerprint_of_a_store() -> None:
+    """Stores are kept under the identity of their target: no two trainings may share one."""
+    plain = TrainConfig(batch=16, learning_rate=0.1)
+    assert set(CHANGES) == {field.name for field in dataclasses.fields(TrainConfig)}
+    configs = [plain, *(dataclasses.replace(plain, **{name: value}) for name, value in CHANGES.items())]
+    configs += [
+        dataclasses.replace(plain, early_stopping=EarlyStopping(share=0.2)),
+        dataclasses.replace(plain, early_stopping=EarlyStopping(patience=2)),
+        dataclasses.replace(plain, pruning=Pruning(0.6)),
+        dataclasses.replace(plain, pruning=Pruning(0.5, finetuning=0.1)),
+    ]
+    found = {targets.TorchTarget(MLP, config).identity() for config in configs}
+    found |= {targets.TorchTarget(nets.mlp(6, 3, hidden=(7,), dropout=rate), plain).identity() for rate in (0.1, 0.2)}
+    assert len(found) == len(configs) + 2
 
 
 X, Y = data()

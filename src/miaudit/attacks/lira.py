@@ -174,14 +174,23 @@ class Health:
         """What must be said with the scores; empty if nothing."""
         parts = []
         if self.asked == "record" and self.global_variance > 0:
+            every = self.global_variance == 1
             parts.append(
-                f"global variance for {self.global_variance:.1%} of the records: fewer than {LEAST_FOR_RECORD} shadow "
-                f"models on one side (of {self.models} in all)"
+                f"{'every record has' if every else f'{self.global_variance:.1%} of the records have'} fewer than "
+                f"{LEAST_FOR_RECORD} shadow models that learned it, or that did not ({self.models} in all): too few to "
+                f"tell how much models vary on one record alone, so the average over all records took the place of its "
+                f"own variance; {2 * LEAST_FOR_RECORD} shadow models or more would sharpen the attack"
             )
         if self.far is None:
-            parts.append(f"too few shadow models to test for a Gaussian law ({LEAST_FOR_NORMALITY} on a side needed)")
+            parts.append(
+                f"whether its Gaussian model fits could not be tested: that takes {LEAST_FOR_NORMALITY} shadow models "
+                f"that learned a record, or as many that did not"
+            )
         elif self.far > 0:
-            parts.append(f"shadow statistics far from Gaussian for {self.far:.1%} of {self.tested:,} records tested")
+            parts.append(
+                f"its Gaussian model does not fit {self.far:.1%} of the {self.tested:,} records tested, so the attack "
+                f"may be weaker than it could be; the metrics stay valid"
+            )
         return "; ".join(parts)
 
 
@@ -218,7 +227,7 @@ def health(
     >>> health(rng.normal(size=(300, 64)), included).note
     ''
     >>> health(rng.normal(size=(300, 64)), included[:, rng.permutation(64)] & (np.arange(64) < 10)).note
-    'global variance for 100.0% of the records: fewer than 16 shadow models on one side (of 64 in all)'
+    'every record has fewer than 16 shadow models that learned it, or that did not (64 in all): too few to tell ...'
     >>> health(rng.exponential(size=(300, 64)) ** 2, included).far
     1.0
     """

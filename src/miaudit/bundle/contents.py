@@ -10,13 +10,14 @@ import platform
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit import __version__, pipeline, tables
+from miaudit import pipeline, tables
 from miaudit.bundle import archive, sealing, sharing, written_plan
 from miaudit.bundle.sealing import SEALED, Keys
 from miaudit.bundle.sharing import Columns, Share
@@ -283,7 +284,7 @@ def _entries(bundle: Bundle) -> dict[str, bytes]:
     files = {key: {"bytes": len(value), "sha256": _sha256(value)} for key, value in sorted(entries.items())}
     manifest = {
         "format": FORMAT,
-        "made_by": f"miaudit {__version__}",
+        "made_by": f"miaudit {version('miaudit')}",
         "records": bundle.n,
         "share": bundle.share,
         "withheld": list(bundle.withheld),
@@ -342,7 +343,7 @@ def environment() -> dict[str, str]:
     import sklearn
 
     return {
-        "miaudit": __version__,
+        "miaudit": version("miaudit"),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,

@@ -56,24 +56,27 @@ def disclosure(
 
 
 def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFindings:
-    from miaudit.defences import outcome
+    from miaudit.defences import drivers, outcome
     from miaudit.defences import trial as trying
 
     evaluation, section = settings.evaluation, settings.disclosure
-    measuring, theory = rng.spawn(2)
-    with progress("models") as trained, progress("defences", meanwhile="") as told:
+    measuring, theory, resampling = rng.spawn(3)
+    with progress("models and defences") as told:
         comparison = trying.measure(
             trial,
             fpr_targets=settings.attack.fpr_targets,
             confidence=evaluation.confidence,
             rng=measuring,
-            training=trained,
-            measuring=told,
+            progress=told,
         )
     with progress("theory", meanwhile="prediction beside measurement"):
         predictions, said = outcome.predicted(
             comparison.measured[0].option.models, confidence=evaluation.confidence, rng=theory
         )
+    measured = {one.option.name: one for one in comparison.measured}
+    found = drivers.drivers(
+        measured[section.release], comparison.measured[0], confidence=evaluation.confidence, rng=resampling
+    )
     notes = list(said)
     if settings.user_code:
         notes.append(f"Code that came with the model was run: {settings.user_code}.")
@@ -88,6 +91,7 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
         threshold=settings.reporting.threshold_for_concern,
         tolerance=section.tolerance,
         declared=trial.records.member is None or evaluation.design is not None,
+        drivers=found,
         predictions=predictions,
         notes=notes,
         plan={
@@ -120,7 +124,7 @@ def _forecast(settings: DisclosureConfig, config: Path, rng: Any) -> str:
 
     _announce(settings, config)
     trial = settings.trial(config.parent)
-    costs = trying.cost(trial, rng=rng.spawn(2)[0])
+    costs = trying.cost(trial, rng=rng.spawn(3)[0])
     lines = [f"{config.name}: {trial.target.name}, {trial.records.n:,} records of {trial.records.source}"]
     lines += [f"  {name}: {cost}" for name, cost in costs.items()]
     fits, hours = sum(cost.fits for cost in costs.values()), sum(cost.hours for cost in costs.values())

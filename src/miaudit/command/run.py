@@ -84,8 +84,9 @@ def collect(
         raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
     collected = _collected(settings, config, rng)
     collected.evidence.save(out)
-    lines = [repr(collected.evidence), *(f"Note: {one_line(note)}" for note in collected.notes), f"\nEvidence: {out}"]
-    typer.echo("\n".join(lines))
+    leaks = () if collected.vulnerability is None else (one_line(collected.vulnerability.text),)
+    notes = (f"Note: {one_line(note)}" for note in collected.notes)
+    typer.echo("\n".join([repr(collected.evidence), *leaks, *notes, f"\nEvidence: {out}"]))
 
 
 def _collected(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) -> Collected:

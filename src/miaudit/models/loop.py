@@ -2,16 +2,18 @@
 
 All parameters of M equal networks lie in one matrix (M, P), so that a step of the optimiser is a handful of operations
 whatever the number of layers and networks. What differs is only where the gradients come from: autograd, ``torch.func``
-over stacked networks, or the clipped sum of DP-SGD. Initial weights, order of the records, augmentation and noise come
-from generators of each model's own, so a model is the same alone, in a stack and in any process.
+over stacked networks, or the clipped sum of DP-SGD. Initial weights, order of the records, held-out records,
+augmentation, dropout and noise come from generators of each model's own, so a model is the same alone, in a stack and
+in any process.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -20,25 +22,34 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from miaudit.errors import InputError
-from miaudit.models import batches
-from miaudit.models.matrix import OPTIMISERS, Weights
+from miaudit.models import batches, stopping
+from miaudit.models.dropout import Dropout
+from miaudit.models.matrix import OPTIMISERS, Pruned, Weights
 from miaudit.models.private import ClippedSum, Private, check_records_stay_apart
 from miaudit.models.records import Data
+from miaudit.models.stopping import BestWeights, Watch
 from miaudit.models.train_config import TrainConfig
 from miaudit.models.weights import Factory, State, build
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One step's records for M models: x (M, K, ...), y (M, K), and the losses' weights (M, K), 0 for padding."""
+    """One step's records for M models: x (M, K, ...), y (M, K), and the losses' weights (M, K), 0 for padding.
+
+    ``counts`` says how many records each model has, M numbers, where anything is drawn for them; a model's come first,
+    padding follows.
+    """
 
     x: Tensor
     y: Tensor
     weight: Tensor
+    counts: tuple[int, ...] = ()
 
 
 # From a batch to each model's loss (M,) and its gradient (M, P).
 Gradient = Callable[[Batch], tuple[Tensor, Tensor]]
+# From a batch to the outputs of each model in evaluation mode (M, K, C).
+Outputs = Callable[[Batch], Tensor]
 
 
 def train_together(
@@ -63,15 +74,18 @@ def train_together(
         _check_network(nets[0], data, config)
         torch.manual_seed(sources[0].forward)
         weights = Weights.of(nets)
+        dropout = open_.enter_context(Dropout(nets[0], [source.dropout for source in sources], device))
         gradient: Gradient
         if stacked:
-            gradient = _stacked_gradient(weights, config)
+            dropout.learn(data.x[:2])
+            gradient = _stacked_gradient(weights, config, dropout)
         elif config.private is None:
             gradient = plain_gradient(weights, config)
         else:
             clipped = open_.enter_context(ClippedSum(nets[0], clip=config.private.clip))
             gradient = private_gradient(clipped, weights, config, config.private, sources[0].noise)
-        failed = _loop(config, data, rows, sources, weights, gradient)
+        outputs = _stacked_outputs(weights, config) if stacked else _plain_outputs(weights, config)
+        failed = _loop(config, data, rows, sources, weights, gradient, outputs)
     states = weights.states()
     return [None if i in failed else state for i, state in enumerate(states)], failed
 
@@ -83,24 +97,38 @@ def _loop(
     sources: Sequence[Sources],
     weights: Weights,
     gradient: Gradient,
+    outputs: Outputs,
 ) -> dict[int, int]:
     """Take all steps; return the epoch in which models failed. Models with fewer steps than others stand still."""
+    rows, watch = _watched(config, data, rows, sources, weights, outputs)
     steps = np.array([config.steps(len(own)) for own in rows])
+    pruned = _pruned(config, steps, weights)
     rates = _rates(config, steps).to(data.x.device)
     optimiser = OPTIMISERS[config.optimiser](weights.values, momentum=config.momentum, decay=config.weight_decay)
     streams = [_stream(config, own, source) for own, source in zip(rows, sources, strict=True)]
+    generators = [torch.Generator(data.x.device).manual_seed(source.input_noise) for source in sources]
     first_bad = torch.full((len(rows),), -1, device=data.x.device)
     look = max(1, math.ceil(steps.max() / config.epochs))
     for step in range(int(steps.max())):
-        batch = _assemble(
-            config, data, [next(stream, own[:0]) for stream, own in zip(streams, rows, strict=True)], sources
-        )
-        losses, slopes = gradient(batch)
-        first_bad = torch.where((first_bad < 0) & ~losses.isfinite(), step, first_bad)
+        picked = [next(stream, own[:0]) for stream, own in zip(streams, rows, strict=True)]
+        losses, slopes = gradient(_varied(config, _gather(data, picked), sources, generators))
+        bad = (first_bad < 0) & ~losses.isfinite()
+        if watch is not None:
+            bad &= rates[step, :, 0] > 0  # a model that has stopped can no longer fail
+        first_bad = torch.where(bad, step, first_bad)
         optimiser.step(slopes, rates[step])
+        if pruned is not None:
+            pruned.after(step)
+        if watch is not None and watch.look(step):
+            rates[step + 1 :, watch.best.stopped] = 0
+            if watch.best.stopped.all():
+                break
         if (step + 1) % look == 0 and bool((first_bad >= 0).all()):
             break
     broken = (first_bad < 0) & ~weights.values.isfinite().all(1)
+    if watch is not None:
+        broken |= (first_bad < 0) & watch.best.never
+        watch.best.restore()
     found = torch.where(broken, torch.from_numpy(steps - 1).to(first_bad.device), first_bad).tolist()
     return {i: 1 + int(at) * config.epochs // int(steps[i]) for i, at in enumerate(found) if at >= 0}
 
@@ -122,7 +150,48 @@ def _stream(config: TrainConfig, rows: batches.IntArray, source: Sources) -> Ite
     return batches.poisson(rows, rate=rate, steps=config.steps(len(rows)), rng=source.order)
 
 
-def _assemble(config: TrainConfig, data: Data, picked: Sequence[batches.IntArray], sources: Sequence[Sources]) -> Batch:
+def _watched(
+    config: TrainConfig,
+    data: Data,
+    rows: Sequence[batches.IntArray],
+    sources: Sequence[Sources],
+    weights: Weights,
+    outputs: Outputs,
+) -> tuple[Sequence[batches.IntArray], Watch | None]:
+    """Hold records out for early stopping, if it is asked for; return the rows to train on, and what watches them."""
+    asked = config.early_stopping
+    if asked is None:
+        return rows, None
+    parts = [
+        stopping.held_out(own, share=asked.share, rng=source.held_out)
+        for own, source in zip(rows, sources, strict=True)
+    ]
+    trained, out = [part[0] for part in parts], [part[1] for part in parts]
+    ends = stopping.ends_of_epochs([len(own) for own in trained], batch=config.batch, epochs=config.epochs)
+    losses = functools.partial(_held_out_losses, config, data, out, outputs)
+    return trained, Watch(ends, losses, BestWeights(weights, patience=asked.patience))
+
+
+def _held_out_losses(config: TrainConfig, data: Data, out: Sequence[batches.IntArray], outputs: Outputs) -> Tensor:
+    """Return the mean cross-entropy of each model on its held-out records (M,), in blocks of a batch."""
+    total = torch.zeros(len(out), device=data.x.device)
+    for start in range(0, max(map(len, out)), config.batch):
+        batch = _gather(data, [own[start : start + config.batch] for own in out])
+        each = F.cross_entropy(outputs(batch).flatten(0, 1), batch.y.flatten(), reduction="none")
+        total += torch.where(batch.weight > 0, each.reshape(batch.y.shape), 0).sum(1)
+    return total / torch.tensor([len(own) for own in out], device=data.x.device)
+
+
+def _pruned(config: TrainConfig, steps: NDArray[np.int64], weights: Weights) -> Pruned | None:
+    """Plan the pruning of each model so that the share of its steps for fine-tuning is left, if it is asked for."""
+    asked = config.pruning
+    if asked is None:
+        return None
+    left = np.floor(asked.finetuning * steps + 1e-9).astype(np.int64)
+    return Pruned(weights, asked.sparsity, steps - left - 1)
+
+
+def _gather(data: Data, picked: Sequence[batches.IntArray]) -> Batch:
     """Gather the records of all models; a model with fewer is padded with records of weight 0."""
     most = max(len(own) for own in picked)
     index = np.zeros((len(picked), most), dtype=np.int64)
@@ -132,15 +201,35 @@ def _assemble(config: TrainConfig, data: Data, picked: Sequence[batches.IntArray
         weight[m, : len(own)] = 1 / max(1, len(own))
     device = data.x.device
     flat = torch.from_numpy(index.reshape(-1)).to(device, non_blocking=True)
-    x = data.x[flat]
+    x, shape = data.x[flat], (len(picked), most)
+    return Batch(
+        x.reshape(*shape, *x.shape[1:]),
+        data.y[flat].reshape(shape),
+        torch.from_numpy(weight).to(device),
+        tuple(map(len, picked)),
+    )
+
+
+def _varied(
+    config: TrainConfig, batch: Batch, sources: Sequence[Sources], generators: Sequence[torch.Generator]
+) -> Batch:
+    """Move and mirror images, then add noise, as far as either is asked for."""
+    if config.augmentation == "none" and not config.input_noise:
+        return batch
+    x = batch.x
     if config.augmentation == "flip-crop":
-        height, width = x.shape[2:]
-        moves = np.zeros((len(picked), most, 3), dtype=np.int64)
-        for m, own in enumerate(picked):
-            moves[m, : len(own)] = batches.draw_moves(len(own), height, width, rng=sources[m].augmentation)
-        x = batches.moved(x, torch.from_numpy(moves.reshape(-1, 3)).to(device, non_blocking=True))
-    shape = (len(picked), most)
-    return Batch(x.reshape(*shape, *x.shape[1:]), data.y[flat].reshape(shape), torch.from_numpy(weight).to(device))
+        height, width = x.shape[3:]
+        moves = np.zeros((*x.shape[:2], 3), dtype=np.int64)
+        for m, count in enumerate(batch.counts):
+            moves[m, :count] = batches.draw_moves(count, height, width, rng=sources[m].augmentation)
+        drawn = torch.from_numpy(moves.reshape(-1, 3)).to(x.device, non_blocking=True)
+        x = batches.moved(x.flatten(0, 1), drawn).reshape(x.shape)
+    if config.input_noise:
+        x = x.clone()
+        for m, count in enumerate(batch.counts):
+            noise = torch.randn((count, *x.shape[2:]), generator=generators[m], device=x.device)
+            x[m, :count] += config.input_noise * noise
+    return replace(batch, x=x)
 
 
 def _losses(config: TrainConfig, outputs: Tensor, y: Tensor) -> Tensor:
@@ -162,21 +251,54 @@ def plain_gradient(weights: Weights, config: TrainConfig) -> Gradient:
     return gradient
 
 
-def _stacked_gradient(weights: Weights, config: TrainConfig) -> Gradient:
+def _stacked_gradient(weights: Weights, config: TrainConfig, dropout: Dropout) -> Gradient:
     net = weights.nets[0]
 
-    def loss(parameters: State, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-        outputs = torch.func.functional_call(net, parameters, (x,))
+    def loss(parameters: State, x: Tensor, y: Tensor, weight: Tensor, masks: tuple[Tensor, ...]) -> Tensor:
+        with dropout.given(masks):
+            outputs = torch.func.functional_call(net, parameters, (x,))
         return (_losses(config, outputs, y) * weight).sum()
 
     each = torch.func.vmap(torch.func.grad_and_value(loss))
 
     def gradient(batch: Batch) -> tuple[Tensor, Tensor]:
         with _precision(config, batch.x.device):
-            slopes, losses = each(weights.views(), batch.x, batch.y, batch.weight)
+            slopes, losses = each(weights.views(), batch.x, batch.y, batch.weight, dropout.draw(batch.counts))
         return losses.detach(), torch.cat([slopes[name].reshape(len(losses), -1) for name in weights.parameters], dim=1)
 
     return gradient
+
+
+def _plain_outputs(weights: Weights, config: TrainConfig) -> Outputs:
+    net = weights.nets[0]
+
+    def outputs(batch: Batch) -> Tensor:
+        with torch.no_grad(), _evaluating(net), _precision(config, batch.x.device):
+            found: Tensor = net(batch.x[0]).float()[None]
+        return found
+
+    return outputs
+
+
+def _stacked_outputs(weights: Weights, config: TrainConfig) -> Outputs:
+    net = weights.nets[0]
+    each = torch.func.vmap(lambda parameters, x: torch.func.functional_call(net, parameters, (x,)))
+
+    def outputs(batch: Batch) -> Tensor:
+        with torch.no_grad(), _evaluating(net), _precision(config, batch.x.device):
+            found: Tensor = each(weights.views(), batch.x).float()
+        return found
+
+    return outputs
+
+
+@contextmanager
+def _evaluating(net: nn.Module) -> Iterator[None]:
+    net.eval()
+    try:
+        yield
+    finally:
+        net.train()
 
 
 def private_gradient(
@@ -207,14 +329,19 @@ class Sources:
     noise: int
     order: np.random.Generator
     augmentation: np.random.Generator
+    held_out: np.random.Generator
+    dropout: int
+    input_noise: int
 
     @classmethod
     def of(cls, root: int, seed: int) -> Sources:
         """Derive the sources of a model from the seed of the experiment and its own."""
-        children = np.random.SeedSequence([root, seed]).spawn(5)
-        initial, forward, noise = (int(child.generate_state(1, np.uint64)[0] >> 1) for child in children[:3])
-        order, augmentation = (np.random.default_rng(child) for child in children[3:])
-        return cls(initial, forward, noise, order, augmentation)
+        children = np.random.SeedSequence([root, seed]).spawn(8)
+        initial, forward, noise, dropout, input_noise = (
+            int(children[i].generate_state(1, np.uint64)[0] >> 1) for i in (0, 1, 2, 6, 7)
+        )
+        order, augmentation, held_out = (np.random.default_rng(children[i]) for i in (3, 4, 5))
+        return cls(initial, forward, noise, order, augmentation, held_out, dropout, input_noise)
 
 
 def _check_network(net: nn.Module, data: Data, config: TrainConfig) -> None:

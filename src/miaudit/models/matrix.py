@@ -1,10 +1,12 @@
-"""The parameters of equal networks in one matrix, and the optimisers that step over it."""
+"""The parameters of equal networks in one matrix, the optimisers that step over it, and what pruning sets to 0."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from miaudit.errors import InputError
@@ -91,6 +93,46 @@ class Adam:
 
 
 OPTIMISERS: dict[str, type[Sgd] | type[Adam]] = {"sgd": Sgd, "adam": Adam}
+
+
+class Pruned:
+    """Which weights of M networks stay 0 for good.
+
+    Parameters
+    ----------
+    weights : of the networks
+    sparsity : share of a network's weights with two axes or more that becomes 0
+    at : after which step each network is pruned (M,), steps counted from 0
+
+    Raises
+    ------
+    InputError
+        For a network without such weights.
+    """
+
+    def __init__(self, weights: Weights, sparsity: float, at: NDArray[np.int64]) -> None:
+        sizes = [(p.numel(), p.ndim > 1) for p in weights.parameters.values()]
+        eligible = np.repeat([wide for _, wide in sizes], [size for size, _ in sizes])
+        if not eligible.any():
+            hint = "leave out pruning, or unfreeze a layer"
+            raise InputError("pruning", "a network with weights of two axes or more to train", "one without", hint)
+        self._values, self._at = weights.values, at
+        self._eligible = torch.from_numpy(np.flatnonzero(eligible)).to(weights.values.device)
+        self._count = round(sparsity * len(self._eligible))
+        self._kept: Tensor | None = None
+
+    def after(self, step: int) -> None:
+        """Prune the networks whose time this is, and set to 0 again what the step has moved in those pruned before.
+
+        The weights of least magnitude go, each network's over all its layers together.
+        """
+        for m in np.flatnonzero(self._at == step):
+            if self._kept is None:
+                self._kept = torch.ones_like(self._values)
+            order = torch.argsort(self._values[m, self._eligible].abs(), stable=True)
+            self._kept[m, self._eligible[order[: self._count]]] = 0
+        if self._kept is not None:
+            self._values.mul_(self._kept)
 
 
 def trained_parameters(net: nn.Module) -> list[tuple[str, nn.Parameter]]:

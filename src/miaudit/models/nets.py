@@ -41,7 +41,7 @@ class Network:
         return f"{self.name}({', '.join(f'{name}={value}' for name, value in self.arguments)})"
 
 
-def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128,)) -> Network:
+def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128,), dropout: float = 0.0) -> Network:
     """Describe fully connected layers with ReLU between them.
 
     Parameters
@@ -49,11 +49,12 @@ def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128,)) -> Network:
     inputs : numbers in a record; records of other shapes are flattened first
     classes : of the output, logits (n, classes)
     hidden : width of each hidden layer; empty for logistic regression
+    dropout : share of the numbers behind each hidden layer that is dropped in training, in [0, 1)
 
     Raises
     ------
     InputError
-        Unless all are whole numbers from 1 up.
+        Unless all sizes are whole numbers from 1 up and dropout is in its range, 0 without hidden layers.
 
     Examples
     --------
@@ -64,10 +65,13 @@ def mlp(inputs: int, classes: int, hidden: tuple[int, ...] = (128,)) -> Network:
     61086
     """
     widths = tuple(_whole(f"hidden[{i}]", width) for i, width in enumerate(hidden))
-    return _describe("mlp", inputs=_whole("inputs", inputs), classes=_whole("classes", classes), hidden=widths)
+    if dropout and not widths:
+        raise InputError("dropout", "0 without hidden layers", repr(dropout), "name widths in hidden")
+    sizes = {"inputs": _whole("inputs", inputs), "classes": _whole("classes", classes)}
+    return _describe("mlp", **sizes, hidden=widths, **_dropping(dropout))
 
 
-def small_convnet(channels: int, classes: int, width: int = 16) -> Network:
+def small_convnet(channels: int, classes: int, width: int = 16, dropout: float = 0.0) -> Network:
     """Describe three 3 x 3 convolutions with group normalisation, ReLU and pooling, and one linear layer.
 
     Parameters
@@ -75,6 +79,7 @@ def small_convnet(channels: int, classes: int, width: int = 16) -> Network:
     channels : of the images (n, channels, height, width), each side at least 4
     classes : of the output
     width : channels of the first convolution; the others have two and four times as many
+    dropout : share of the channels behind each pooling that is dropped in training, in [0, 1) (Tompson et al., 2015)
 
     Examples
     --------
@@ -83,14 +88,15 @@ def small_convnet(channels: int, classes: int, width: int = 16) -> Network:
     torch.Size([2, 10])
     """
     sizes = {"channels": channels, "classes": classes, "width": width}
-    return _describe("small_convnet", **{name: _whole(name, value) for name, value in sizes.items()})
+    return _describe("small_convnet", **{name: _whole(name, n) for name, n in sizes.items()}, **_dropping(dropout))
 
 
-def resnet16(channels: int = 3, classes: int = 10, width: int = 1) -> Network:
+def resnet16(channels: int = 3, classes: int = 10, width: int = 1, dropout: float = 0.0) -> Network:
     """Describe the residual network of depth 16 = 6n + 4 with n = 2 (erratum A9), with group normalisation.
 
     A wide residual network (Zagoruyko and Komodakis, 2016): three stages of two pre-activation blocks with 16, 32 and
-    64 times ``width`` channels, the second and third halving the image; width 4 has 2.7 million weights.
+    64 times ``width`` channels, the second and third halving the image; width 4 has 2.7 million weights. As there,
+    ``dropout`` is the share of the numbers between the two convolutions of a block that is dropped in training.
 
     Examples
     --------
@@ -98,7 +104,7 @@ def resnet16(channels: int = 3, classes: int = 10, width: int = 1) -> Network:
     175066
     """
     sizes = {"channels": channels, "classes": classes, "width": width}
-    return _describe("resnet16", **{name: _whole(name, value) for name, value in sizes.items()})
+    return _describe("resnet16", **{name: _whole(name, n) for name, n in sizes.items()}, **_dropping(dropout))
 
 
 def _describe(name: str, **arguments: Any) -> Network:
@@ -111,6 +117,18 @@ def _whole(name: str, value: object) -> int:
     return value
 
 
+def _dropping(dropout: object) -> dict[str, float]:
+    """Return the argument, if there is dropout: networks without it are described as if there were no such option."""
+    if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+        raise InputError("dropout", "a number in [0, 1)", repr(dropout), "0.5 is usual, 0 leaves it out")
+    return {"dropout": float(dropout)} if dropout else {}
+
+
+def _dropped(layer: nn.Module, dropping: nn.Dropout | nn.Dropout2d) -> nn.Module:
+    """Put dropout behind a layer without weights; the names of the weights around it stay as they are."""
+    return nn.Sequential(layer, dropping) if dropping.p else layer
+
+
 def _norm(channels: int) -> nn.GroupNorm:
     return nn.GroupNorm(math.gcd(_GROUPS, channels), channels)
 
@@ -121,19 +139,19 @@ def _conv(inputs: int, outputs: int, *, size: int = 3, stride: int = 1) -> nn.Co
     return layer
 
 
-def _mlp(inputs: int, classes: int, hidden: tuple[int, ...]) -> nn.Module:
+def _mlp(inputs: int, classes: int, hidden: tuple[int, ...], dropout: float = 0.0) -> nn.Module:
     layers: list[nn.Module] = [nn.Flatten()]
     for width in hidden:
-        layers += [nn.Linear(inputs, width), nn.ReLU()]
+        layers += [nn.Linear(inputs, width), _dropped(nn.ReLU(), nn.Dropout(dropout))]
         inputs = width
     return nn.Sequential(*layers, nn.Linear(inputs, classes))
 
 
-def _small_convnet(channels: int, classes: int, width: int) -> nn.Module:
+def _small_convnet(channels: int, classes: int, width: int, dropout: float = 0.0) -> nn.Module:
     layers: list[nn.Module] = []
     for i, outputs in enumerate((width, 2 * width, 4 * width)):
         pool = nn.MaxPool2d(2) if i < 2 else nn.AdaptiveAvgPool2d(1)
-        layers += [_conv(channels, outputs), _norm(outputs), nn.ReLU(), pool]
+        layers += [_conv(channels, outputs), _norm(outputs), nn.ReLU(), _dropped(pool, nn.Dropout2d(dropout))]
         channels = outputs
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, classes))
 
@@ -141,11 +159,12 @@ def _small_convnet(channels: int, classes: int, width: int) -> nn.Module:
 class _Block(nn.Module):
     """Normalisation, ReLU, convolution, twice, beside a shortcut: the identity, or 1 x 1 where the shape changes."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, dropout: float) -> None:
         super().__init__()
         self.norm1, self.conv1 = _norm(inputs), _conv(inputs, outputs, stride=stride)
         self.norm2, self.conv2 = _norm(outputs), _conv(outputs, outputs)
         self.relu = nn.ReLU()
+        self.inner = _dropped(nn.ReLU(), nn.Dropout(dropout))
         self.shortcut = None
         if inputs != outputs or stride != 1:
             self.shortcut = _conv(inputs, outputs, size=1, stride=stride)
@@ -153,15 +172,15 @@ class _Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         inner = self.relu(self.norm1(x))
         around = x if self.shortcut is None else self.shortcut(inner)
-        out: Tensor = around + self.conv2(self.relu(self.norm2(self.conv1(inner))))
+        out: Tensor = around + self.conv2(self.inner(self.norm2(self.conv1(inner))))
         return out
 
 
-def _resnet16(channels: int, classes: int, width: int) -> nn.Module:
+def _resnet16(channels: int, classes: int, width: int, dropout: float = 0.0) -> nn.Module:
     layers: list[nn.Module] = [_conv(channels, 16)]
     inputs = 16
     for outputs, stride in ((16 * width, 1), (32 * width, 2), (64 * width, 2)):
-        layers += [_Block(inputs, outputs, stride), _Block(outputs, outputs, 1)]
+        layers += [_Block(inputs, outputs, stride, dropout), _Block(outputs, outputs, 1, dropout)]
         inputs = outputs
     head = (_norm(inputs), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
     return nn.Sequential(*layers, *head)

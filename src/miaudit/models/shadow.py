@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from miaudit import executor as execution
 from miaudit.attacks import signals
-from miaudit.errors import InputError, MiauditError, nearest, one_line
+from miaudit.errors import InputError, MiauditError, nearest
+from miaudit.executor import JobsFailedError
+from miaudit.models.inclusion import checked_included, inclusion
 from miaudit.models.store import Store, digest
 from miaudit.models.targets import Target, Trainable, checked_outputs, class_count, described_function
 from miaudit.models.vulnerability import Vulnerability, vulnerability
@@ -24,45 +26,7 @@ Signal = Callable[[Any, Any], ArrayLike]
 View = Callable[[Any], Any]
 SQUARED_ERROR = "negative_squared_error"
 SIGNALS = (*signals.SIGNALS, SQUARED_ERROR)
-_NAMED = 3  # failed models spelt out in a message
 _BLOCK_BYTES = 1 << 26
-
-
-# -- which models learn which records --------------------------------------------------------------------------------
-
-
-def inclusion(n: int, models: int, *, rng: np.random.Generator) -> BoolArray:
-    """Draw which records each model learns: every record is in exactly half of the models, drawn by itself.
-
-    Since every record is in exactly half, its membership in one model follows from the others: an attack on one of
-    these models must not look at how many of the others learnt a record (:func:`vulnerability` does not).
-
-    Parameters
-    ----------
-    n : records
-    models : even, at least 2
-
-    Returns
-    -------
-    array (models, n) of bool
-
-    Examples
-    --------
-    >>> drawn = inclusion(5, 4, rng=np.random.default_rng(0))
-    >>> drawn.shape, drawn.sum(axis=0).tolist()
-    ((4, 5), [2, 2, 2, 2, 2])
-    """
-    if n < 1:
-        raise InputError("n", "at least one record", str(n), "pass the number of records")
-    if models < 2 or models % 2:
-        hint = f"use {max(2, models + 1)}"
-        raise InputError("models", "an even number, so that each record is in half of them", str(models), hint)
-    drawn = np.zeros((models, n), dtype=np.bool_)
-    step = max(1, _BLOCK_BYTES // (8 * models))
-    for start in range(0, n, step):
-        order = rng.random((models, min(step, n - start))).argsort(axis=0)
-        drawn[:, start : start + step] = order < models // 2
-    return drawn
 
 
 # -- outputs ---------------------------------------------------------------------------------------------------------
@@ -94,7 +58,7 @@ class ShadowOutputs:
         cls, outputs: Sequence[ArrayLike], included: ArrayLike, labels: ArrayLike, *, kind: str = "logits"
     ) -> ShadowOutputs:
         """Wrap outputs that were computed elsewhere: for each of M models an array (n, ...)."""
-        member = _checked_included(included, len(np.asarray(labels)))
+        member = checked_included(included, len(np.asarray(labels)))
         if len(outputs) != len(member):
             raise InputError("outputs", f"{len(member)} models, as in included", str(len(outputs)), "pass one of each")
         arrays = tuple(np.ascontiguousarray(one, dtype=np.float32) for one in outputs)
@@ -205,6 +169,8 @@ class Progress:
     seconds_left: float
 
     def __str__(self) -> str:
+        if self.reused == self.total:
+            return f"all {self.total} models are there from before: nothing left to train"
         failed = f", {self.failed} failed" if self.failed else ""
         return f"{self.finished} of {self.total} models{failed}, {_duration(self.seconds_left)} left"
 
@@ -221,26 +187,6 @@ class FailedModel:
         return f"model {self.model} (seed {self.seed}): {self.problem}"
 
 
-class ShadowFailedError(MiauditError):
-    """Some models failed; the others finished, and are kept where there is a store.
-
-    Attributes
-    ----------
-    failed : tuple of FailedModel, in the order of their numbers
-    """
-
-    def __init__(self, failed: Sequence[FailedModel], total: int, store: Path | None) -> None:
-        self.failed = tuple(sorted(failed, key=lambda one: one.model))
-        shown = "; ".join(str(one) for one in self.failed[:_NAMED])
-        more = f"; and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-        kept = (
-            "give store= to keep what finishes"
-            if store is None
-            else f"the {total - len(failed)} others are kept in {store}: run again to repeat only these"
-        )
-        super().__init__(one_line(f"{len(failed)} of {total} shadow models failed: {shown}{more}; {kept}"))
-
-
 def train(
     target: Trainable,
     x: Any,
@@ -254,6 +200,7 @@ def train(
     signal: str | Signal | None = None,
     views: Sequence[View] = (),
     at_once: int = 1,
+    keep: ArrayLike | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ShadowOutputs:
     """Train shadow models and keep what each says of every record. Runs the target's code.
@@ -282,13 +229,15 @@ def train(
     views : functions of records, optional
         Outputs are kept for each view (a mirrored image, say): (n, k, C). The records as they are need a view, too.
     at_once : models that are trained together by a target with ``fit_many``
+    keep : array (k,) of row numbers, optional
+        Outputs of these records only are asked for and kept, in this order.
     progress : function of :class:`Progress`, called in this process
 
     Raises
     ------
     InputError
         For unusable arguments, a store of something else, or a cluster that does not answer.
-    ShadowFailedError
+    JobsFailedError
         If models failed; it names them, after all others have finished.
     OutputError
         If the store cannot be written, for want of space say; finished models stay.
@@ -303,7 +252,7 @@ def train(
     >>> shadows.models, shadows.shape, shadows.signal("logit_confidence").shape
     (4, (40, 2), (40, 4))
     """
-    plan = _Plan.checked(target, x, y, included, seed, signal, tuple(views), at_once)
+    plan = _Plan.checked(target, x, y, included, seed, signal, tuple(views), at_once, keep)
     place = None if store is None else Store.open(store, plan.decides())
     if place is None:
         return _train(plan, None, executor, workers, progress)
@@ -323,6 +272,7 @@ class _Plan:
     signal: str | Signal | None
     views: tuple[View, ...]
     at_once: int
+    keep: NDArray[np.intp] | None = None
 
     @classmethod
     def checked(
@@ -335,6 +285,7 @@ class _Plan:
         signal: str | Signal | None,
         views: tuple[View, ...],
         at_once: int,
+        keep: ArrayLike | None,
     ) -> _Plan:
         if not isinstance(target, Trainable):
             received = getattr(target, "name", type(target).__name__)
@@ -355,8 +306,13 @@ class _Plan:
         if isinstance(signal, str) and signal not in SIGNALS:
             hint = nearest(signal, SIGNALS) or "choose one"
             raise InputError("signal", f"one of {', '.join(SIGNALS)}", repr(signal), hint)
-        member = _checked_included(included, len(x))
-        return cls(target, x, labels, member, int(seed), signal, views, int(at_once))
+        member = checked_included(included, len(x))
+        rows = None if keep is None else np.asarray(keep)
+        if rows is not None and (rows.ndim != 1 or rows.dtype.kind not in "iu" or not _within(rows, len(x))):
+            allowed = f"row numbers (k,) from 0 to {len(x) - 1}"
+            raise InputError("keep", allowed, f"{rows.dtype} of shape {rows.shape}", "leave it out to keep all")
+        chosen = None if rows is None else rows.astype(np.intp)
+        return cls(target, x, labels, member, int(seed), signal, views, int(at_once), chosen)
 
     @property
     def models(self) -> int:
@@ -389,6 +345,7 @@ class _Plan:
             "signal": kept if isinstance(kept, str) else described_function(kept),
             "views": digest([described_function(view) for view in self.views] or "none"),
             "at_once": str(self.at_once),
+            **({} if self.keep is None else {"keep": digest(self.keep)}),
         }
 
 
@@ -426,7 +383,8 @@ def _train(
                 kept[m] = result if place is None else place.keep(_name(m), result)
             tell()
     if failed:
-        error = ShadowFailedError(list(failed.values()), plan.models, None if place is None else place.folder)
+        named = [failed[m] for m in sorted(failed)]
+        error = JobsFailedError(named, plan.models, None if place is None else place.folder, "shadow models")
         if first:
             error.add_note(first)
         raise error
@@ -443,7 +401,8 @@ def _gathered(plan: _Plan, kept: dict[int, Path | NDArray[np.float32]], fingerpr
         if shape != shapes[0]:
             received = f"{shape} by model {m} and {shapes[0]} by model 0"
             raise InputError("outputs", "one shape by all models", received, "let the columns not depend on the subset")
-    return ShadowOutputs(plan.included, plan.y, sources, shapes[0], plan.kind, fingerprint)
+    of = slice(None) if plan.keep is None else plan.keep
+    return ShadowOutputs(plan.included[:, of], plan.y[of], sources, shapes[0], plan.kind, fingerprint)
 
 
 def _fit_group(plan: _Plan, group: Sequence[tuple[int, int]]) -> list[NDArray[np.float32] | str]:
@@ -464,26 +423,22 @@ def _fit_group(plan: _Plan, group: Sequence[tuple[int, int]]) -> list[NDArray[np
 
 
 def _kept_outputs(plan: _Plan, fitted: Any) -> NDArray[np.float32]:
-    views = [plan.x] if not plan.views else [view(plan.x) for view in plan.views]
+    asked, y = plan.x, plan.y
+    if plan.keep is not None:
+        asked, y = [asked[i] for i in plan.keep] if isinstance(asked, list) else asked[plan.keep], y[plan.keep]
+    views = [asked] if not plan.views else [view(asked) for view in plan.views]
     found = []
     for records in views:
-        values = checked_outputs(plan.target.outputs(fitted, records), len(plan.x), plan.target.name)
+        values = checked_outputs(plan.target.outputs(fitted, records), len(asked), plan.target.name)
         if plan.target.kind == "logits" and (most := class_count(plan.y)) > values.shape[1]:
             received = f"{values.shape[1]} columns for labels up to {most - 1}"
             raise InputError("outputs", "a column for each class", received, "give the network more outputs")
-        found.append(values if plan.signal is None else _signal_of(values, plan.y, plan.signal, plan.target.kind))
+        found.append(values if plan.signal is None else _signal_of(values, y, plan.signal, plan.target.kind))
     return np.stack(found, axis=1) if plan.views else found[0]
 
 
-def _checked_included(included: ArrayLike, n: int) -> BoolArray:
-    array = np.asarray(included)
-    if array.dtype != np.bool_ or array.ndim != 2 or array.shape[1] != n or not len(array):
-        received = f"{array.dtype} of shape {array.shape}"
-        raise InputError("included", f"true or false of shape (models, {n})", received, "draw it with shadow.inclusion")
-    empty = np.flatnonzero(~array.any(axis=1))
-    if len(empty):
-        raise InputError("included", "records for every model", f"none for model {empty[0]}", "use shadow.inclusion")
-    return array
+def _within(rows: NDArray[Any], n: int) -> bool:
+    return bool(rows.size and rows.min() >= 0 and rows.max() < n)
 
 
 def _name(model: int) -> str:
@@ -532,6 +487,7 @@ def estimate(
     signal: str | Signal | None = None,
     views: Sequence[View] = (),
     at_once: int = 1,
+    keep: ArrayLike | None = None,
 ) -> Cost:
     """Say beforehand what :func:`train` with the same arguments will take; nothing is written.
 
@@ -552,7 +508,7 @@ def estimate(
     >>> print(cost)
     64 fits, 5 min, 0.5 MB on disk; at the stated 9 s a fit and 2 at a time
     """
-    plan = _Plan.checked(target, x, y, included, seed, signal, tuple(views), at_once)
+    plan = _Plan.checked(target, x, y, included, seed, signal, tuple(views), at_once, keep)
     if workers < 1:
         raise InputError("workers", "at least 1", str(workers), "1 runs one after another")
     reused = 0
@@ -564,7 +520,8 @@ def estimate(
         if not (np.isfinite(seconds_per_fit) and seconds_per_fit >= 0):
             raise InputError("seconds_per_fit", "0 or more", str(seconds_per_fit), "leave it out to time one fit")
         width = 1 if signal is not None else columns or (class_count(plan.y) if target.kind == "logits" else 1)
-        seconds, bytes_each = float(seconds_per_fit), 4 * len(x) * width * max(1, len(plan.views))
+        records = len(x) if plan.keep is None else len(plan.keep)
+        seconds, bytes_each = float(seconds_per_fit), 4 * records * width * max(1, len(plan.views))
         how = f"at the stated {seconds:.3g} s a fit and {workers} at a time"
     else:
         group = plan.groups()[0]
@@ -572,7 +529,8 @@ def estimate(
         (outcome,) = execution.outcomes(_fit_group, plan, [tuple((m, seeds[m]) for m in group)])
         problem = outcome.problem or next((one for one in outcome.value if isinstance(one, str)), "")
         if problem:
-            raise ShadowFailedError([FailedModel(group[0], seeds[group[0]], problem)], plan.models, None)
+            named = [FailedModel(group[0], seeds[group[0]], problem)]
+            raise JobsFailedError(named, plan.models, None, "shadow models")
         seconds, bytes_each = (time.perf_counter() - begin) / len(group), int(outcome.value[0].nbytes)
         how = f"one fit was timed, {seconds:.3g} s, and {workers} run at a time"
     hours = seconds * np.ceil(fits / workers) / 3600
@@ -584,7 +542,6 @@ __all__ = [
     "Cost",
     "FailedModel",
     "Progress",
-    "ShadowFailedError",
     "ShadowOutputs",
     "Target",
     "Vulnerability",

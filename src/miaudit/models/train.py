@@ -14,13 +14,24 @@ from miaudit.dp import accounting
 from miaudit.dp.bounds import UpperBound
 from miaudit.errors import InputError, MiauditError, one_line
 from miaudit.models import batches
+from miaudit.models.dropout import Dropout, left_to_torch
 from miaudit.models.loop import checked_outputs, one_thread, train_together
 from miaudit.models.private import Private
 from miaudit.models.records import Data, as_records
-from miaudit.models.train_config import TrainConfig
+from miaudit.models.train_config import EarlyStopping, Pruning, TrainConfig
 from miaudit.models.weights import Factory, State, build, network
 
-__all__ = ["Private", "TrainConfig", "TrainingError", "fit", "fit_many", "guarantee", "logits"]
+__all__ = [
+    "EarlyStopping",
+    "Private",
+    "Pruning",
+    "TrainConfig",
+    "TrainingError",
+    "fit",
+    "fit_many",
+    "guarantee",
+    "logits",
+]
 
 _AT_ONCE = 64
 
@@ -115,7 +126,7 @@ def fit_many(
     included : (M, n), whether model m is trained on record i
     seeds : of the models, M
     stacked : train many as one, by ``torch.func``. None does so where it pays: on a GPU, without DP-SGD, for networks
-        without buffers, dropout and frozen parameters
+        without buffers and frozen parameters
     at_once : models in a stack; fewer need less memory
 
     Raises
@@ -228,6 +239,9 @@ def _data(factory: Factory, config: TrainConfig, x: ArrayLike | Tensor, y: Array
     if config.augmentation == "flip-crop" and data.x.ndim != 4:
         allowed, received = "'none' for records that are no images", f"records of shape {tuple(data.x.shape[1:])}"
         raise InputError("augmentation", allowed, received, "images are (n, channels, height, width)")
+    if config.input_noise and not data.x.is_floating_point():
+        hint = "noise has no meaning for whole numbers"
+        raise InputError("input_noise", "0 for tokens", repr(config.input_noise), hint)
     return data
 
 
@@ -250,7 +264,7 @@ def _stacking(net: nn.Module, config: TrainConfig, data: Data, asked: bool | Non
     obstacles = {
         "DP-SGD": config.private is not None,
         "buffers": any(True for _ in net.buffers()),
-        "dropout": any(isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in net.modules()),
+        f"layers of type {' and '.join(left_to_torch(net))}": bool(left_to_torch(net)),
         "frozen parameters": not all(p.requires_grad for p in net.parameters()),
         "recurrent layers": any(isinstance(m, nn.RNNBase) for m in net.modules()),
     }
@@ -266,9 +280,16 @@ def _runs_stacked(net: nn.Module, few: Tensor) -> bool:
     """Try a pass of one network as a stack of one."""
     checked_outputs(net, few)
     stack = {name: p.detach()[None] for name, p in net.named_parameters()}
+
+    def passed(own: State, x: Tensor, masks: tuple[Tensor, ...]) -> Tensor:
+        with dropout.given(masks):
+            found: Tensor = torch.func.functional_call(net.train(), own, (x,))
+        return found
+
     try:
-        with torch.no_grad():
-            torch.func.vmap(lambda own, x: torch.func.functional_call(net.train(), own, (x,)))(stack, few[None])
+        with torch.no_grad(), Dropout(net, [0], few.device) as dropout:
+            dropout.learn(few)
+            torch.func.vmap(passed)(stack, few[None], dropout.draw([len(few)]))
     except RuntimeError:  # what vmap raises for operations without a rule
         return False
     return True

@@ -20,6 +20,63 @@ _USUAL_RATE = {"sgd": 0.1, "adam": 0.001}
 
 
 @dataclass(frozen=True)
+class EarlyStopping:
+    """Stop when the loss on records held out of a model's own no longer falls, and keep the weights of the least loss.
+
+    Attributes
+    ----------
+    share : of each model's training records that it is not trained on, in (0, 1); at least one record
+    patience : epochs without a lower loss on them, after which training stops, 1 or more
+
+    Raises
+    ------
+    InputError
+        For a value outside its range.
+
+    Examples
+    --------
+    >>> EarlyStopping(share=0.2)
+    EarlyStopping(share=0.2, patience=5)
+    """
+
+    share: float = 0.1
+    patience: int = 5
+
+    def __post_init__(self) -> None:
+        _check_number("early_stopping.share", self.share, "in (0, 1)", lambda v: 0 < v < 1)
+        _check_whole("early_stopping.patience", self.patience, 1)
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """Set the weights of least magnitude to 0 once, and train the others on (Han et al., 2015, in one round).
+
+    Attributes
+    ----------
+    sparsity : share that becomes 0 of all weights with two axes or more, which biases and normalisation have not, over
+        all layers together; in (0, 1)
+    finetuning : share of the steps that come after it, in [0, 1); the number of steps stays what it is without pruning
+
+    Raises
+    ------
+    InputError
+        For a value outside its range.
+
+    Examples
+    --------
+    >>> Pruning(0.9)
+    Pruning(sparsity=0.9, finetuning=0.25)
+    """
+
+    sparsity: float
+    finetuning: float = 0.25
+
+    def __post_init__(self) -> None:
+        _check_number("pruning.sparsity", self.sparsity, "in (0, 1)", lambda v: 0 < v < 1)
+        _check_number("pruning.finetuning", self.finetuning, "in [0, 1)", lambda v: 0 <= v < 1)
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """Everything about a training run but the network, the records and the model's own seed.
 
@@ -34,6 +91,10 @@ class TrainConfig:
     batch : records in a step; with DP-SGD the expected number
     augmentation : "none", or "flip-crop": images mirrored and moved by up to an eighth of their side
     label_smoothing : in [0, 1)
+    input_noise : standard deviation of Gaussian noise that is added to the records anew in each step, 0 or more, in the
+        units of the records
+    early_stopping : a held-out share of each model's records and a patience, or none; not with DP-SGD or pruning
+    pruning : sparsity and a share of the steps for fine-tuning, or none
     private : options of DP-SGD, or none
     device : "auto" takes a GPU if there is one; only on the CPU are results repeatable bit for bit
     mixed_precision : bfloat16 where torch deems it safe, on a GPU; the CPU always computes in float32
@@ -42,7 +103,7 @@ class TrainConfig:
     Raises
     ------
     InputError
-        For an unknown choice or a number outside its range.
+        For an unknown choice, a number outside its range, or options that exclude each other.
 
     Examples
     --------
@@ -62,6 +123,9 @@ class TrainConfig:
     batch: int = 128
     augmentation: Literal["none", "flip-crop"] = "none"
     label_smoothing: float = 0.0
+    input_noise: float = 0.0
+    early_stopping: EarlyStopping | None = None
+    pruning: Pruning | None = None
     private: Private | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     mixed_precision: bool = False
@@ -79,12 +143,15 @@ class TrainConfig:
         _check_number("momentum", self.momentum, "in [0, 1)", lambda v: 0 <= v < 1)
         _check_number("weight_decay", self.weight_decay, "from 0 up", lambda v: 0 <= v < math.inf)
         _check_number("label_smoothing", self.label_smoothing, "in [0, 1)", lambda v: 0 <= v < 1)
+        _check_number("input_noise", self.input_noise, "from 0 up", lambda v: 0 <= v < math.inf)
         for name, least in (("epochs", 1), ("batch", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(name, f"a whole number from {least} up", repr(value), "write it without a point")
+            _check_whole(name, getattr(self, name), least)
+        _check_record("early_stopping", self.early_stopping, EarlyStopping)
+        _check_record("pruning", self.pruning, Pruning)
         if self.private is not None:
             _check_private(self.private, self.batch)
+        if self.early_stopping is not None:
+            _check_nothing_beside_early_stopping(self)
 
     def steps(self, records: int) -> int:
         """Return the number of steps for that many records; with DP-SGD it follows from the nominal number alone."""
@@ -96,6 +163,25 @@ class TrainConfig:
 def _check_number(name: str, value: Any, allowed: str, good: Callable[[float], bool]) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not good(value):
         raise InputError(name, f"a number {allowed}", repr(value), "see TrainConfig")
+
+
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(name, f"a whole number from {least} up", repr(value), "write it without a point")
+
+
+def _check_record(name: str, value: object, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise InputError(name, f"{kind.__name__}(...) or none", type(value).__name__, "see TrainConfig")
+
+
+def _check_nothing_beside_early_stopping(config: TrainConfig) -> None:
+    if config.private is not None:
+        hint = "leave one out: choosing weights by the loss on records is not covered by the guarantee"
+        raise InputError("early_stopping", "none beside DP-SGD", "both", hint)
+    if config.pruning is not None:
+        hint = "leave one out: the weights that were best would be those before pruning"
+        raise InputError("early_stopping", "none beside pruning", "both", hint)
 
 
 def _check_private(private: object, batch: int) -> None:

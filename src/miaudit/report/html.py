@@ -441,8 +441,7 @@ def _vulnerability(findings: Mapping[str, Any]) -> dict[str, Any] | None:
         for one in found["named"]
     ]
     groups = [
-        {"group": one["group"], "records": f"{one['records']:,}", "leaking": f"at least {one['leaking']:,}"}
-        for one in found["groups"]
+        {"group": one["group"], "records": f"{one['records']:,}", "leaking": _at_least(one)} for one in found["groups"]
     ]
     return {
         "text": found["text"],
@@ -456,11 +455,20 @@ def _vulnerability(findings: Mapping[str, Any]) -> dict[str, Any] | None:
             f"{of.removesuffix('s')} counts as vulnerable by chance, with {sure} confidence; so the count is a lower "
             f"limit. This is about training of this kind, not about the audited model alone."
         ),
-        "limits": f"Limits hold for all {found['records']:,} {of} at once, with {sure} confidence.",
+        "limits": (
+            f"Limits hold for all {found['records']:,} {of} at once, with {sure} confidence, so they are wide; the "
+            f"rank test behind p asks only whether learning the {of.removesuffix('s')} changes anything, and settles "
+            f"who is marked."
+        ),
         "rows": rows,
         "groups": groups,
         "grouped": any(one["group"] is not None for one in found["named"]),
     }
+
+
+def _at_least(group: Mapping[str, Any]) -> str:
+    share = percent(group["leaking"] / group["records"])
+    return f"at least {group['leaking']:,} ({share})" if group["leaking"] else "none seen"
 
 
 def _with_limits(one: Mapping[str, Any], name: str) -> str:

@@ -14,6 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 from miaudit import campaign
 from miaudit.attacks import lira, registry, signals
 from miaudit.campaign import Campaign, Shadows
+from miaudit.campaign.draws import Draws
+from miaudit.collect import Collected
 from miaudit.errors import InputError
 from miaudit.models import shadow
 from miaudit.models.targets import Precomputed, SklearnTarget
@@ -29,7 +31,7 @@ def noise(n: int = 200, seed: int = 3, **more: Any) -> Records:
     return Records(x, rng.integers(0, 2, n), more.pop("member", None), more, "noise")
 
 
-def collected(made: Campaign, seed: int = 0) -> campaign.Collected:
+def collected(made: Campaign, seed: int = 0) -> Collected:
     return campaign.collect(made, rng=np.random.default_rng(seed))
 
 
@@ -87,12 +89,12 @@ def test_every_attack_that_needs_no_texts_is_fed() -> None:
 
 def test_the_population_is_learned_by_no_model() -> None:
     made = Campaign(TREE, noise(), attacks=("rmia_online",), shadows=Shadows(models=4))
-    drawn = campaign._Drawn.of(made, np.random.default_rng(0))
+    drawn = Draws.of(made, np.random.default_rng(0))
     assert len(drawn.population) == 40
     assert not drawn.included[:, drawn.population].any()
     assert sorted([*drawn.rows, *drawn.population]) == list(range(200))
     given = replace(made, records=noise(member=np.arange(200) < 100))
-    known = campaign._Drawn.of(given, np.random.default_rng(0))
+    known = Draws.of(given, np.random.default_rng(0))
     assert (known.population >= 100).all()  # of known memberships, non-members only
 
 
@@ -145,7 +147,10 @@ def test_multi_run_trains_one_model_for_each_record(tmp_path: Path) -> None:
     assert again.evidence.digest == found.evidence.digest
     cost = campaign.cost(made, rng=np.random.default_rng(0))
     assert cost is not None
-    assert cost.fits == 12
+    assert (cost.fits, cost.reused) == (0, 12)
+    unkept = campaign.cost(replace(made, shadows=Shadows()), rng=np.random.default_rng(0))
+    assert unkept is not None
+    assert (unkept.fits, unkept.disk_bytes) == (12, 12 * (12 * 2 * 4 + 128))
     with pytest.raises(InputError, match="one-run takes shadow models"):
         collected(replace(made, attacks=("lira_online",)))
 
@@ -182,4 +187,4 @@ def test_workers_and_stores_do_not_change_the_evidence(tmp_path: Path) -> None:
 def test_what_does_not_go_together_is_refused_before_training(changes: dict[str, Any], word: str) -> None:
     made = Campaign(TREE, noise())
     with pytest.raises(InputError, match=word):
-        campaign._Drawn.of(replace(made, **changes), np.random.default_rng(0))
+        Draws.of(replace(made, **changes), np.random.default_rng(0))

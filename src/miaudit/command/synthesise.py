@@ -1,0 +1,112 @@
+"""``miaudit synthesise``: from a private table and a causal graph to a release with its privacy statement."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from miaudit import __version__
+from miaudit.command.options import Json, Overwrite
+from miaudit.command.terminal import progress
+from miaudit.errors import OutputError, one_line
+
+if TYPE_CHECKING:
+    from miaudit.report.synthesis_findings import SynthesisFindings
+    from miaudit.synthesis.release import Release
+
+_STEM = "synthetic"
+
+
+def synthesise(
+    config: Annotated[Path, typer.Argument(help="A YAML file; docs/synthesis.md has every key.", show_default=False)],
+    out: Annotated[Path | None, typer.Option("--out", help="Instead of output_dir.")] = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Check everything, say what would be claimed, train nothing, write nothing."),
+    ] = False,
+) -> None:
+    """Make a synthetic table from a private one along a causal graph, with a stated privacy guarantee.
+
+    Writes synthetic.csv (or .parquet) with synthetic.json beside it, findings.json, report.html and figures/. Exit code
+    0: a guarantee is proved; 4: privacy is "none", and nothing answers what the table gives away.
+    """
+    import numpy as np
+
+    from miaudit.report import folder
+    from miaudit.synthesis import publication, synthesise_config
+
+    settings = synthesise_config.read(config)
+    table, plan = settings.read(config.parent)
+    if dry_run:
+        typer.echo(_forecast(plan, len(table)))
+        return
+    target = out if out is not None else config.parent / settings.output_dir
+    file = target / f"{_STEM}.{settings.release.format}"
+    folder.check_free(target, overwrite=overwrite)
+    _check_free(target, overwrite=overwrite)
+    rng = np.random.default_rng(settings.seed)
+    command = shlex.join(["miaudit", *sys.argv[1:]])
+    repeat: dict[str, Any] = {"miaudit": __version__, "command": command}
+    if plan.privacy is None:
+        repeat["seed"] = "from the operating system" if settings.seed is None else settings.seed
+    with progress("epochs", meanwhile="noise, sampling, findings") as told:
+        release, findings = publication.publish(table, plan, rng=rng, file=file.name, repeat=repeat, progress=told)
+    _write(release, findings, file, target, overwrite=overwrite)
+    if json:
+        typer.echo(findings.to_json(), nl=False)
+    else:
+        typer.echo(text(findings))
+        typer.echo(f"\nRelease: {file} and {file.with_suffix('.json').name}\nReport: {target / 'report.html'}")
+    raise typer.Exit(findings.exit_code)
+
+
+def text(findings: SynthesisFindings) -> str:
+    """The privacy statement and what it rests on, as lines of text."""
+    lines = [*findings.text, ""]
+    lines.append(f"{findings.release['records']:,} synthetic records of {len(findings.columns):,} columns")
+    found = findings.guarantee
+    if found is not None:
+        lines.append(f"Proved: epsilon = {found.proved:.4g} at delta = {found.delta:.4g}, by {found.accountant}")
+        lines.append(f"Mechanism: {found.mechanism}")
+    spent = findings.spent
+    if spent is not None and spent.epsilon is not None:
+        left = "" if spent.budget is None else f", of a budget of {spent.budget:g}"
+        made = f"{len(spent.releases)} release{'s' * (len(spent.releases) > 1)}"
+        lines.append(f"Ledger of {spent.table}: {made}, epsilon = {spent.epsilon:.4g}{left}")
+    lines += [f"Note: {one_line(note)}" for note in findings.notes]
+    return "\n".join(lines)
+
+
+def _forecast(plan: Any, records: int) -> str:
+    """What would be claimed and how many steps it would take."""
+    if plan.privacy is None:
+        steps = plan.config.steps(records)
+        return f"{steps:,} steps; nothing would be claimed: privacy is none. Nothing was written."
+    mechanism = plan.privacy.mechanism(plan.config)
+    claimed = "" if plan.privacy.epsilon is None else f"epsilon = {plan.privacy.epsilon:g}, "
+    return f"{claimed}delta = {plan.privacy.resolved_delta:.4g}: {mechanism}. Nothing was written."
+
+
+def _check_free(target: Path, *, overwrite: bool) -> None:
+    """Refuse to write over an earlier release."""
+    for name in (f"{_STEM}.csv", f"{_STEM}.parquet", f"{_STEM}.json"):
+        if (target / name).exists() and not overwrite:
+            raise OutputError(
+                one_line(f"--out {target}: holds an earlier release ({name}); pass --overwrite or choose another --out")
+            )
+
+
+def _write(release: Release, findings: SynthesisFindings, file: Path, target: Path, *, overwrite: bool) -> None:
+    """Write the release, then the report; a table of an earlier release in another format does not stay beside it."""
+    from miaudit.report import folder
+
+    release.save(file)
+    for suffix in {".csv", ".parquet"} - {file.suffix}:
+        file.with_suffix(suffix).unlink(missing_ok=True)
+    folder.write(findings, target, overwrite=overwrite)

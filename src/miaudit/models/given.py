@@ -1,0 +1,174 @@
+"""Outputs of shadow models that were trained elsewhere, and which of the audited records they are about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit import tables
+from miaudit.attacks.signals import SIGNALS
+from miaudit.errors import InputError, nearest
+from miaudit.models.shadow import ShadowOutputs
+from miaudit.models.targets import Precomputed, class_count
+
+Given = Literal["logits", "probabilities", "predictions", "signals"]
+_ARRAYS = ("outputs", "signals", "included", "labels", "rows")
+_PATH = "shadow.outputs_path"
+
+
+@dataclass(frozen=True, eq=False)
+class GivenShadows:
+    """What M shadow models say of m records.
+
+    Attributes
+    ----------
+    outputs : ShadowOutputs
+    rows : array (m,), the row of the data that each of the records is; None where the file does not say
+        -1 says that it is none of them.
+    signal : the signal that is given in the place of outputs; empty where there are outputs
+    labelled : whether the file has labels of its own
+    source : name of the file
+    """
+
+    outputs: ShadowOutputs
+    rows: NDArray[np.int64] | None
+    signal: str
+    labelled: bool
+    source: str
+
+    @classmethod
+    def load(cls, path: str | Path, *, given: Given = "logits", signal: str = "logit_confidence") -> GivenShadows:
+        """Read an .npz file; nothing is unpickled.
+
+        Parameters
+        ----------
+        path : path of an .npz file with the arrays
+            ``outputs`` (M, m, C), or ``signals`` (M, m), higher for members;
+            ``included`` (M, m) of bool, which model learnt which record;
+            ``labels`` (m,), needed where the records are not those of the audit;
+            ``rows`` (m,), the row of the data that each record is, from 0, or -1: optional, see :meth:`rows_in`.
+        given : what ``outputs`` are; probabilities become log-probabilities
+        signal : what ``signals`` are, by name (:data:`miaudit.attacks.signals.SIGNALS`)
+
+        Raises
+        ------
+        InputError
+            For arrays that are missing, of other shapes or types, or not finite.
+        """
+        name = Path(path).name
+        file = tables.existing_file(path, _PATH, (".npz",))
+        known = tables.column_names(file, _PATH)
+        if "included" not in known:
+            hint = nearest("included", known) or "without it nobody knows which model learnt which record"
+            raise InputError(_PATH, "an array included (M, n) of true and false", f"none in {name}", hint)
+        if ("outputs" in known) == ("signals" in known):
+            received = f"{'both' if 'outputs' in known else 'neither'} in {name}, which has {', '.join(known[:12])}"
+            raise InputError(_PATH, "outputs (M, n, C) or signals (M, n)", received, "save one of them")
+        found = tables.read_columns(file, [one for one in _ARRAYS if one in known], _PATH)
+        values = found.get("outputs", found.get("signals"))
+        member, labels, rows = _checked(values, found, name)
+        kept = signal if "signals" in known else ""
+        if kept and kept not in SIGNALS and given != "signals":
+            raise InputError("shadow.signal", f"one of {', '.join(SIGNALS)}", repr(kept), nearest(kept, SIGNALS))
+        return cls(_outputs(values, member, labels, given, kept, name), rows, kept, "labels" in known, name)
+
+    @property
+    def n(self) -> int:
+        """Records that the models were asked about."""
+        return self.outputs.n
+
+    def rows_in(self, n: int, y: NDArray[Any] | None) -> NDArray[np.intp] | None:
+        """Say where the n records of the data with labels y stand here; None where these are other records.
+
+        With ``rows``, all of the data must be among them. Without, there must be as many records, in the same order,
+        and with the same labels where both have some.
+
+        Returns
+        -------
+        array (n,), the position of each record of the data, or None
+        """
+        if self.rows is not None:
+            place = np.full(n, -1, dtype=np.intp)
+            inside = (self.rows >= 0) & (self.rows < n)
+            place[self.rows[inside]] = np.flatnonzero(inside)
+            return place if (place >= 0).all() else None
+        alike = self.n == n and (not self.labelled or y is None or np.array_equal(self.outputs.labels, y))
+        return np.arange(n) if alike else None
+
+    def per_record(self, n: int, y: NDArray[Any] | None) -> bool:
+        """Whether these are several models on the n records of the data, as attacks on single records need."""
+        return self.outputs.models > 1 and self.rows_in(n, y) is not None
+
+    def require_same_records(self, n: int, y: NDArray[Any] | None, attack: str) -> NDArray[np.intp]:
+        """As :meth:`rows_in`, or the reason why an attack on single records cannot do with these.
+
+        Raises
+        ------
+        InputError
+            For one shadow model, and for other records.
+        """
+        place = self.rows_in(n, y)
+        if place is None or self.outputs.models < 2:
+            models = "1 shadow model" if self.outputs.models == 1 else f"{self.outputs.models} shadow models"
+            covered = 0 if self.rows is None else len(np.intersect1d(self.rows, np.arange(n)))
+            others = f"{self.n:,} other records" if not covered else f"{covered:,} of the {n:,} audited records"
+            raise InputError(
+                _PATH,
+                f"several shadow models on the {n:,} audited records, for {attack}",
+                f"{models} on {others if place is None else 'these records'} in {self.source}",
+                "such attacks need each record's own in and out models: use shadow_classifier, which pools records",
+            )
+        return place
+
+    def on(self, place: NDArray[np.intp], y: NDArray[Any]) -> ShadowOutputs:
+        """Outputs on the records of the data: those at these places, with their labels."""
+        whole = self.outputs
+        arrays = tuple(np.ascontiguousarray(whole.model(m)[place]) for m in range(whole.models))
+        return ShadowOutputs(whole.included[:, place], y, arrays, arrays[0].shape, whole.kind)
+
+
+def _checked(
+    values: NDArray[Any] | None, found: dict[str, NDArray[Any]], name: str
+) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[np.int64] | None]:
+    """Inclusion (M, m), labels (m,) and rows (m,) that fit the outputs."""
+    kind, least = ("outputs", 3) if "outputs" in found else ("signals", 2)
+    shape = "(M, n, C)" if least == 3 else "(M, n)"
+    if values is None or values.ndim != least or values.dtype.kind not in "iuf" or not values.size:
+        received = "nothing" if values is None else f"{values.dtype} of shape {values.shape} in {name}"
+        raise InputError(f"{_PATH}: {kind}", f"numbers of shape {shape}", received, "a row for each model comes first")
+    models, n = values.shape[:2]
+    member = found["included"]
+    if member.dtype.kind in "iu" and np.isin(member, (0, 1)).all():
+        member = member.astype(np.bool_)
+    if member.dtype != np.bool_ or member.shape != (models, n):
+        turned = member.shape == (n, models) and n != models
+        received = f"{member.dtype} of shape {member.shape} in {name}"
+        hint = "transpose it: a row for each model" if turned else "say which model learnt which record"
+        raise InputError(f"{_PATH}: included", f"true or false of shape ({models}, {n})", received, hint)
+    for one in ("labels", "rows"):
+        if one in found and (found[one].shape != (n,) or (one == "rows" and found[one].dtype.kind not in "iu")):
+            received = f"{found[one].dtype} of shape {found[one].shape} in {name}"
+            hint = "one for each record that the models were asked about"
+            raise InputError(
+                f"{_PATH}: {one}", f"{'whole numbers' if one == 'rows' else 'labels'} ({n},)", received, hint
+            )
+    rows = found["rows"].astype(np.int64) if "rows" in found else None
+    if rows is not None and len(np.unique(rows[rows >= 0])) < np.count_nonzero(rows >= 0):
+        raise InputError(f"{_PATH}: rows", "each row of the data once", f"one of them twice in {name}", "drop one")
+    return member, found.get("labels", np.zeros(n, dtype=np.intp)), rows
+
+
+def _outputs(
+    values: Any, member: NDArray[np.bool_], labels: NDArray[Any], given: Given, signal: str, name: str
+) -> ShadowOutputs:
+    if signal:
+        return ShadowOutputs.of(list(values), member, labels, kind="signals" if given == "signals" else signal)
+    each = [Precomputed(one, given, f"model {m} in {name}") for m, one in enumerate(values)]
+    if each[0].kind == "logits" and labels.any() and class_count(labels) > values.shape[2]:
+        received = f"{values.shape[2]} columns for labels up to {class_count(labels) - 1}"
+        raise InputError(f"{_PATH}: outputs", "a column for each class", received, "check the labels")
+    return ShadowOutputs.of([np.asarray(one.values) for one in each], member, labels, kind=each[0].kind)

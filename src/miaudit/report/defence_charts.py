@@ -1,0 +1,169 @@
+"""Charts of a comparison of defences: leakage against use, and what each takes off the leakage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from miaudit.report.drawing import BLUE, GREY, INK, ORANGE, RED, distinct, finished, over
+from miaudit.wording import amount, percent
+
+if TYPE_CHECKING:
+    import altair as alt
+
+KINDS = {
+    "confidence-vector": ("probabilities", BLUE, "circle"),
+    "true-label": ("confidence of one label", "#56b4e9", "diamond"),
+    "decision-set": ("sets of labels", ORANGE, "square"),
+    "label": ("label only", "#009e73", "triangle-up"),
+}
+TRAINED = ("another training", "#6a3d9a", "cross")
+_EFFECTS = {"helps": BLUE, "harms": RED, "not shown": GREY}
+_ROW = 26
+
+
+def tradeoff(findings: Mapping[str, Any]) -> alt.LayerChart:
+    """Each option as a point with limits: how often a reader's guess is right, and how well the attack does."""
+    import altair as alt
+
+    rows = [_point(i, one) for i, one in enumerate(findings["options"])]
+    across: dict[str, Any] = {
+        "scale": alt.Scale(domain=_span([row[k] for row in rows for k in ("left", "right")]), nice=False),
+        "axis": alt.Axis(format="~%", tickCount=6),
+        "title": "A reader's best guess is right (records not learned); further right is more useful",
+    }
+    up: dict[str, Any] = {
+        "scale": alt.Scale(domain=_span([*(row[k] for row in rows for k in ("low", "high")), 0.5]), nice=False),
+        "axis": alt.Axis(format=".2f", tickCount=6),
+        "title": "AUC of the attack; lower is more private",
+    }
+    names, colours, shapes = _legend(rows)
+    legend = alt.Legend(orient="top", title=None, columns=3)
+    colour = alt.Color("what:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
+    shape = alt.Shape("what:N", scale=alt.Scale(domain=names, range=shapes), legend=legend)
+    x, y = alt.X("accuracy:Q", **across), alt.Y("auc:Q", **up)
+    base = over(rows)
+    chance = over([{"at": 0.5}]).mark_rule(color=GREY, strokeDash=[4, 3])
+    front = over(sorted((row for row in rows if row["front"]), key=lambda row: float(row["accuracy"])))
+    tips = [alt.Tooltip(f"{key}:N", title=title) for key, title in (("name", "Option"), ("words", "Figures"))]
+    number: dict[str, Any] = {"dx": 8, "dy": -8, "align": "left", "fontSize": 12, "fontWeight": 600}
+    beside = _numbers(rows, across["scale"].domain, up["scale"].domain)
+    bars, points = base.mark_rule(opacity=0.4), base.mark_point(filled=True, size=80, opacity=1)
+    layers = [
+        chance.encode(y=alt.Y("at:Q", **up)),
+        front.mark_line(color=GREY, strokeWidth=5, opacity=0.3).encode(x=x, y=y),
+        bars.encode(x=alt.X("left:Q", **across), x2="right:Q", y=y, color=colour),
+        bars.encode(x=x, y=alt.Y("low:Q", **up), y2="high:Q", color=colour),
+        points.encode(x=x, y=y, color=colour, shape=shape, tooltip=tips),
+        over(beside)
+        .mark_text(color="white", stroke="white", strokeWidth=4, **number)
+        .encode(x=x, y=y, text="number:N"),
+        over(beside).mark_text(color=INK, **number).encode(x=x, y=y, text="number:N"),
+    ]
+    title = "What each release gives away and is good for"
+    said = [
+        "Numbers are those of the table. Thick grey: no other option is below and to the right, by the estimates. "
+        f"Bars: {percent(findings['confidence'])} limits of each number by itself. Dashed: mere chance."
+    ]
+    told = "; ".join(f"{row['number']} {row['name']}: {row['words']}" for row in rows)
+    return finished(layers, title, said, f"{title}. {told}.", 340)
+
+
+def reductions(findings: Mapping[str, Any]) -> alt.LayerChart:
+    """What each option takes off the AUC of the outputs as they are, with limits that hold for all together."""
+    import altair as alt
+
+    options = [(i, one) for i, one in enumerate(findings["options"]) if one["reduction"] is not None]
+    called = distinct([f"{i} {one['words']}" for i, one in options], 42)
+    rows = [_bar(called[f"{i} {one['words']}"], one) for i, one in options]
+    ends = [value for row in rows for value in (row["low"], row["high"])]
+    x: dict[str, Any] = {
+        "scale": alt.Scale(domain=[min(0.0, *ends) - 1, max(0.0, *ends) + 1], nice=False),
+        "axis": alt.Axis(format="~f", tickCount=7),
+        "title": "Points off the attack's AUC (right: more private)",
+    }
+    order = [row["row"] for row in rows]
+    y = alt.Y("row:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, labelFontSize=12, ticks=False))
+    shown = [name for name in _EFFECTS if any(row["effect"] == name for row in rows)]
+    legend = alt.Legend(orient="top", title=None)
+    colour = alt.Color("effect:N", scale=alt.Scale(domain=shown, range=[_EFFECTS[n] for n in shown]), legend=legend)
+    base, tip = over(rows), [alt.Tooltip("text:N", title="Reduction")]
+    layers = [
+        over([{"at": 0.0}]).mark_rule(color=INK).encode(x=alt.X("at:Q", **x)),
+        base.mark_rule(strokeWidth=3, opacity=0.7).encode(x=alt.X("low:Q", **x), x2="high:Q", y=y, color=colour),
+        base.mark_point(filled=True, size=70, opacity=1).encode(
+            x=alt.X("value:Q", **x), y=y, color=colour, tooltip=tip
+        ),
+    ]
+    title = _title(findings)
+    said = [
+        f"With {percent(findings['confidence'])} confidence all bars hold together. A bar that reaches zero shows no "
+        "effect, and no absence of one."
+    ]
+    told = "; ".join(f"{row['row']}: {row['text']}" for row in rows)
+    return finished(layers, title, said, f"{title}. {told}.", _ROW * len(rows) + 20)
+
+
+def _title(findings: Mapping[str, Any]) -> str:
+    beside = [one for one in findings["options"] if one["reduction"] is not None]
+    helping = sum(one["effect"] == "helps" for one in beside)
+    if not helping:
+        return "No measure is shown to make the attack weaker"
+    return f"{helping} of {len(beside)} measures {'is' if helping == 1 else 'are'} shown to make the attack weaker"
+
+
+def _point(number: int, one: Mapping[str, Any]) -> dict[str, Any]:
+    auc, right = one["leakage"]["auc"], one["accuracy"]
+    what = TRAINED[0] if one["group"] == "training" else KINDS[one["kind"]][0]
+    return {
+        "number": str(number),
+        "name": one["words"],
+        "what": what,
+        "auc": auc["value"],
+        "low": auc["low"],
+        "high": auc["high"],
+        "accuracy": right["value"],
+        "left": right["low"],
+        "right": right["high"],
+        "front": one["front"],
+        "words": f"AUC {amount('auc', auc['value'])}, a guess is right in {percent(right['value'])}",
+    }
+
+
+def _numbers(rows: Sequence[Mapping[str, Any]], across: list[float], up: list[float]) -> list[dict[str, Any]]:
+    """Numbers beside the points; points too near to each other share one text."""
+    texts: list[dict[str, Any]] = []
+    for row in rows:
+        near = next(
+            (
+                one
+                for one in texts
+                if abs(one["accuracy"] - row["accuracy"]) < 0.06 * (across[1] - across[0])
+                and abs(one["auc"] - row["auc"]) < 0.035 * (up[1] - up[0])
+            ),
+            None,
+        )
+        if near is None:
+            texts.append({"accuracy": row["accuracy"], "auc": row["auc"], "number": row["number"]})
+        else:
+            near["number"] += f", {row['number']}"
+            near["accuracy"] = max(near["accuracy"], row["accuracy"])
+    return texts
+
+
+def _bar(row: str, one: Mapping[str, Any]) -> dict[str, Any]:
+    value, low, high = (100 * one["reduction"][key] for key in ("value", "low", "high"))
+    text = f"{low:.1f} to {high:.1f} points, {one['effect']}"
+    return {"row": row, "value": value, "low": low, "high": high, "effect": one["effect"], "text": text}
+
+
+def _legend(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str], list[str]]:
+    looks = [look for look in (*KINDS.values(), TRAINED) if any(row["what"] == look[0] for row in rows)]
+    return [name for name, *_ in looks], [colour for _, colour, _ in looks], [shape for *_, shape in looks]
+
+
+def _span(values: Sequence[float]) -> list[float]:
+    """Where shares lie, with some room round them."""
+    low, high = min(values), max(values)
+    room = max(0.06 * (high - low), 0.01)
+    return [max(0.0, low - room), min(1.0, high + 2.5 * room)]

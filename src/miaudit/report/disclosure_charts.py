@@ -1,0 +1,170 @@
+"""Charts of what a model discloses: the advantage that theory predicts beside the one that an attack has.
+
+All take plain values as ``disclosure.prediction.Comparison.to_dict`` gives them, and advantages are AUC - 1/2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from miaudit.report.drawing import BLUE, GREY, INK, ORANGE, finished, over
+from miaudit.wording import percent
+
+if TYPE_CHECKING:
+    import altair as alt
+
+NAMES = {
+    "confidence-vector": "Confidence vector",
+    "true-label": "True-label confidence",
+    "decision-set": "Decision set",
+}
+_SLIGHT = 0.02  # an advantage below this is not worth a word on its direction
+_MOST_BARS = 150  # points with a bar of their own
+_ROW = 44
+
+
+def predicted_against_measured(comparison: Mapping[str, Any]) -> alt.LayerChart:
+    """One point for each record under one disclosure, beside the line on which the prediction is right."""
+    import altair as alt
+
+    rows = _points(comparison)
+    low = min(-0.05, *(row["low"] for row in rows))
+    x: dict[str, Any] = {
+        "scale": alt.Scale(domain=[0, 0.5], nice=False),
+        "axis": alt.Axis(format="~g", tickCount=6),
+        "title": "Predicted advantage (AUC − 1/2)",
+    }
+    y: dict[str, Any] = {
+        "scale": alt.Scale(domain=[low, 0.52], nice=False),
+        "axis": alt.Axis(format="~g", tickCount=6),
+        "title": "Measured advantage",
+    }
+    ends = over([{"x": 0.0, "y": 0.0}, {"x": 0.5, "y": 0.5}])
+    right = ends.mark_line(color=GREY, strokeDash=[6, 4], strokeWidth=1.5)
+    layers = [right.encode(x=alt.X("x:Q", **x), y=alt.Y("y:Q", **y))]
+    if len(rows) <= _MOST_BARS:
+        bars = over(rows).mark_rule(color=BLUE, opacity=0.18, strokeWidth=1.2)
+        layers.append(bars.encode(x=alt.X("predicted:Q", **x), y=alt.Y("low:Q", **y), y2="high:Q"))
+    dots = over(rows).mark_circle(color=BLUE, opacity=0.55, size=34)
+    tips = [alt.Tooltip(f"{name}:N", title=name.title()) for name in ("record", "words")]
+    layers.append(dots.encode(x=alt.X("predicted:Q", **x), y=alt.Y("measured:Q", **y), tooltip=tips))
+    title = headline(comparison)
+    alternative = f"{comparison['records']} points beside the diagonal on which the prediction is right."
+    return finished(layers, title, _under(comparison), f"{title}. {alternative}", 340)
+
+
+def _points(comparison: Mapping[str, Any]) -> list[dict[str, Any]]:
+    columns = (comparison["predicted"], comparison["measured"], comparison["measured_sd"])
+    return [
+        {
+            "record": str(i),
+            "predicted": p,
+            "measured": m,
+            "low": m - sd,
+            "high": m + sd,
+            "words": f"predicted {p:.3f}, measured {m:.3f} (standard error {sd:.3f})",
+        }
+        for i, (p, m, sd) in enumerate(zip(*columns, strict=True))
+    ]
+
+
+def headline(comparison: Mapping[str, Any]) -> str:
+    """Say how far prediction and measurement are apart.
+
+    Examples
+    --------
+    >>> limits = {"low": 0.77, "value": 0.84, "high": 0.9}
+    >>> headline({"disclosure": "true-label", "threshold": None, "rank_correlation": limits, "attainable": 0.92,
+    ...           "mean_error": {"value": 0.08}, "mean_absolute_error": {"value": 0.081}})
+    'True-label confidence: predicted 0.08 too high on average; ranks agree to 0.84, noise would allow 0.92'
+    """
+    name = NAMES[comparison["disclosure"]]
+    if comparison["threshold"] is not None:
+        name += f" at q = {comparison['threshold']:g}"
+    error, size = comparison["mean_error"]["value"], comparison["mean_absolute_error"]["value"]
+    if abs(error) >= max(_SLIGHT, 0.5 * size):
+        apart = f"predicted {abs(error):.2f} too {'high' if error > 0 else 'low'} on average"
+    else:
+        apart = f"prediction off by {size:.3f} on average, in either direction"
+    ranks = comparison["rank_correlation"]
+    if ranks is None:
+        return f"{name}: {apart}; all records alike, so there are no ranks to compare"
+    allows = comparison["attainable"]
+    noise = "" if allows is None else f", noise would allow {allows:.2f}"
+    return f"{name}: {apart}; ranks agree to {ranks['value']:.2f}{noise}"
+
+
+def _under(comparison: Mapping[str, Any]) -> list[str]:
+    predicted, measured = comparison["mean_predicted"], comparison["mean_measured"]
+    sure = percent(comparison["confidence"])
+    said = [
+        f"{comparison['records']} records, {comparison['models']} models. Mean predicted {_limits(predicted)}, "
+        f"measured {_limits(measured)}; {sure} limits over records."
+    ]
+    if comparison["rank_correlation"] is not None:
+        said.append(f"Rank correlation {_limits(comparison['rank_correlation'])}.")
+    said.append(
+        f"Mean distance {_limits(comparison['mean_absolute_error'])}; noise in the measurement alone would make "
+        f"{comparison['noise']:.3f}. Dashed: the prediction is right."
+    )
+    if comparison["records"] <= _MOST_BARS:
+        said.append("Bars: one standard error of the measurement.")
+    return said
+
+
+def _limits(interval: Mapping[str, float]) -> str:
+    return f"{interval['value']:.3f} ({interval['low']:.3f} to {interval['high']:.3f})"
+
+
+def steps(comparisons: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
+    """Mean advantage under each disclosure: predicted, with the price of few models taken off, and measured."""
+    import altair as alt
+
+    kinds = (
+        ("predicted", "mean_predicted", ORANGE, "diamond"),
+        ("predicted for an attack fitted to other models", "mean_transferred", GREY, "square"),
+        ("measured", "mean_measured", BLUE, "circle"),
+    )
+    order = [_row_name(one) for one in comparisons]
+    rows = [
+        {"row": _row_name(one), "kind": kind, **one[key], "text": f"{kind} {_limits(one[key])}"}
+        for one in comparisons
+        for kind, key, _, _ in kinds
+        if one[key] is not None
+    ]
+    highest = max(0.1, 1.08 * max(row["high"] for row in rows))
+    x: dict[str, Any] = {
+        "scale": alt.Scale(domain=[min(0.0, *(row["low"] for row in rows)), highest], nice=False),
+        "axis": alt.Axis(format="~g", tickCount=6),
+        "title": "Mean advantage over the records (AUC − 1/2)",
+    }
+    y = alt.Y(
+        "row:N", sort=order, title=None, axis=alt.Axis(labelLimit=220, labelFontSize=12, ticks=False, labelPadding=8)
+    )
+    names, colours, shapes = [kind for kind, *_ in kinds], [c for *_, c, _ in kinds], [s for *_, s in kinds]
+    legend = alt.Legend(orient="top", title=None, labelLimit=320)
+    colour = alt.Color("kind:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
+    shape = alt.Shape("kind:N", scale=alt.Scale(domain=names, range=shapes), legend=legend)
+    base = over(rows)
+    bars = base.mark_rule(strokeWidth=2, opacity=0.7).encode(x=alt.X("low:Q", **x), x2="high:Q", y=y, color=colour)
+    marks = base.mark_point(filled=True, size=90, opacity=1).encode(
+        x=alt.X("value:Q", **x), y=y, color=colour, shape=shape, tooltip=[alt.Tooltip("text:N", title="Advantage")]
+    )
+    zero = over([{"at": 0.0}]).mark_rule(color=INK, strokeWidth=1).encode(x=alt.X("at:Q", **x))
+    worst = max(comparisons, key=lambda one: abs(one["mean_error"]["value"]))
+    error = worst["mean_error"]["value"]
+    said = f"{abs(error):.2f} too {'high' if error > 0 else 'low'}"
+    title = f"The prediction is furthest off for the {NAMES[worst['disclosure']].lower()}: {said} on average"
+    under = ["Advantage: AUC − 1/2 of the likelihood-ratio attack, averaged over the records."]
+    if any(one["mean_transferred"] is not None for one in comparisons):
+        under.append(
+            "From orange to grey: the price of few models, whose laws look further apart than they are. From grey to "
+            "blue: what the law gets wrong about the model."
+        )
+    return finished([zero, bars, marks], title, under, f"Marks with limits. {title}.", _ROW * len(order) + 30)
+
+
+def _row_name(comparison: Mapping[str, Any]) -> str:
+    name = NAMES[comparison["disclosure"]]
+    return name if comparison["threshold"] is None else f"{name}, q = {comparison['threshold']:g}"

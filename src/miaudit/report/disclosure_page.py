@@ -1,0 +1,236 @@
+"""The page of a comparison of disclosures, from the plain values of its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from miaudit.report import defence_charts, disclosure_charts, frame
+from miaudit.report.disclosure_findings import check
+from miaudit.wording import amount, chance, describe, label, percent
+
+if TYPE_CHECKING:
+    import altair as alt
+
+_PREDICTED = "predicted-"
+NAMES = (
+    "tradeoff",
+    "reductions",
+    "steps",
+    *(f"{_PREDICTED}{name}" for name in disclosure_charts.NAMES),
+)
+_WORDS = {
+    "flagged": "Concern",
+    "clear": "No concern at this threshold",
+    "inconclusive": "Inconclusive",
+    "not-testable": "No answer",
+    "refused": "Refused",
+}
+_EFFECTS = {"helps": "shown to help", "harms": "shown to harm", "not shown": "no effect shown"}
+_RANDOMNESS = {"none": "", "fixed": "drawn once for each record", "redrawn": "drawn anew with each query"}
+_NOTHING_LOST = {"value": "none", "limits": "the label stays", "beside": ""}
+_GROUPS = {"output": "on outputs", "training": "another training", "given": "given outputs"}
+
+
+def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+    """Draw the charts whose data are there, by name."""
+    drawn = {"tradeoff": defence_charts.tradeoff(findings)}
+    if any(one["reduction"] is not None for one in findings["options"]):
+        drawn["reductions"] = defence_charts.reductions(findings)
+    if findings["predictions"]:
+        drawn["steps"] = disclosure_charts.steps(findings["predictions"])
+        for one in findings["predictions"]:
+            drawn[f"{_PREDICTED}{one['disclosure']}"] = disclosure_charts.predicted_against_measured(one)
+    return drawn
+
+
+def page(findings: Mapping[str, Any]) -> str:
+    """Write findings as one HTML page.
+
+    Parameters
+    ----------
+    findings : mapping
+        Plain values as in findings.json (``DisclosureFindings.to_dict()``), checked against its schema.
+
+    Returns
+    -------
+    str
+        A page that loads nothing from anywhere. Equal findings give equal text.
+    """
+    drawn = charts(findings)
+    return frame.render(
+        "disclosure_page.html",
+        findings,
+        drawn,
+        verdict=_verdict(findings),
+        cards=_cards(findings),
+        released=_released(findings),
+        rates=[label(name) for name in _rates(findings)],
+        rows=[_row(findings, i, one) for i, one in enumerate(findings["options"])],
+        leaks=[_leak_row(findings, i, one) for i, one in enumerate(findings["options"])],
+        drivers=[_driver(one) for one in findings["drivers"]],
+        assumption=next((one["assumption"] for one in findings["drivers"] if one["assumption"]), ""),
+        predicted=[name for name in drawn if name.startswith(_PREDICTED)],
+        predicted_notes=list(dict.fromkeys(note for one in findings["predictions"] for note in one["notes"])),
+        confidence=percent(findings["confidence"]),
+        repeat=_repeat(findings),
+        options=[(name, _plain(value)) for name, value in findings["plan"].items()],
+    )
+
+
+def _released(findings: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = next(one for one in findings["options"] if one["name"] == findings["release"])
+    return found
+
+
+def _verdict(findings: Mapping[str, Any]) -> dict[str, Any]:
+    verdict = findings["verdict"]
+    word = _WORDS[verdict["status"]]
+    text = verdict["text"].removeprefix(f"{word}: ")
+    return {
+        **verdict,
+        "status": "refused" if verdict["status"] == "not-testable" else verdict["status"],
+        "word": word,
+        "text": text[:1].upper() + text[1:],
+        "asked": f"{label(verdict['metric'])} against a threshold of {amount(verdict['metric'], verdict['threshold'])}",
+        "means": describe(verdict["metric"]),
+        "release": _released(findings)["words"],
+    }
+
+
+def _cards(findings: Mapping[str, Any]) -> list[dict[str, str]]:
+    one, counts = _released(findings), findings["counts"]
+    found = [
+        (f"{counts['members']:,} / {counts['nonmembers']:,}", "Members / non-members", "records that were audited"),
+        (f"{counts['shadow_models']:,}", "Shadow models", "through every defence, as the audited model"),
+    ]
+    for name in ("auc", *_rates(findings)[:1]):
+        metric = one["leakage"][name]
+        value = f"≤ {amount(name, metric['high'])}" if metric["value"] is None else amount(name, metric["value"])
+        found.append((value, label(name), f"{_between(name, metric)}; chance is {amount(name, chance(name))}"))
+    right = one["accuracy"]
+    found.append((percent(right["value"]), "A guess is right", f"{_share(right)}; on records not learned"))
+    return [{"value": value, "name": name, "note": note} for value, name, note in found]
+
+
+def _rates(findings: Mapping[str, Any]) -> list[str]:
+    return [name for name in findings["options"][0]["leakage"] if name.startswith("tpr_at_fpr_")]
+
+
+def _row(findings: Mapping[str, Any], number: int, one: Mapping[str, Any]) -> dict[str, Any]:
+    auc, gain = one["leakage"]["auc"], one["reduction"]
+    kind = defence_charts.KINDS[one["kind"]][0]
+    chance_words = _RANDOMNESS[one["randomness"]]
+    below = "; ".join(text for text in (kind, _GROUPS[one["group"]], chance_words) if text)
+    return {
+        "number": number,
+        "name": one["words"],
+        "below": below,
+        "released": one["name"] == findings["release"],
+        "recommended": one["recommended"],
+        "reference": gain is None,
+        "cells": [
+            _cell(auc, lambda value: amount("auc", value)),
+            _cell(gain, _points, "" if gain is None else _EFFECTS[one["effect"]]),
+            _cell(one["accuracy"], percent),
+            _NOTHING_LOST if _free(one) else _cell(one["cost"], _points),
+            _cell(one["calibration_error"], "{:.3f}".format),
+            _cell(one["size"], "{:.2f}".format, _odd(one)),
+            _cell(one["coverage"], percent),
+        ],
+        "notes": one["notes"],
+    }
+
+
+def _free(one: Mapping[str, Any]) -> bool:
+    """Whether a measure keeps the label by construction."""
+    return one["reduction"] is not None and one["cost"] is None
+
+
+def _cell(metric: Mapping[str, Any] | None, written: Callable[[float], str], beside: str = "") -> dict[str, str]:
+    if metric is None:
+        return {"value": "–", "limits": "", "beside": ""}
+    limits = f"{written(metric['low'])} to {written(metric['high'])}"
+    return {"value": written(metric["value"]), "limits": limits, "beside": beside}
+
+
+def _odd(one: Mapping[str, Any]) -> str:
+    said = [f"{percent(one[name])} {name}" for name in ("empty", "full") if one[name] > 0]
+    return ", ".join(said)
+
+
+def _leak_row(findings: Mapping[str, Any], number: int, one: Mapping[str, Any]) -> dict[str, Any]:
+    averaged = one["averaged_advantage"]
+    rates = [one["leakage"][name] for name in _rates(findings)]
+    return {
+        "number": number,
+        "name": one["words"],
+        "attack": one["attack"],
+        "tried": _tried(one),
+        "cells": [
+            _cell(averaged, "{:.3f}".format),
+            _cell(one["leakage"]["advantage"], "{:.3f}".format),
+            *(_unresolved(metric) if metric["value"] is None else _cell(metric, percent) for metric in rates),
+        ],
+    }
+
+
+def _driver(one: Mapping[str, Any]) -> dict[str, Any]:
+    epistemic = one["epistemic"]
+    alone = {"value": "–" if epistemic is None else f"{epistemic:.3f}", "limits": "", "beside": ""}
+    return {
+        "group": one["group"],
+        "counts": f"{one['members']:,} members, {one['nonmembers']:,} non-members",
+        "cells": [
+            _cell(one["auc"], lambda value: amount("auc", value)),
+            _cell(one["calibration_error"], "{:+.3f}".format),
+            _cell(one["aleatoric"], "{:.3f}".format),
+            alone,
+        ],
+    }
+
+
+def _tried(one: Mapping[str, Any]) -> str:
+    """AUC of the best attacks on shadow models, the chosen one first."""
+    (_, chosen), *others = sorted(one["tried"].items(), key=lambda item: -item[1])[:3] or [("", None)]
+    if chosen is None:
+        return ""
+    beside = ", ".join(f"{name} {value:.3f}" for name, value in others)
+    return f"on shadow models {chosen:.3f}; {beside}" if beside else f"on shadow models {chosen:.3f}"
+
+
+def _unresolved(metric: Mapping[str, Any]) -> dict[str, str]:
+    return {"value": f"≤ {percent(metric['high'])}", "limits": "upper limit only", "beside": ""}
+
+
+def _between(name: str, metric: Mapping[str, Any]) -> str:
+    if metric["value"] is None:
+        return f"at most {amount(name, metric['high'])}"
+    return f"{amount(name, metric['low'])} to {amount(name, metric['high'])}"
+
+
+def _share(metric: Mapping[str, Any]) -> str:
+    return f"{percent(metric['low'])} to {percent(metric['high'])}"
+
+
+def _points(value: float) -> str:
+    """A difference of rates in points, signed unless it rounds to zero."""
+    rounded = round(100 * value, 1) + 0.0
+    return f"{rounded:+.1f}" if rounded else "0.0"
+
+
+def _repeat(findings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    rows = [("Target", findings["target"] or "not stated"), ("Records", findings["source"] or "not stated")]
+    rows += [(key.capitalize(), _plain(value)) for key, value in findings["repeat"].items() if key != "command"]
+    return [*rows, ("Format of findings.json", f"{findings['format']}, {findings['kind']}")]
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(_plain(item) for item in value)
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+__all__: list[str] = ["NAMES", "charts", "check", "page"]

@@ -1,0 +1,177 @@
+"""Charts of fidelity: marginals and pairs of a synthetic table against real ones, and the pair plot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from miaudit.report.drawing import BLUE, GREY, ORANGE, distinct, finished, over
+from miaudit.wording import percent
+
+if TYPE_CHECKING:
+    import altair as alt
+
+NAMES = ("marginals", "associations", "pair-plot")
+_MOST_COLUMNS = 30
+_LONGEST = 24
+_CELL = 0.86  # share of a cell of the pair plot that its bubbles take
+
+
+def charts(fidelity: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+    """Draw the plain values of a Fidelity (``to_dict``); a chart without data is left out."""
+    drawn = {"marginals": _marginals(fidelity)}
+    if fidelity["pairs"]:
+        drawn["associations"] = _associations(fidelity)
+    if len(fidelity["plot"]["columns"]) > 1:
+        drawn["pair-plot"] = _pair_plot(fidelity["plot"])
+    return drawn
+
+
+def _marginals(fidelity: Mapping[str, Any]) -> alt.LayerChart:
+    """The distance of each column's shares, the largest first, beside what two real samples differ by."""
+    import altair as alt
+
+    ordered = sorted(fidelity["marginals"], key=lambda row: -row["distance"])[:_MOST_COLUMNS]
+    names = distinct([row["column"] for row in ordered], _LONGEST)
+    rows = [
+        {
+            "column": names[row["column"]],
+            "distance": row["distance"],
+            "floor": row["floor"],
+            "text": f"{percent(row['distance'])}, two real samples {percent(row['floor'])}",
+        }
+        for row in ordered
+    ]
+    axis = alt.Axis(labelLimit=170, ticks=False, domain=False, labelPadding=8)
+    base = over(rows).encode(y=alt.Y("column:N", sort=None, title="Column", axis=axis))
+    x: dict[str, Any] = {"scale": alt.Scale(zero=True, nice=True), "axis": alt.Axis(format="~%"), "title": "Distance"}
+    layers = [
+        base.mark_rule(strokeWidth=2, color=BLUE, opacity=0.4).encode(x=alt.X("floor:Q", **x), x2="distance:Q"),
+        base.mark_tick(thickness=2.5, color=GREY, size=15).encode(x=alt.X("floor:Q", **x)),
+        base.mark_point(filled=True, size=75, color=BLUE, opacity=1).encode(
+            x=alt.X("distance:Q", **x), tooltip=[alt.Tooltip("column:N"), alt.Tooltip("text:N", title="Distance")]
+        ),
+    ]
+    summary = fidelity["summary"]
+    title = (
+        f"Marginals differ by {percent(summary['marginal_distance'])} on average; two real samples of this size by "
+        f"{percent(summary['marginal_floor'])}"
+    )
+    said = ["Total variation distance. Dots: synthetic against real. Ticks: real against other real records."]
+    if len(fidelity["marginals"]) > len(rows):
+        said.append(f"The {len(rows)} of {len(fidelity['marginals'])} columns that differ most.")
+    alternative = "; ".join(f"{row['column']}: {row['text']}" for row in rows)
+    return finished(layers, title, said, f"{title}. {alternative}.", max(90, 20 * len(rows) + 10))
+
+
+def _associations(fidelity: Mapping[str, Any]) -> alt.LayerChart:
+    """Cramer's V of each pair of columns, real against synthetic."""
+    import altair as alt
+
+    rows = [
+        {
+            "real": pair["real_association"],
+            "synthetic": pair["synthetic_association"],
+            "pair": f"{pair['left']} and {pair['right']}",
+        }
+        for pair in fidelity["pairs"]
+    ]
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    axis = alt.Axis(format="~g", tickCount=5, grid=True)
+    x: dict[str, Any] = {"scale": scale, "axis": axis, "title": "Cramér's V, real"}
+    y: dict[str, Any] = {**x, "title": "Cramér's V, synthetic"}
+    diagonal = over([{"a": 0, "b": 1}]).mark_rule(strokeDash=[4, 3], color=GREY)
+    points = over(rows).mark_point(filled=True, size=34, color=BLUE, opacity=0.45)
+    tips = [alt.Tooltip("pair:N"), alt.Tooltip("real:Q", format=".2f"), alt.Tooltip("synthetic:Q", format=".2f")]
+    layers = [
+        diagonal.encode(x=alt.X("a:Q", **x), x2="b:Q", y=alt.Y("a:Q", **y), y2="b:Q"),
+        points.encode(x=alt.X("real:Q", **x), y=alt.Y("synthetic:Q", **y), tooltip=tips),
+    ]
+    weaker = sum(row["synthetic"] < row["real"] for row in rows)
+    title = (
+        f"Associations: {weaker:,} of {len(rows):,} pairs are weaker in the synthetic table; the mean error is "
+        f"{fidelity['summary']['association_error']:.2f}"
+    )
+    said = ["Each dot is a pair of columns; on the dashes it is as strong as in the real records."]
+    return finished(layers, title, said, f"Scatter of {len(rows):,} pairs of columns. {title}.", 380)
+
+
+def _pair_plot(plot: Mapping[str, Any]) -> alt.LayerChart:
+    """Joint shares of a few columns as bubbles: the real ones above the diagonal, the synthetic ones below it."""
+    import altair as alt
+
+    names = list(distinct(plot["columns"], 14).values())
+    rows = []
+    for pair, (i, j) in enumerate(combinations(range(len(names)), 2)):
+        rows += _bubbles(plot["real"][pair], plot["levels"], i, j, names, real=True)
+        rows += _bubbles(plot["synthetic"][pair], plot["levels"], i, j, names, real=False)
+    edge: dict[str, Any] = {"domain": [-0.5, len(names) - 0.5], "nice": False, "zero": False}
+    label = "[" + ",".join(f"'{_escaped(name)}'" for name in names) + "][datum.value]"
+    axis: dict[str, Any] = {
+        "values": list(range(len(names))),
+        "labelExpr": label,
+        "labelOverlap": False,
+        "ticks": False,
+        "domain": False,
+    }
+    x: dict[str, Any] = {
+        "scale": alt.Scale(**edge),
+        "axis": alt.Axis(grid=False, labelAngle=-40, **axis),
+        "title": None,
+    }
+    y: dict[str, Any] = {"scale": alt.Scale(**edge, reverse=True), "axis": alt.Axis(grid=False, **axis), "title": None}
+    colours = alt.Scale(domain=["real", "synthetic"], range=[ORANGE, BLUE])
+    lines = [{"at": k + 0.5} for k in range(len(names) - 1)]
+    faint: dict[str, Any] = {"color": GREY, "opacity": 0.25}
+    tips = [alt.Tooltip("which:N", title="Records"), alt.Tooltip("cell:N"), alt.Tooltip("text:N", title="Share")]
+    layers = [
+        over(lines).mark_rule(**faint).encode(x=alt.X("at:Q", **x)),
+        over(lines).mark_rule(**faint).encode(y=alt.Y("at:Q", **y)),
+        over(rows)
+        .mark_point(filled=True, opacity=0.8)
+        .encode(
+            x=alt.X("x:Q", **x),
+            y=alt.Y("y:Q", **y),
+            size=alt.Size("share:Q", scale=alt.Scale(type="sqrt", domain=[0, 1], range=[0, 190]), legend=None),
+            color=alt.Color("which:N", scale=colours, legend=alt.Legend(orient="top", title=None)),
+            tooltip=tips,
+        ),
+    ]
+    title = f"Pairs of {len(names)} columns: the shape above the diagonal should return, mirrored, below it"
+    said = ["The area of a bubble is the share of records with this pair of levels; shares below 0.2% are not drawn."]
+    return finished(layers, title, said, f"Pair plot of {', '.join(names)}. {title}.", 480)
+
+
+def _bubbles(
+    shares: Sequence[Sequence[float]],
+    levels: Sequence[Sequence[str]],
+    i: int,
+    j: int,
+    names: Sequence[str],
+    *,
+    real: bool,
+) -> list[dict[str, Any]]:
+    """Bubbles of one pair; above the diagonal the column is j and the row i, below it the other way round."""
+    found = []
+    for a, row in enumerate(shares):
+        for b, share in enumerate(row):
+            if share < 0.002:
+                continue
+            of_i, of_j = ((k + 0.5) / count - 0.5 for k, count in ((a, len(levels[i])), (b, len(levels[j]))))
+            place = (j + _CELL * of_j, i + _CELL * of_i) if real else (i + _CELL * of_i, j + _CELL * of_j)
+            found.append(
+                {
+                    "x": round(place[0], 4),
+                    "y": round(place[1], 4),
+                    "share": share,
+                    "which": "real" if real else "synthetic",
+                    "cell": f"{names[i]}: {levels[i][a]}; {names[j]}: {levels[j][b]}",
+                    "text": percent(share),
+                }
+            )
+    return found
+
+
+def _escaped(name: str) -> str:
+    return name.replace("\\", "\\\\").replace("'", "\\'")

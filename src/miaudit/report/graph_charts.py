@@ -1,0 +1,144 @@
+"""The chart of a causal graph: groups by generation from left to right, edges from cause to effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, over
+
+if TYPE_CHECKING:
+    import altair as alt
+
+NAMES = ("graph",)
+# Groups in one generation up to which their names are drawn.
+_NAMED = 24
+_SWEEPS = 8
+
+
+def charts(graph: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+    """Draw the plain values of a graph: groups with name, columns and generation, and edges."""
+    return {"graph": _graph(graph)}
+
+
+def _graph(graph: Mapping[str, Any]) -> alt.LayerChart:
+    """Groups as points, edges as lines; no line goes from right to left."""
+    import altair as alt
+
+    groups = graph["groups"]
+    places = places_of(groups, graph["edges"])
+    drawn = distinct([group["name"] for group in groups], 18)
+    most = max(_counts(groups).values())
+    generations = max(group["generation"] for group in groups) + 1
+    across = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-0.35, generations - 0.65], nice=False))
+    up = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-0.04, 1.04], nice=False))
+    nodes = [
+        {
+            "x": places[group["name"]][0],
+            "y": places[group["name"]][1],
+            "name": drawn[group["name"]],
+            "columns": _columns(group["columns"]),
+            "size": 60 if len(group["columns"]) == 1 else 160,
+        }
+        for group in groups
+    ]
+    lines = [
+        {"edge": i, "at": at, "x": x, "y": y}
+        for i, (cause, effect) in enumerate(graph["edges"])
+        for at, (x, y) in enumerate(_path(places[cause], places[effect]))
+    ]
+    opacity = max(0.12, min(0.7, 60 / max(1, len(graph["edges"]))))
+    layers = []
+    if lines:
+        layers.append(
+            over(lines)
+            .mark_line(color=GREY, strokeWidth=1.2, opacity=opacity)
+            .encode(x=across, y=up, detail="edge:N", order="at:Q")
+        )
+    tips = [alt.Tooltip("name:N", title="Group"), alt.Tooltip("columns:N", title="Columns")]
+    layers.append(
+        over(nodes)
+        .mark_point(filled=True, color=BLUE, opacity=1)
+        .encode(x=across, y=up, size=alt.Size("size:Q", scale=None, legend=None), tooltip=tips)
+    )
+    if most <= _NAMED:
+        layers.append(
+            over(nodes)
+            .mark_text(dy=-11, fontSize=11, color=INK, stroke="white", strokeWidth=0)
+            .encode(x=across, y=up, text="name:N")
+        )
+    said = [
+        "Causes stand to the left of their effects. The latent variable is a cause of every group and is not drawn."
+    ]
+    if most > _NAMED:
+        said.append("Names show under the pointer.")
+    title = f"{_several(len(groups), 'group')} of columns, {_several(len(graph['edges']), 'edge')}"
+    if graph["full"]:
+        title = f"{_several(len(groups), 'column')}, {_several(len(graph['edges']), 'edge')}"
+    return finished(
+        layers, title, said, _described(groups, graph["edges"]), max(180, min(640, 46 + 34 * min(most, 18)))
+    )
+
+
+def places_of(groups: Sequence[Mapping[str, Any]], edges: Sequence[Sequence[str]]) -> dict[str, tuple[float, float]]:
+    """Return (generation, height in [0, 1]) of each group; within a generation, ordered by the mean of its neighbours.
+
+    Examples
+    --------
+    >>> groups = [{"name": n, "generation": g} for n, g in (("a", 0), ("b", 0), ("c", 1), ("d", 1))]
+    >>> places_of(groups, [("a", "d"), ("b", "c")])
+    {'a': (0.0, 0.75), 'b': (0.0, 0.25), 'c': (1.0, 0.25), 'd': (1.0, 0.75)}
+    """
+    levels: dict[int, list[str]] = {}
+    for group in groups:
+        levels.setdefault(group["generation"], []).append(group["name"])
+    near: dict[str, list[str]] = {group["name"]: [] for group in groups}
+    for cause, effect in edges:
+        near[cause].append(effect)
+        near[effect].append(cause)
+    height = {name: 1 - (i + 0.5) / len(names) for names in levels.values() for i, name in enumerate(names)}
+    for sweep in range(_SWEEPS):
+        depths = sorted(levels, reverse=bool(sweep % 2))[1:]
+        for depth in depths:
+            names = levels[depth]
+            mean = {
+                name: sum(height[other] for other in near[name]) / len(near[name]) if near[name] else height[name]
+                for name in names
+            }
+            ordered = sorted(names, key=lambda name: -mean[name])
+            height |= {name: 1 - (i + 0.5) / len(ordered) for i, name in enumerate(ordered)}
+    return {group["name"]: (float(group["generation"]), round(height[group["name"]], 6)) for group in groups}
+
+
+def _path(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[float, float]]:
+    """Return the points of an edge: a bow where it passes a generation, so that no group in between hides it."""
+    span = end[0] - start[0]
+    if span <= 1:
+        return [start, end]
+    bow = min(0.3, 0.12 * span)
+    if (start[1] + end[1]) / 2 > 0.6:  # away from the edge of the picture
+        bow = -bow
+    parts = [i / 16 for i in range(17)]
+    return [(start[0] + t * span, start[1] + t * (end[1] - start[1]) + 4 * bow * t * (1 - t)) for t in parts]
+
+
+def _counts(groups: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for group in groups:
+        counts[group["generation"]] = counts.get(group["generation"], 0) + 1
+    return counts
+
+
+def _columns(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:6])
+    return shown if len(names) <= 6 else f"{shown} and {len(names) - 6} more"
+
+
+def _several(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _described(groups: Sequence[Mapping[str, Any]], edges: Sequence[Sequence[str]]) -> str:
+    listed = "; ".join(" causes ".join(edge) for edge in edges[:12])
+    more = f"; and {len(edges) - 12} more" if len(edges) > 12 else ""
+    return f"Causal graph of {len(groups)} groups. Edges: {listed or 'none'}{more}."

@@ -1,0 +1,155 @@
+"""The page of a release of a synthetic table, from plain findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from miaudit.report import fidelity_charts, frame, graph_charts, synthesis_findings
+from miaudit.report.drawing import BLUE, GREY, INK, finished, over
+from miaudit.wording import percent
+
+if TYPE_CHECKING:
+    import altair as alt
+
+NAMES = (*graph_charts.NAMES, "limit", *fidelity_charts.NAMES)
+_WORDS = {"proved": "Differentially private", "unproved": "No guarantee"}
+_TONES = {"proved": "clear", "unproved": "inconclusive"}
+
+
+def check(content: Any) -> dict[str, Any]:
+    """Check plain values against the schema of this kind of findings, and return them."""
+    return synthesis_findings.check(content)
+
+
+def charts(content: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+    """Draw what the findings hold, in the order of :data:`NAMES`; a chart without data is left out."""
+    drawn: dict[str, alt.LayerChart] = {}
+    if content["graph"]:
+        drawn |= graph_charts.charts(content["graph"])
+    if content["guarantee"]:
+        drawn["limit"] = _limit(content["guarantee"])
+    if content["fidelity"]:
+        drawn |= fidelity_charts.charts(content["fidelity"])
+    return drawn
+
+
+def page(content: Mapping[str, Any]) -> str:
+    """Write findings of a release as one self-contained HTML page.
+
+    Parameters
+    ----------
+    content : mapping
+        Plain values as in findings.json (``SynthesisFindings.to_dict()``), checked against its schema.
+    """
+    return frame.render(
+        "synthesis_page.html",
+        content,
+        charts(content),
+        overall={"word": _WORDS[content["status"]], "tone": _TONES[content["status"]]},
+        cards=_cards(content),
+        guarantee=_guarantee(content["guarantee"]),
+        spent=_spent(content["spent"]),
+        fidelity=_fidelity(content["fidelity"]),
+        kinds=_kinds(content["columns"]),
+    )
+
+
+def _limit(guarantee: Mapping[str, Any]) -> alt.LayerChart:
+    """The largest true-positive rate at each false-positive rate that the claim leaves to an attack on a record."""
+    import altair as alt
+
+    epsilon, delta = guarantee["epsilon"], guarantee["delta"]
+    rates = [10 ** (-4 + 4 * i / 120) for i in range(121)]
+    rows = [{"fpr": fpr, "tpr": _most(fpr, epsilon, delta), "guess": fpr} for fpr in rates]
+    axis = alt.Axis(format="~%", values=[1e-4, 1e-3, 1e-2, 1e-1, 1])
+    scale = alt.Scale(type="log", domain=[1e-4, 1])
+    x = alt.X("fpr:Q", title="False-positive rate", scale=scale, axis=axis)
+    y: dict[str, Any] = {"scale": scale, "axis": axis, "title": "True-positive rate"}
+    tips = [alt.Tooltip("fpr:Q", format=".3%", title="FPR"), alt.Tooltip("tpr:Q", format=".3%", title="At most")]
+    layers = [
+        over(rows).mark_line(color=GREY, strokeDash=[5, 4]).encode(x=x, y=alt.Y("guess:Q", **y)),
+        over(rows).mark_line(color=BLUE, strokeWidth=2.5).encode(x=x, y=alt.Y("tpr:Q", **y), tooltip=tips),
+        over([rows[54]])
+        .mark_text(align="right", dx=-8, dy=-8, color=INK, fontSize=11)
+        .encode(x=x, y=alt.Y("tpr:Q", **y), text=alt.value("no attack lies above")),
+    ]
+    title = "What the guarantee leaves to an attack on any one record"
+    said = ["Above the blue line no attack can be, whatever it knows; the dashed line is a guess."]
+    at = ", ".join(f"{percent(tpr)} at {percent(fpr)}" for fpr, tpr in guarantee["tpr_limits"])
+    return finished(layers, title, said, f"Limits of the true-positive rate by the false-positive rate: {at}.", 260)
+
+
+def _most(fpr: float, epsilon: float, delta: float) -> float:
+    """min(1, e^eps FPR + delta, 1 - e^-eps (1 - delta - FPR)), as in the trade-off function of (epsilon, delta)-DP."""
+    import math
+
+    lower = math.exp(min(epsilon, 700.0)) * fpr + delta
+    upper = 1 - math.exp(-epsilon) * (1 - delta - fpr)
+    return max(fpr, min(1.0, lower, upper))
+
+
+def _cards(content: Mapping[str, Any]) -> list[dict[str, str]]:
+    found = content["guarantee"]
+    cards = []
+    if found:
+        fpr, tpr = found["tpr_limits"][1]
+        cards += [
+            {"name": "Epsilon", "value": f"{found['epsilon']:g}", "note": f"proved: {found['proved']:.4g}"},
+            {"name": "Delta", "value": f"{found['delta']:.3g}", "note": f"of {found['records']:,} records, nominally"},
+            {
+                "name": f"TPR at {percent(fpr)} FPR",
+                "value": percent(tpr),
+                "note": "at most, for any attack on a record",
+            },
+        ]
+    cards.append({"name": "Records", "value": f"{content['release']['records']:,}", "note": content["release"]["file"]})
+    cards.append({"name": "Columns", "value": f"{len(content['columns']):,}", "note": _kinds(content["columns"])})
+    return cards
+
+
+def _guarantee(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    if not found:
+        return []
+    return [
+        ("claim", f"ε = {found['epsilon']:g} at δ = {found['delta']:.4g}, one record added or removed"),
+        ("mechanism", found["mechanism"]),
+        ("proved", f"ε = {found['proved']:.5g}, by {found['accountant']}"),
+        ("noise multiplier", f"{found['noise']:.4g}"),
+        ("clipping norm", f"{found['clip']:g}"),
+        ("nominal records", f"{found['records']:,}"),
+    ]
+
+
+def _spent(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if not found:
+        return None
+    if found["epsilon"] is None:
+        total = "A release without differential privacy is among them: of all together nothing can be claimed."
+    else:
+        total = f"All together: ε = {found['epsilon']:.4g} at δ = {found['delta']:.3g}."
+        if found["budget"] is not None:
+            total += f" The budget is {found['budget']:g}, of which {found['budget'] - found['epsilon']:.4g} is left."
+    return {"table": found["table"], "releases": found["releases"], "total": total}
+
+
+def _fidelity(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if not found:
+        return None
+    summary = found["summary"]
+    floor = percent(summary["marginal_floor"])
+    cards = [("Marginals", percent(summary["marginal_distance"]), f"mean distance; two real samples {floor}")]
+    if found["pairs"]:
+        floor = percent(summary["pair_floor"])
+        cards += [
+            ("Pairs", percent(summary["pair_distance"]), f"mean distance; two real samples {floor}"),
+            ("Associations", f"{summary['association_error']:.3f}", "mean error of Cramér's V, 0 to 1"),
+        ]
+    return {"cards": [{"name": n, "value": v, "note": t} for n, v, t in cards], "records": found["records"]}
+
+
+def _kinds(columns: Any) -> str:
+    counts: dict[str, int] = {}
+    for column in columns:
+        counts[column["kind"]] = counts.get(column["kind"], 0) + 1
+    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())

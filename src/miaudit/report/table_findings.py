@@ -1,0 +1,163 @@
+"""Findings of an audit of a synthetic table: frozen, versioned, plain values in and out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+from miaudit.report import findings
+
+FORMAT = 1
+KIND = "table"
+Status = Literal["flagged", "clear", "inconclusive"]
+_EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4}
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Trials that were right, of how many, and the limits of their share."""
+
+    right: int
+    trials: int
+    value: float | None
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One attack: its success on members against that on control records.
+
+    Attributes
+    ----------
+    name : "copies", "singling out, univariate", "linkability", "inference: income", ...
+    members, control : rates of success
+    difference, difference_low, difference_high : of the two rates, with limits that hold for all attacks together
+    risk, risk_low, risk_high : (members - control) / (1 - control); None where it is not defined
+    by_chance : how often a guess is right that looks at no record; None where the attack has none
+    threshold : difference above which it raises concern
+    status : "flagged" (lower limit above the threshold), "clear" (upper limit at most that) or "inconclusive"
+    weak : whether it is no better on members than a guess
+    note : what must be said with it
+    """
+
+    name: str
+    members: Rate
+    control: Rate
+    difference: float | None
+    difference_low: float
+    difference_high: float
+    risk: float | None
+    risk_low: float | None
+    risk_high: float | None
+    by_chance: float | None
+    threshold: float
+    status: Status
+    weak: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class TableVerdict:
+    """All attacks against their thresholds, as a word and a sentence."""
+
+    status: Status
+    text: str
+    confidence: float
+
+    @property
+    def exit_code(self) -> int:
+        """0 clear, 3 flagged, 4 inconclusive."""
+        return _EXIT_CODES[self.status]
+
+
+@dataclass(frozen=True)
+class PositiveControl:
+    """What this audit would have said of the same table with copies of some members added.
+
+    ``copies`` members were added, ``share`` of the table's rows; ``found`` says whether the excess of exact copies was
+    seen. ``auc`` and ``auc_low`` are those of the distance then.
+    """
+
+    copies: int
+    share: float
+    found: bool
+    members: float
+    control: float
+    difference_low: float
+    auc: float
+    auc_low: float
+
+
+@dataclass(frozen=True)
+class TableFindings:
+    """Everything that an audit of a table found, without any row of it.
+
+    Attributes
+    ----------
+    verdict : of the attacks
+    attacks : in the order of the page
+    positive_control : the same audit of a table that is known to leak
+    membership : findings of the record-wise audit of the attacks' scores, as :meth:`Findings.to_dict` gives them
+    fidelity : of the table, as plain values; None where it was not asked for
+    counts : rows of each table, and how many of them were attacked
+    columns : name and kind of each
+    schema : where the schema came from, in a sentence
+    cannot_see : what such an audit is blind to, in sentences
+    notes, plan, repeat : as in an audit's findings
+    """
+
+    verdict: TableVerdict
+    attacks: tuple[Attack, ...]
+    positive_control: PositiveControl
+    membership: Mapping[str, Any]
+    counts: Mapping[str, int]
+    columns: tuple[Mapping[str, str], ...]
+    schema: str
+    fidelity: Mapping[str, Any] | None = None
+    cannot_see: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+    repeat: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        """3 where the attacks or the record-wise audit raise concern, else 4 where one has no answer, else 0."""
+        codes = {self.verdict.exit_code, int(self.membership["exit_code"])}
+        return next(code for code in (3, 4, 0) if code in codes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; numbers that are not finite become None."""
+        content = {"format": FORMAT, "kind": KIND, "exit_code": self.exit_code, **asdict(self)}
+        plain: dict[str, Any] = findings.plain(content)
+        return plain
+
+    def to_json(self) -> str:
+        """Return findings.json as text: equal audits give equal bytes."""
+        return findings.to_text(self.to_dict())
+
+
+def check(content: Any) -> dict[str, Any]:
+    """Check plain values against the schema of this format version, and return them.
+
+    Raises
+    ------
+    InputError
+        With the place that does not follow the schema.
+    """
+    checked = findings.check_against(schema(), content, FORMAT)
+    findings.check(checked["membership"])
+    return checked
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of this kind of findings."""
+    text = resources.files("miaudit.report").joinpath("table.schema.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded

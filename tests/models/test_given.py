@@ -1,0 +1,192 @@
+"""Shadow outputs from elsewhere: the same evidence as from models trained here, and what cannot be used refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from miaudit.attacks import lira, shadow_classifier, signals
+from miaudit.campaign import Campaign, Shadows, collect
+from miaudit.causal.roc import Roc
+from miaudit.errors import InputError
+from miaudit.models import shadow
+from miaudit.models.given import GivenShadows
+from miaudit.models.targets import Precomputed, SklearnTarget
+from miaudit.records import Records
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "mia_scores_location30" / "location30_mia_scores.npz"
+N, M = 150, 8
+RNG = np.random.default_rng(4)
+X, Y = RNG.normal(size=(N, 5)), RNG.integers(0, 2, N)
+INCLUDED = shadow.inclusion(N, M, rng=np.random.default_rng(1))
+TREE = SklearnTarget(DecisionTreeClassifier(max_depth=4))
+OUTPUTS = np.stack([TREE.outputs(TREE.fit(X, Y, np.flatnonzero(row), seed=0), X) for row in INCLUDED])
+MEMBER = np.random.default_rng(2).random(N) < 0.5
+TARGET = TREE.outputs(TREE.fit(X, Y, np.flatnonzero(MEMBER), seed=1), X)
+
+
+def saved(folder: Path, **changes: Any) -> Path:
+    arrays = {"outputs": OUTPUTS, "included": INCLUDED, "labels": Y, **changes}
+    np.savez(folder / "shadows.npz", **{name: values for name, values in arrays.items() if values is not None})
+    return folder / "shadows.npz"
+
+
+def audited(given: GivenShadows, *attacks: str, **more: Any) -> Campaign:
+    """A model that stands: its outputs, known members, and shadow models from the file."""
+    records = Records(np.arange(N), Y, MEMBER, {}, "rows")
+    return Campaign(Precomputed(TARGET), records, attacks=attacks, shadows=Shadows(given=given, **more))
+
+
+def score(made: Campaign, name: str) -> Any:
+    return collect(made, rng=np.random.default_rng(0)).evidence.scores[name]
+
+
+def statistic(logits: Any) -> Any:
+    return signals.member_scores(labels=Y, logits=logits, names=["logit_confidence"])["logit_confidence"]
+
+
+EXPECTED = lira.online(
+    statistic(TARGET), np.stack([statistic(one) for one in OUTPUTS], axis=1).astype("f4"), INCLUDED.T
+)
+
+
+def test_outputs_give_the_attacks_by_hand(tmp_path: Path) -> None:
+    given = GivenShadows.load(saved(tmp_path))
+    made = audited(given, "lira_online", "shadow_classifier")
+    np.testing.assert_allclose(score(made, "lira_online"), EXPECTED, rtol=1e-6)
+    pooled = shadow_classifier.score(TARGET, Y, OUTPUTS.reshape(-1, 2), np.tile(Y, M), INCLUDED.ravel())
+    np.testing.assert_allclose(score(made, "shadow_classifier"), pooled, rtol=1e-6)
+    assert audited(given).names == ("lira_online",)
+    notes = collect(made, rng=np.random.default_rng(0)).notes
+    assert "8 shadow models trained elsewhere, with outputs on the audited records, from shadows.npz." in notes
+    chances = np.exp(OUTPUTS.astype(float)) / np.exp(OUTPUTS.astype(float)).sum(axis=2, keepdims=True)
+    as_chances = GivenShadows.load(saved(tmp_path, outputs=chances), given="probabilities")
+    np.testing.assert_allclose(score(audited(as_chances, "lira_online"), "lira_online"), EXPECTED, rtol=1e-2, atol=1e-3)
+
+
+def test_signals_and_rows_in_any_order_give_the_same(tmp_path: Path) -> None:
+    signal = np.stack([statistic(one) for one in OUTPUTS])
+    kept = GivenShadows.load(saved(tmp_path, outputs=None, signals=signal, labels=None))
+    np.testing.assert_allclose(score(audited(kept, "lira_online"), "lira_online"), EXPECTED, rtol=1e-5)
+    with pytest.raises(InputError, match="logit_confidence, which was kept"):
+        made = audited(GivenShadows.load(saved(tmp_path, outputs=None, signals=signal)), "rmia_online")
+        inside = np.arange(N) < 0  # nobody learned the population
+        score(replace(made, shadows=replace(made.shadows, given=without(made.shadows.given, inside))), "rmia_online")
+    order = np.random.default_rng(3).permutation(N)
+    turned = saved(tmp_path, outputs=OUTPUTS[:, order], included=INCLUDED[:, order], labels=Y[order], rows=order)
+    mixed = GivenShadows.load(turned)
+    np.testing.assert_allclose(score(audited(mixed, "lira_online"), "lira_online"), EXPECTED, rtol=1e-6)
+    # The control: the same file without its rows is of other records, as its labels show.
+    with pytest.raises(InputError, match="8 shadow models on 150 other records"):
+        score(audited(GivenShadows.load(saved(tmp_path, labels=Y[order])), "lira_online"), "lira_online")
+
+
+def without(given: GivenShadows | None, rows: Any) -> GivenShadows:
+    assert given is not None
+    free = given.outputs.included.copy()
+    free[:, -40:] = rows[-40:]
+    return replace(given, outputs=replace(given.outputs, included=free))
+
+
+def test_the_population_is_what_no_given_model_learned(tmp_path: Path) -> None:
+    included = INCLUDED.copy()
+    included[:, -40:] = False
+    given = GivenShadows.load(saved(tmp_path, included=included))
+    found = collect(audited(given, "rmia_offline", population=12), rng=np.random.default_rng(0))
+    assert found.evidence.n == N - 12
+    with pytest.raises(InputError, match="a reference model that learned it"):  # the rest of the forty has none
+        score(audited(given, "rmia_online", population=12), "rmia_online")
+    with pytest.raises(InputError, match="records that no shadow model learned"):
+        score(audited(GivenShadows.load(saved(tmp_path)), "rmia_offline"), "rmia_offline")
+
+
+def test_a_model_trained_here_can_take_shadows_from_elsewhere(tmp_path: Path) -> None:
+    given = GivenShadows.load(saved(tmp_path))
+    made = Campaign(TREE, Records(X, Y, None, {}, "data"), shadows=Shadows(given=given))
+    found = collect(made, rng=np.random.default_rng(0))
+    assert list(found.evidence.scores) == ["lira_online", "loss"]
+    assert found.evidence.design == "one-run"
+    assert found.vulnerability is None  # nobody here knows how those memberships came about
+    asked = Campaign(TREE, Records(X, Y, None, {}, "data"), shadows=Shadows(given=given, vulnerability=True))
+    with pytest.raises(InputError, match="14 or more"):
+        collect(asked, rng=np.random.default_rng(0))
+
+
+def test_other_records_serve_the_shadow_classifier_only(tmp_path: Path) -> None:
+    one = saved(tmp_path, outputs=OUTPUTS[:1, :90], included=INCLUDED[:1, :90], labels=Y[:90])
+    given = GivenShadows.load(one)
+    expected = shadow_classifier.score(TARGET, Y, OUTPUTS[0, :90], Y[:90], INCLUDED[0, :90])
+    np.testing.assert_allclose(score(audited(given), "shadow_classifier"), expected, rtol=1e-6)
+    for attack in ("lira_online", "lira_offline", "rmia_online", "label_only_calibrated"):
+        with pytest.raises(InputError, match=r"1 shadow model on 90 other records in shadows\.npz; .*use shadow"):
+            score(audited(given, attack), attack)
+    part = GivenShadows.load(
+        saved(tmp_path, outputs=OUTPUTS[:, :90], included=INCLUDED[:, :90], labels=Y[:90], rows=np.arange(90))
+    )
+    with pytest.raises(InputError, match="8 shadow models on 90 of the 150 audited records"):
+        score(audited(part, "lira_online"), "lira_online")
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="no published scores here")
+def test_published_shadow_outputs_alone(tmp_path: Path) -> None:
+    """One shadow model on other records: the classifier runs, per-record LiRA is refused with that reason."""
+    with np.load(DATA, allow_pickle=False) as z:
+        label, member, logits = z["target_label"], z["target_member"].astype(bool), z["target_logits"]
+        shadows = {"outputs": z["shadow_logits"][None], "labels": z["shadow_label"]}
+        np.savez(tmp_path / "shadows.npz", included=z["shadow_member"].astype(bool)[None], **shadows)
+    given = GivenShadows.load(tmp_path / "shadows.npz")
+    records = Records(np.arange(len(label)), label, member, {}, "location30")
+    made = Campaign(Precomputed(logits), records, shadows=Shadows(given=given))
+    found = collect(made, rng=np.random.default_rng(0)).evidence
+    assert list(found.scores) == ["shadow_classifier", "loss"]
+    assert Roc.of(found.scores["shadow_classifier"], found.member).auc > 0.84
+    refused = "expected several shadow models on the 2,000 audited records, for lira_online, received 1 shadow model on"
+    with pytest.raises(InputError, match=f"{refused} .* other records .*use shadow_classifier"):
+        collect(replace(made, attacks=("lira_online",)), rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"included": None}, r"an array included .*none in shadows\.npz.*which model learnt which record"),
+        ({"outputs": None}, r"outputs \(M, n, C\) or signals \(M, n\), received neither"),
+        ({"signals": OUTPUTS[:, :, 0]}, "received both"),
+        ({"outputs": OUTPUTS[0]}, r"outputs: expected numbers of shape \(M, n, C\)"),
+        ({"included": INCLUDED.T}, "transpose it"),
+        ({"included": INCLUDED[:4]}, r"included: expected true or false of shape \(8, 150\)"),
+        ({"included": INCLUDED * 0.5}, "included: expected true or false"),
+        ({"labels": Y[:5]}, r"labels: expected labels \(150,\)"),
+        ({"labels": Y + 1}, "a column for each class"),
+        ({"rows": np.arange(3)}, r"rows: expected whole numbers \(150,\)"),
+        ({"rows": np.arange(N) // 2}, "one of them twice"),
+        (
+            {"outputs": np.where(np.arange(2) == 0, np.nan, OUTPUTS)},
+            r"model 0 in shadows\.npz: expected finite",
+        ),
+        ({"outputs": np.array([[["a"]]])}, "outputs: expected numbers"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_line(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        GivenShadows.load(saved(tmp_path, **changes))
+    assert "\n" not in str(caught.value)
+
+
+def test_objects_are_never_unpickled(tmp_path: Path) -> None:
+    file = tmp_path / "evil.npz"
+    np.savez(file, allow_pickle=True, outputs=np.array([{"a": 1}], dtype=object), included=INCLUDED)
+    with pytest.raises(InputError):
+        GivenShadows.load(file)
+    np.save(tmp_path / "shadows.npy", OUTPUTS)
+    with pytest.raises(InputError, match="npz"):
+        GivenShadows.load(tmp_path / "shadows.npy")
+
+
+def test_the_audit_of_given_shadows_finds_what_leaks(tmp_path: Path) -> None:
+    found = score(audited(GivenShadows.load(saved(tmp_path)), "lira_online"), "lira_online")
+    assert Roc.of(found, MEMBER).auc > 0.55

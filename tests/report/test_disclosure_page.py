@@ -1,0 +1,120 @@
+"""The page of a comparison of disclosures: it says what the findings say, and loads nothing."""
+
+from __future__ import annotations
+
+import copy
+import html
+import json
+import re
+
+import numpy as np
+import pytest
+
+from miaudit.defences import drivers, outcome
+from miaudit.defences.calibration import Temperature
+from miaudit.defences.compare import Option, compare
+from miaudit.defences.noise import OutputNoise
+from miaudit.defences.outputs import AsItIs, LabelOnly
+from miaudit.defences.sets import ConformalSet
+from miaudit.errors import InputError
+from miaudit.report import disclosure_findings, disclosure_page
+from worlds import disclosing
+
+
+@pytest.fixture(scope="module")
+def content() -> dict:
+    models = disclosing.models(effect=1.0, shadows=32, n=300, held=80)
+    defences = {"temperature": Temperature(), "noise": OutputNoise(), "sets": ConformalSet(0.9), "label": LabelOnly()}
+    options = [Option("as-it-is", "output", models, AsItIs())]
+    options += [Option(name, "output", models, one) for name, one in defences.items()]
+    weaker = disclosing.models(effect=0.2, shadows=32, n=300, held=80)
+    options.append(Option("<b>decay</b>", "training", weaker, AsItIs(), "<b>decay</b> & co"))
+    rng = np.random.default_rng(0)
+    found = compare(options, rng=rng)
+    predictions, said = outcome.predicted(models, rng=rng)
+    driving = drivers.drivers(found.measured[0], found.measured[0], rng=rng)
+    made = outcome.findings(
+        found, drivers=driving, predictions=predictions, notes=said, repeat={"seed": 1, "command": "miaudit x"}
+    )
+    return made.to_dict()
+
+
+def shown(content: dict) -> str:
+    page = disclosure_page.page(content)
+    text = re.sub(r"<script.*?</script>|<style.*?</style>|data:image/svg[^\"]*", "", page, flags=re.S)
+    assert "<b>decay" not in text
+    return html.unescape(text)
+
+
+def test_it_says_what_was_found(content: dict) -> None:
+    text = shown(content)
+    assert content["recommendation"] in text
+    for part in content["parts"]:
+        assert part in text
+    for sentence in (*content["rests_on"], *content["notes"]):
+        assert sentence in text
+    for one in content["options"]:
+        assert f"{one['leakage']['auc']['value']:.3f}" in text
+        assert one["attack"] in text
+    for one in content["drivers"]:
+        assert f"{one['auc']['low']:.3f} to {one['auc']['high']:.3f}" in text
+        assert f"{one['calibration_error']['value']:+.3f}" in text
+    assert "drawn anew with each query" in text
+    assert "no leakage" not in text.lower()
+
+
+def test_it_loads_nothing(content: dict) -> None:
+    page = disclosure_page.page(content)
+    assert "default-src 'none'" in page
+    without = re.sub(r"<script.*?</script>", "", page, flags=re.S)
+    assert not re.search(r"(src|href)=\"(?!data:|#)", without)
+
+
+def test_every_chart_is_drawn_with_its_numbers(content: dict) -> None:
+    drawn = disclosure_page.charts(content)
+    assert tuple(drawn) == disclosure_page.NAMES
+    for name, chart in drawn.items():
+        spec = chart.to_dict()
+        assert spec["description"]
+        assert spec["title"]["text"], name
+    text = json.dumps(drawn["reductions"].to_dict())
+    for one in content["options"][1:]:
+        assert f"{100 * one['reduction']['low']:.1f}" in text
+    alone = copy.deepcopy(content)
+    alone["options"], alone["predictions"], alone["drivers"] = alone["options"][:1], [], []
+    assert tuple(disclosure_page.charts(alone)) == ("tradeoff",)
+    assert "Every way to release it" in shown(alone)
+
+
+def test_findings_are_plain_and_their_schema_holds(content: dict) -> None:
+    again = json.loads(json.dumps(content))
+    assert disclosure_findings.check(again) == again
+    for path in (("options", 0, "effect"), ("verdict", "status"), ("counts", "classes")):
+        broken = copy.deepcopy(again)
+        place = broken
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = "nonsense"
+        with pytest.raises(InputError, match="what the schema"):
+            disclosure_findings.check(broken)
+    more = {**again, "extra": 1}
+    with pytest.raises(InputError):
+        disclosure_findings.check(more)
+
+
+def test_verdicts_have_their_words(content: dict) -> None:
+    other = {**copy.deepcopy(content), "predictions": []}
+    words = {"clear": "No concern at this threshold", "inconclusive": "Inconclusive", "not-testable": "No answer"}
+    for status, word in words.items():
+        other["verdict"]["status"] = status
+        assert word in shown(other)
+
+
+def test_one_that_is_not_resolved_has_an_upper_limit_only(content: dict) -> None:
+    other = copy.deepcopy(content)
+    name = next(key for key in other["options"][0]["leakage"] if key.startswith("tpr"))
+    for one in other["options"]:
+        one["leakage"][name] = {"value": None, "low": 0.0, "high": 0.125, "note": "upper limit only"}
+    text = shown(other)
+    assert "≤ 12.5%" in text
+    assert "at most 12.5%" in text

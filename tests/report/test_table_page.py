@@ -1,0 +1,71 @@
+"""The page of a table's audit: it stands alone, escapes what the table says, and says what was not found."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from miaudit.report import fidelity_charts, table_page
+from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.table_audit import TablePlan, audit_table
+
+NASTY = "<img src=x onerror=alert(1)>'"
+
+
+def draw(n: int, rng: np.random.Generator) -> Table:
+    schema = Schema((Column("age", "continuous", low=-50, high=50), Column(NASTY, "categorical", ("a", "'b", "c"))))
+    return Table(schema, np.c_[rng.normal(size=n), rng.integers(0, 3, n)])
+
+
+@pytest.fixture(scope="module")
+def content() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    made, members, control = (draw(n, rng) for n in (150, 150, 150))
+    leaky = Table(made.schema, np.r_[made.values[:100], members.values[:50]])
+    found = audit_table(
+        leaky, members, control, plan=TablePlan(attempts=60), design="one-run", rng=rng, source="made & sold.csv"
+    )
+    return table_page.check(found.to_dict())
+
+
+def test_the_page_stands_alone_and_escapes(content: dict[str, Any]) -> None:
+    page = table_page.page(content)
+    assert "<img src=x" not in page
+    assert "made &amp; sold.csv" in page
+    assert not re.search(r"(src|href)=[\"']https?:", page)
+    for text in ("Concern", "Would it have been seen?", "What this audit cannot see", "What the table keeps"):
+        assert text in page
+    assert page.count("<figure") == len(table_page.charts(content))
+    assert table_page.page(content) == page
+
+
+def test_every_chart_is_named_titled_and_described(content: dict[str, Any]) -> None:
+    drawn = table_page.charts(content)
+    assert set(drawn) <= set(table_page.NAMES)
+    assert set(fidelity_charts.NAMES) | {"differences", "rates"} <= set(drawn)
+    for chart in drawn.values():
+        spec = chart.to_dict(validate=False)
+        assert spec["title"]["text"]
+        assert len(spec["description"]) > 40
+    title = " ".join(drawn["differences"].to_dict(validate=False)["title"]["text"])
+    flagged = sum(row["status"] == "flagged" for row in content["attacks"])
+    assert title.startswith(f"{flagged} of 6 attacks")
+
+
+def test_a_page_without_fidelity_or_a_found_control_says_so(content: dict[str, Any]) -> None:
+    blind = {**content, "fidelity": None, "positive_control": {**content["positive_control"], "found": False}}
+    page = table_page.page(blind)
+    assert "does NOT see it" in page
+    assert "The positive control was not found" in page
+    assert "What the table keeps" not in page
+
+
+def test_an_attack_without_predicates_has_no_numbers(content: dict[str, Any]) -> None:
+    empty = {"right": 0, "trials": 0, "value": None, "low": 0.0, "high": 1.0}
+    row = {**content["attacks"][1], "members": empty, "control": empty, "difference": None, "note": "no predicate"}
+    row |= {"risk": None, "risk_low": None, "risk_high": None}
+    page = table_page.page(table_page.check({**content, "attacks": [content["attacks"][0], row]}))
+    assert "no predicate" in page
