@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -40,6 +40,7 @@ _ONE_THREAD = dict.fromkeys(
 )
 _ANSWER_SECONDS = 3.0  # a cluster that is there answers within this; Ray itself would try for minutes
 _WATCH_SECONDS = 0.5
+_TRIES = 3  # on Ray: whatever job loses its process so often is to blame itself
 _PORT, _CLIENT_PORT = 6379, 10001  # Ray's own defaults
 
 
@@ -134,7 +135,8 @@ def outcomes(
 ) -> Iterator[Outcome]:
     """Do all jobs; yield what became of each, as they finish.
 
-    An error in a job becomes its outcome and takes no other with it; so does the death of its process.
+    An error in a job becomes its outcome and takes no other with it; so does the death of its process. On Ray, a job
+    lost with its node is done again elsewhere, up to three times: it draws from its own seed, so nothing changes.
 
     Parameters
     ----------
@@ -316,7 +318,7 @@ def _on_ray(task: Task, shared: Any, jobs: Sequence[Any], place: Ray) -> Iterato
             detail = one_line(str(error))[:120]
             raise InputError("task", "functions and data that can be sent", detail, "use executor=local") from error
         remote = ray.remote(num_cpus=1, max_retries=0)(_perform_on_ray)
-        waiting, running = deque(range(len(jobs))), dict[Any, int]()
+        waiting, running, losses = deque(range(len(jobs))), dict[Any, int](), Counter[int]()
         while waiting or running:
             while waiting and len(running) < place.workers:
                 number = waiting.popleft()
@@ -325,10 +327,27 @@ def _on_ray(task: Task, shared: Any, jobs: Sequence[Any], place: Ray) -> Iterato
             number = running.pop(ready[0])
             try:
                 yield ray.get(ready[0])
+            except _lost(ray) as error:  # with its node, or by the job's own doing: it is tried again elsewhere
+                losses[number] += 1
+                if losses[number] < _TRIES:
+                    waiting.append(number)
+                else:
+                    yield Outcome(number, problem=_DIED, where=one_line(str(error)))
             except ray.exceptions.RayError as error:
-                died = isinstance(error, ray.exceptions.WorkerCrashedError | ray.exceptions.OutOfMemoryError)
-                problem = _DIED if died else one_line(f"{type(error).__name__}: {error}")[:300]
+                problem = one_line(f"{type(error).__name__}: {error}")[:300]
                 yield Outcome(number, problem=problem, where=one_line(str(error)))
+
+
+def _lost(ray: Any) -> tuple[type[Exception], ...]:
+    """What Ray raises for a job whose process, node or result is gone."""
+    known = ray.exceptions
+    return (
+        known.WorkerCrashedError,
+        known.NodeDiedError,
+        known.LocalRayletDiedError,
+        known.ObjectLostError,
+        known.OutOfMemoryError,
+    )
 
 
 def _perform_on_ray(parcel: tuple[Task, Any], number: int, job: Any) -> Outcome:
