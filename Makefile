@@ -1,6 +1,7 @@
 # make audit      an environment with the core install, and the main job
 # make test       an environment of its own; style, types, import contracts, tests, warnings as errors
 # make test-slow  statistical validity by simulation (minutes)
+# make docs       the documentation as a site, warnings as errors
 # make bench      timings as ratios against the straightforward way
 # make experiments  the small form of the papers' tables and figures
 PYTHON ?= python3
@@ -10,12 +11,12 @@ PIP_FLAGS := --quiet --disable-pip-version-check --no-input
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: audit test test-slow bench experiments lint clean
+.PHONY: audit test test-slow docs bench experiments lint clean
 
 audit: $(VENV)/.installed
 	$(VENV)/bin/miaudit demo --overwrite
 
-test: $(DEV)/.installed lint
+test: $(DEV)/.installed lint docs
 	$(DEV)/bin/python -m pytest -n 2 -m "not slow"
 
 test-slow: $(DEV)/.installed
@@ -27,6 +28,9 @@ lint: $(DEV)/.installed
 	$(DEV)/bin/mypy
 	$(DEV)/bin/lint-imports
 
+docs: $(DEV)/.installed
+	$(DEV)/bin/mkdocs build --quiet
+
 bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/run.py
 	$(DEV)/bin/python benchmarks/propensity.py
@@ -37,11 +41,13 @@ bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/attacks.py
 	$(DEV)/bin/python benchmarks/training.py
 	$(DEV)/bin/python benchmarks/shadow.py
+	$(DEV)/bin/python benchmarks/disclosure.py
 
 experiments: $(DEV)/.installed
 	$(DEV)/bin/python experiments/threshold_post/run.py
 	$(DEV)/bin/python experiments/causal_mia/run.py
 	$(DEV)/bin/python experiments/zero_run/run.py
+	$(DEV)/bin/python experiments/uncertainty_mia/run.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,3 +83,12 @@ def test_python_in_the_docs_runs(path: Path, tmp_path: Path, monkeypatch: pytest
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         assert (path.parent / target).exists(), target
+
+
+def test_the_reference_of_commands_is_that_of_the_commands() -> None:
+    spec = importlib.util.spec_from_file_location("make_commands", ROOT / "docs" / "make_commands.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.PAGE.read_text() == module.page(), "run python docs/make_commands.py"

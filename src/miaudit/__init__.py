@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-from miaudit import attacks, causal, collect, dp, errors
+from miaudit import attacks, causal, collect, disclosure, dp, errors
 from miaudit.causal.nuisance import Nuisance
 from miaudit.dp.verdict import Claim
 from miaudit.evidence import Evidence
@@ -22,6 +22,7 @@ __all__ = [
     "audit",
     "causal",
     "collect",
+    "disclosure",
     "dp",
     "errors",
 ]

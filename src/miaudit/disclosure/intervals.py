@@ -1,0 +1,50 @@
+"""A value with its confidence limits from the bootstrap over records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.errors import InputError
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with its confidence limits."""
+
+    low: float
+    value: float
+    high: float
+
+    @classmethod
+    def of(cls, value: float, replicates: FloatArray, confidence: float) -> Interval:
+        """Percentile limits of bootstrap replicates (Efron 1981).
+
+        Examples
+        --------
+        >>> Interval.of(0.5, np.linspace(0, 1, 101), 0.9)
+        Interval(low=0.05, value=0.5, high=0.95)
+        """
+        low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2]).round(12)
+        return cls(float(low), float(value), float(high))
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain values, for findings and charts."""
+        return {"low": self.low, "value": self.value, "high": self.high}
+
+
+def check_options(confidence: float, replicates: int) -> None:
+    """Refuse a confidence outside (0, 1) and fewer than 100 replicates.
+
+    Raises
+    ------
+    InputError
+    """
+    if not 0 < confidence < 1:
+        raise InputError("confidence", "a number in (0, 1)", repr(confidence), "write 0.95 for 95%")
+    if replicates < 100:
+        raise InputError("replicates", "100 or more", repr(replicates), "limits of so few are noise")

@@ -1,0 +1,475 @@
+"""The advantage that the Dirichlet theory predicts for each record, beside that of the attack it describes.
+
+Predictions and attacks are learned from one half of the shadow models and the attack is judged on the other half, so
+that neither chance nor overfitting makes the two agree. Advantage is AUC - 1/2, the average over alpha of the paper's
+advantage (erratum E8), for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special, stats
+
+from miaudit.attacks import dirichlet_fit, disclosed
+from miaudit.disclosure import dirichlet, uncertainty
+from miaudit.disclosure.advantage import advantage_of
+from miaudit.disclosure.intervals import Interval, check_options
+from miaudit.disclosure.uncertainty import Form
+from miaudit.errors import InputError, nearest
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+Disclosure = Literal["confidence-vector", "true-label", "decision-set"]
+DISCLOSURES: tuple[Disclosure, ...] = get_args(Disclosure)
+
+# Models with and without each record, in each half: fewer leave a fitted law that is mostly noise.
+LEAST = 8
+FEWEST_RECORDS = 10
+_BLOCK = 2**22  # comparisons at once
+_DRAWS = 128  # simulated models on each side of a record; their noise averages out over the records
+_RECORDS_AT_ONCE = 256
+_PLACEBO_RECORDS = 100
+_SET_DRAWS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Predicted and measured advantage under one disclosure, record by record, and how far they are apart.
+
+    Attributes
+    ----------
+    disclosure : what is disclosed
+    form : "fitted" or "three-numbers", the laws that the prediction rests on
+    predicted : array (n,), 0 to 1/2, the mean of the two halves' predictions
+    measured : array (n,), -1/2 to 1/2
+        AUC - 1/2 of the likelihood-ratio attack over models that it was not fitted to, the mean of the two halves. It
+        is unbiased for an attack with so many models, hence below 0 for some records without any leakage.
+    measured_sd : array (n,), its standard error over the models
+    mean_predicted, mean_measured : Interval, means over the records
+    mean_transferred : Interval, or none for "three-numbers"
+        Advantage that the attack fitted to one half would have if the law fitted to the other held. The step from
+        predicted to transferred is the price of few models: their laws look further apart than they are, and the attack
+        is weaker. The step from transferred to measured is the law's misfit to the model.
+    rank_correlation : Interval or none
+        Spearman's, of predicted and measured; none where one of them is the same for all records.
+    attainable : float or none, 0 to 1
+        The rank correlation that noise would leave if the two truly ordered the records alike: from how far the two
+        halves' measurements, and their predictions, agree with each other.
+    mean_error : Interval, of predicted - measured; positive is overstated
+    mean_absolute_error : Interval, of their distance
+    noise : the mean distance that noise in ``measured`` alone would make
+    placebo : mean prediction with the memberships permuted, where the truth is 0
+        What a prediction of no leakage looks like with so few models.
+    constant : records whose decision set is the same in every model: advantage 0, predicted or not
+    threshold, temperature : of the decision sets; none for other disclosures
+    confidence : of all intervals, which are over records with the models as they are
+    models : how many models there were
+    assumption : what stands in for the ground truth, in words
+    """
+
+    disclosure: Disclosure
+    form: Form
+    predicted: FloatArray
+    measured: FloatArray
+    measured_sd: FloatArray
+    mean_predicted: Interval
+    mean_transferred: Interval | None
+    mean_measured: Interval
+    rank_correlation: Interval | None
+    attainable: float | None
+    mean_error: Interval
+    mean_absolute_error: Interval
+    noise: float
+    placebo: float
+    constant: int
+    threshold: float | None
+    temperature: float | None
+    confidence: float
+    models: int
+    assumption: str
+
+    @property
+    def n(self) -> int:
+        """How many records there are."""
+        return len(self.predicted)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be said with the figures."""
+        said = [] if self.form == "fitted" else [self.assumption]
+        if self.constant:
+            what = "every record" if self.constant == self.n else f"{self.constant} of {self.n} records"
+            said.append(f"the decision set of {what} is the same in all models, so it discloses nothing")
+        if self.placebo > 0.02:
+            said.append(
+                f"with {self.models} models even a record that leaks nothing is predicted an advantage of about "
+                f"{self.placebo:.2f}; more models lower that"
+            )
+        if self.rank_correlation is None:
+            said.append("predicted or measured advantage is the same for all records: ranks cannot be compared")
+        return tuple(said)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for findings and charts."""
+        intervals = (
+            "mean_predicted",
+            "mean_transferred",
+            "mean_measured",
+            "rank_correlation",
+            "mean_error",
+            "mean_absolute_error",
+        )
+        plain = ("disclosure", "form", "attainable", "noise", "placebo", "constant", "threshold", "temperature",
+                 "confidence", "models")  # fmt: skip
+        arrays = ("predicted", "measured", "measured_sd")
+        return {
+            **{name: getattr(self, name) for name in plain},
+            **{name: None if (found := getattr(self, name)) is None else found.to_dict() for name in intervals},
+            **{name: [float(value) for value in getattr(self, name)] for name in arrays},
+            "records": self.n,
+            "notes": list(self.notes),
+        }
+
+
+def compare(
+    probabilities: ArrayLike,
+    included: ArrayLike,
+    labels: ArrayLike,
+    *,
+    disclosures: Sequence[Disclosure] = DISCLOSURES,
+    form: Form = "fitted",
+    threshold: float = 0.2,
+    temperature: float = 0.0,
+    truth: ArrayLike | None = None,
+    confidence: float = 0.95,
+    replicates: int = 2000,
+    smoothing: float = dirichlet_fit.SMOOTHING,
+    rng: np.random.Generator,
+) -> tuple[Comparison, ...]:
+    """Compare, for each disclosure, the advantage that the theory predicts with that of the attack that sees only it.
+
+    The models of each record are halved at random, members and non-members apart. Laws fitted to one half predict an
+    advantage and make the attack, whose AUC is counted over the models of the other half; then the halves swap.
+
+    Parameters
+    ----------
+    probabilities : array (n, M, K)
+        What M shadow models say of each record; softmax of logits.
+    included : array (n, M) of bool
+        Whether model j was trained on record i; 16 models or more with and without each record.
+        ``ShadowOutputs.included`` is its transpose.
+    labels : array (n,) of int, 0 to K - 1
+    disclosures : which to compare
+    form : "fitted": the laws as fitted to what is disclosed, a Dirichlet law of the vector or a Beta law of the true
+        label's confidence. "three-numbers": those that calibration error, aleatoric and epistemic uncertainty of each
+        record give by Eqs. 29 and 30. The attack is the same.
+    threshold : q of the decision sets, in [0, 1]
+    temperature : T of the decision sets (Eq. 37), 0 or more; above 0 the sets are drawn
+    truth : as in :func:`miaudit.disclosure.uncertainty.estimate`; used by the "three-numbers" only
+    confidence : two-sided, in (0, 1)
+    replicates : of the bootstrap over records, 100 or more
+    smoothing : of probabilities, for attack and prediction alike
+    rng : generator of the halves, of the theory's draws and of the bootstrap
+
+    Returns
+    -------
+    tuple of Comparison, in the order of ``disclosures``
+
+    Raises
+    ------
+    InputError
+        As :func:`miaudit.disclosure.uncertainty.estimate`; for fewer than 16 models with and without each record (32
+        shadow models do), fewer than ten records, and options outside their range.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> included = np.tile(np.arange(256) % 2 == 0, (30, 1))
+    >>> gain = np.linspace(0, 4, 30)[:, None, None] * included[..., None] * [1, 0, 0]
+    >>> gamma = rng.gamma(np.array([3.0, 2.0, 2.0]) + gain)
+    >>> found, = compare(gamma / gamma.sum(axis=2, keepdims=True), included, np.zeros(30, dtype=int),
+    ...                  disclosures=["true-label"], rng=rng)
+    >>> found.rank_correlation.low > 0.5, abs(found.mean_error.value) < 0.05
+    (True, True)
+    """
+    _options(disclosures, form, confidence, replicates, threshold, temperature)
+    p, inside, y = uncertainty.checked(probabilities, included, labels)
+    uncertainty.require_models((inside, ~inside), 2 * LEAST, "a half to learn from and a half to be judged on")
+    if len(p) < FEWEST_RECORDS:
+        raise InputError(
+            "probabilities", f"{FEWEST_RECORDS} records or more", str(len(p)), "ranks of so few say nothing"
+        )
+    known = None if truth is None else uncertainty.checked_truth(truth, len(p))
+    p = uncertainty.label_first(p, y)
+    sets = _sets(p, threshold, temperature, rng)
+    shown = _Shown(p, inside, sets, known, form, threshold, temperature, smoothing)
+    first = split(inside, rng=rng)
+    halves = (first, ~first)
+    laws = [shown.laws(half) for half in halves]
+    few = np.arange(0, len(p), -(-len(p) // _PLACEBO_RECORDS))
+    null = [shown.take(few, _permuted(inside, half, rng)).laws(half[few]) for half in halves]
+    found = []
+    for name in disclosures:
+        placebo = float(np.mean([shown.predicted(law[name], name, rng) for law in null]))
+        measured = [held_out_advantage(shown.scores(name, half), inside, ~half) for half in halves]
+        transferred = [
+            shown.transferred(other[name], name, half, rng)
+            for half, other in zip(halves, reversed(laws), strict=True)
+            if form == "fitted"
+        ]
+        predicted = [shown.predicted(law[name], name, rng) for law in laws]
+        found.append(_comparison(shown, name, predicted, measured, transferred, placebo, confidence, replicates, rng))
+    return tuple(found)
+
+
+def split(included: BoolArray, *, rng: np.random.Generator) -> BoolArray:
+    """Draw half of each record's models, (n, M) of bool: half of those that learned it, half of the others.
+
+    Examples
+    --------
+    >>> included = np.array([[True, True, False, False, False, False]])
+    >>> half = split(included, rng=np.random.default_rng(0))
+    >>> (half & included).sum().item(), (half & ~included).sum().item()
+    (1, 2)
+    """
+    half = np.zeros(included.shape, dtype=np.bool_)
+    for side in (included, ~included):
+        order = np.where(side, rng.random(included.shape), 2.0).argsort(axis=1).argsort(axis=1)
+        half |= side & (order < side.sum(axis=1)[:, None] // 2)
+    return half
+
+
+@dataclass(frozen=True, eq=False)
+class _Shown:
+    """Shadow outputs (n, M, K), the label's column first, and how they are disclosed."""
+
+    p: FloatArray
+    inside: BoolArray
+    sets: BoolArray
+    truth: FloatArray | None
+    form: Form
+    threshold: float
+    temperature: float
+    smoothing: float
+
+    def take(self, rows: NDArray[np.intp] | slice, inside: BoolArray) -> _Shown:
+        """Some records only, with memberships ``inside`` (n, M) in place of their own."""
+        truth = None if self.truth is None else self.truth[rows]
+        return replace(self, p=self.p[rows], inside=inside[rows], sets=self.sets[rows], truth=truth)
+
+    def laws(self, used: BoolArray) -> dict[Disclosure, tuple[FloatArray, FloatArray]]:
+        """Dirichlet parameters with and without each record, for each disclosure, from the models used."""
+        labels = np.zeros(len(self.p), dtype=np.intp)
+        figures = uncertainty.estimate(
+            self.p, self.inside, labels, used=used, truth=self.truth, smoothing=self.smoothing
+        )
+        vector = own = figures.parameters(self.form)
+        if self.form == "fitted":
+            two = np.stack([self.p[..., 0], 1 - self.p[..., 0]], axis=-1)
+            sides = used & self.inside, used & ~self.inside
+            fits = [dirichlet_fit.fit(two, side, smoothing=self.smoothing).alpha for side in sides]
+            own = fits[0], fits[1]
+        return {"confidence-vector": vector, "true-label": own, "decision-set": vector}
+
+    def predicted(self, laws: tuple[FloatArray, FloatArray], name: Disclosure, rng: np.random.Generator) -> FloatArray:
+        """Return the theory's advantage for each pair of laws."""
+        options: dict[str, Any] = {}
+        if name == "decision-set":
+            options = {"threshold": self.threshold, "temperature": self.temperature}
+            # Exact laws of sets without symmetry cost seconds each; these draws leave an error of about 0.01.
+            options |= {"method": "simulation", "draws": _SET_DRAWS}
+        found = advantage_of(*laws, disclosure=name, rng=rng, **options)
+        return np.asarray(found.value, dtype=np.float64)
+
+    def scores(self, name: Disclosure, used: BoolArray, target: NDArray[Any] | None = None) -> FloatArray:
+        """Scores (n, T) of outputs by the attack fitted to the models used; by default of all models' own outputs."""
+        if name == "decision-set":
+            return disclosed.decision_set(self.sets if target is None else target, self.sets, self.inside, used=used)
+        attack, own = disclosed.confidence_vector, self.p
+        if name == "true-label":
+            attack, own = disclosed.true_label, self.p[..., 0]
+        return attack(own if target is None else target, own, self.inside, used=used, smoothing=self.smoothing)
+
+    def transferred(
+        self, laws: tuple[FloatArray, FloatArray], name: Disclosure, used: BoolArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Advantage of the attack fitted to the models used, if these laws held."""
+        value = np.empty(len(self.p))
+        for start in range(0, len(value), _RECORDS_AT_ONCE):
+            rows = slice(start, start + _RECORDS_AT_ONCE)
+            drawn = np.concatenate([dirichlet.sample(alpha[rows], _DRAWS, rng=rng) for alpha in laws], axis=1)
+            if name == "decision-set":
+                drawn = _sets(drawn, self.threshold, self.temperature, rng)
+            elif name == "true-label":
+                drawn = drawn[..., 0]
+            scores = self.take(rows, self.inside).scores(name, used[rows], drawn)
+            member = np.broadcast_to(np.arange(2 * _DRAWS) < _DRAWS, scores.shape)
+            value[rows] = held_out_advantage(scores, member, np.ones_like(member))[0]
+        return value
+
+
+def held_out_advantage(scores: ArrayLike, included: ArrayLike, held: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """AUC - 1/2 of each record over its held-out models, and its variance over models (DeLong et al. 1988).
+
+    Parameters
+    ----------
+    scores : array (n, M), higher for members
+    included, held : arrays (n, M) of bool
+        Which models learned the record; which of them count. Both kinds among those that count, two of each.
+
+    Returns
+    -------
+    two arrays (n,): AUC - 1/2 with ties counted half, from -1/2 to 1/2; and the variance
+
+    Examples
+    --------
+    >>> included = [[True, True, False, False]]
+    >>> value, variance = held_out_advantage([[3.0, 1.0, 2.0, 0.0]], included, np.ones((1, 4), bool))
+    >>> value.tolist(), variance.round(3).tolist()
+    ([0.25], [0.125])
+    """
+    s, inside, count = np.asarray(scores, dtype=np.float64), np.asarray(included), np.asarray(held)
+    value, variance = np.empty(len(s)), np.empty(len(s))
+    step = max(1, _BLOCK // s.shape[1] ** 2)
+    for start in range(0, len(s), step):
+        rows = slice(start, start + step)
+        one, other = inside[rows] & count[rows], ~inside[rows] & count[rows]
+        wins = 0.5 * ((s[rows, :, None] > s[rows, None, :]) + 0.0 + (s[rows, :, None] >= s[rows, None, :]))
+        over_others = np.einsum("imj,ij->im", wins, other) / other.sum(axis=1)[:, None]
+        over_members = np.einsum("imj,im->ij", wins, one) / one.sum(axis=1)[:, None]
+        value[rows] = np.mean(over_others, axis=1, where=one)
+        variance[rows] = np.var(over_others, axis=1, where=one, ddof=1) / one.sum(axis=1)
+        variance[rows] += np.var(over_members, axis=1, where=other, ddof=1) / other.sum(axis=1)
+    return value - 0.5, variance
+
+
+def _comparison(
+    shown: _Shown,
+    name: Disclosure,
+    predictions: Sequence[FloatArray],
+    measurements: Sequence[tuple[FloatArray, FloatArray]],
+    transfers: Sequence[FloatArray],
+    placebo: float,
+    confidence: float,
+    replicates: int,
+    rng: np.random.Generator,
+) -> Comparison:
+    values, variances = zip(*measurements, strict=True)
+    predicted, measured = np.mean(predictions, axis=0), np.mean(values, axis=0)
+    sd = np.sqrt(np.sum(variances, axis=0)) / 2
+    rows = rng.integers(0, len(predicted), (replicates, len(predicted)))
+    gap = predicted - measured
+    sets = name == "decision-set"
+    same = (shown.sets == shown.sets[:, :1]).all(axis=(1, 2))
+    return Comparison(
+        disclosure=name,
+        form=shown.form,
+        predicted=predicted,
+        measured=measured,
+        measured_sd=sd,
+        mean_predicted=_mean(predicted, rows, confidence),
+        mean_transferred=_mean(np.mean(transfers, axis=0), rows, confidence) if transfers else None,
+        mean_measured=_mean(measured, rows, confidence),
+        rank_correlation=_rank_correlation(predicted, measured, rows, confidence),
+        attainable=attainable(predictions, values),
+        mean_error=_mean(gap, rows, confidence),
+        mean_absolute_error=_mean(np.abs(gap), rows, confidence),
+        noise=float(np.sqrt(2 / np.pi) * sd.mean()),
+        placebo=placebo,
+        constant=int(same.sum()) if sets else 0,
+        threshold=shown.threshold if sets else None,
+        temperature=shown.temperature if sets else None,
+        confidence=confidence,
+        models=shown.inside.shape[1],
+        assumption=uncertainty.assumption(shown.truth is not None),
+    )
+
+
+def _mean(values: FloatArray, rows: NDArray[np.int64], confidence: float) -> Interval:
+    """Mean over records with percentile limits of the bootstrap over records."""
+    return Interval.of(float(values.mean()), values[rows].mean(axis=1), confidence)
+
+
+def _rank_correlation(a: FloatArray, b: FloatArray, rows: NDArray[np.int64], confidence: float) -> Interval | None:
+    value = spearman(a[None], b[None])[0]
+    if np.isnan(value):
+        return None
+    replicates = spearman(a[rows], b[rows])
+    return Interval.of(float(value), replicates[~np.isnan(replicates)], confidence)
+
+
+def spearman(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Spearman's rank correlation of each row, (r,) for (r, n); NaN where a row is constant.
+
+    Examples
+    --------
+    >>> spearman(np.array([[1.0, 2.0, 3.0]]), np.array([[1.0, 5.0, 5.0]])).round(3).tolist()
+    [0.866]
+    """
+    x, y = (stats.rankdata(values, axis=1) for values in (a, b))
+    x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
+    scale = np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(scale > 0, (x * y).sum(axis=1) / scale, np.nan))
+
+
+def attainable(predicted: Sequence[FloatArray], measured: Sequence[FloatArray]) -> float | None:
+    """Largest rank correlation that noise leaves: the root of the product of both reliabilities.
+
+    Each reliability follows from the rank correlation of two halves by Spearman and Brown's formula, 2 r / (1 + r).
+
+    Parameters
+    ----------
+    predicted, measured : two arrays (n,) each, from separate halves of the models
+
+    Returns
+    -------
+    float in [0, 1], or none where all records are alike
+
+    Examples
+    --------
+    >>> values = np.arange(5.0)
+    >>> attainable([values, values], [values, values[[1, 0, 2, 4, 3]]])
+    0.9428090415820634
+    """
+    agreement = np.array([spearman(pair[0][None], pair[1][None])[0] for pair in (predicted, measured)])
+    if np.isnan(agreement).any():
+        return None
+    reliability = np.clip(2 * agreement / (1 + agreement), 0, 1)
+    return float(np.sqrt(reliability.prod()))
+
+
+def _sets(p: FloatArray, threshold: float, temperature: float, rng: np.random.Generator) -> BoolArray:
+    """Decision sets (n, M, K) of Eq. 5, or drawn by Eq. 37 where the temperature is above 0."""
+    if temperature == 0:
+        return disclosed.sets_of(p, threshold)
+    return np.asarray(rng.random(p.shape) < special.expit((p - threshold) / temperature))
+
+
+def _permuted(inside: BoolArray, used: BoolArray, rng: np.random.Generator) -> BoolArray:
+    """Exchange memberships at random among each record's models that are used."""
+    count = (inside & used).sum(axis=1)[:, None]
+    order = np.where(used, rng.random(inside.shape), 2.0).argsort(axis=1).argsort(axis=1)
+    return np.asarray(used & (order < count))
+
+
+def _options(
+    disclosures: Sequence[str], form: str, confidence: float, replicates: int, threshold: float, temperature: float
+) -> None:
+    for name in disclosures:
+        if name not in DISCLOSURES:
+            hint = nearest(str(name), DISCLOSURES) or "choose one or more"
+            raise InputError("disclosures", f"names from {', '.join(DISCLOSURES)}", repr(name), hint)
+    if form not in get_args(Form):
+        hint = nearest(str(form), get_args(Form)) or "choose one"
+        raise InputError("form", " or ".join(get_args(Form)), repr(form), hint)
+    check_options(confidence, replicates)
+    if not 0 <= threshold <= 1:
+        raise InputError("threshold", "a number in [0, 1]", repr(threshold), "0.2 keeps labels of 20% and more")
+    if not 0 <= temperature < np.inf:
+        raise InputError("temperature", "a number from 0 up", repr(temperature), "0 gives the sets without chance")
