@@ -181,19 +181,21 @@ def _logit_normal(
     half = prediction.split(inside, rng=rng)
     found = {}
     for name, values in (("confidence-vector", first), ("true-label", _label_alone(first))):
-        predicted, measured = [], []
+        predicted, measured, errors = [], [], []
         for used in (half, ~half):
             laws = [logit_normal.fit(values, used & side).law for side in (inside, ~inside)]
             predicted.append(logit_normal.averaged_confidence_vector(*laws))
             each = dirichlet_fit.smooth(values, dirichlet_fit.SMOOTHING).swapaxes(0, 1)
             densities = [np.array([logit_normal.log_density(one, law) for one in each]).T for law in laws]
-            measured.append(prediction.held_out_advantage(densities[0] - densities[1], inside, ~used)[0])
+            advantage, variance = prediction.held_out_advantage(densities[0] - densities[1], inside, ~used)
+            measured.append(advantage)
+            errors.append(np.sqrt(variance))
         means = np.mean(predicted, axis=0), np.mean(measured, axis=0)
         found[name] = {
             "predicted": float(means[0].mean()),
             "measured": float(means[1].mean()),
             "rank_correlation": float(prediction.spearman(means[0][None], means[1][None])[0]),
-            "attainable": prediction.attainable(predicted, measured),
+            "attainable": prediction.attainable(predicted, means[1], np.mean(errors, axis=0)),
             "mean_absolute_error": float(np.abs(means[0] - means[1]).mean()),
         }
     return found

@@ -11,6 +11,7 @@ label's entry with that of a label without mass, and h* its concave envelope, n 
 n h*(1/n), so TV <= sqrt(1 - exp(-2 (n h*(1/n) + m h*(1/m)))), n + m = K; and the same with couplings (erratum E9).
 """
 
+# ruff: noqa: PLC0415 - scipy.stats loads when used
 from __future__ import annotations
 
 import math
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import special
 
 from miaudit.errors import InputError
 
@@ -161,6 +162,8 @@ def _concave_envelope(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatAr
 
 def _searched(classes: int, q: float, temperature: float) -> float:
     """Largest total variation between equal shares of n labels and equal shares of m others."""
+    from scipy import stats
+
     none, most, best = special.expit(-q / temperature), min(classes - 1, _MOST_IN_SEARCH), 0.0
     share = special.expit((1 / np.arange(1, most + 1) - q) / temperature)
     laws = [

@@ -49,7 +49,7 @@ class Comparison:
     measured : array (n,), -1/2 to 1/2
         AUC - 1/2 of the likelihood-ratio attack over models that it was not fitted to, the mean of the two halves. It
         is unbiased for an attack with so many models, hence below 0 for some records without any leakage.
-    measured_sd : array (n,), its standard error over the models
+    measured_sd : array (n,), its standard error over the models, on the large side
     mean_predicted, mean_measured : Interval, means over the records
     mean_transferred : Interval, or none for "three-numbers"
         Advantage that the attack fitted to one half would have if the law fitted to the other held. The step from
@@ -58,8 +58,7 @@ class Comparison:
     rank_correlation : Interval or none
         Spearman's, of predicted and measured; none where one of them is the same for all records.
     attainable : float or none, 0 to 1
-        The rank correlation that noise would leave if the two truly ordered the records alike: from how far the two
-        halves' measurements, and their predictions, agree with each other.
+        The rank correlation that noise would leave if the two truly ordered the records alike, see :func:`attainable`.
     mean_error : Interval, of predicted - measured; positive is overstated
     mean_absolute_error : Interval, of their distance
     noise : the mean distance that noise in ``measured`` alone would make
@@ -361,7 +360,8 @@ def _comparison(
 ) -> Comparison:
     values, variances = zip(*measurements, strict=True)
     predicted, measured = np.mean(predictions, axis=0), np.mean(values, axis=0)
-    sd = np.sqrt(np.sum(variances, axis=0)) / 2
+    # Each half's attack is fitted to the models that judge the other, so their errors may go together: as if fully.
+    sd = np.mean(np.sqrt(variances), axis=0)
     rows = rng.integers(0, len(predicted), (replicates, len(predicted)))
     gap = predicted - measured
     sets = name == "decision-set"
@@ -376,7 +376,7 @@ def _comparison(
         mean_transferred=_mean(np.mean(transfers, axis=0), rows, confidence) if transfers else None,
         mean_measured=_mean(measured, rows, confidence),
         rank_correlation=_rank_correlation(predicted, measured, rows, confidence),
-        attainable=attainable(predictions, values),
+        attainable=attainable(predictions, measured, sd),
         mean_error=_mean(gap, rows, confidence),
         mean_absolute_error=_mean(np.abs(gap), rows, confidence),
         noise=float(np.sqrt(2 / np.pi) * sd.mean()),
@@ -418,14 +418,17 @@ def spearman(a: FloatArray, b: FloatArray) -> FloatArray:
         return np.asarray(np.where(scale > 0, (x * y).sum(axis=1) / scale, np.nan))
 
 
-def attainable(predicted: Sequence[FloatArray], measured: Sequence[FloatArray]) -> float | None:
+def attainable(predicted: Sequence[FloatArray], measured: FloatArray, measured_sd: FloatArray) -> float | None:
     """Largest rank correlation that noise leaves: the root of the product of both reliabilities.
 
-    Each reliability follows from the rank correlation of two halves by Spearman and Brown's formula, 2 r / (1 + r).
+    The reliability of the predictions follows from the rank correlation r of two halves by Spearman and Brown's formula,
+    2 r / (1 + r), that of the measurement from its standard errors, 1 - mean(sd^2) / variance. (Its two halves cannot say:
+    each is fitted to the models that the other is judged on, so they agree even where both are noise.)
 
     Parameters
     ----------
-    predicted, measured : two arrays (n,) each, from separate halves of the models
+    predicted : two arrays (n,), from separate halves of the models
+    measured, measured_sd : arrays (n,)
 
     Returns
     -------
@@ -434,14 +437,14 @@ def attainable(predicted: Sequence[FloatArray], measured: Sequence[FloatArray]) 
     Examples
     --------
     >>> values = np.arange(5.0)
-    >>> attainable([values, values], [values, values[[1, 0, 2, 4, 3]]])
-    0.9428090415820634
+    >>> round(attainable([values, values], values, np.full(5, 1.0)), 3)
+    0.707
     """
-    agreement = np.array([spearman(pair[0][None], pair[1][None])[0] for pair in (predicted, measured)])
-    if np.isnan(agreement).any():
+    agreement, spread = spearman(predicted[0][None], predicted[1][None])[0], float(np.var(measured))
+    if np.isnan(agreement) or spread == 0:
         return None
-    reliability = np.clip(2 * agreement / (1 + agreement), 0, 1)
-    return float(np.sqrt(reliability.prod()))
+    reliability = 2 * max(agreement, 0.0) / (1 + max(agreement, 0.0)), max(0.0, 1 - np.mean(measured_sd**2) / spread)
+    return float(np.sqrt(reliability[0] * reliability[1]))
 
 
 def _sets(p: FloatArray, threshold: float, temperature: float, rng: np.random.Generator) -> BoolArray:
