@@ -14,6 +14,7 @@ from miaudit.command.audit import audit
 from miaudit.command.bundle import challenge, verify
 from miaudit.command.compare import compare, history
 from miaudit.command.demo import demo
+from miaudit.command.disclosure import disclosure
 from miaudit.command.options import EXIT_CODES
 from miaudit.command.plan import plan
 from miaudit.command.report import report
@@ -73,6 +74,7 @@ app.command(epilog=_COULD_RUN)(demo)
 app.command(epilog=EXIT_CODES)(run)
 app.command(epilog=_COULD_RUN)(collect)
 app.command(epilog=f"Example: miaudit audit scores.npz --score loss --signal loss --member member. {EXIT_CODES}")(audit)
+app.command(epilog=f"Example: miaudit disclosure examples/disclosure/sklearn.yaml --dry-run. {EXIT_CODES}")(disclosure)
 app.command(epilog="Exit codes: 0 verified; 1 could not run; 2 usage; 3 it failed; 4 nothing could be recomputed.")(
     verify
 )

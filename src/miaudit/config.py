@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import types
-import typing
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-import yaml
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from miaudit import campaign, collect
+from miaudit import campaign, collect, sections, yaml_file
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
 from miaudit.collect import SIDE_FILES, Attack, Collected, SignalKind, with_headline
 from miaudit.dp import guesses
@@ -424,7 +420,7 @@ def read(path: str | Path) -> AuditConfig | CampaignConfig:
         With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
     """
     path = existing_file(path, "config", (".yaml", ".yml"))
-    content = _yaml(path, "config")
+    content = yaml_file.read(path, "config")
     if not isinstance(content, dict):
         found = "an empty file" if content is None else type(content).__name__
         raise InputError("config", "a YAML mapping with sections", found, "see docs/configuration.md")
@@ -440,7 +436,7 @@ def read_mechanism(path: str | Path) -> Mechanism:
         If the file is missing, too large or no YAML, and for whatever cannot be accounted for.
     """
     path = existing_file(path, "mechanism", (".yaml", ".yml"))
-    return _mechanism(_yaml(path, "mechanism"))
+    return _mechanism(yaml_file.read(path, "mechanism"))
 
 
 def claimed(epsilon: float | None, delta: float, mu: float | None) -> Claim:
@@ -472,25 +468,13 @@ def _parts(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
-def _yaml(path: Path, argument: str) -> Any:
-    """Return what a YAML file holds as plain values."""
-    if path.stat().st_size > _LARGEST_FILE:
-        raise InputError(argument, "a file below 1 MB", f"{path.stat().st_size:,} bytes", "this is no configuration")
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise InputError(
-            argument, "a YAML file", f"{path.name} ({_yaml_problem(error)})", "correct that line"
-        ) from error
-
-
 def _validated(content: dict[Any, Any], path: Path) -> AuditConfig | CampaignConfig:
     problems: list[str] = []
     kind = CampaignConfig if {"target", "data"} & set(content) else AuditConfig
     try:
         config: AuditConfig | CampaignConfig = kind.model_validate(content)
     except ValidationError as error:
-        problems = list(_problems(error, kind))
+        problems = list(sections.problems(error, kind))
     else:
         try:
             config.plan()
@@ -510,75 +494,3 @@ def _section_of(argument: str) -> str:
         if argument in getattr(field.annotation, "model_fields", {}):
             return f"{name}."
     return ""
-
-
-def _problems(error: ValidationError, file: type[Options]) -> Iterator[str]:
-    for item in error.errors():
-        where = ".".join(
-            str(part) for part in item["loc"] if not str(part).startswith(("tuple[", "function-", "str", "constrained"))
-        )
-        where = where or "file"
-        if item["type"] == "extra_forbidden":
-            known = _keys_at(item["loc"][:-1], file)
-            hint = nearest(str(item["loc"][-1]), known) or f"known here: {', '.join(known)}"
-            yield f"{where}: unknown key; {hint}"
-        elif item["type"] in ("model_type", "dict_type"):
-            yield f"{where}: expected a section of keys, received {item['input']!r:.60}; indent its keys below it"
-        elif item["type"] == "tuple_type":
-            yield f"{where}: expected a list, received {item['input']!r:.60}; write [a, b]"
-        elif item["type"] == "missing":
-            yield f"{where}: expected a value, received none; add it"
-        elif item["type"] == "value_error" and isinstance(refused := item["ctx"]["error"], Refused):
-            section, _, key = where.rpartition(".")
-            yield f"{section}.{refused.place(key)}: {str(refused).partition(': ')[2]}"
-        elif item["type"] == "value_error":
-            yield f"{where}: {item['msg'].removeprefix('Value error, ')}"
-        else:
-            received = repr(item["input"])[:60]
-            yield f"{where}: {item['msg'][0].lower() + item['msg'][1:]}, received {received}; correct the value"
-
-
-def _keys_at(location: tuple[int | str, ...], file: type[Options]) -> list[str]:
-    if not location:
-        return list(CampaignConfig.model_fields)
-    model: type[BaseModel] = file
-    for part in location:
-        kind = model.model_fields[str(part)].annotation
-        options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-        model = next(o for o in options if isinstance(o, type) and issubclass(o, BaseModel))
-    return list(model.model_fields)
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML that reads 1e-5 as a number, and refuses a key given twice, of which the first would be lost.
-
-    Aliases are refused too: a file of a few lines could mean gigabytes with them, or hold itself.
-    """
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.events.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(None, None, "an alias (*name); write the value itself", mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands twice", key_node.start_mark
-                )
-            seen.add(key if isinstance(key, Hashable) else None)
-        return super().construct_mapping(node, deep=deep)
-
-
-_Loader.add_implicit_resolver(  # YAML 1.1 takes 1e-5 and 1.5e3 for text
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
-
-
-def _yaml_problem(error: BaseException) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or str(error).splitlines()[0] if str(error) else type(error).__name__
-    return f"line {mark.line + 1}: {problem}" if mark is not None else str(problem)[:120]

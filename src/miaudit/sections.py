@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import types
+import typing
+from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from miaudit.errors import InputError
+from miaudit.errors import InputError, nearest
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 
@@ -29,3 +32,47 @@ class Refused(ValueError):
         """Return the path of the value from its key on."""
         argument = self.error.argument
         return argument if re.match(rf"{re.escape(key)}\b", argument) else key
+
+
+def problems(error: ValidationError, file: type[BaseModel]) -> Iterator[str]:
+    """Put what pydantic found into lines: the path of the value, what is expected, what came, what to do.
+
+    Parameters
+    ----------
+    error : what was raised
+    file : the model of the whole file, for the keys that are known at a place
+    """
+    for item in error.errors():
+        where = ".".join(
+            str(part) for part in item["loc"] if not str(part).startswith(("tuple[", "function-", "str", "constrained"))
+        )
+        where = where or "file"
+        if item["type"] == "extra_forbidden":
+            known = _keys_at(item["loc"][:-1], file)
+            hint = nearest(str(item["loc"][-1]), known) or f"known here: {', '.join(known)}"
+            yield f"{where}: unknown key; {hint}"
+        elif item["type"] in ("model_type", "dict_type"):
+            yield f"{where}: expected a section of keys, received {item['input']!r:.60}; indent its keys below it"
+        elif item["type"] == "tuple_type":
+            yield f"{where}: expected a list, received {item['input']!r:.60}; write [a, b]"
+        elif item["type"] == "missing":
+            yield f"{where}: expected a value, received none; add it"
+        elif item["type"] == "value_error" and isinstance(refused := item["ctx"]["error"], Refused):
+            section, _, key = where.rpartition(".")
+            yield f"{section}.{refused.place(key)}: {str(refused).partition(': ')[2]}"
+        elif item["type"] == "value_error":
+            yield f"{where}: {item['msg'].removeprefix('Value error, ')}"
+        else:
+            received = repr(item["input"])[:60]
+            yield f"{where}: {item['msg'][0].lower() + item['msg'][1:]}, received {received}; correct the value"
+
+
+def _keys_at(location: tuple[int | str, ...], file: type[BaseModel]) -> list[str]:
+    if not location:
+        return list(file.model_fields)
+    model: type[BaseModel] = file
+    for part in location:
+        kind = model.model_fields[str(part)].annotation
+        options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+        model = next(o for o in options if isinstance(o, type) and issubclass(o, BaseModel))
+    return list(model.model_fields)

@@ -16,8 +16,14 @@ from worlds.shadow import World, auc
 N, M, OTHERS, COPIES, TOKENS = 600, 32, 400, 6, 12
 
 # How each input is laid out: which axis holds records, and which shadow models.
-RECORDS = ("target", "shadow", "included", "features", "logits", "labels", "correct", "shadow_correct", "compressed")
-MODELS = ("shadow", "included", "population_shadow", "shadow_correct")
+RECORDS = (
+    *("target", "shadow", "included", "features", "logits", "labels", "correct", "shadow_correct", "compressed"),
+    *("probabilities", "shadow_probabilities", "confidence", "shadow_confidence"),
+)
+MODELS = (
+    *("shadow", "included", "population_shadow", "shadow_correct"),
+    *("shadow_probabilities", "shadow_confidence"),
+)
 RAGGED = {"offsets": ("log_p", "token_mean", "token_std"), "reference_offsets": ("reference_log_p",)}
 # Labels alone cannot tell apart records whose copies are right equally often.
 TIED = ("label_only", "label_only_calibrated", "label_only_learned")
@@ -36,6 +42,17 @@ def logits_of(t: np.ndarray, labels: np.ndarray, rng: np.random.Generator) -> np
     others = np.logaddexp.reduce(z, axis=1)
     z[rows, labels] = t + others
     return z
+
+
+def vectors(t: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Probabilities over four classes: the own class as the statistic says, the others in the same shares."""
+    p = 1 / (1 + np.exp(-np.asarray(t, dtype=float)))
+    shares = (1 - p)[:, None] * np.array([0.5, 0.3, 0.2])
+    found = np.empty((len(t), 4))
+    for k in range(4):
+        rows = labels == k
+        found[rows] = np.insert(shares[rows], k, p[rows], axis=1)
+    return found
 
 
 def texts(member: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -80,6 +97,10 @@ def world(statistic: str, gain: float = 2.0) -> tuple[dict[str, Any], np.ndarray
         "shadow_logits": logits_of(z.target, other_labels, rng),
         "shadow_labels": other_labels,
         "shadow_member": z.member,
+        "probabilities": vectors(w.target, labels),
+        "shadow_probabilities": np.stack([vectors(t, labels) for t in w.shadow.T], axis=1),
+        "confidence": 1 / (1 + np.exp(-w.target)),
+        "shadow_confidence": 1 / (1 + np.exp(-w.shadow)),
         "correct": w.target[:, None] + noise["t"] > 1.5,
         "shadow_correct": w.shadow[:, :, None] + noise["s"] > 1.5,
         "pooled_correct": z.target[:, None] + noise["z"] > 1.5,

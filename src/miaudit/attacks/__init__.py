@@ -1,6 +1,8 @@
 """Attacks: plain functions from a model's outputs to scores; they see arrays, never models."""
 
 from miaudit.attacks import (
+    dirichlet_fit,
+    disclosed,
     label_only,
     likelihood,
     lira,
@@ -13,6 +15,8 @@ from miaudit.attacks import (
 )
 
 __all__ = [
+    "dirichlet_fit",
+    "disclosed",
     "label_only",
     "likelihood",
     "lira",

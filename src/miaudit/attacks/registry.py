@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.attacks import label_only, lira, quantile, rmia, shadow_classifier, signals, tokens
+from miaudit.attacks import disclosed, label_only, lira, quantile, rmia, shadow_classifier, signals, tokens
 from miaudit.errors import InputError, nearest
 
 FloatArray = NDArray[np.float64]
@@ -37,6 +37,10 @@ INPUTS: Mapping[str, str] = MappingProxyType(
         "shadow_logits": "(m, classes) outputs of shadow models on records of any kind",
         "shadow_labels": "(m,) class of each of their rows",
         "shadow_member": "(m,) whether the shadow model was trained on the row's record",
+        "probabilities": "(n, classes) probabilities under the target model",
+        "shadow_probabilities": "(n, M, classes) the same under the shadow models",
+        "confidence": "(n,) probability of each record's own class under the target model",
+        "shadow_confidence": "(n, M) the same under the shadow models",
         "correct": "(n, k) whether the target model is right on augmented copies",
         "shadow_correct": "(n, M, k) whether the shadow models are right on the same copies",
         "pooled_correct": "(m, k) whether shadow models are right on copies of records of any kind",
@@ -164,6 +168,18 @@ register("lira_online_one_sided", partial(lira.online, sides=1), _SHADOW, "LiRA,
 register("lira_offline", lira.offline, _SHADOW, "LiRA, offline")
 register("lira_offline_global", partial(lira.offline, variance="global"), _SHADOW, "LiRA, offline, global variance")
 register("lira_offline_two_sided", partial(lira.offline, sides=2), _SHADOW, "LiRA, offline, two-sided")
+register(
+    "dirichlet_ratio",
+    disclosed.confidence_vector,
+    "probabilities shadow_probabilities included",
+    "Dirichlet ratio of confidence vectors",
+)
+register(
+    "beta_ratio",
+    disclosed.true_label,
+    "confidence shadow_confidence included",
+    "Beta ratio of the true label's confidence",
+)
 register("rmia_online", rmia.online, _POPULATION, "RMIA, online", statistic="log_probability")
 register("rmia_offline", rmia.offline, _POPULATION, "RMIA, offline", statistic="log_probability")
 register(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from miaudit.attacks import lira, registry, signals
 from miaudit.campaign.asking import Asked
@@ -88,6 +89,12 @@ class Inputs:
             "population_features": lambda: self._features()[population],
             "logits": lambda: np.asarray(self.asked.outputs)[rows],
             "labels": lambda: y[rows],
+            "probabilities": lambda: _probabilities(self.asked.outputs)[rows],
+            "shadow_probabilities": lambda: np.stack([self._shadow_probabilities(m) for m in self._models], axis=1),
+            "confidence": lambda: _own_class(_probabilities(self.asked.outputs)[rows], y[rows]),
+            "shadow_confidence": lambda: np.stack(
+                [_own_class(self._shadow_probabilities(m), y[rows]) for m in self._models], axis=1
+            ),
             "shadow_logits": lambda: np.concatenate([values for values, _, _ in self._pooled()]),
             "shadow_labels": lambda: np.concatenate([labels for _, labels, _ in self._pooled()]),
             "shadow_member": lambda: np.concatenate([member for _, _, member in self._pooled()]),
@@ -139,6 +146,10 @@ class Inputs:
             return self._shadows.signal("loss" if statistic == "log_probability" else "logit_confidence")
         return self._shadows.signal(lambda outputs, _: self._statistic(outputs, statistic))
 
+    def _shadow_probabilities(self, model: int) -> FloatArray:
+        """Probabilities of one shadow model on the audited records (a, C)."""
+        return _probabilities(self._shadows.model(model))[self.draws.rows]
+
     def _features(self) -> FloatArray:
         """What is known of a record without its membership: covariates, else the numbers that go into the model."""
         covariates = self.campaign.records.fields.get("covariates")
@@ -169,6 +180,17 @@ class Inputs:
         if self.asked.pooled is None:
             return [self._shadow_correct(m) for m in self._models]
         return [(values.argmax(axis=1) == labels)[:, None] for values, labels, _ in self._pooled()]
+
+
+def _probabilities(outputs: NDArray[Any]) -> FloatArray:
+    """Logits, or logarithms of probabilities, (n, C) as probabilities."""
+    found: FloatArray = special.softmax(np.asarray(outputs, dtype=np.float64), axis=1)
+    return found
+
+
+def _own_class(probabilities: FloatArray, labels: NDArray[Any]) -> FloatArray:
+    found: FloatArray = probabilities[np.arange(len(labels)), labels]
+    return found
 
 
 def squared_error(outputs: NDArray[Any], y: NDArray[Any]) -> FloatArray:

@@ -28,7 +28,13 @@ MULTI_RUN = (
 )
 _TOKEN_NAMES = {"token_loss": "loss"}
 # Inputs that are of the audited records one by one: shadow models on other records cannot give them.
-_PER_RECORD = {"shadow", "included", "population_shadow", "shadow_correct"}
+_PER_RECORD = {
+    *("shadow", "included", "population_shadow", "shadow_correct"),
+    *("shadow_probabilities", "shadow_confidence"),
+}
+# Inputs that only the outputs of a classifier give.
+_SHADOW_OUTPUTS = {"shadow_logits", "shadow_correct", "pooled_correct", "shadow_probabilities", "shadow_confidence"}
+_OUTPUTS = {"logits", "labels", "correct", "probabilities", "confidence", *_SHADOW_OUTPUTS}
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,7 @@ class Campaign:
                 _check_multi_run(name, kind)
             elif any("shadow" in need or need in ("included", "pooled_correct") for need in needs):
                 self._check_shadows(name, needs)
-            outputs_needed = bool(needs & {"logits", "labels", "correct", "shadow_correct", "pooled_correct"})
+            outputs_needed = bool(needs & _OUTPUTS)
             if outputs_needed and kind != "logits" and not (kind == "predictions" and name == "loss"):
                 raise InputError("attack.type", f"an attack on {kind}", name, "it needs the outputs of a classifier")
             if name == GAUSSIAN_LIRA and kind == "signals":
@@ -201,7 +207,7 @@ class Campaign:
             allowed = f"{LEAST_FOR_LIRA} or more, for {name}"
             hint = "two models of each side give a variance; 16 and more are better"
             raise InputError("shadow.models", allowed, str(self.shadows.count), hint)
-        if given is not None and given.signal and needs & {"shadow_logits", "shadow_correct", "pooled_correct"}:
+        if given is not None and given.signal and needs & _SHADOW_OUTPUTS:
             received = f"signals in {given.source}, for {name}"
             raise InputError("shadow.outputs_path", "outputs (M, n, C)", received, "save outputs, or use LiRA")
         if given is not None and self.copies is not None and needs & {"shadow_correct", "pooled_correct"}:

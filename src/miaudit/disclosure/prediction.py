@@ -421,9 +421,9 @@ def spearman(a: FloatArray, b: FloatArray) -> FloatArray:
 def attainable(predicted: Sequence[FloatArray], measured: FloatArray, measured_sd: FloatArray) -> float | None:
     """Largest rank correlation that noise leaves: the root of the product of both reliabilities.
 
-    The reliability of the predictions follows from the rank correlation r of two halves by Spearman and Brown's formula,
-    2 r / (1 + r), that of the measurement from its standard errors, 1 - mean(sd^2) / variance. (Its two halves cannot say:
-    each is fitted to the models that the other is judged on, so they agree even where both are noise.)
+    The reliability of the predictions follows from the rank correlation r of two halves by Spearman and Brown's
+    formula, 2 r / (1 + r); that of the measurement from its standard errors, 1 - mean(sd^2) / variance. (Its two halves
+    cannot say: each is fitted to the models that the other is judged on, so they agree even where both are noise.)
 
     Parameters
     ----------

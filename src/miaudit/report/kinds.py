@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 AUDIT = "audit"
-KINDS = (AUDIT, "verification", "challenge", "comparison", "history")
+KINDS = (AUDIT, "disclosure", "verification", "challenge", "comparison", "history")
 
 
 class Writable(Protocol):
@@ -67,6 +67,10 @@ def of(content: Mapping[str, Any]) -> Kind:
             from miaudit.report import charts, findings, html
 
             return Kind(charts.NAMES, charts.charts, html.page, findings.check)
+        case "disclosure":
+            from miaudit.report import disclosure_page
+
+            return Kind(disclosure_page.NAMES, disclosure_page.charts, disclosure_page.page, disclosure_page.check)
         case "verification" | "challenge":
             from miaudit.report import bundle_page
 

@@ -1,0 +1,79 @@
+"""``miaudit export``: finished findings to a model card or to MLflow."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from miaudit.errors import InputError, OutputError, one_line
+
+
+class Target(StrEnum):
+    """Where findings go."""
+
+    MODEL_CARD = "model-card"
+    MLFLOW = "mlflow"
+
+
+def export(
+    results: Annotated[
+        Path, typer.Argument(help="Results folder, or a findings.json that miaudit wrote.", show_default=False)
+    ],
+    to: Annotated[Target, typer.Option("--to", help="Where the findings go.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File for the model card; without it, standard output.")
+    ] = None,
+    model: Annotated[str, typer.Option("--model", help="Name of the model in the card's metadata.")] = "model",
+    data: Annotated[
+        str, typer.Option("--data", help="Name of the audited data in the card's metadata.")
+    ] = "audited records",
+    url: Annotated[str, typer.Option("--url", help="Where the report or bundle is published; the card names it.")] = "",
+    tracking_uri: Annotated[
+        str | None, typer.Option("--tracking-uri", help="Of MLflow: a server or a store, e.g. http://127.0.0.1:5000.")
+    ] = None,
+    experiment: Annotated[str, typer.Option("--experiment", help="Of a new run in MLflow.")] = "miaudit",
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", help="Add to this run of MLflow; without it, a new one is made.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out.")] = False,
+) -> None:
+    """Hand finished findings to a model card or to MLflow; nothing is computed.
+
+    The card is YAML metadata in the form of the Hugging Face Hub (model-index) and a Markdown section. MLflow gets
+    numbers as metrics, words as tags, findings, page and figures as artefacts, and needs mlflow or mlflow-skinny.
+    """
+    from miaudit.report import exports, kinds
+
+    file = results / "findings.json" if results.is_dir() else results
+    if to is Target.MODEL_CARD:
+        if tracking_uri is not None or run_id is not None:
+            raise typer.BadParameter("--tracking-uri and --run-id go with --to mlflow")
+        card = exports.model_card(kinds.read(file), model=model, data=data, url=url)
+        _deliver(card, out, overwrite=overwrite)
+        return
+    if out is not None:
+        raise typer.BadParameter("--out goes with --to model-card")
+    if tracking_uri is None:
+        raise InputError("--tracking-uri", "the address of MLflow", "none", "add --tracking-uri http://127.0.0.1:5000")
+    run = exports.to_mlflow(
+        file.parent, kinds.read(file), tracking_uri=tracking_uri, experiment=experiment, run_id=run_id
+    )
+    typer.echo(f"MLflow run {run}")
+
+
+def _deliver(card: str, out: Path | None, *, overwrite: bool) -> None:
+    if out is None:
+        typer.echo(card, nl=False)
+        return
+    if out.exists() and not overwrite:
+        raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
+    try:
+        out.write_text(card, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(
+            one_line(f"--out {out}: cannot be written ({error.strerror}); choose another --out")
+        ) from error
+    typer.echo(f"{out}")

@@ -1,0 +1,269 @@
+"""What a comparison of defences supports, in words: never the smallest point estimate.
+
+A measure is shown to help where the lower limit of what it takes off the AUC is above zero, with limits that hold for
+all measures together; its price is known where the upper limit of what it takes off the accuracy stays within what
+the owner can bear. Measures that help are then told apart only where their own difference has limits off zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from miaudit.defences.compare import Comparison, Measured
+from miaudit.defences.differences import Difference
+from miaudit.errors import InputError
+from miaudit.wording import percent
+
+Effect = Literal["helps", "harms", "not shown"]
+Price = Literal["none", "bearable", "too high", "not shown"]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the limits say of one option.
+
+    Attributes
+    ----------
+    name : of the option
+    effect : "helps" (AUC shown to be smaller), "harms" (shown to be larger) or "not shown"
+    price : of accuracy: "none" (the label is kept by construction), "bearable" (the upper limit is within tolerance),
+        "too high" (the lower limit is above it) or "not shown"
+    front : whether no other option has both a smaller AUC and a larger accuracy, by the estimates
+    """
+
+    name: str
+    effect: Effect
+    price: Price
+    front: bool
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A recommendation and what it rests on.
+
+    Attributes
+    ----------
+    text : the recommendation
+    parts : one sentence for each use: where probabilities must stay, where a set is enough, where a label is enough,
+        and where the model may be trained again; a use for which nothing was compared has none
+    rests_on : what it assumes, and what was looked at
+    judged : one for each option, in their order; of the reference only ``front`` means anything
+    recommended : names of the options that the sentences name
+    """
+
+    text: str
+    parts: tuple[str, ...]
+    rests_on: tuple[str, ...]
+    judged: tuple[Judged, ...]
+    recommended: tuple[str, ...]
+
+
+def advise(comparison: Comparison, *, tolerance: float = 0.02) -> Advice:
+    """Say which measures help, at what price, and which of them the data tell apart.
+
+    Parameters
+    ----------
+    comparison : as :func:`miaudit.defences.compare.compare` gives it
+    tolerance : accuracy that may be lost, 0 to 1
+
+    Raises
+    ------
+    InputError
+        For a tolerance outside its range.
+    """
+    if not 0 <= tolerance < 1:
+        raise InputError("tolerance", "a share in [0, 1)", repr(tolerance), "0.02 is two points of accuracy")
+    front = _front(comparison)
+    judged = [Judged(comparison.measured[0].option.name, "not shown", "none", front[0])]
+    for i, (one, gain, cost) in enumerate(_beside(comparison), start=1):
+        judged.append(Judged(one.option.name, _effect(gain), _price(cost, tolerance), front[i]))
+    parts: list[str] = []
+    recommended: list[str] = []
+    for use, places in _uses(comparison):
+        text, named = _part(comparison, judged, use, places, tolerance)
+        parts.append(text)
+        recommended += named
+    return Advice(
+        _summary(comparison, judged, recommended, tolerance),
+        tuple(parts),
+        tuple(_rests_on(comparison, tolerance)),
+        tuple(judged),
+        tuple(dict.fromkeys(recommended)),
+    )
+
+
+def _beside(comparison: Comparison) -> list[tuple[Measured, Difference, Difference | None]]:
+    return list(zip(comparison.measured[1:], comparison.reductions, comparison.costs, strict=True))
+
+
+def _effect(gain: Difference) -> Effect:
+    return "helps" if gain.low > 0 else "harms" if gain.high < 0 else "not shown"
+
+
+def _price(cost: Difference | None, tolerance: float) -> Price:
+    if cost is None:
+        return "none"
+    return "bearable" if cost.high <= tolerance else "too high" if cost.low > tolerance else "not shown"
+
+
+def _front(comparison: Comparison) -> list[bool]:
+    points = [(one.leakage["auc"].value or 0.0, one.accuracy.value or 0.0) for one in comparison.measured]
+    return [not any((a <= auc and b >= right) and (a < auc or b > right) for a, b in points) for auc, right in points]
+
+
+def _uses(comparison: Comparison) -> list[tuple[str, list[int]]]:
+    """What the options are for, with their places."""
+    uses: dict[str, list[int]] = {
+        "Where probabilities must be released": [],
+        "Where a set of labels is enough": [],
+        "Where a label is enough": [],
+        "Where the model may be trained again": [],
+    }
+    kinds = dict(zip(("confidence-vector", "decision-set", "label"), uses, strict=False))
+    kinds["true-label"] = kinds["confidence-vector"]
+    for i, one in enumerate(comparison.measured[1:], start=1):
+        use = list(uses)[3] if one.option.group == "training" else kinds[one.option.defence.kind]
+        uses[use].append(i)
+    return [(use, places) for use, places in uses.items() if places]
+
+
+def _part(
+    comparison: Comparison, judged: list[Judged], use: str, places: list[int], tolerance: float
+) -> tuple[str, list[str]]:
+    helping = [i for i in places if judged[i].effect == "helps"]
+    if not helping:
+        count = "the one measure" if len(places) == 1 else f"none of the {len(places)} measures"
+        said = f"{count} compared is {'not ' if len(places) == 1 else ''}shown to help"
+        return f"{use}: {said}.", []
+    sets = comparison.measured[helping[0]].option.defence.kind == "decision-set"
+    useful = [i for i in helping if _says_something(comparison.measured[i])]
+    affordable = useful if sets else [i for i in useful if judged[i].price in ("none", "bearable")]
+    if not affordable:
+        names = _list([comparison.measured[i].option.called for i in helping])
+        one = len(helping) == 1
+        price = f"{'is not' if one else 'none of them is'} shown to cost at most {percent(tolerance)} of accuracy"
+        empty = f"{'its' if one else 'their'} sets are all full or all empty"
+        return f"{use}: {names} {'is' if one else 'are'} shown to help, but {empty if sets else price}.", []
+    best = _not_worse(comparison, affordable)
+    told = _list([_told(comparison, i) for i in best])
+    verb = "is" if len(best) == 1 else "are"
+    apart = "" if len(best) == 1 else " The data do not tell these apart."
+    others = [comparison.measured[i].option.called for i in affordable if i not in best]
+    behind = f" Also shown to help, less: {_list(others)}." if others else ""
+    text = f"{use}: {told} {verb} shown to help.{apart}{behind}"
+    return text, [comparison.measured[i].option.name for i in best]
+
+
+def _says_something(one: Measured) -> bool:
+    return one.empty < 1 and one.full < 1
+
+
+def _not_worse(comparison: Comparison, places: list[int]) -> list[int]:
+    """Those that are not shown to leave more than the one with the largest lower limit of its reduction."""
+    leader = max(places, key=lambda i: comparison.reductions[i - 1].low)
+    kept = []
+    for i in places:
+        pair = next((d for d in comparison.between if {d.first, d.second} == {i, leader}), None)
+        if pair is None:
+            kept.append(i)
+            continue
+        worse_low = pair.low if pair.first == i else -pair.high  # AUC of i less the leader's
+        if worse_low <= 0:
+            kept.append(i)
+    return kept
+
+
+def _told(comparison: Comparison, i: int) -> str:
+    one, gain, cost = comparison.measured[i], comparison.reductions[i - 1], comparison.costs[i - 1]
+    said = [f"takes {points(gain.low)} to {points(gain.high)} points off the AUC"]
+    if one.coverage is not None and one.size is not None:
+        said.append(f"{one.size.value:.2f} labels in a set, which holds the true one in {percent(_value(one))}")
+    elif cost is None:
+        said.append("the label stays as it is")
+    else:
+        said.append(f"accuracy changes by {points(-cost.high, sign=True)} to {points(-cost.low, sign=True)} points")
+    if one.option.defence.randomness == "redrawn":
+        times = comparison.queries
+        said.append(f"asked {times:,} times" if times > 1 else "asked once: asking again undoes part of it")
+    return f"{one.option.called} ({'; '.join(said)})"
+
+
+def _value(one: Measured) -> float:
+    return 0.0 if one.coverage is None or one.coverage.value is None else one.coverage.value
+
+
+def _summary(comparison: Comparison, judged: list[Judged], recommended: list[str], tolerance: float) -> str:
+    count = len(judged) - 1
+    if count == 0:
+        return "Nothing was compared with the outputs as they are."
+    sure = percent(comparison.confidence)
+    measures = "one measure" if count == 1 else f"{count} measures"
+    if not any(one.effect == "helps" for one in judged[1:]):
+        return (
+            f"No defence is shown to help: of {measures}, none has a lower limit of its effect on the AUC above zero "
+            f"({sure} confidence for all together). That is no proof that none does."
+        )
+    if not recommended:
+        return (
+            f"No defence can be recommended: what is shown to help costs more than {percent(tolerance)} of accuracy, "
+            "or may."
+        )
+    names = {one.option.name: one.option.called for one in comparison.measured}
+    said = _list([names[name] for name in dict.fromkeys(recommended)])
+    helped = sum(one.effect == "helps" for one in judged[1:])
+    return (
+        f"Of {measures}, {helped} {'is' if helped == 1 else 'are'} shown to make the attack weaker ({sure} confidence "
+        f"for all together). Depending on what users need: {said}."
+    )
+
+
+def _rests_on(comparison: Comparison, tolerance: float) -> list[str]:
+    reference = comparison.measured[0]
+    models, member = reference.option.models, reference.option.models.member
+    shadows = len(models.logits) - 1
+    said = [
+        f"One audited model: {int(member.sum()):,} members and {int((~member).sum()):,} non-members, the same for "
+        "every measure, so that differences are paired. Another training of it may differ by more than these limits.",
+        f"{shadows} shadow models with the records' true membership, through the same defence: an attacker with fewer "
+        "or poorer ones learns less."
+        if shadows
+        else "No shadow models: a plain threshold stands in for the attacker, so that leakage is understated, and a "
+        "measure that stops a threshold need not stop a better attack.",
+        "The attack on each disclosure was the best of those tried, as chosen on shadow models. A stronger attack may "
+        "find more.",
+        f"Accuracy is that of a reader's best guess from what is released, on records that the model did not learn; up "
+        f"to {percent(tolerance)} of it may be lost.",
+    ]
+    if models.source == "held-out":
+        said.append(
+            f"{len(models.calibration):,} records that no model learnt were set aside for what defences learn from."
+        )
+    else:
+        said.append(
+            f"Defences learned from {len(models.calibration):,} of each model's own members, which is not how "
+            "calibration and conformal sets are meant: their promises do not hold."
+        )
+    trained = [one.option.called for one in comparison.measured if one.option.group == "training"]
+    if trained:
+        said.append(
+            f"Other trainings ({_list(trained)}) were done once on the same records; the limits do not hold for the "
+            "chance in training."
+        )
+    return said
+
+
+def points(value: float, *, sign: bool = False) -> str:
+    """Write a difference of rates in points, with one digit behind the comma.
+
+    Examples
+    --------
+    >>> points(0.1234), points(-0.0001), points(0.02, sign=True)
+    ('12.3', '0.0', '+2.0')
+    """
+    rounded = round(100 * value, 1) + 0.0
+    return f"{rounded:+.1f}" if sign and rounded else f"{rounded:.1f}"
+
+
+def _list(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,288 @@
+"""A trial of defences on one model: records and memberships drawn, models trained, every option measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit import runs
+from miaudit.campaign import Shadows
+from miaudit.defences.compare import Comparison, Models, Option, Source, compare
+from miaudit.defences.outputs import AsItIs, Defence
+from miaudit.errors import InputError
+from miaudit.evidence import Evidence
+from miaudit.models import shadow
+from miaudit.models.targets import Target, Trainable, class_count
+from miaudit.records import Records
+
+Progress = Callable[[int, int], None]
+AS_IT_IS = "as-it-is"
+_CALIBRATION_SHARE = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Everything that decides a comparison but the random numbers.
+
+    Attributes
+    ----------
+    target : what is audited
+    records : with ``member``, or without: then memberships are drawn here, a fair coin for each audited record
+    shadows : as of :class:`miaudit.campaign.Shadows`; each training keeps its models in a folder of its own
+    defences : measures on outputs by name
+    trainings : other targets by name, trained on the same records with the same memberships
+    given : targets that stand as they are, by name: outputs of this model through a defence that somebody else applied
+    calibration : records that are set aside for what defences learn; by default a fifth
+    source : "held-out", or "training": each model's own members instead, a defect that is then measured
+    queries : how often an attacker asks for each record
+    """
+
+    target: Target
+    records: Records
+    shadows: Shadows = Shadows(models=16)  # noqa: RUF009 - a frozen record
+    defences: Mapping[str, Defence] = field(default_factory=dict)
+    trainings: Mapping[str, Target] = field(default_factory=dict)
+    given: Mapping[str, Target] = field(default_factory=dict)
+    calibration: int | None = None
+    source: Source = "held-out"
+    queries: int = 1
+
+    @property
+    def stands(self) -> bool:
+        """Whether the audited model stands as it is."""
+        return not isinstance(self.target, Trainable) or getattr(self.target, "weights", None) is not None
+
+    def names(self) -> list[str]:
+        """Return the names of all options, the reference first."""
+        return [AS_IT_IS, *self.defences, *self.given, *self.trainings]
+
+
+def measure(
+    trial: Trial,
+    *,
+    fpr_targets: Sequence[float] = (0.01, 0.1),
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Train what is to be trained, and measure every option. Runs the target's code.
+
+    Parameters
+    ----------
+    fpr_targets, confidence : as of :func:`miaudit.defences.compare.compare`
+    rng : generator of memberships, seeds, defences and limits; equal generators give equal comparisons
+    progress : function of models and options that are done and of how many there are, optional
+
+    Raises
+    ------
+    InputError
+        For records, targets and defences that do not go together: before anything is trained.
+    ShadowFailedError
+        If models failed; the others are kept where there is a store.
+    """
+    drawn = _Drawn.of(trial, rng)
+    before = len(drawn.included) * len(_trained(trial))
+    total = before + len(trial.names())
+    options = _options(trial, drawn, None if progress is None else partial(_shifted, progress, 0, total))
+    return compare(
+        options,
+        fpr_targets=fpr_targets,
+        confidence=confidence,
+        queries=trial.queries,
+        rng=drawn.rng,
+        progress=None if progress is None else partial(_shifted, progress, before, total),
+    )
+
+
+def cost(trial: Trial, *, rng: np.random.Generator) -> dict[str, shadow.Cost]:
+    """Say beforehand what :func:`measure` with an equal generator will train, training by training; nothing is written.
+
+    Without a stated rate one model of each is trained for the time.
+    """
+    drawn = _Drawn.of(trial, rng)
+    found = {}
+    for name, target in _trained(trial).items():
+        included = drawn.included if name != AS_IT_IS or not trial.stands else drawn.included[1:]
+        if len(included):
+            options = trial.shadows
+            found[name] = shadow.estimate(
+                _trainable(target),
+                trial.records.x,
+                drawn.y,
+                included,
+                seed=drawn.seed,
+                seconds_per_fit=options.seconds_per_fit,
+                store=_store(options, name),
+                workers=options.workers,
+                at_once=_at_once(target, options),
+            )
+    return found
+
+
+# -- what is drawn beforehand ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """What is fixed before the first training."""
+
+    rows: NDArray[np.intp]
+    calibration: NDArray[np.intp]
+    included: NDArray[np.bool_]
+    y: NDArray[np.intp]
+    units: NDArray[np.int64] | None
+    seed: int
+    rng: np.random.Generator
+
+    @classmethod
+    def of(cls, trial: Trial, rng: np.random.Generator) -> _Drawn:
+        coins, halves, seeds, measuring = rng.spawn(4)
+        y, n = _labels(trial), trial.records.n
+        given = trial.records.member
+        unit = trial.records.fields.get("unit")
+        # The door of evidence: lengths, types and given memberships are checked before anything is trained.
+        member = np.arange(n) % 2 == 0 if given is None else given
+        whole = Evidence(score=np.zeros(n), member=member, unit=unit, design="one-run")
+        _check(trial)
+        calibration, rows = _set_aside(trial, whole, coins)
+        inside = runs.memberships(len(rows), rng=coins) if given is None else whole.member[rows]
+        included = np.zeros((1 + trial.shadows.models, n), dtype=np.bool_)
+        included[0, rows] = inside
+        if trial.shadows.models:
+            included[1:, rows] = shadow.inclusion(len(rows), trial.shadows.models, rng=halves)
+        return cls(rows, calibration, included, y, whole.unit_codes, int(seeds.integers(2**31)), measuring)
+
+
+def _labels(trial: Trial) -> NDArray[np.intp]:
+    if trial.target.kind != "logits":
+        received = f"{trial.target.name}, whose outputs are {trial.target.kind}"
+        raise InputError("target", "a classifier", received, "what a defence discloses are probabilities of classes")
+    if trial.records.y is None:
+        raise InputError("data.y", "a column of labels", "none", "name it: attacks and calibration need labels")
+    if class_count(trial.records.y) < 2:
+        hint = "a model with one class is always certain and discloses nothing"
+        raise InputError("data.y", "two classes or more", "K = 1", hint)
+    return np.asarray(trial.records.y).astype(np.intp)
+
+
+def _check(trial: Trial) -> None:
+    if trial.records.member is None and trial.stands:
+        received = f"none, for {trial.target.name}, which stands as it is"
+        raise InputError("data.member", "a column of who was trained on", received, "name it")
+    if trial.given and not trial.stands:
+        hint = "given outputs belong to a model that stands as it is"
+        raise InputError("given", "no outputs beside a model that is trained here", ", ".join(trial.given), hint)
+    if 0 < trial.shadows.models < 4:
+        hint = "two models of each side give a law; 16 and more are better"
+        raise InputError("shadow.models", "4 or more", str(trial.shadows.models), hint)
+    if not trial.shadows.models and not trial.stands:
+        hint = "an attack that is fitted to nothing understates what a release gives away: add shadow: {models: 16}"
+        raise InputError("shadow.models", "shadow models, of a model that is trained here", "none", hint)
+    for name, other in trial.trainings.items():
+        if other.kind != "logits":
+            raise InputError(f"trainings.{name}", "a classifier", other.kind, "name another")
+
+
+def _set_aside(trial: Trial, whole: Evidence, rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Records for what defences learn, and those that are audited."""
+    n, drawn = whole.n, trial.records.member is None
+    if trial.source == "training":
+        count = trial.calibration or n // _CALIBRATION_SHARE
+        return np.arange(count), np.arange(n)
+    possible = np.arange(n) if drawn else np.flatnonzero(~whole.member)
+    count = trial.calibration or len(possible) // _CALIBRATION_SHARE
+    most = len(possible) - 40
+    if not 0 < count <= most:
+        allowed = f"1 to {max(most, 0)}, of records that no model learns"
+        raise InputError("calibration.records", allowed, str(count), "set fewer aside, or audit more records")
+    chosen = np.sort(rng.permutation(possible)[:count])
+    return chosen, np.setdiff1d(np.arange(n), chosen)
+
+
+# -- what is trained and asked ---------------------------------------------------------------------------------------
+
+
+def _trained(trial: Trial) -> dict[str, Target]:
+    return {AS_IT_IS: trial.target, **trial.trainings}
+
+
+def _options(trial: Trial, drawn: _Drawn, progress: Progress | None) -> list[Option]:
+    trained, each = _trained(trial), len(drawn.included)
+    models = {}
+    for i, (name, target) in enumerate(trained.items()):
+        told = None if progress is None else partial(_told, progress, i * each, len(trained) * each)
+        models[name] = _models(trial, drawn, name, target, told)
+    base = models[AS_IT_IS]
+    outside = replace(base, logits=base.logits[:1], included=base.included[:1])
+    options = [Option(AS_IT_IS, "output", base, AsItIs())]
+    options += [Option(name, "output", base, defence) for name, defence in trial.defences.items()]
+    for name, target in trial.given.items():
+        answers = _asked(target, trial.records.x, trial.records.n)
+        options.append(Option(name, "given", replace(outside, logits=[answers]), AsItIs(), name, adaptive=False))
+    others = [name for name in trained if name != AS_IT_IS]
+    return [*options, *(Option(name, "training", models[name], AsItIs(), name) for name in others)]
+
+
+def _models(
+    trial: Trial, drawn: _Drawn, name: str, target: Target, progress: Callable[[shadow.Progress], None] | None
+) -> Models:
+    stands = trial.stands and name == AS_IT_IS
+    included = drawn.included[1:] if stands else drawn.included
+    logits: list[NDArray[Any]] = [_asked(target, trial.records.x, trial.records.n)] if stands else []
+    if len(included):
+        options = trial.shadows
+        found = shadow.train(
+            _trainable(target),
+            trial.records.x,
+            drawn.y,
+            included,
+            seed=drawn.seed,
+            store=_store(options, name),
+            executor=options.executor,
+            workers=options.workers,
+            at_once=_at_once(target, options),
+            progress=progress,
+        )
+        logits += [found.model(m) for m in range(found.models)]
+    group = trial.records.fields.get("group")
+    groups = None if group is None else np.asarray(group)
+    return Models(logits, drawn.included, drawn.y, drawn.rows, drawn.calibration, trial.source, drawn.units, groups)
+
+
+def _asked(target: Target, x: Any, n: int) -> NDArray[np.float32]:
+    outputs = target.outputs(None, x)
+    if len(outputs) != n:
+        raise InputError("target", f"outputs of {n} records", str(len(outputs)), "check the files")
+    return outputs
+
+
+def _told(progress: Progress, before: int, total: int, state: shadow.Progress) -> None:
+    progress(before + state.finished + state.failed, total)
+
+
+def _shifted(progress: Progress, before: int, total: int, done: int, _: int) -> None:
+    progress(before + done, total)
+
+
+def _store(options: Shadows, name: str) -> Path | None:
+    """The folder of one training; what a file system may not take becomes an underscore."""
+    safe = "".join(ch if ch.isalnum() or ch in "-_." else "_" for ch in name)
+    return None if options.store is None else options.store / safe
+
+
+def _at_once(target: Target, options: Shadows) -> int:
+    return options.at_once if hasattr(target, "fit_many") else 1
+
+
+def _trainable(target: Target) -> Trainable:
+    if not isinstance(target, Trainable):
+        received = f"{target.name}, which stands as it is"
+        hint = "set shadow.models: 0, or name an estimator or a factory with training"
+        raise InputError("target", "one that can be trained, for shadow models", received, hint)
+    return target

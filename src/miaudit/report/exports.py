@@ -1,0 +1,319 @@
+"""Findings for the places where teams keep models: a section of a model card, and a run of MLflow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from miaudit.errors import InputError, OutputError, one_line
+from miaudit.report import kinds
+from miaudit.report.findings import to_text
+from miaudit.wording import amount, interval, label, percent
+
+# What Markdown, or a common extension of it, reads as more than a character.
+_MARKUP = re.compile(r"([\\`*_{}\[\]#|~$!@^])")
+_LINK = re.compile(r"(?i)(?<=[a-z])(://)|(?<=\bwww)(\.)")
+_URL = re.compile(r"https?://[^\s<>\"\\`]+")
+_LEADING = re.compile(r"^(\s*)([-+=:]|\d+(?=[.)]))")
+
+
+def escaped(text: str) -> str:
+    r"""Write text from data so that Markdown shows it as it is: on one line, no markup, no link, no HTML.
+
+    Examples
+    --------
+    >>> escaped("a_b | <script>")
+    'a\\_b \\| &lt;script&gt;'
+    """
+    flat = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    flat = _LINK.sub(lambda m: "\\" + m[0], _MARKUP.sub(r"\\\1", flat))
+    return _LEADING.sub(lambda m: f"{m[1]}{m[2]}\\" if m[2].isdigit() else f"{m[1]}\\{m[2]}", flat)
+
+
+def model_card(content: Mapping[str, Any], *, model: str, data: str = "audited records", url: str = "") -> str:
+    """Write the section of a model card for one audit, with its metadata in the form of the Hugging Face Hub.
+
+    Parameters
+    ----------
+    content : mapping
+        Plain values of the findings of an audit, as ``Findings.to_dict`` or a findings.json that was checked.
+    model : str
+        Name of the model, for the metadata (``model-index``).
+    data : str
+        Name of the audited data in the metadata. The findings' own source may be a path and is left out.
+    url : str
+        Where the report or the bundle is published; empty for nowhere.
+
+    Returns
+    -------
+    str
+        A YAML block, ``---`` around it, and a Markdown section. The block holds the metrics that the verdict may use:
+        never a raw metric of a zero-run audit, one that is not resolved, or one that was chosen on the same data
+        without correction. Without any there is no block. The command line, which may name private paths, is left out.
+
+    Raises
+    ------
+    InputError
+        If the findings are not those of an audit, ``model`` or ``data`` is empty, or ``url`` is no web address.
+
+    Examples
+    --------
+    >>> import numpy as np, miaudit
+    >>> rng = np.random.default_rng(0)
+    >>> member = rng.random(600) < 0.5
+    >>> evidence = miaudit.Evidence(score=rng.normal(size=600) + member, member=member, design="one-run")
+    >>> card = model_card(miaudit.audit(evidence, rng=rng).to_dict(), model="digits")
+    >>> card.splitlines()[1:3]
+    ['model-index:', '- name: digits']
+
+    Source: the model-index of the Hub's model cards (huggingface.co/docs/hub/model-cards).
+    """
+    if content.get("kind", kinds.AUDIT) != kinds.AUDIT:
+        received = repr(content["kind"])[:40]
+        raise InputError("findings", "findings of an audit of a model", received, "a model card is about a model")
+    for name, value in (("--model", model), ("--data", data)):
+        if not one_line(value):
+            raise InputError(name, "a name", "an empty one", "say what the card calls it")
+    if url and not _URL.fullmatch(url):
+        raise InputError("--url", "an address that starts with https://", repr(url)[:80], "give that of the report")
+    return _metadata(content, one_line(model), one_line(data), url) + "\n".join(_section(content, url)) + "\n"
+
+
+def _metadata(content: Mapping[str, Any], model: str, data: str, url: str) -> str:
+    metrics = [*map(_entry, _usable(content)), *(_bound_entry(b) for b in content["bounds"] if not b["exploratory"])]
+    if not metrics:
+        return ""
+    result: dict[str, Any] = {
+        "task": {"type": "membership-inference", "name": "Membership-inference audit"},
+        "dataset": {"type": data, "name": data},
+        "metrics": metrics,
+    }
+    if url:
+        result["source"] = {"name": "miaudit", "url": url}
+    block = yaml.safe_dump(
+        {"model-index": [{"name": model, "results": [result]}]}, sort_keys=False, allow_unicode=True, width=100
+    )
+    return f"---\n{block}---\n\n"
+
+
+def _usable(content: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Metrics that stand on their own: resolved, causal where causes are asked for, and not picked from many."""
+    if content["verdict"]["exploratory"]:
+        return
+    for metric in content["metrics"]:
+        raw = content["design"] == "zero-run" and metric["estimator"] == "raw"
+        if metric["value"] is not None and not raw:
+            yield metric
+
+
+def _entry(metric: Mapping[str, Any]) -> dict[str, Any]:
+    name = label(metric["name"])
+    if metric["low"] is not None and metric["high"] is not None:
+        name += f" ({percent(metric['confidence'])} interval {interval(metric)})"
+    return {"type": metric["name"], "value": metric["value"], "name": name}
+
+
+def _bound_entry(bound: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": f"{bound['parameter']}_lower_bound",
+        "value": bound["value"],
+        "name": f"Lower bound on {_parameter(bound)} ({percent(bound['confidence'])} confidence)",
+    }
+
+
+def _parameter(bound: Mapping[str, Any]) -> str:
+    return f"epsilon at delta = {bound['delta']:g}" if bound["parameter"] == "epsilon" else str(bound["parameter"])
+
+
+def _section(content: Mapping[str, Any], url: str) -> Iterator[str]:
+    verdict, counts = content["verdict"], content["counts"]
+    yield "## Membership-inference audit"
+    yield ""
+    yield escaped(" ".join(text for text in (verdict["text"], verdict["besides"]) if text))
+    yield ""
+    if content["claim"] is not None:
+        yield from (escaped(content["claim"]["text"]), "")
+    if content["metrics"]:
+        yield from ("| Metric | Estimate | Limits | |", "|---|---|---|---|", *_rows(content), "")
+    yield f"- {counts['members']:,} members and {counts['nonmembers']:,} non-members ({counts['of']})."
+    yield f"- How membership came about: {escaped(content['design'] or 'not declared')}."
+    yield f"- Attack: {escaped(content['scores'][0]['score'])}."
+    for bound in content["bounds"]:
+        sure = "exploratory, no confidence" if bound["exploratory"] else f"{percent(bound['confidence'])} confidence"
+        shown = f"at least {bound['value']:.3g}" if bound["value"] > 0 else "nothing shown, which is no sign of privacy"
+        yield f"- {_parameter(bound)}: {shown} ({sure})."
+    reasons = [] if content["overlap"] is None else content["overlap"]["reasons"]
+    for text in (*reasons, *content["no_bound"], *content["corrections"], *content["assumptions"], *content["notes"]):
+        yield f"- {escaped(text)}"
+    if url:
+        yield f"- Report: <{url}>"
+    version = escaped(f"Written by miaudit {content['repeat'].get('miaudit', '')}")
+    yield f"- {version}; SHA-256 of the evidence: {escaped(content['evidence']['digest'])}."
+    yield ""
+    yield "An audit says what was detected with these records and this attack. What was not detected is not absent."
+
+
+def _rows(content: Mapping[str, Any]) -> Iterator[str]:
+    for metric in content["metrics"]:
+        raw = "raw, not causal" if content["design"] == "zero-run" and metric["estimator"] == "raw" else ""
+        value = "–" if metric["value"] is None else amount(metric["name"], metric["value"])
+        notes = escaped("; ".join(text for text in (raw, metric["note"]) if text))
+        yield f"| {escaped(label(metric['name']))} | {value} | {interval(metric)} | {notes} |"
+
+
+def numbers(content: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of findings that a table of runs would show, by name; those that do not exist are left out.
+
+    A metric gives ``auc``, ``auc_low`` and ``auc_high`` (fractions); raw ones of a zero-run audit are called
+    ``raw.auc``. Bounds give ``epsilon_lower_bound`` and ``mu_lower_bound``. Every kind gives ``exit_code``.
+
+    Examples
+    --------
+    >>> numbers({"kind": "comparison", "exit_code": 3})
+    {'exit_code': 3.0}
+    """
+    found: dict[str, Any] = {"exit_code": content["exit_code"]}
+    match content.get("kind", kinds.AUDIT):
+        case "audit":
+            found |= _audit_numbers(content)
+        case "disclosure":
+            for one in content["options"]:
+                if one["name"] == content["release"]:
+                    for name, limits in one["leakage"].items():
+                        found |= _limits(name, limits)
+        case "table":
+            found |= {f"membership.{name}": value for name, value in _audit_numbers(content["membership"]).items()}
+            for attack in content["attacks"]:
+                found[f"difference.{_key(attack['name'])}"] = attack["difference"]
+                found[f"difference.{_key(attack['name'])}_low"] = attack["difference_low"]
+        case "synthesis":
+            found["epsilon_proved"] = None if content["guarantee"] is None else content["guarantee"]["proved"]
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def _audit_numbers(content: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for metric in content["metrics"]:
+        raw = content["design"] == "zero-run" and metric["estimator"] == "raw"
+        found |= _limits(f"raw.{metric['name']}" if raw else metric["name"], metric)
+    for bound in content["bounds"]:
+        if not bound["exploratory"]:
+            found[f"{bound['parameter']}_lower_bound"] = bound["value"]
+    return found
+
+
+def _limits(name: str, limits: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: limits["value"], f"{name}_low": limits["low"], f"{name}_high": limits["high"]}
+
+
+def _key(name: str) -> str:
+    """A name that MLflow accepts: letters, digits, and . _ - only."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", one_line(name)).strip("_")[:200]
+
+
+def tags(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return what findings say in words, for the tags of a run: kind, verdict, its text, design, evidence, version.
+
+    Examples
+    --------
+    >>> tags({"kind": "comparison", "exit_code": 3, "status": "rose", "text": "Leakage rose."})["miaudit.verdict"]
+    'rose'
+    """
+    verdict = content.get("verdict", content)
+    text = verdict.get("text", "")
+    said = {
+        "kind": content.get("kind", kinds.AUDIT),
+        "verdict": verdict.get("status", ""),
+        "text": " ".join(text) if isinstance(text, list | tuple) else text,
+        "design": content.get("design") or "",
+        "evidence": content["evidence"]["digest"] if "evidence" in content else content.get("digest", ""),
+        "version": content.get("repeat", {}).get("miaudit", ""),
+    }
+    return {f"miaudit.{name}": one_line(str(value))[:4000] for name, value in said.items() if value}
+
+
+def to_mlflow(
+    folder: str | Path,
+    content: Mapping[str, Any],
+    *,
+    tracking_uri: str,
+    experiment: str = "miaudit",
+    run_id: str | None = None,
+) -> str:
+    """Log findings to MLflow: their numbers as metrics, their words as tags, the folder's files as artefacts.
+
+    Parameters
+    ----------
+    folder : path
+        Where findings.json lies, and report.html and figures/ beside it. Only files that miaudit writes are sent,
+        below the artefact path ``miaudit``; links are not followed.
+    content : mapping
+        Plain values of the findings, read and checked.
+    tracking_uri : str
+        Of the tracking server or store.
+    experiment : str
+        Name of the experiment of a new run; made if it is missing.
+    run_id : str or None
+        A run to add to, which stays as open or closed as it was; None for a new one.
+
+    Returns
+    -------
+    str
+        The run's id.
+
+    Raises
+    ------
+    InputError
+        If mlflow is not installed.
+    OutputError
+        If the server refuses, cannot be reached, or does not know the run.
+    """
+    try:
+        refused: Any = import_module("mlflow.exceptions").MlflowException
+        connect: Any = import_module("mlflow.tracking").MlflowClient
+    except ImportError as error:
+        raise InputError(
+            "--to", "model-card, where MLflow is missing", "mlflow", "pip install mlflow-skinny"
+        ) from error
+    try:
+        client = connect(tracking_uri=tracking_uri)
+        if run_id is not None:
+            client.get_run(run_id)
+            _log(client, run_id, Path(folder), content)
+            return run_id
+        found = client.get_experiment_by_name(experiment)
+        place = client.create_experiment(experiment) if found is None else found.experiment_id
+        made = str(client.create_run(place, run_name="miaudit").info.run_id)
+        try:
+            _log(client, made, Path(folder), content)
+        except BaseException:
+            client.set_terminated(made, "FAILED")
+            raise
+        client.set_terminated(made)
+    except (refused, OSError, ImportError, ValueError) as error:
+        said = one_line(str(error))[:300]
+        raise OutputError(f"--tracking-uri {one_line(tracking_uri)[:200]}: MLflow refused ({said})") from error
+    return made
+
+
+def _log(client: Any, run_id: str, folder: Path, content: Mapping[str, Any]) -> None:
+    for name, value in numbers(content).items():
+        client.log_metric(run_id, name, value)
+    for name, text in tags(content).items():
+        client.set_tag(run_id, name, text)
+    client.log_text(run_id, to_text(content), "miaudit/findings.json")
+    for path in _files(folder, content):
+        place = "miaudit" if path.parent == folder else f"miaudit/{path.parent.name}"
+        client.log_artifact(run_id, str(path), place)
+
+
+def _files(folder: Path, content: Mapping[str, Any]) -> list[Path]:
+    """The page and the figures of these findings, as far as they are there and are plain files."""
+    figures = (f"figures/{name}.{suffix}" for name in kinds.of(content).figures for suffix in ("svg", "png"))
+    inside = [folder / name for name in ("report.html", *figures)]
+    return [path for path in inside if path.is_file() and not path.is_symlink() and not path.parent.is_symlink()]

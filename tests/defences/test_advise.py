@@ -1,0 +1,106 @@
+"""What is recommended: only what limits support."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from miaudit.defences.advise import advise
+from miaudit.defences.calibration import Temperature
+from miaudit.defences.compare import Comparison, Option, compare
+from miaudit.defences.differences import Difference
+from miaudit.defences.noise import OutputNoise
+from miaudit.defences.outputs import AsItIs, LabelOnly, TopK
+from miaudit.defences.sets import ConformalSet, SetThreshold
+from miaudit.errors import InputError
+from worlds import disclosing
+
+
+@pytest.fixture(scope="module")
+def found() -> Comparison:
+    models = disclosing.models(effect=1.0)
+    defences = {
+        "temperature": Temperature(),
+        "label": LabelOnly(),
+        "conformal": ConformalSet(0.9),
+        "noise": OutputNoise(1.0, fixed=True),
+        "full": SetThreshold(0.0),
+    }
+    options = [Option("as-it-is", "output", models, AsItIs())]
+    options += [Option(name, "output", models, defence) for name, defence in defences.items()]
+    weaker = disclosing.models(effect=0.3)
+    options.append(Option("less fitted", "training", weaker, AsItIs(), "less fitted"))
+    return compare(options, rng=np.random.default_rng(0))
+
+
+def test_what_helps_is_named_with_its_price_and_what_does_not_is_not(found: Comparison) -> None:
+    advice = advise(found)
+    effects = {one.name: one.effect for one in advice.judged[1:]}
+    assert effects["temperature"] == "not shown"
+    assert effects["label"] == effects["conformal"] == effects["noise"] == effects["less fitted"] == "helps"
+    assert "temperature" not in advice.recommended
+    assert {"label", "conformal"} <= set(advice.recommended)
+    assert "full" not in advice.recommended  # it gives nothing away, since it says nothing
+    prices = {one.name: one.price for one in advice.judged}
+    assert prices["label"] == prices["noise"] == "none"
+    assert "points off the AUC" in advice.parts[0]
+    assert any("One audited model: 300 members and 300 non-members" in text for text in advice.rests_on)
+    assert any("less fitted" in text for text in advice.rests_on)
+
+
+def test_the_smallest_estimate_is_not_a_recommendation(found: Comparison) -> None:
+    """The same estimates with wider limits: nothing is shown, however small an AUC is."""
+    wide = tuple(Difference(d.first, d.second, d.value, d.value - 1, d.value + 1) for d in found.reductions)
+    advice = advise(replace(found, reductions=wide))
+    assert advice.recommended == ()
+    assert advice.text.startswith("No defence is shown to help: of 6 measures, none")
+    assert "no proof that none does" in advice.text
+    assert all("shown to help" in text for text in advice.parts)
+
+
+def test_a_price_that_is_not_known_is_not_bearable(found: Comparison) -> None:
+    place = [one.option.name for one in found.measured].index("less fitted") - 1
+    costs = list(found.costs)
+    costs[place] = Difference(0, place + 1, 0.0, -0.05, 0.05)
+    advice = advise(replace(found, costs=tuple(costs)), tolerance=0.02)
+    assert advice.judged[place + 1].price == "not shown"
+    assert "less fitted" not in advice.recommended
+    assert "less fitted is shown to help, but is not shown to cost at most 2% of accuracy" in " ".join(advice.parts)
+    assert "less fitted" in advise(replace(found, costs=tuple(costs)), tolerance=0.05).recommended
+
+
+def test_those_that_the_data_do_not_tell_apart_are_named_together() -> None:
+    models = disclosing.models(effect=1.0)
+    options = [Option("as-it-is", "output", models, AsItIs())]
+    options += [Option(f"noise {i}", "output", models, OutputNoise(1.0 + i / 1e6, fixed=True)) for i in range(2)]
+    options.append(Option("little", "output", models, OutputNoise(0.2, fixed=True)))
+    advice = advise(compare(options, rng=np.random.default_rng(0)))
+    assert set(advice.recommended) == {"noise 0", "noise 1"}
+    assert "do not tell these apart" in advice.parts[0]
+
+
+def test_where_nothing_leaks_nothing_helps() -> None:
+    for seed in range(3):
+        models = disclosing.models(effect=0.0, seed=seed, shadows=8)
+        options = [Option("as-it-is", "output", models, AsItIs())]
+        options += [Option(f"top {k}", "output", models, TopK(k)) for k in (1, 2)]
+        options.append(Option("label", "output", models, LabelOnly()))
+        advice = advise(compare(options, rng=np.random.default_rng(seed)))
+        assert advice.recommended == ()
+        assert advice.text.startswith("No defence is shown to help")
+
+
+def test_the_front_is_that_of_its_definition(found: Comparison) -> None:
+    points = [(one.leakage["auc"].value, one.accuracy.value) for one in found.measured]
+    for judged, (auc, right) in zip(advise(found).judged, points, strict=True):
+        dominated = any(a <= auc and b >= right and (a, b) != (auc, right) for a, b in points)
+        assert judged.front == (not dominated)
+
+
+def test_nothing_compared_and_a_tolerance_outside_its_range(found: Comparison) -> None:
+    alone = Comparison(found.measured[:1], (), (), (), 0.95)
+    assert advise(alone).text == "Nothing was compared with the outputs as they are."
+    with pytest.raises(InputError, match="tolerance"):
+        advise(found, tolerance=1.5)

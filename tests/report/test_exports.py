@@ -1,0 +1,239 @@
+"""Exports say what findings say, in forms that other programs read, and nothing in them is markup from data."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from typer.testing import CliRunner
+
+import miaudit as ma
+from miaudit.command.export import export
+from miaudit.errors import InputError, OutputError
+from miaudit.report import exports, folder
+
+HOSTILE = (
+    '"]|<script>alert(1)</script> **bold** [x](javascript:1) ![i](//e) `c` $m$\n---\n# head\nkey: !!python/none &a *a'
+)
+
+
+def findings(**options: Any) -> ma.Findings:
+    rng = np.random.default_rng(3)
+    member = rng.random(800) < 0.5
+    evidence = ma.Evidence(score=rng.normal(size=800) + member, member=member, design="one-run")
+    return ma.audit(evidence, plan=ma.Plan(fpr_targets=(0.001, 0.1), **options), rng=rng)
+
+
+@pytest.fixture(scope="module")
+def content() -> dict[str, Any]:
+    return findings().to_dict()
+
+
+def metadata(card: str) -> dict[str, Any]:
+    assert card.startswith("---\n")
+    block: dict[str, Any] = yaml.safe_load(card.split("\n---\n", maxsplit=1)[0].removeprefix("---\n"))
+    return block
+
+
+def section(card: str) -> str:
+    return card[card.index("## Membership") :]
+
+
+def rendered(text: str) -> list[Any]:
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    return [*tokens, *(child for token in tokens for child in token.children or ())]
+
+
+def test_the_metadata_hold_the_metrics_that_are_resolved(content: dict[str, Any]) -> None:
+    (entry,) = metadata(exports.model_card(content, model="m"))["model-index"]
+    (result,) = entry["results"]
+    shown = {one["type"]: one["value"] for one in result["metrics"]}
+    assert entry["name"] == "m"
+    assert shown["auc"] == next(m["value"] for m in content["metrics"] if m["name"] == "auc")
+    assert "tpr_at_fpr_0.001" not in shown  # 400 non-members resolve no such rate
+    assert "tpr_at_fpr_0.1" in shown
+    assert shown["epsilon_lower_bound"] == next(b["value"] for b in content["bounds"] if b["parameter"] == "epsilon")
+
+
+def test_the_hub_reads_the_metadata(content: dict[str, Any]) -> None:
+    """Their reader is the second truth of the form."""
+    hub = pytest.importorskip("huggingface_hub")
+    card = hub.ModelCard(exports.model_card(content, model="m", data="d", url="https://example.org/r.html"))
+    results = card.data.eval_results
+    assert {one.metric_type for one in results} >= {"auc", "mu_lower_bound"}
+    assert {(one.dataset_name, one.task_type, one.source_url) for one in results} == {
+        ("d", "membership-inference", "https://example.org/r.html")
+    }
+
+
+def test_the_hub_refuses_metadata_of_another_form() -> None:
+    """The control of the test above."""
+    hub = pytest.importorskip("huggingface_hub")
+    card = "---\nmodel-index:\n- name: m\n  results:\n  - metrics:\n    - {type: auc}\n---\n"
+    with pytest.raises(Exception, match=r"task|type|dataset"):
+        hub.ModelCard(card, ignore_metadata_errors=False)
+
+
+def test_the_section_says_the_verdict_and_every_metric(content: dict[str, Any]) -> None:
+    text = section(exports.model_card(content, model="m"))
+    said = " ".join(t.content for t in rendered(text) if t.type == "text")
+    assert content["verdict"]["text"] in said
+    assert "at most" in said  # the unresolved TPR, as an upper limit
+    rows = [t for t in rendered(text) if t.type == "tr_open"]
+    assert len(rows) == 1 + len(content["metrics"])
+
+
+def test_text_from_data_is_shown_as_text(content: dict[str, Any]) -> None:
+    hostile = copy.deepcopy(content)
+    hostile["notes"] = [HOSTILE]
+    hostile["scores"][0]["score"] = HOSTILE
+    hostile["metrics"][0]["note"] = HOSTILE
+    hostile["verdict"]["text"] = HOSTILE
+    hostile["evidence"]["source"] = "/home/person/secret.npz"
+    hostile["repeat"]["command"] = "miaudit audit /home/person/secret.npz"
+    card = exports.model_card(hostile, model=HOSTILE, data=HOSTILE)
+    assert metadata(card)["model-index"][0]["name"] == " ".join(HOSTILE.split())
+    tokens = rendered(section(card))
+    kinds = {t.type for t in tokens}
+    assert not kinds & {"html_inline", "html_block", "link_open", "image", "strong_open", "em_open", "code_inline"}
+    assert len([t for t in tokens if t.type == "heading_open"]) == 1
+    assert len([t for t in tokens if t.type == "tr_open"]) == 1 + len(content["metrics"])
+    assert "secret" not in card
+
+
+def test_the_parser_of_these_tests_sees_markup_that_is_not_escaped() -> None:
+    """The control of the test above."""
+    kinds = {t.type for t in rendered(f"- a {HOSTILE}")}
+    assert {"html_inline", "image", "strong_open", "code_inline"} <= kinds
+
+
+@given(st.text(max_size=40))
+def test_escaped_text_comes_back(text: str) -> None:
+    shown = MarkdownIt("commonmark").enable("table").parseInline(f"a {exports.escaped(text)} z")[0].children or []
+    assert {t.type for t in shown} <= {"text", "text_special"}
+    plain = " ".join("".join(ch if ch.isprintable() or ch.isspace() else "?" for ch in text).split())
+    assert "".join(t.content for t in shown) == f"a {plain} z"
+
+
+@given(st.text(max_size=40))
+def test_escaped_text_starts_nothing(text: str) -> None:
+    shown = MarkdownIt("commonmark").enable("table").parse(f"- {exports.escaped(text) or 'x'}")
+    assert [t.type for t in shown] == [
+        "bullet_list_open", "list_item_open", "paragraph_open", "inline", "paragraph_close", "list_item_close",
+        "bullet_list_close",
+    ]  # fmt: skip
+
+
+def test_numbers_that_do_not_count_are_not_in_the_metadata(content: dict[str, Any]) -> None:
+    exploratory = copy.deepcopy(content)
+    exploratory["verdict"]["exploratory"] = True
+    for bound in exploratory["bounds"]:
+        bound["exploratory"] = True
+    card = exports.model_card(exploratory, model="m")
+    assert card.startswith("## ")
+    raw = copy.deepcopy(content)
+    raw["design"] = "zero-run"
+    raw["bounds"] = []
+    assert exports.model_card(raw, model="m").startswith("## ")
+    assert "raw, not causal" in exports.model_card(raw, model="m")
+    assert "auc" not in exports.numbers(raw)
+    assert "raw.auc" in exports.numbers(raw)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"model": " "}, "--model: expected a name"),
+        ({"model": "m", "url": "javascript:alert(1)"}, "--url: expected an address"),
+        ({"model": "m", "url": "https://e.org/> <script>"}, "--url"),
+    ],
+)
+def test_a_card_needs_names_and_a_web_address(content: dict[str, Any], options: dict[str, str], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        exports.model_card(content, **options)
+
+
+def test_a_card_is_about_an_audit() -> None:
+    with pytest.raises(InputError, match="a model card is about a model"):
+        exports.model_card({"kind": "comparison", "exit_code": 0}, model="m")
+
+
+def test_numbers_and_tags_are_those_of_the_findings(content: dict[str, Any]) -> None:
+    shown = exports.numbers(content)
+    metric = next(m for m in content["metrics"] if m["name"] == "auc")
+    assert (shown["auc"], shown["auc_low"], shown["auc_high"]) == (metric["value"], metric["low"], metric["high"])
+    assert "tpr_at_fpr_0.001" not in shown
+    assert shown["tpr_at_fpr_0.001_high"] > 0
+    assert shown["exit_code"] == content["exit_code"]
+    assert exports.tags(content)["miaudit.evidence"] == content["evidence"]["digest"]
+
+
+def test_only_files_of_an_audit_are_sent(content: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "figures").mkdir()
+    for name in ("report.html", "figures/verdict.svg", "figures/other.svg", "secret.txt"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "figures" / "roc.svg").symlink_to(tmp_path / "secret.txt")
+    assert [p.name for p in exports._files(tmp_path, content)] == ["report.html", "verdict.svg"]
+
+
+def test_without_mlflow_a_line_says_what_to_install(content: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    monkeypatch.setitem(sys.modules, "mlflow.exceptions", None)
+    with pytest.raises(InputError, match="pip install mlflow-skinny"):
+        exports.to_mlflow(".", content, tracking_uri="sqlite:///x.db")
+
+
+@pytest.mark.filterwarnings("ignore")  # of MLflow and what it imports
+def test_mlflow_gives_back_what_was_logged(tmp_path: Path) -> None:
+    pytest.importorskip("mlflow", reason="MLflow is not installed")
+    pytest.importorskip("sqlalchemy", reason="its store of the test is not installed")
+    from mlflow.tracking import MlflowClient
+
+    found, results = findings(), tmp_path / "results"
+    folder.write(found, results)
+    uri = f"sqlite:///{tmp_path / 'runs.db'}"
+    client = MlflowClient(tracking_uri=uri)
+    client.create_experiment("miaudit", artifact_location=(tmp_path / "artefacts").as_uri())
+    run = client.get_run(exports.to_mlflow(results, found.to_dict(), tracking_uri=uri))
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics == pytest.approx(exports.numbers(found.to_dict()))
+    assert run.data.tags.items() >= exports.tags(found.to_dict()).items()
+    kept = {a.path for a in client.list_artifacts(run.info.run_id, "miaudit")}
+    assert kept == {"miaudit/findings.json", "miaudit/report.html", "miaudit/figures"}
+    stored = client.download_artifacts(run.info.run_id, "miaudit/findings.json", str(tmp_path))
+    assert json.loads(Path(stored).read_text()) == json.loads(found.to_json())
+
+    mine = client.create_run(client.get_experiment_by_name("miaudit").experiment_id).info.run_id
+    assert exports.to_mlflow(results, found.to_dict(), tracking_uri=uri, run_id=mine) == mine
+    assert client.get_run(mine).info.status == "RUNNING"  # it was open and stays open
+    with pytest.raises(OutputError, match="MLflow refused"):
+        exports.to_mlflow(results, found.to_dict(), tracking_uri=uri, run_id="0" * 32)
+
+
+def test_the_command_writes_a_card_and_never_over_one(content: dict[str, Any], tmp_path: Path) -> None:
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(export)
+    folder.write(findings(), tmp_path / "results")
+    options = [str(tmp_path / "results"), "--to", "model-card", "--model", "m"]
+    printed = CliRunner().invoke(app, options)
+    assert printed.exit_code == 0
+    card = tmp_path / "card.md"
+    assert CliRunner().invoke(app, [*options, "--out", str(card)]).exit_code == 0
+    assert card.read_text() == printed.stdout == exports.model_card(content, model="m")
+    again = CliRunner().invoke(app, [*options, "--out", str(card)])
+    assert isinstance(again.exception, InputError)
+    assert CliRunner().invoke(app, [*options, "--out", str(card), "--overwrite"]).exit_code == 0
+    wrong = CliRunner().invoke(app, [*options, "--run-id", "1"])
+    assert wrong.exit_code == 2
+    nowhere = CliRunner().invoke(app, [str(tmp_path / "results"), "--to", "mlflow"])
+    assert isinstance(nowhere.exception, InputError)

@@ -1,0 +1,54 @@
+"""Defences that do nothing are shown to help, or to harm, as seldom as promised; an uncorrected rule would not do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import special
+
+from miaudit.defences.advise import advise
+from miaudit.defences.compare import Comparison, Models, Option, compare
+from miaudit.defences.outputs import AsItIs
+from worlds import disclosing
+
+pytestmark = pytest.mark.slow
+_TRAININGS = 8
+_REPEATS = 100
+
+
+def trained_again(models: Models, effect: float, rng: np.random.Generator) -> Models:
+    """The same records and memberships, models of the same kind: the truth is no difference."""
+    logits = []
+    for m in range(len(models.logits)):
+        z = rng.normal(size=models.logits[0].shape)
+        z[np.arange(len(models.labels)), models.labels] += 1.0 + effect * models.included[m]
+        logits.append(z.astype(np.float32))
+    return replace(models, logits=logits)
+
+
+def comparison(seed: int, effect: float) -> Comparison:
+    rng = np.random.default_rng(seed)
+    drawn = disclosing.models(n=300, held=20, shadows=6, seed=seed)
+    options = [
+        Option(str(i), "training" if i else "output", trained_again(drawn, effect, rng), AsItIs())
+        for i in range(1 + _TRAININGS)
+    ]
+    return compare(options, rng=rng)
+
+
+@pytest.mark.parametrize("effect", [0.0, 1.0])
+def test_nothing_is_shown_more_often_than_promised(effect: float) -> None:
+    any_shown = uncorrected = 0
+    for seed in range(_REPEATS):
+        found = comparison(seed, effect)
+        judged = advise(found).judged[1:]
+        any_shown += any(one.effect != "not shown" for one in judged)
+        widths = [(d.high - d.low) / 2 for d in found.reductions]
+        critical = special.ndtri(1 - 0.025 / _TRAININGS)  # about that of all together
+        uncorrected += any(
+            abs(d.value) > 1.96 * width / critical for d, width in zip(found.reductions, widths, strict=True)
+        )
+    assert any_shown / _REPEATS < 0.05 + 3 * (0.05 * 0.95 / _REPEATS) ** 0.5
+    assert uncorrected / _REPEATS > 0.12  # the control
