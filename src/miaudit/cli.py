@@ -19,6 +19,7 @@ from miaudit.command.options import EXIT_CODES
 from miaudit.command.plan import plan
 from miaudit.command.report import report
 from miaudit.command.run import collect, run
+from miaudit.command.synthesise import synthesise
 from miaudit.command.terminal import complain
 from miaudit.errors import MiauditError
 
@@ -75,6 +76,9 @@ app.command(epilog=EXIT_CODES)(run)
 app.command(epilog=_COULD_RUN)(collect)
 app.command(epilog=f"Example: miaudit audit scores.npz --score loss --signal loss --member member. {EXIT_CODES}")(audit)
 app.command(epilog=f"Example: miaudit disclosure examples/disclosure/sklearn.yaml --dry-run. {EXIT_CODES}")(disclosure)
+app.command(epilog="Exit codes: 0 a guarantee is proved; 1 could not run; 2 usage; 4 no privacy was asked for.")(
+    synthesise
+)
 app.command(epilog="Exit codes: 0 verified; 1 could not run; 2 usage; 3 it failed; 4 nothing could be recomputed.")(
     verify
 )

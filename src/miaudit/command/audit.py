@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -12,6 +12,7 @@ from miaudit.command.options import (
     INPUT,
     OUTPUT,
     PRIVACY,
+    SYNTHETIC,
     VERDICT,
     ZERO_RUN,
     BundleOut,
@@ -34,6 +35,7 @@ from miaudit.command.terminal import complain
 
 if TYPE_CHECKING:
     from miaudit.collect import Attack
+    from miaudit.plan import Plan
 
 
 def audit(
@@ -119,6 +121,31 @@ def audit(
             rich_help_panel=INPUT,
         ),
     ] = None,
+    synthetic: Annotated[
+        Path | None,
+        typer.Option(
+            help="A synthetic table (.csv, .parquet), audited against --members and --nonmembers of the same kind.",
+            rich_help_panel=SYNTHETIC,
+        ),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            help="Its columns (YAML); without it they are inferred from the synthetic table.", rich_help_panel=SYNTHETIC
+        ),
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns that an attacker would guess; default: all.", rich_help_panel=SYNTHETIC),
+    ] = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option(help="Columns that the attacker knows; default: the others.", rich_help_panel=SYNTHETIC),
+    ] = None,
+    records: Annotated[
+        int,
+        typer.Option(help="At most so many members and others are attacked by distances.", rich_help_panel=SYNTHETIC),
+    ] = 5000,
     fpr: Fpr = None,
     confidence: Confidence = 0.95,
     primary: Annotated[
@@ -227,6 +254,28 @@ def audit(
         ),
     )
     target = out or (None if json else Path("results/audit"))
+    if synthetic is not None:
+        if members is None or nonmembers is None or file is not None:
+            raise typer.BadParameter("--synthetic goes with --members and --nonmembers, all three tables")
+        if bundle is not None:
+            raise typer.BadParameter("--bundle goes with scores, not with --synthetic")
+        _audit_table(
+            synthetic,
+            members,
+            nonmembers,
+            plan,
+            threshold,
+            secret,
+            known,
+            records,
+            schema=schema,
+            design=design,
+            out=target,
+            overwrite=overwrite,
+            json=json,
+            seed=seed,
+        )
+    _refuse_options_of_tables(schema=schema, secret=secret, known=known)
     if target is not None:
         folder.check_free(target, overwrite=overwrite)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
@@ -286,6 +335,37 @@ def _chosen(wanted: list[str] | None, signal: str) -> Attack | None:
     if wanted is None:
         return None if signal == "score" else Attack()
     return Attack(tuple(name.replace("-", "_") for name in names(wanted) or ()))
+
+
+def _audit_table(
+    synthetic: Path,
+    members: Path,
+    nonmembers: Path,
+    plan: Plan,
+    threshold: float | None,
+    secret: list[str] | None,
+    known: list[str] | None,
+    records: int,
+    **rest: Any,
+) -> NoReturn:
+    """Audit a synthetic table; the threshold is then of a difference in success, which no metric of the plan has."""
+    from dataclasses import replace
+
+    from miaudit.command.synthetic_table import audit_files
+
+    chosen: dict[str, Any] = {"records": records}
+    if threshold is not None:
+        chosen["threshold"], plan = threshold, replace(plan, threshold_for_concern=None)
+    for name, columns in (("secrets", secret), ("known", known)):
+        if columns is not None:
+            chosen[name] = tuple(names(columns) or ())
+    audit_files(synthetic, members, nonmembers, plan=plan, **rest, **chosen)
+
+
+def _refuse_options_of_tables(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise typer.BadParameter(f"--{name} goes with --synthetic")
 
 
 def _refuse_table_options(reason: str, **options: Any) -> None:

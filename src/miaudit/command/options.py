@@ -17,7 +17,8 @@ EXIT_CODES = (
     "Exit codes: 0 no concern; 1 could not run; 2 usage; 3 concern, or a claim refuted; 4 no answer (inconclusive, not "
     "testable, refused)."
 )
-INPUT, ZERO_RUN, VERDICT, PRIVACY, OUTPUT = "Input", "Zero-run", "Verdict", "Privacy bounds", "Output"
+INPUT, SYNTHETIC, ZERO_RUN, VERDICT = "Input", "Synthetic table", "Zero-run", "Verdict"
+PRIVACY, OUTPUT = "Privacy bounds", "Output"
 
 Out = Annotated[
     Path | None,

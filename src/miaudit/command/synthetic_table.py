@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -32,7 +32,7 @@ def audit_files(
     json: bool,
     seed: int,
     **options: Any,
-) -> None:
+) -> NoReturn:
     """Audit a table of a file against members and control records of two others, deliver the findings, and exit.
 
     ``plan`` is that of the record-wise audit; ``options`` are those of

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 AUDIT = "audit"
-KINDS = (AUDIT, "disclosure", "verification", "challenge", "comparison", "history")
+KINDS = (AUDIT, "disclosure", "table", "synthesis", "verification", "challenge", "comparison", "history")
 
 
 class Writable(Protocol):
@@ -67,6 +67,14 @@ def of(content: Mapping[str, Any]) -> Kind:
             from miaudit.report import charts, findings, html
 
             return Kind(charts.NAMES, charts.charts, html.page, findings.check)
+        case "table":
+            from miaudit.report import table_page
+
+            return Kind(table_page.NAMES, table_page.charts, table_page.page, table_page.check)
+        case "synthesis":
+            from miaudit.report import synthesis_page
+
+            return Kind(synthesis_page.NAMES, synthesis_page.charts, synthesis_page.page, synthesis_page.check)
         case "disclosure":
             from miaudit.report import disclosure_page
 

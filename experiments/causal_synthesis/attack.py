@@ -1,0 +1,191 @@
+"""Membership attacks on causal and plain generators, with and without privacy (Tables 5-10, Figures 2-5 and 8)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import graphs
+import numpy as np
+
+from miaudit.dp.verdict import Claim, judge
+from miaudit.synthesis.generator_config import GeneratorConfig, Privacy, proved
+from miaudit.synthesis.graph import CausalGraph
+from miaudit.synthesis.membership import MembershipAttack, compare, membership_attack
+from miaudit.synthesis.pain import pain
+from miaudit.synthesis.schema import Schema, Table
+from miaudit.synthesis.targets import GivenTargets, RandomTargets
+from miaudit.synthesis.training import fit_many, same_capacity
+from miaudit.synthesis.worlds import EediStandIn, synthetic22
+
+DELTA = 1e-5
+AT_ONCE = 20
+SHOWN = ("accuracy", "balanced_accuracy", "auc", "advantage", "tpr", "fpr", "auc_of_models")
+
+
+def world_of(name: str, settings: Mapping[str, Any]) -> tuple[Any, CausalGraph]:
+    """The world that a data set is drawn from, and what the causal generator is told of it."""
+    if name == "synthetic22":
+        return synthetic22(), synthetic22().graph
+    if name == "eedi":
+        world = EediStandIn(settings["questions"])
+        return world, world.graph
+    return pain(), pain().partial["causes"]
+
+
+def measured(name: str, settings: Mapping[str, Any], common: Mapping[str, Any], wrong: list[str], seed: int) -> Any:
+    """All arms of one data set: the same records, targets and seeds in each."""
+    world, graph = world_of(name, settings)
+    rng = np.random.default_rng([seed, sum(name.encode())])
+    table = world.sample(settings["records"], rng=rng)
+    config = GeneratorConfig(
+        epochs=settings["epochs"],
+        batch=settings["batch"],
+        records=len(table),
+        hidden=settings["hidden"],
+        at_once=AT_ONCE,
+    )
+    privacy = Privacy(records=len(table), epsilon=settings["epsilon"], delta=DELTA)
+    arms = {
+        "plain": (None, None, same_capacity(graph, config)),
+        "plain, DP": (None, privacy, same_capacity(graph, config)),
+        "causal": (graph, None, config),
+        "causal, DP": (graph, privacy, config),
+    }
+    if graph.full:
+        public = world.sample(settings["records"], rng=rng)  # another draw: public, so it costs nothing
+        for kind in wrong:
+            arms[f"{kind} graph"] = (graphs.wrong(kind, graph, public, rng), None, config)
+    options = {**common, **settings.get("attack", {})}
+    results = {arm: attacked(table, *how, options, seed) for arm, how in arms.items()}
+    found: dict[str, Any] = {
+        "records": len(table),
+        "epsilon": settings["epsilon"],
+        "delta": DELTA,
+        "arms": {arm: written(result) | {"cpu_seconds": seconds} for arm, (result, seconds) in results.items()},
+        "changes": changes({arm: result for arm, (result, _) in results.items()}),
+    }
+    for arm, (result, _) in results.items():
+        if arms[arm][1] is not None:
+            found["arms"][arm]["verdict"] = verdict(result, privacy, arms[arm][2])
+    return found
+
+
+def attacked(
+    table: Table,
+    graph: CausalGraph | None,
+    privacy: Privacy | None,
+    config: GeneratorConfig,
+    options: Mapping[str, Any],
+    seed: int,
+) -> tuple[MembershipAttack, float]:
+    """Attack one arm; the generators are stacked."""
+    targets = options["targets"]
+    chosen = RandomTargets(targets) if isinstance(targets, int) else GivenTargets(tuple(targets))
+    rest = {key: value for key, value in options.items() if key != "targets"}
+    began = time.process_time()
+    result = membership_attack(
+        table,
+        fit_many=partial(fit_many, graph=graph, privacy=privacy, config=config),
+        at_once=AT_ONCE,
+        targets=chosen,
+        delta=0.0 if privacy is None else privacy.resolved_delta,
+        rng=np.random.default_rng(seed),
+        **rest,
+    )
+    return result, round(time.process_time() - began, 1)
+
+
+def verdict(result: MembershipAttack, privacy: Privacy, config: GeneratorConfig) -> dict[str, Any]:
+    """The accountant's epsilon beside the empirical lower bound."""
+    upper = proved(privacy.mechanism(config), privacy.resolved_delta)
+    bound = None if result.bound is None else result.bound.bound
+    said = judge(Claim.epsilon_delta(upper.value, privacy.resolved_delta), bound, upper=upper)
+    return {"upper": round(upper.value, 4), "status": said.status}
+
+
+def written(result: MembershipAttack) -> dict[str, Any]:
+    """What is kept of an attack."""
+    rows = [
+        {"extractor": row.extractor, "classifier": row.classifier, "constant": row.constant}
+        | {name: limits(row.metrics[name]) for name in SHOWN}
+        | {f"placebo {name}": limits(row.placebo[name]) for name in ("accuracy", "balanced_accuracy", "auc")}
+        for row in result.rows
+    ]
+    found: dict[str, Any] = {"models": result.models, "features": result.features, "rows": rows, "bound": None}
+    if result.bound is not None:
+        own = result.bound
+        found["bound"] = {
+            "value": round(own.bound.value, 4),
+            "reachable": round(own.bound.reachable or 0.0, 4),
+            "attack": [own.extractor, own.classifier],
+            "tested": own.testing,
+        }
+    return found
+
+
+def changes(results: Mapping[str, MembershipAttack]) -> dict[str, Any]:
+    """How far a defence lowers the attacks: the comparisons of Figures 2 to 5 and 8."""
+    pairs = {
+        "DP, plain (Figure 3)": ("plain", "plain, DP"),
+        "DP, causal (Figure 2)": ("causal", "causal, DP"),
+        "causal, no DP (Figure 4)": ("plain", "causal"),
+        "causal, DP (Figure 5)": ("plain, DP", "causal, DP"),
+        **{f"{arm}, no DP": ("plain", arm) for arm in results if arm.endswith("graph")},
+    }
+    found = {}
+    for name, (without, with_it) in pairs.items():
+        found[name] = [
+            {"extractor": c.extractor, "classifier": c.classifier}
+            | {"advantage": limits(c.advantage), "accuracy": limits(c.accuracy)}
+            for c in compare(results[without], results[with_it])
+        ]
+    return found
+
+
+def outlier(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """A planted record of ones: without privacy, with it, and with two broken promises of the same epsilon."""
+    columns, n = slice(27, 27 + settings["columns"]), settings["records"]
+    values = pain().sample(n, rng=np.random.default_rng(seed)).values[:, columns]
+    table = Table(Schema(pain().schema.columns[columns]), np.concatenate([values, np.ones((1, values.shape[1]))]))
+    config = GeneratorConfig(
+        epochs=settings["epochs"],
+        batch=settings["batch"],
+        records=n + 1,
+        hidden=settings["hidden"],
+        learning_rate=settings["learning_rate"],
+        at_once=AT_ONCE,
+    )
+    promised = Privacy(records=n + 1, epsilon=settings["epsilon"])
+    noise = promised.resolved_noise(config)
+    unclipped = 1e6  # the noise stays what it was, but nothing is clipped to it
+    arms = {
+        "none": None,
+        "dp": promised,
+        "a tenth of the noise": Privacy(records=n + 1, noise=noise / 10),
+        "no clipping": Privacy(records=n + 1, noise=noise / unclipped, clip=unclipped),
+    }
+    options = {"targets": [n], "extractors": ["naive", "nearness"], "classifiers": ["kernel", "logistic"]} | {
+        key: settings[key] for key in ("repeats", "sets", "set_size")
+    }
+    options["folds"] = 2 if settings["repeats"] < 8 else 4
+    found = {}
+    for arm in settings.get("arms", arms):
+        result, seconds = attacked(table, None, arms[arm], config, options, seed)
+        found[arm] = written(result) | {"cpu_seconds": seconds}
+        if arm != "none":
+            found[arm]["verdict"] = verdict_on(result, settings["epsilon"], promised.resolved_delta)
+    return {"epsilon": settings["epsilon"], "noise": round(noise, 3), "arms": found}
+
+
+def verdict_on(result: MembershipAttack, epsilon: float, delta: float) -> str:
+    """Whether what was shown refutes the promised epsilon."""
+    bound = None if result.bound is None else result.bound.bound
+    return judge(Claim.epsilon_delta(epsilon, delta), bound).status
+
+
+def limits(estimate: Any) -> list[float]:
+    """Low, value and high."""
+    return [round(float(x), 4) for x in (estimate.low, estimate.value, estimate.high)]

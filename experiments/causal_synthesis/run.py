@@ -1,0 +1,177 @@
+"""Causal against plain generators, with and without privacy: what an attacker learns of a record (causal-synthesis).
+
+``python experiments/causal_synthesis/run.py`` runs the small form; ``--full`` the paper's sizes (hours). Results go to
+``results/experiments/causal_synthesis/attack``, one data set after the other, and are compared with ``expected.json``.
+Utility is measured by ``utility_tables.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import attack
+import yaml
+
+HERE = Path(__file__).parent
+RESULTS = Path("results/experiments/causal_synthesis/attack")
+OUTLIER = "outlier"
+
+
+def run(name: str, settings: Mapping[str, Any]) -> Any:
+    """One data set, or the planted outlier."""
+    if name == OUTLIER:
+        return attack.outlier(settings[OUTLIER], settings["seed"])
+    own = settings["worlds"][name]
+    return attack.measured(name, own, settings["attack"], settings["wrong_graphs"], settings["seed"])
+
+
+# -- what is expected -------------------------------------------------------------------------------------------------
+
+
+def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+    """Return what does not hold of what expected.json says."""
+    problems = []
+    for name, part in found.items():
+        if name == OUTLIER:
+            problems += outlier_differences(part, expected[OUTLIER])
+            continue
+        for arm, row in part["arms"].items():
+            away = [one for one in row["rows"] if not one["placebo auc"][0] <= 0.5 <= one["placebo auc"][2]]
+            if len(away) > expected["placebos_away_at_most"] * len(row["rows"]) + 1:
+                problems.append(f"{name}, {arm}: {len(away)} of {len(row['rows'])} placebos are away from chance")
+            if row.get("verdict", {}).get("status") == "refuted":
+                problems.append(f"{name}, {arm}: the bound {row['bound']} crosses {row['verdict']['upper']}")
+    return problems
+
+
+def outlier_differences(part: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+    problems = []
+    best = max(row["auc"][0] for row in part["arms"]["none"]["rows"])
+    if best < expected["auc_without_privacy_above"]:
+        problems.append(f"outlier: without privacy the best AUC is only known to exceed {best}")
+    holds = [row["auc"][0] <= 0.5 <= row["auc"][2] for row in part["arms"]["dp"]["rows"]]
+    if not all(holds):
+        problems.append(f"outlier: at epsilon {part['epsilon']} the intervals of {holds.count(False)} AUCs exclude 0.5")
+    if part["arms"]["dp"]["bound"]["reachable"] < expected["reachable_above"]:
+        problems.append(f"outlier: no attack could show more than {part['arms']['dp']['bound']['reachable']}")
+    for arm, status in expected["verdicts"].items():
+        if arm in part["arms"] and part["arms"][arm]["verdict"] != status:
+            problems.append(f"outlier, {arm}: the claim is {part['arms'][arm]['verdict']}, not {status}")
+    return problems
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """Everything measured, as markdown."""
+    lines: list[str] = []
+    for name, part in found.items():
+        lines += outlier_table(part) if name == OUTLIER else [*attack_table(name, part), "", *bounds(name, part)]
+        lines += [""] if name == OUTLIER else ["", *honest(name, part), ""]
+    return "\n".join(lines)
+
+
+def attack_table(name: str, part: Mapping[str, Any]) -> list[str]:
+    """Tables 5 to 10 in form: every arm, extractor and classifier, with its placebo."""
+    lines = [
+        f"| {name} | extractor | classifier | accuracy | PA (TPR) | NA (1 - FPR) | AUC | TPR - FPR | placebo AUC |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for arm, row in part["arms"].items():
+        for one in row["rows"]:
+            classifier = one["classifier"] + (", constant" if one["constant"] == 1 else "")
+            lines.append(
+                f"| {arm} | {one['extractor']} | {classifier} | {cell(one['accuracy'])} | {one['tpr'][1]:.2f} | "
+                f"{1 - one['fpr'][1]:.2f} | "
+                + " | ".join(cell(one[metric]) for metric in ("auc", "advantage", "placebo auc"))
+                + " |"
+            )
+    return lines
+
+
+def bounds(name: str, part: Mapping[str, Any]) -> list[str]:
+    """The lower bounds beside what they could have been and what the accountant says."""
+    lines = [
+        f"| {name} | models | epsilon at least | could have shown | accountant | verdict |",
+        "|---|---|---|---|---|---|",
+    ]
+    for arm, row in part["arms"].items():
+        upper, own = row.get("verdict"), row["bound"]
+        if own is None:
+            continue
+        said = f"{upper['upper']:.2f} | {upper['status']}" if upper else "none | "
+        lines.append(f"| {arm} | {row['models']} | {own['value']:.2f} | {own['reachable']:.2f} | {said} |")
+    return lines
+
+
+def honest(name: str, part: Mapping[str, Any]) -> list[str]:
+    """A sentence on each comparison: of how many attacks the interval of the change excludes zero."""
+    lines = []
+    for comparison, rows in part["changes"].items():
+        helped = sum(row["advantage"][0] > 0 for row in rows)
+        hurt = sum(row["advantage"][2] < 0 for row in rows)
+        mean = sum(row["advantage"][1] for row in rows) / len(rows)
+        accuracy = sum(row["accuracy"][1] for row in rows) / len(rows)
+        said = f"of {len(rows)} attacks {helped} fell and {hurt} rose beyond their intervals (by chance 2.5% each)"
+        mean_drop = f"mean drop of TPR - FPR {mean:+.3f}, of accuracy (the paper's advantage) {accuracy:+.3f}"
+        lines.append(f"- {name}, {comparison}: {said}; {mean_drop}.")
+    return lines
+
+
+def outlier_table(part: Mapping[str, Any]) -> list[str]:
+    lines = [
+        f"| planted outlier, promised epsilon {part['epsilon']:g} | extractor | classifier | AUC of sets | "
+        "AUC of models | epsilon at least | could have shown | verdict |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for arm, row in part["arms"].items():
+        own = row["bound"] or {"value": float("nan"), "reachable": float("nan")}
+        shown = f"{own['value']:.2f} | {own['reachable']:.2f} | {row.get('verdict', '')}"
+        for one in row["rows"]:
+            areas = f"{cell(one['auc'])} | {cell(one['auc_of_models'])}"
+            lines.append(f"| {arm} | {one['extractor']} | {one['classifier']} | {areas} | {shown} |")
+    return lines
+
+
+def cell(limits: list[float]) -> str:
+    """A value with its interval."""
+    return f"{limits[1]:.3f} ({limits[0]:.3f} to {limits[2]:.3f})"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="the paper's sizes")
+    parser.add_argument("--form", help="any other form of config.yaml")
+    parser.add_argument("--only", nargs="+", help=f"data sets, or {OUTLIER}; default all of the form")
+    parser.add_argument("--numbers-only", action="store_true", help="no figures")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    settings = yaml.safe_load((HERE / "config.yaml").read_text())[options.form or ("full" if options.full else "small")]
+    known = [*settings["worlds"], OUTLIER]
+    for name in options.only or []:
+        if name not in known:
+            parser.error(f"--only: expected {', '.join(known)}, received {name}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Any] = {}
+    for name in options.only or known:
+        found[name] = run(name, settings)
+        (options.out / f"{name}.json").write_text(json.dumps(found[name], indent=1) + "\n")
+        print(table({name: found[name]}), flush=True)
+    if not options.numbers_only:
+        import figures  # noqa: PLC0415 - altair is slow to load
+
+        figures.draw(found, options.out)
+    problems = differences(found, json.loads((HERE / "expected.json").read_text()))
+    for problem in problems:
+        print(f"differs: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""Private synthetic tables along a causal graph, and what they give away.
+
+Schema, tables, graphs and audits of tables need no torch; training and sampling load it (extra ``torch``) when used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from miaudit.errors import MiauditError
+from miaudit.synthesis.generator_config import GeneratorConfig, Privacy
+from miaudit.synthesis.graph import CausalGraph
+from miaudit.synthesis.release import Release
+from miaudit.synthesis.schema import Column, Schema, Table
+
+if TYPE_CHECKING:
+    from miaudit.synthesis.generator import Generator
+    from miaudit.synthesis.training import fit, fit_many, gradient_norms, same_capacity
+
+# Names that load torch, and where they live.
+_LAZY = {
+    "Generator": "generator",
+    "fit": "training",
+    "fit_many": "training",
+    "gradient_norms": "training",
+    "same_capacity": "training",
+}
+
+__all__ = [
+    "CausalGraph",
+    "Column",
+    "Generator",
+    "GeneratorConfig",
+    "Privacy",
+    "Release",
+    "Schema",
+    "Table",
+    "fit",
+    "fit_many",
+    "gradient_norms",
+    "same_capacity",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = import_module(f"{__name__}.{_LAZY[name]}")
+    except ImportError as error:
+        if error.name != "torch":
+            raise
+        raise MiauditError(
+            f"synthesis.{name} needs torch, which is not installed; run: pip install miaudit[synthesis]"
+        ) from None
+    return getattr(module, name)

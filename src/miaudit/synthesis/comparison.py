@@ -1,0 +1,153 @@
+"""How often an attack is right about members, against how often it is right about records that were held out.
+
+What is right about both is knowledge of the population, which a useful table cannot but give; only what is right more
+often about members is a leak about them (Giomi et al., PETS 2023).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miaudit.causal.classical import Estimate
+from miaudit.causal.intervals import wilson_limits
+from miaudit.errors import InputError
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How many trials of an attack were right, with Wilson's limits.
+
+    Examples
+    --------
+    >>> rate = Rate.of([True, False, False, False])
+    >>> rate.value, round(rate.low, 3), round(rate.high, 3)
+    (0.25, 0.046, 0.699)
+    """
+
+    right: int
+    trials: int
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, right: ArrayLike, confidence: float = 0.95) -> Rate:
+        """Count the trials (k,) of bool that were right."""
+        outcomes = np.asarray(right, dtype=np.bool_)
+        return cls.counted(int(np.count_nonzero(outcomes)), outcomes.size, confidence)
+
+    @classmethod
+    def counted(cls, right: int, trials: int, confidence: float = 0.95) -> Rate:
+        """Make a rate of counts; without a trial anything is possible."""
+        low, high = wilson_limits(right / trials, trials, confidence) if trials else (0.0, 1.0)
+        return cls(right, trials, low, high)
+
+    @property
+    def value(self) -> float:
+        """Share of the trials that were right; NaN without a trial."""
+        return self.right / self.trials if self.trials else math.nan
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One attack: its success on members against that on control records.
+
+    Attributes
+    ----------
+    attack : "copies", "singling out, univariate", "linkability", "inference: income", ...
+    members, control : rates of success
+    difference : of the two rates, with its interval; above 0 the table gives away its members
+    risk : share of what the population does not give away anyway that the attack finds in members:
+        (members - control) / (1 - control), with its interval (Giomi et al., Eq. (1)); no value where the attack is
+        always right about control records
+    by_chance : how often a guess that ignores the record, made from the synthetic table alone, is right; None where the
+        attack has no such guess. An attack that is no better has shown nothing about the table
+    note : what must be said with the numbers
+    """
+
+    attack: str
+    members: Rate
+    control: Rate
+    difference: Estimate
+    risk: Estimate
+    by_chance: Rate | None = None
+    note: str = ""
+
+    @property
+    def leaks(self) -> bool:
+        """Whether the lower limit of the difference is above 0."""
+        return self.difference.low > 0
+
+    @property
+    def weak(self) -> bool:
+        """Whether the attack is no better on the members than a guess: then a small difference is no reassurance."""
+        return self.by_chance is not None and self.members.value <= self.by_chance.value
+
+
+def compare(
+    attack: str,
+    members: ArrayLike,
+    control: ArrayLike,
+    *,
+    confidence: float = 0.95,
+    by_chance: Rate | None = None,
+    note: str = "",
+) -> Comparison:
+    """Compare the success of an attack on members (n1,) of bool with that on control records (n0,) of bool.
+
+    Trials are of different records and so independent, given the synthetic table. The interval of the difference is
+    Newcombe's (1998), that of the risk Donner and Zou's (2012) for a ratio of rates; both join Wilson's limits.
+
+    Raises
+    ------
+    InputError
+        If one of the two has no trial.
+
+    Examples
+    --------
+    >>> found = compare("copies", [True] * 10 + [False] * 90, [True] * 2 + [False] * 98)
+    >>> round(found.difference.value, 3), round(found.difference.low, 3), found.leaks
+    (0.08, 0.013, True)
+    >>> round(found.risk.value, 3), round(found.risk.low, 3), round(found.risk.high, 3)
+    (0.082, 0.014, 0.159)
+    """
+    inside, outside = Rate.of(members, confidence), Rate.of(control, confidence)
+    for name, rate in (("members", inside), ("control", outside)):
+        if not rate.trials:
+            raise InputError(name, f"at least one record for {attack}", "none", "leave the attack out")
+    return Comparison(
+        attack,
+        inside,
+        outside,
+        _difference(inside, outside, confidence),
+        _risk(inside, outside, confidence),
+        by_chance,
+        note,
+    )
+
+
+def _difference(inside: Rate, outside: Rate, confidence: float) -> Estimate:
+    value = inside.value - outside.value
+    low = value - math.hypot(inside.value - inside.low, outside.high - outside.value)
+    high = value + math.hypot(inside.high - inside.value, outside.value - outside.low)
+    return Estimate(value, low, high, confidence)
+
+
+def _risk(inside: Rate, outside: Rate, confidence: float) -> Estimate:
+    """1 - q1/q0 with q the rates of failure; the limits of a ratio from those of its parts (MOVER-R)."""
+    q1, q0 = 1 - inside.value, 1 - outside.value
+    if q0 <= 0:
+        return Estimate(None, -math.inf, 1.0, confidence, "the attack is always right about control records too")
+    (l1, u1), (l0, u0) = (1 - inside.high, 1 - inside.low), (1 - outside.high, 1 - outside.low)
+    middle = q1 * q0
+    low = (middle - math.sqrt(max(middle**2 - l1 * u0 * (2 * q1 - l1) * (2 * q0 - u0), 0.0))) / (u0 * (2 * q0 - u0))
+    below = l0 * (2 * q0 - l0)
+    high = math.inf
+    if below > 0:
+        high = (middle + math.sqrt(max(middle**2 - u1 * l0 * (2 * q1 - u1) * (2 * q0 - l0), 0.0))) / below
+    return Estimate(1 - q1 / q0, 1 - high, 1 - max(low, 0.0), confidence)

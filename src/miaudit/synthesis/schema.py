@@ -1,0 +1,445 @@
+"""What a table's columns are, and tables that keep to it.
+
+The schema is public input: names, kinds, categories and ranges are stated by the publisher and never read off the
+private table, since whatever is read off it would have to be accounted for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miaudit.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FloatArray = NDArray[np.float64]
+Kind = Literal["binary", "categorical", "ordinal", "continuous"]
+Category = str | int | float
+
+_KINDS = ("binary", "categorical", "ordinal", "continuous")
+_KEYS = ("name", "names", "kind", "categories", "low", "high", "missing", "decimals")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table, as its publisher declares it.
+
+    Attributes
+    ----------
+    name : not empty
+    kind : "binary", "categorical" (levels without an order), "ordinal" (levels in order) or "continuous"
+    categories : the levels, text or numbers, in order for an ordinal column; a table holds their positions 0, 1, ...
+        Needed for categorical and ordinal columns; a binary column without them holds 0 and 1
+    low, high : range of a continuous column, both needed and from public knowledge; None for other kinds
+    missing : whether values may be missing
+    decimals : digits after the point that released values of a continuous column are rounded to; None keeps all
+
+    Raises
+    ------
+    InputError
+        For an unknown kind, categories that were not declared or repeat, fewer than two of them, or an empty range: a
+        column with one value teaches nothing and needs no generator.
+
+    Examples
+    --------
+    >>> Column("smoker").levels
+    2
+    >>> Column("dose", "ordinal", categories=("low", "high")).categories
+    ('low', 'high')
+    >>> Column("age", "continuous", low=18)
+    Traceback (most recent call last):
+    miaudit.errors.InputError: age.high: expected a finite number for a continuous column, received None; state a range
+    from public knowledge: it is never read off the private table
+    """
+
+    name: str
+    kind: Kind = "binary"
+    categories: tuple[Category, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    missing: bool = False
+    decimals: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InputError("name", "the name of a column", repr(self.name), "give each column a name")
+        if self.kind not in _KINDS:
+            hint = nearest(str(self.kind), _KINDS) or "declare what the column holds"
+            raise InputError(f"{self.name}.kind", " or ".join(_KINDS), repr(self.kind), hint)
+        if not isinstance(self.missing, bool):
+            raise InputError(f"{self.name}.missing", "true or false", repr(self.missing), "say whether values may lack")
+        object.__setattr__(self, "categories", _checked_categories(self.name, self.kind, self.categories))
+        self._check_range()
+        self._check_decimals()
+
+    @property
+    def levels(self) -> int:
+        """How many categories the column has; 0 for a continuous one."""
+        return len(self.categories)
+
+    def _check_range(self) -> None:
+        continuous = self.kind == "continuous"
+        for name in ("low", "high"):
+            value = getattr(self, name)
+            if not continuous:
+                if value is not None:
+                    hint = "a range belongs to a continuous column"
+                    raise InputError(f"{self.name}.{name}", f"none for a {self.kind} column", repr(value), hint)
+                continue
+            if not _is_number(value):
+                hint = "state a range from public knowledge: it is never read off the private table"
+                raise InputError(f"{self.name}.{name}", "a finite number for a continuous column", repr(value), hint)
+            object.__setattr__(self, name, float(value))
+        if continuous and not self.low < self.high:  # type: ignore[operator]  # both are numbers here
+            received = f"{self.low:g} and {self.high:g}"
+            hint = "leave a constant column out of the schema and add it to the release"
+            raise InputError(f"{self.name}.low", "less than high", received, hint)
+
+    def _check_decimals(self) -> None:
+        digits = self.decimals
+        if digits is None:
+            return
+        if (
+            self.kind != "continuous"
+            or isinstance(digits, bool)
+            or not isinstance(digits, int)
+            or not 0 <= digits <= 15
+        ):
+            allowed = "a whole number from 0 to 15, for a continuous column"
+            raise InputError(f"{self.name}.decimals", allowed, repr(digits), "leave it out to keep all digits")
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the column as YAML and JSON hold it; what is not said has its default."""
+        found: dict[str, Any] = {"name": self.name, "kind": self.kind}
+        if self.categories and not (self.kind == "binary" and self.categories == (0, 1)):
+            found["categories"] = list(self.categories)
+        for key in ("low", "high", "decimals"):
+            if getattr(self, key) is not None:
+                found[key] = getattr(self, key)
+        return found | ({"missing": True} if self.missing else {})
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table, in order, with names of their own.
+
+    Examples
+    --------
+    >>> schema = Schema((Column("a"), Column("b", "continuous", low=0, high=1)))
+    >>> schema.names, len(schema), schema.position("b")
+    (('a', 'b'), 2, 1)
+    """
+
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if not self.columns:
+            raise InputError("columns", "at least one column", "none", "declare the columns of the table")
+        for column in self.columns:
+            if not isinstance(column, Column):
+                raise InputError("columns", "Column(...) records", type(column).__name__, "or use Schema.from_mapping")
+        seen: set[str] = set()
+        for name in self.names:
+            if name in seen:
+                raise InputError("columns", "names of their own", f"{name!r} twice", "declare each column once")
+            seen.add(name)
+
+    @classmethod
+    def from_mapping(cls, columns: Sequence[Mapping[str, Any]]) -> Schema:
+        """Read the columns as YAML holds them: mappings with the fields of :class:`Column`, or ``names`` for several.
+
+        Examples
+        --------
+        >>> Schema.from_mapping([{"names": ["a", "b"], "kind": "binary"}, {"name": "c", "categories": ["x", "y"],
+        ...     "kind": "categorical", "missing": True}]).names
+        ('a', 'b', 'c')
+        """
+        if isinstance(columns, str | Mapping) or not isinstance(columns, Sequence):
+            raise InputError("columns", "a list of columns", type(columns).__name__, "write '- {name: ..., kind: ...}'")
+        return cls(tuple(column for place, given in enumerate(columns) for column in _read_columns(place, given)))
+
+    def to_mapping(self) -> list[dict[str, Any]]:
+        """Return the columns as :meth:`from_mapping` reads them."""
+        return [column.to_mapping() for column in self.columns]
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def position(self, name: str) -> int:
+        """Return where a column stands, or refuse a name that is not there."""
+        try:
+            return self._positions[name]
+        except KeyError:
+            hint = nearest(name, self.names) or f"the schema has {', '.join(self.names[:8])}{' ...' * (len(self) > 8)}"
+            raise InputError("column", "a column of the schema", repr(name), hint) from None
+
+    def column(self, name: str) -> Column:
+        """Return a column by its name."""
+        return self.columns[self.position(name)]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Records under a schema.
+
+    Attributes
+    ----------
+    schema : what the columns are
+    values : float64 (n, d), read-only; NaN is missing; categories are positions 0, 1, ... in ``Column.categories``
+
+    Raises
+    ------
+    InputError
+        For another shape, infinite values, positions that no category has, values outside a declared range, or missing
+        values in a column that declares none. A column that is constant in the table is no error: to refuse it would
+        tell something of the records.
+
+    Examples
+    --------
+    >>> table = Table(Schema((Column("a"), Column("b", missing=True))), [[0, 1], [1, np.nan]])
+    >>> len(table), len(table.subset([0])), table.frame().rows()
+    (2, 1, [(0, 1), (1, None)])
+    """
+
+    schema: Schema
+    values: FloatArray
+
+    def __post_init__(self) -> None:
+        try:
+            values = np.array(self.values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            hint = "use Table.from_frame for text"
+            raise InputError("values", "numbers (n, d)", str(error)[:100], hint) from error
+        if values.ndim != 2 or values.shape[1] != len(self.schema):
+            allowed = f"shape (n, {len(self.schema)}), as the schema has columns"
+            raise InputError("values", allowed, f"shape {values.shape}", "a row for each record")
+        _check_values(self.schema, values)
+        values.setflags(write=False)
+        object.__setattr__(self, "values", values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.schema, self.values)
+
+    @classmethod
+    def from_frame(cls, frame: pl.DataFrame, schema: Schema, *, outside: Literal["refuse", "clip"] = "refuse") -> Table:
+        """Read the columns of the schema from a polars frame; other columns are left alone.
+
+        Parameters
+        ----------
+        frame : n rows; null and NaN are missing
+        schema : what the columns are
+        outside : whether values of a continuous column outside its range are refused, or moved to its nearest end
+
+        Raises
+        ------
+        InputError
+            For a column that is not there, of another type, or with a value that no category has.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> schema = Schema((Column("who", "categorical", categories=("me", "you")),))
+        >>> Table.from_frame(pl.DataFrame({"who": ["you", "me"]}), schema).values.tolist()
+        [[1.0], [0.0]]
+        """
+        if outside not in ("refuse", "clip"):
+            raise InputError("outside", "'refuse' or 'clip'", repr(outside), "refuse is the default")
+        values = np.empty((frame.height, len(schema)))
+        for i, column in enumerate(schema.columns):
+            if column.name not in frame.columns:
+                hint = nearest(column.name, frame.columns) or f"it has {', '.join(frame.columns[:8])}"
+                raise InputError(column.name, "a column of the table", "a name that is not there", hint)
+            values[:, i] = _encoded(frame[column.name], column)
+            if outside == "clip" and column.kind == "continuous":
+                np.clip(values[:, i], column.low, column.high, out=values[:, i])
+        return cls(schema, values)
+
+    def frame(self) -> pl.DataFrame:
+        """Return a polars frame: categories by name, missing as null, continuous columns rounded to their decimals."""
+        import polars as pl  # noqa: PLC0415 - loads when a file or frame is asked for
+
+        return pl.DataFrame([_decoded(self.values[:, i], column) for i, column in enumerate(self.schema.columns)])
+
+    def subset(self, rows: ArrayLike) -> Table:
+        """Return some of the rows: positions, or true and false (n,)."""
+        chosen = np.asarray(rows)
+        if chosen.size == 0:
+            chosen = chosen.astype(np.int64)
+        if chosen.dtype.kind not in "iub" or chosen.ndim != 1:
+            received = f"shape {chosen.shape} of type {chosen.dtype}"
+            raise InputError("rows", "positions, or true and false (n,)", received, "number rows from 0")
+        try:
+            return Table(self.schema, self.values[chosen])
+        except IndexError as error:
+            raise InputError("rows", f"rows of a table of {len(self):,}", str(error)[:80], "count from 0") from error
+
+    def column(self, name: str) -> FloatArray:
+        """Return the values (n,) of one column."""
+        found: FloatArray = self.values[:, self.schema.position(name)]
+        return found
+
+
+def _checked_categories(name: str, kind: str, given: Any) -> tuple[Category, ...]:
+    if kind == "continuous":
+        if given:
+            raise InputError(f"{name}.categories", "none for a continuous column", repr(given), "leave them out")
+        return ()
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InputError(f"{name}.categories", "a list of text or numbers", repr(given), "write [first, second]")
+    if not given and kind == "binary":
+        return (0, 1)
+    found = tuple(given)
+    if not found:
+        hint = "declare every category: they are never read off the private table"
+        raise InputError(f"{name}.categories", f"the categories of a {kind} column", "none", hint)
+    for category in found:
+        if isinstance(category, bool):
+            hint = "quote them in YAML, where yes, no, on and off without quotation marks are true and false"
+            raise InputError(f"{name}.categories", "text or numbers", repr(category), hint)
+        if category == "" or (not isinstance(category, str) and not _is_number(category)):
+            raise InputError(f"{name}.categories", "text or finite numbers", repr(category), "write them out")
+    numbers = [not isinstance(category, str) for category in found]
+    if any(numbers) and not all(numbers):
+        raise InputError(f"{name}.categories", "all text or all numbers", repr(found), "quote the numbers")
+    if len(set(found)) != len(found):
+        raise InputError(f"{name}.categories", "categories that differ", repr(found), "declare each once")
+    if kind == "binary" and len(found) != 2:
+        raise InputError(f"{name}.categories", "two categories", f"{len(found)}", "declare it as categorical")
+    if len(found) < 2:
+        hint = "leave a constant column out of the schema and add it to the release"
+        raise InputError(f"{name}.categories", "at least two categories", repr(found), hint)
+    return found
+
+
+def _read_columns(place: int, given: object) -> list[Column]:
+    """Return the columns that one item of the list declares."""
+    if not isinstance(given, Mapping):
+        raise InputError(f"columns[{place}]", "a mapping", repr(given)[:60], "write {name: ..., kind: ...}")
+    for key in given:
+        if key not in _KEYS:
+            hint = nearest(str(key), _KEYS) or f"keys are {', '.join(_KEYS)}"
+            raise InputError(f"columns[{place}]", "known keys", repr(key), hint)
+    options = {key: value for key, value in given.items() if key not in ("name", "names")}
+    if ("name" in given) == ("names" in given):
+        received = "both" if "name" in given else "neither"
+        raise InputError(f"columns[{place}]", "name, or names for several alike", received, "give one of them")
+    names = given["names"] if "names" in given else [given["name"]]
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise InputError(f"columns[{place}].names", "a list of names", repr(names)[:60], "write [a, b, c]")
+    for name in names:
+        if not isinstance(name, str):
+            hint = "quote names that YAML reads as something else"
+            raise InputError(f"columns[{place}].name", "text", repr(name), hint)
+    return [Column(name, **options) for name in names]
+
+
+def _check_values(schema: Schema, values: FloatArray) -> None:
+    if np.isinf(values).any():
+        row, place = np.argwhere(np.isinf(values))[0]
+        hint = "infinite values have no place in a range; NaN is missing"
+        raise InputError(schema.names[place], "finite numbers", f"{values[row, place]} in row {row}", hint)
+    for i, column in enumerate(schema.columns):
+        present = values[:, i][~np.isnan(values[:, i])]
+        if len(present) < len(values) and not column.missing:
+            received = f"{len(values) - len(present):,} missing of {len(values):,}"
+            raise InputError(column.name, "a value in every row", received, "declare missing: true, or fill them")
+        if column.kind == "continuous":
+            assert column.low is not None and column.high is not None  # noqa: S101 - by its check
+            bad = (present < column.low) | (present > column.high)
+            allowed = f"numbers from {column.low:g} to {column.high:g}"
+            hint = "state a wider public range, or read with outside='clip'"
+        else:
+            bad = (present < 0) | (present >= column.levels) | (present != np.floor(present))
+            allowed = f"positions 0 to {column.levels - 1} of its categories"
+            hint = "declare every category, or read text with Table.from_frame"
+        if bad.any():
+            raise InputError(column.name, allowed, f"{present[bad][0]:g}", hint)
+
+
+def _encoded(series: pl.Series, column: Column) -> FloatArray:
+    """Return a column of a frame as the table holds it."""
+    import polars as pl  # noqa: PLC0415
+
+    if column.kind == "continuous":
+        return _numbers(series, column)
+    if series.dtype == pl.Boolean and column.categories == (0, 1):
+        series = series.cast(pl.Int8)
+    if isinstance(column.categories[0], str):
+        if not isinstance(series.dtype, pl.String | pl.Categorical | pl.Enum) and not series.dtype.is_integer():
+            allowed = "text, as its categories are"
+            raise InputError(column.name, allowed, f"a column of type {series.dtype}", "read it as text")
+        given: list[Any] = series.cast(pl.String).to_list()
+        known: dict[Any, int] = {category: i for i, category in enumerate(column.categories)}
+    else:
+        given = [None if math.isnan(value) else value for value in _numbers(series, column).tolist()]
+        known = {float(category): i for i, category in enumerate(column.categories)}
+    known[None] = -1
+    strange = next((value for value in given if value not in known), None)
+    if strange is not None:
+        hint = "declare every category in the schema: they are never read off the private table"
+        allowed = f"one of {', '.join(map(str, column.categories[:8]))}{' ...' * (column.levels > 8)}"
+        raise InputError(column.name, allowed, repr(strange)[:60], hint)
+    codes = np.array([known[value] for value in given], dtype=np.float64)
+    codes[codes < 0] = np.nan
+    return codes
+
+
+def _numbers(series: pl.Series, column: Column) -> FloatArray:
+    import polars as pl  # noqa: PLC0415
+
+    if series.dtype == pl.Null:
+        return np.full(len(series), np.nan)
+    if not series.dtype.is_numeric():
+        raise InputError(
+            column.name, "numbers", f"a column of type {series.dtype}", "convert it, or declare categories"
+        )
+    found: FloatArray = series.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    return found
+
+
+def _decoded(values: FloatArray, column: Column) -> pl.Series:
+    """Return a column of the table as a frame shows it."""
+    import polars as pl  # noqa: PLC0415
+
+    gone = np.isnan(values)
+    if column.kind == "continuous":
+        shown = values if column.decimals is None else _rounded(values, column, column.decimals)
+        return pl.Series(column.name, shown.tolist(), dtype=pl.Float64).fill_nan(None)
+    kind: Any = pl.Float64
+    if isinstance(column.categories[0], str):
+        kind = pl.String
+    elif all(isinstance(category, int) for category in column.categories):
+        kind = pl.Int64
+    codes = np.where(gone, 0, values).astype(np.int64).tolist()
+    shown_ = [None if lost else column.categories[code] for code, lost in zip(codes, gone.tolist(), strict=True)]
+    return pl.Series(column.name, shown_, dtype=kind)
+
+
+def _rounded(values: FloatArray, column: Column, decimals: int) -> FloatArray:
+    found: FloatArray = np.clip(np.round(values, decimals), column.low, column.high)
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

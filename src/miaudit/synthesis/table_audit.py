@@ -1,0 +1,495 @@
+"""An audit of any synthetic table, without retraining: what it gives away about its members and not about others.
+
+Every attack is made on the members and on control records that the table was not made from. Differences in success are
+the leak; the scores of the attacks are evidence for the record-wise audit, with its design, covariates and refusals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit import pipeline
+from miaudit.causal.classical import Sample
+from miaudit.errors import InputError
+from miaudit.evidence import Evidence
+from miaudit.plan import Plan
+from miaudit.report import table_findings as found
+from miaudit.report.table_findings import PositiveControl, Status, TableFindings, TableVerdict
+from miaudit.synthesis import fidelity as fidelity_of
+from miaudit.synthesis import inference, linkability, singling_out
+from miaudit.synthesis.comparison import Comparison, Rate, compare
+from miaudit.synthesis.encoding import Features
+from miaudit.synthesis.nearest import Metric, nearest
+from miaudit.synthesis.schema import Table
+from miaudit.wording import percent
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+MOST_SECRETS = 20
+
+CANNOT_SEE = (
+    "Distances see copies and near copies. A table in which no record lies near a member can still give one away, by a "
+    "frequency or a correlation that moved because it was there: miaudit.synthesis.membership_attack, which trains "
+    "generators again, looks for that.",
+    "Success on control records is knowledge of the population. It can harm people who are in neither table, and is "
+    "not counted here.",
+    "A stronger attack may find what these did not: no audit shows that a table is private, only a proof does.",
+)
+_COPIED = 0.01
+_MODES: tuple[singling_out.Mode, ...] = ("univariate", "multivariate")
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """Every option of an audit of a table, fixed before the tables are looked at.
+
+    Parameters
+    ----------
+    records : int, optional
+        At most so many members, and so many control records, are attacked by way of distances (drawn at random); None
+        for all. Copies and predicates are always put to all of them.
+    secrets, known : as in :func:`miaudit.synthesis.inference.attribute_inference`; of more than 20 columns, 20 drawn at
+        random are the default secrets
+    parts : as in :func:`miaudit.synthesis.linkability.linkability`
+    neighbours : of linkability
+    attempts, predicate_columns : predicates of each mode of singling out, and columns of the multivariate ones
+    tolerance : of inferred numbers, as a share of their width
+    threshold : difference in success above which an attack raises concern; for exact copies any excess does
+    confidence : of all intervals of attacks together (Bonferroni)
+    fidelity : whether marginals and pairs are compared too
+
+    Examples
+    --------
+    >>> TablePlan(threshold=5)
+    Traceback (most recent call last):
+    miaudit.errors.InputError: threshold: expected a number in [0, 1), received 5; 0.05 is five points
+    """
+
+    records: int | None = 5000
+    secrets: tuple[str, ...] | None = None
+    known: tuple[str, ...] | None = None
+    parts: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    neighbours: int = 10
+    attempts: int = 2000
+    predicate_columns: int = 4
+    tolerance: float = 0.05
+    threshold: float = 0.05
+    confidence: float = 0.95
+    fidelity: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold < 1:
+            raise InputError("threshold", "a number in [0, 1)", f"{self.threshold:g}", "0.05 is five points")
+        if not 0.5 < self.confidence < 1:
+            received = f"{self.confidence:g}"
+            raise InputError("confidence", "a number in (0.5, 1)", received, "write 0.95 for 95%")
+        if self.records is not None and self.records < 10:
+            raise InputError("records", "10 or more, or None for all", str(self.records), "5000 is the default")
+
+
+@dataclass(frozen=True, eq=False)
+class TableAttacks:
+    """What the attacks on a table gave.
+
+    Attributes
+    ----------
+    evidence : scores ``distance``, ``singling_out``, ``linkability`` and ``inference`` of the attacked records
+    comparisons : one for each attack, each with limits that hold for all of them
+    control : the same count of copies, and the AUC of the distance, after copies of some members were added
+    metric : the distance
+    attacked : rows of the members and of the control records that were attacked
+    """
+
+    evidence: Evidence
+    comparisons: tuple[Comparison, ...]
+    control: PositiveControl
+    metric: Metric
+    attacked: tuple[IntArray, IntArray]
+
+
+def attack(
+    synthetic: Table,
+    members: Table,
+    control: Table,
+    *,
+    plan: TablePlan | None = None,
+    design: str | None = None,
+    source: str = "",
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None] | None = None,
+) -> TableAttacks:
+    """Make every attack that needs the table alone, on members and on control records.
+
+    Parameters
+    ----------
+    synthetic : Table that was released
+    members : Table of records that it was made from
+    control : Table of records of the same population that it was not made from
+    plan : TablePlan
+    design : how membership came about, as in :class:`miaudit.Evidence`; "one-run" if members and control records are a
+        random split of one pool, None if nobody knows. For "zero-run" the records themselves become covariates
+    rng : draws records, predicates and parts, and breaks ties
+    progress : function of the attacks done and their number, optional
+
+    Raises
+    ------
+    InputError
+        For tables with different schemas, without rows or with fewer than two columns.
+    """
+    _check(synthetic, members, control)
+    draw, near_rng, *streams = rng.spawn(6)
+    case = _Case.of(synthetic, members, control, plan or TablePlan(), draw)
+    told = progress or _nothing
+    planted = _planted(synthetic, members, near_rng)
+    near, nearer = _distances(case, planted, near_rng)
+    made, added, in_members, in_control = (_keys(table) for table in (synthetic, planted, members, control))
+    copies, seen = (_copied(rows, in_members, in_control, case.sure) for rows in (made, made + added))
+    told(1, 4)
+    singled = [case.singled_out(mode, stream) for mode, stream in zip(_MODES, streams[:2], strict=True)]
+    told(2, 4)
+    linked = case.linked(streams[2])
+    told(3, 4)
+    inferred = case.inferred(streams[3])
+    told(4, 4)
+    scores = {
+        "distance": -near,
+        "singling_out": (singled[0].score + singled[1].score)[np.r_[case.rows[0], len(members) + case.rows[1]]],
+        "linkability": linked.score,
+        "inference": inferred.score,
+    }
+    more = _covariates(design, case.inside, case.outside)
+    evidence = Evidence(score=scores, member=case.member, design=design, source=source, **more)
+    return TableAttacks(
+        evidence=evidence,
+        comparisons=(copies, *(part.comparison for part in singled), linked.comparison, *inferred.comparisons),
+        control=_positive_control(seen, len(planted), synthetic, nearer, case.member, case.sure),
+        metric=case.metric,
+        attacked=case.rows,
+    )
+
+
+def audit_table(
+    synthetic: Table,
+    members: Table,
+    control: Table,
+    *,
+    plan: TablePlan | None = None,
+    evidence_plan: Plan | None = None,
+    design: str | None = None,
+    schema: str = "The schema was given.",
+    source: str = "",
+    rng: np.random.Generator,
+    notes: Sequence[str] = (),
+    repeat: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> TableFindings:
+    """Attack a table, audit the evidence, and say what both mean.
+
+    Parameters
+    ----------
+    synthetic, members, control, plan, design, source, rng, progress : as in :func:`attack`
+    evidence_plan : Plan of the record-wise audit; its confidence is that of ``plan`` unless one is given
+    schema : where the schema came from, as a sentence for the report
+    notes, repeat : as in :func:`miaudit.audit`
+
+    Returns
+    -------
+    TableFindings
+        ``membership`` in it holds the findings of the record-wise audit.
+
+    Examples
+    --------
+    >>> from miaudit.synthesis.schema import Column, Schema
+    >>> rng = np.random.default_rng(0)
+    >>> schema = Schema(tuple(Column(name, "continuous", low=-9, high=9) for name in "abc"))
+    >>> draw = lambda n: Table(schema, rng.normal(size=(n, 3)))
+    >>> members, control = draw(500), draw(500)
+    >>> leaky = Table(schema, np.r_[draw(400).values, members.values[:100]])  # a fifth are copies
+    >>> findings = audit_table(leaky, members, control, design="one-run", rng=rng)
+    >>> findings.verdict.status, findings.attacks[0].name, findings.attacks[0].members.right
+    ('flagged', 'copies', 100)
+    """
+    plan = plan or TablePlan()
+    attack_rng, audit_rng, compare_rng = rng.spawn(3)
+    attacked = attack(
+        synthetic, members, control, plan=plan, design=design, source=source, rng=attack_rng, progress=progress
+    )
+    audited = pipeline.audit(
+        attacked.evidence, plan=evidence_plan or Plan(confidence=plan.confidence), rng=audit_rng, repeat=repeat
+    )
+    attacks = tuple(_row(part, plan) for part in attacked.comparisons)
+    kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng).to_dict() if plan.fidelity else None
+    return TableFindings(
+        verdict=_verdict(attacks, plan),
+        attacks=attacks,
+        positive_control=attacked.control,
+        membership=audited.to_dict(),
+        counts=_counts(synthetic, members, control, attacked),
+        columns=tuple({"name": column.name, "kind": column.kind} for column in synthetic.schema.columns),
+        schema=schema,
+        fidelity=kept,
+        cannot_see=CANNOT_SEE,
+        notes=(*notes, *_notes(attacks, attacked.control, attacked.attacked, members, control)),
+        plan=asdict(plan),
+        source=source,
+        repeat=dict(repeat or {}),
+    )
+
+
+# -- the attacks on one table -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """Three tables, and the rows of two of them that are attacked by way of distances.
+
+    ``sure`` is the confidence of each attack's interval with which all of them hold together; ``secrets`` are guessed.
+    """
+
+    synthetic: Table
+    members: Table
+    control: Table
+    plan: TablePlan
+    rows: tuple[IntArray, IntArray]
+    inside: Table
+    outside: Table
+    secrets: tuple[str, ...]
+    metric: Metric
+    sure: float
+
+    @classmethod
+    def of(cls, synthetic: Table, members: Table, control: Table, plan: TablePlan, rng: np.random.Generator) -> _Case:
+        rows = _rows(len(members), plan.records, rng), _rows(len(control), plan.records, rng)
+        names = synthetic.schema.names
+        secrets = (
+            tuple(names[j] for j in _rows(len(names), MOST_SECRETS, rng)) if plan.secrets is None else plan.secrets
+        )
+        sure = 1 - (1 - plan.confidence) / (4 + len(secrets))
+        inside, outside = members.subset(rows[0]), control.subset(rows[1])
+        return cls(synthetic, members, control, plan, rows, inside, outside, secrets, Metric.of(control), sure)
+
+    @property
+    def member(self) -> NDArray[np.bool_]:
+        """Which of the attacked records, members first, are members."""
+        return np.arange(len(self.inside) + len(self.outside)) < len(self.inside)
+
+    def singled_out(self, mode: singling_out.Mode, rng: np.random.Generator) -> singling_out.SinglingOut:
+        return singling_out.singling_out(
+            self.synthetic,
+            self.members,
+            self.control,
+            mode=mode,
+            attempts=self.plan.attempts,
+            columns=min(self.plan.predicate_columns, len(self.synthetic.schema)),
+            confidence=self.sure,
+            rng=rng,
+        )
+
+    def linked(self, rng: np.random.Generator) -> linkability.Linkability:
+        return linkability.linkability(
+            self.synthetic,
+            self.inside,
+            self.outside,
+            parts=self.plan.parts,
+            k=min(self.plan.neighbours, len(self.synthetic)),
+            metric=self.metric,
+            confidence=self.sure,
+            rng=rng,
+        )
+
+    def inferred(self, rng: np.random.Generator) -> inference.Inference:
+        return inference.attribute_inference(
+            self.synthetic,
+            self.inside,
+            self.outside,
+            secrets=self.secrets,
+            known=self.plan.known,
+            tolerance=self.plan.tolerance,
+            metric=self.metric,
+            confidence=self.sure,
+            rng=rng,
+        )
+
+
+def _rows(n: int, most: int | None, rng: np.random.Generator) -> IntArray:
+    if most is None or n <= most:
+        return np.arange(n, dtype=np.int64)
+    return np.sort(rng.permutation(n)[:most]).astype(np.int64)
+
+
+def _distances(case: _Case, planted: Table, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Distance (n,) of each attacked record to the nearest synthetic one, before and after copies were added."""
+    everyone = Table(case.synthetic.schema, np.concatenate([case.inside.values, case.outside.values]))
+    tables = (case.synthetic, planted)
+    near, nearer = (nearest(case.metric, everyone, table, rng=rng).distance[:, 0] for table in tables)
+    return near, np.minimum(near, nearer)
+
+
+def _planted(synthetic: Table, members: Table, rng: np.random.Generator) -> Table:
+    """Members whose copies make up one per cent of the table."""
+    copies = min(len(members), max(1, round(_COPIED * len(synthetic))))
+    return members.subset(rng.permutation(len(members))[:copies])
+
+
+def _keys(table: Table) -> list[bytes]:
+    """Each row as bytes that are equal for equal rows; missing values are equal to each other."""
+    values = np.ascontiguousarray(np.where(np.isnan(table.values), np.nan, table.values + 0.0))
+    return [row.tobytes() for row in values]
+
+
+def _copied(made: Sequence[bytes], members: Sequence[bytes], control: Sequence[bytes], sure: float) -> Comparison:
+    """How many members, and how many control records, stand in a table as they are."""
+    known = set(made)
+    return compare(
+        "copies",
+        [key in known for key in members],
+        [key in known for key in control],
+        confidence=sure,
+        note="all columns equal",
+    )
+
+
+def _positive_control(
+    seen: Comparison, copies: int, synthetic: Table, distance: FloatArray, member: NDArray[np.bool_], confidence: float
+) -> PositiveControl:
+    """What the audit says once copies of members are added: their count, and the AUC of the distance then."""
+    auc = Sample.of(Evidence(score=-distance, member=member)).auc(confidence)
+    return PositiveControl(
+        copies=copies,
+        share=copies / (len(synthetic) + copies),
+        found=seen.leaks,
+        members=seen.members.value,
+        control=seen.control.value,
+        difference_low=seen.difference.low,
+        auc=auc.value or 0.5,
+        auc_low=auc.low,
+    )
+
+
+def _covariates(design: str | None, inside: Table, outside: Table) -> dict[str, Any]:
+    """The records themselves as covariates, where the design needs some."""
+    if design != "zero-run":
+        return {}
+    features = Features.of(outside, range(len(outside.schema)))
+    values = np.concatenate([inside.values, outside.values])
+    return {"covariates": features.transform(values), "covariate_names": features.names}
+
+
+def _nothing(done: int, total: int) -> None:
+    """Where nobody wants to hear of progress."""
+
+
+def _check(synthetic: Table, members: Table, control: Table) -> None:
+    for name, table in (("synthetic", synthetic), ("members", members), ("control", control)):
+        if table.schema != synthetic.schema:
+            raise InputError(name, "the schema of the synthetic table", "another one", "read all with one schema")
+        if not len(table):
+            raise InputError(name, "at least one row", "none", "give records")
+    if len(synthetic.schema) < 2:
+        raise InputError("schema", "two columns or more", "one", "give the table all of its columns")
+
+
+# -- what they mean ---------------------------------------------------------------------------------------------------
+
+
+def _counts(synthetic: Table, members: Table, control: Table, attacked: TableAttacks) -> dict[str, int]:
+    inside, outside = attacked.attacked
+    return {
+        "synthetic": len(synthetic),
+        "members": len(members),
+        "control": len(control),
+        "members_attacked": len(inside),
+        "control_attacked": len(outside),
+    }
+
+
+def _row(comparison: Comparison, plan: TablePlan) -> found.Attack:
+    threshold = 0.0 if comparison.attack == "copies" else plan.threshold
+    low, high = comparison.difference.low, comparison.difference.high
+    status: Status = (
+        "flagged" if low > threshold else "clear" if high <= max(threshold, plan.threshold) else "inconclusive"
+    )
+    risk = comparison.risk
+    return found.Attack(
+        name=comparison.attack,
+        members=_rate(comparison.members),
+        control=_rate(comparison.control),
+        difference=comparison.difference.value,
+        difference_low=low,
+        difference_high=high,
+        risk=risk.value,
+        risk_low=risk.low if math.isfinite(risk.low) else None,
+        risk_high=risk.high if math.isfinite(risk.high) else None,
+        by_chance=None if comparison.by_chance is None else comparison.by_chance.value,
+        threshold=threshold,
+        status=status,
+        weak=comparison.weak,
+        note=comparison.note,
+    )
+
+
+def _rate(rate: Rate) -> found.Rate:
+    return found.Rate(rate.right, rate.trials, rate.value if rate.trials else None, rate.low, rate.high)
+
+
+def _verdict(attacks: Sequence[found.Attack], plan: TablePlan) -> TableVerdict:
+    sure = f"with {percent(plan.confidence)} confidence for all {len(attacks)} attacks together"
+    flagged = [part for part in attacks if part.status == "flagged"]
+    open_ = [part for part in attacks if part.status == "inconclusive"]
+    if flagged:
+        worst = max(flagged, key=lambda part: part.difference_low)
+        text = (
+            f"Concern: {sure}, {worst.name} succeeds on at least {percent(worst.difference_low)} more of the members "
+            f"than of the control records; {len(flagged)} of {len(attacks)} attacks raise concern."
+        )
+        return TableVerdict("flagged", text, plan.confidence)
+    if open_:
+        widest = max(open_, key=lambda part: part.difference_high)
+        text = (
+            f"Inconclusive: {sure}, no attack is shown to find more than {percent(plan.threshold)} more of the "
+            f"members, but {widest.name} may find up to {percent(widest.difference_high)} more."
+        )
+        return TableVerdict("inconclusive", text, plan.confidence)
+    most = max(attacks, key=lambda part: part.difference_high)
+    text = (
+        f"No concern at this threshold: {sure}, no attack finds over {percent(max(most.difference_high, 0.0))} more "
+        "of the members than of the control records. Other attacks were not looked for."
+    )
+    return TableVerdict("clear", text, plan.confidence)
+
+
+def _notes(
+    attacks: Sequence[found.Attack],
+    control: PositiveControl,
+    attacked: tuple[IntArray, IntArray],
+    members: Table,
+    others: Table,
+) -> list[str]:
+    said = []
+    if len(members.schema) > MOST_SECRETS:
+        said.append(f"Of {len(members.schema)} columns at most {MOST_SECRETS} are guessed, unless secrets are named.")
+    above = [part.name for part in attacks if part.status != "flagged" and part.difference_low > 0]
+    if above:
+        said.append(f"Above chance, though below the threshold: {', '.join(above)}.")
+    weak = [part.name for part in attacks if part.weak]
+    if weak:
+        said.append(
+            f"No better than a guess that looks at no record: {', '.join(weak)}. That they find no difference is no "
+            "reassurance."
+        )
+    if not control.found:
+        said.append(
+            f"These tables are too small, or too coarse, for the audit to see even {control.copies:,} copied members "
+            "among the synthetic records: that nothing was found means little."
+        )
+    for name, rows, table in (("members", attacked[0], members), ("control records", attacked[1], others)):
+        if len(rows) < len(table):
+            said.append(f"Of {len(table):,} {name}, {len(rows):,} drawn at random were attacked by distances.")
+    return said

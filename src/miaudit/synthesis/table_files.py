@@ -1,0 +1,193 @@
+"""Three files with the same columns, a synthetic table, its members and control records, read under one schema."""
+
+# ruff: noqa: PLC0415 - polars loads when files are read
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from miaudit import tables
+from miaudit.errors import InputError, nearest, one_line
+from miaudit.synthesis.schema import Column, Schema, Table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SUFFIXES = (".csv", ".parquet")
+ELSEWHERE = "(not in the synthetic table)"
+_MOST_LEVELS = 1000  # a column of text with more is an identifier, or free text
+_SHOWN = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """A synthetic table, its members and control records under one schema, and where that came from, in a sentence."""
+
+    synthetic: Table
+    members: Table
+    control: Table
+    schema_source: str
+    notes: tuple[str, ...] = ()
+
+
+def read(
+    synthetic: str | Path, members: str | Path, control: str | Path, *, schema: str | Path | Schema | None = None
+) -> Tables:
+    """Read three .csv or .parquet files.
+
+    Parameters
+    ----------
+    synthetic, members, control : paths; members and control records may have further columns, which are left alone
+    schema : Schema, or path of a YAML file with a list of columns (:meth:`Schema.from_mapping`), alone or under the key
+        ``columns``; without one it is inferred from the **synthetic** table, which is public, and from nothing else
+
+    Raises
+    ------
+    InputError
+        For files that cannot be read, a column that is missing, or values that the schema does not allow.
+    """
+    frames = {
+        "synthetic": _frame(synthetic, "synthetic"),
+        "members": _frame(members, "members"),
+        "nonmembers": _frame(control, "nonmembers"),
+    }
+    return of_frames(*frames.values(), schema=schema if isinstance(schema, Schema | None) else read_schema(schema))
+
+
+def of_frames(
+    synthetic: pl.DataFrame, members: pl.DataFrame, control: pl.DataFrame, *, schema: Schema | None = None
+) -> Tables:
+    """Bring three polars frames under one schema; see :func:`read`.
+
+    Notes
+    -----
+    An inferred schema takes names, kinds and categories from the synthetic table. A category that only real records
+    have becomes one level more, which no synthetic record has. The ends of the range of a number are taken over all
+    three tables: they take part in no attack, and a table keeps to its range.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> made = pl.DataFrame({"job": ["cook", "clerk"], "age": [30, 40]})
+    >>> found = of_frames(made, pl.DataFrame({"job": ["smith"], "age": [77]}), made)
+    >>> [column.kind for column in found.synthetic.schema.columns], found.members.values.tolist()
+    (['categorical', 'continuous'], [[2.0, 77.0]])
+    >>> found.schema_source
+    'The schema was inferred from the synthetic table.'
+    """
+    frames = {"synthetic": synthetic, "members": members, "nonmembers": control}
+    if schema is not None:
+        made, inside, outside = (_table(frame, schema, name) for name, frame in frames.items())
+        return Tables(made, inside, outside, "The schema was given.")
+    for name, frame in frames.items():
+        missing = next((column for column in synthetic.columns if column not in frame.columns), None)
+        if missing is not None:
+            hint = nearest(missing, frame.columns) or f"it has {', '.join(frame.columns[:_SHOWN])}"
+            raise InputError(
+                missing, f"a column of {name}, as of the synthetic table", "a name that is not there", hint
+            )
+    kept, notes = [], []
+    for name in synthetic.columns:
+        columns = [frame[name] for frame in frames.values()]
+        if _is_constant(columns):
+            notes.append(f"Column {name} has one value in all three tables and was left out.")
+            continue
+        kept.append(_inferred(name, columns))
+    if not kept:
+        raise InputError("synthetic", "a column that varies", "none", "give the table with its columns")
+    found = Schema(tuple(kept))
+    made, inside, outside = (_table(_with_elsewhere(frame, found), found, name) for name, frame in frames.items())
+    return Tables(made, inside, outside, "The schema was inferred from the synthetic table.", tuple(notes))
+
+
+def read_schema(path: str | Path) -> Schema:
+    """Read a schema from YAML: a list of columns, alone or under the key ``columns``.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, no YAML, or does not describe columns.
+    """
+    from miaudit import yaml_file
+
+    content = yaml_file.read(tables.existing_file(path, "schema", (".yaml", ".yml")), "schema")
+    return Schema.from_mapping(content["columns"] if isinstance(content, Mapping) and "columns" in content else content)
+
+
+def _frame(path: str | Path, argument: str) -> pl.DataFrame:
+    import polars as pl
+    from polars.exceptions import PolarsError
+
+    file = tables.existing_file(path, argument, SUFFIXES)
+    try:
+        if file.suffix.lower() == ".parquet":
+            frame = pl.read_parquet(file, glob=False)
+        else:
+            frame = pl.read_csv(file, glob=False, infer_schema_length=None)
+    except (PolarsError, OSError, ValueError) as error:
+        raise InputError(
+            argument, f"a complete {file.suffix} file", one_line(str(error))[:100], "write it again"
+        ) from error
+    if not frame.height:
+        raise InputError(argument, "at least one row", f"none in {file.name}", "give records")
+    return frame
+
+
+def _table(frame: pl.DataFrame, schema: Schema, argument: str) -> Table:
+    try:
+        return Table.from_frame(frame, schema)
+    except InputError as error:
+        raise InputError(f"{argument}: {error.argument}", error.allowed, error.received, error.next_step) from error
+
+
+def _is_constant(columns: Sequence[pl.Series]) -> bool:
+    import polars as pl
+
+    seen = {value for column in columns for value in column.cast(pl.String).unique().to_list()}
+    return len(seen) < 2
+
+
+def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
+    """One column: its kind and categories from the synthetic table, whether it may be missing and its ends from all."""
+    import polars as pl
+
+    made = columns[0]
+    missing = any(column.null_count() or (column.dtype.is_float() and column.is_nan().any()) for column in columns)
+    if made.dtype.is_numeric() and not all(column.dtype.is_numeric() for column in columns):
+        received = "text among the members or control records"
+        raise InputError(name, "numbers, as in the synthetic table", received, "state the categories in a schema")
+    if made.dtype == pl.Boolean:
+        return Column(name, "binary", missing=missing)
+    if made.dtype.is_numeric():
+        values = np.concatenate([column.cast(pl.Float64).fill_null(np.nan).to_numpy() for column in columns])
+        known = values[~np.isnan(values)]
+        if set(np.unique(known)) <= {0.0, 1.0}:
+            return Column(name, "binary", missing=missing)
+        return Column(name, "continuous", low=float(known.min()), high=float(known.max()), missing=missing)
+    levels = sorted(str(value) for value in made.cast(pl.String).unique().drop_nulls().to_list())
+    if len(levels) > _MOST_LEVELS:
+        received = f"{len(levels):,} different texts"
+        raise InputError(name, f"at most {_MOST_LEVELS:,} categories", received, "leave identifiers and free text out")
+    elsewhere = any(not set(column.cast(pl.String).drop_nulls()) <= set(levels) for column in columns[1:])
+    if elsewhere or len(levels) < 2:
+        levels.append(ELSEWHERE)
+    return Column(name, "categorical", tuple(levels), missing=missing)
+
+
+def _with_elsewhere(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """Put texts that the schema has no category for into the level for those."""
+    import polars as pl
+
+    changed = []
+    for column in schema.columns:
+        if column.kind == "categorical" and ELSEWHERE in column.categories:
+            text = pl.col(column.name).cast(pl.String)
+            known = text.is_in(list(column.categories)) | text.is_null()
+            changed.append(pl.when(known).then(text).otherwise(pl.lit(ELSEWHERE)).alias(column.name))
+        elif column.kind == "categorical":
+            changed.append(pl.col(column.name).cast(pl.String))
+    return frame.with_columns(changed)

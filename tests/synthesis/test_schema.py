@@ -1,0 +1,168 @@
+"""Schema and tables: round trips through frames, and each bad input refused in one line."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import polars as pl
+import pytest
+
+from miaudit.errors import InputError
+from miaudit.synthesis.schema import Column, Schema, Table
+
+MIXED = Schema(
+    (
+        Column("smokes"),
+        Column("answer", categories=("no", "yes"), missing=True),
+        Column("blood", "categorical", categories=("A", "B", "AB", "0"), missing=True),
+        Column("stage", "ordinal", categories=(1, 2, 3)),
+        Column("age", "continuous", low=18, high=90, missing=True, decimals=0),
+    )
+)
+FRAME = pl.DataFrame(
+    {
+        "smokes": [0, 1, 1],
+        "answer": ["yes", None, "no"],
+        "blood": ["AB", "0", None],
+        "stage": [3, 1, 2],
+        "age": [18.0, None, 90.0],
+        "unused": ["x", "y", "z"],
+    }
+)
+
+
+def test_a_frame_survives_the_way_in_and_out() -> None:
+    table = Table.from_frame(FRAME, MIXED)
+    nan = np.nan
+    expected = [[0, 1, 2, 2, 18], [1, nan, 3, 0, nan], [1, 0, nan, 1, 90]]
+    np.testing.assert_array_equal(table.values, expected)
+    assert table.frame().equals(FRAME.drop("unused"))
+    assert Table.from_frame(table.frame(), MIXED).values.tobytes() == table.values.tobytes()
+
+
+def test_other_types_of_the_same_values_are_read_alike() -> None:
+    other = FRAME.with_columns(
+        pl.col("smokes").cast(pl.Boolean), pl.col("stage").cast(pl.Float64), pl.col("blood").cast(pl.Categorical)
+    )
+    np.testing.assert_array_equal(Table.from_frame(other, MIXED).values, Table.from_frame(FRAME, MIXED).values)
+
+
+def test_a_schema_survives_its_mapping() -> None:
+    assert Schema.from_mapping(MIXED.to_mapping()) == MIXED
+
+
+def test_values_are_a_copy_that_cannot_be_written() -> None:
+    given = np.zeros((2, 1))
+    table = Table(Schema((Column("a"),)), given)
+    given[0, 0] = 1
+    assert table.values[0, 0] == 0
+    with pytest.raises(ValueError, match="read-only"):
+        table.values[0, 0] = 1
+    again = pickle.loads(pickle.dumps(table))
+    assert again.schema == table.schema and not again.values.flags.writeable
+
+
+def test_released_values_are_rounded_within_the_range() -> None:
+    schema = Schema((Column("x", "continuous", low=0.04, high=0.96, decimals=1),))
+    assert Table(schema, [[0.04], [0.52], [0.96]]).frame()["x"].to_list() == [0.04, 0.5, 0.96]
+
+
+def test_values_outside_the_public_range_are_refused_or_moved() -> None:
+    schema = Schema((Column("x", "continuous", low=0, high=1),))
+    frame = pl.DataFrame({"x": [0.5, 7.0]})
+    with pytest.raises(InputError, match="numbers from 0 to 1, received 7"):
+        Table.from_frame(frame, schema)
+    assert Table.from_frame(frame, schema, outside="clip").values.tolist() == [[0.5], [1.0]]
+
+
+def test_a_constant_column_and_a_row_without_values_are_no_errors() -> None:
+    schema = Schema((Column("a", missing=True), Column("b", missing=True)))
+    assert len(Table(schema, [[1, np.nan], [1, 0], [np.nan, np.nan]])) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"name": "a", "kind": "categorical"}, "a.categories: expected the categories of a categorical column"),
+        ({"name": "a", "kind": "categorical", "categories": ["x"]}, "at least two categories"),
+        ({"name": "a", "kind": "categorical", "categories": ["x", "x"]}, "categories that differ"),
+        ({"name": "a", "kind": "categorical", "categories": ["x", 1]}, "all text or all numbers"),
+        ({"name": "a", "categories": [True, False]}, "quote them in YAML"),
+        ({"name": "a", "categories": ["x", "y", "z"]}, "two categories"),
+        ({"name": "a", "kind": "continuous"}, "a.low: expected a finite number"),
+        ({"name": "a", "kind": "continuous", "low": 2, "high": 2}, "constant column"),
+        ({"name": "a", "kind": "continuous", "low": 0, "high": float("inf")}, "a.high"),
+        ({"name": "a", "low": 0}, "none for a binary column"),
+        ({"name": "a", "decimals": 2}, "for a continuous column"),
+        ({"name": "a", "kind": "number"}, "a.kind"),
+        ({"name": "a", "knid": "binary"}, "did you mean kind"),
+        ({"name": "a", "missing": 1}, "a.missing"),
+        ({"kind": "binary"}, "neither"),
+        ({"name": "a", "names": ["b"]}, "both"),
+        ({"names": "ab"}, "a list of names"),
+        ({"name": 1}, "expected text"),
+        ("a", "a mapping"),
+    ],
+)
+def test_bad_declarations_are_refused(given: object, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        Schema.from_mapping([given])  # type: ignore[list-item]
+    assert "\n" not in str(caught.value)
+
+
+def test_names_must_differ_and_a_schema_needs_columns() -> None:
+    with pytest.raises(InputError, match="'a' twice"):
+        Schema((Column("a"), Column("a")))
+    with pytest.raises(InputError, match="at least one column"):
+        Schema(())
+    with pytest.raises(InputError, match="did you mean smokes"):
+        MIXED.position("smoks")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (pl.lit("C").alias("blood"), "declare every category in the schema"),
+        (pl.lit(4).alias("stage"), "one of 1, 2, 3, received 4"),
+        (pl.lit(None, dtype=pl.Int64).alias("smokes"), "3 missing of 3"),
+        (pl.lit("old").alias("age"), "expected numbers"),
+        (pl.lit(1.5).alias("answer"), "text, as its categories are"),
+    ],
+)
+def test_bad_values_of_a_frame_are_refused(change: pl.Expr, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Table.from_frame(FRAME.with_columns(change), MIXED)
+
+
+def test_a_column_that_the_table_lacks_is_named() -> None:
+    with pytest.raises(InputError, match=r"blood: expected a column of the table.*did you mean blod"):
+        Table.from_frame(FRAME.rename({"blood": "blod"}), MIXED)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[0.5]], "positions 0 to 1"),
+        ([[2]], "positions 0 to 1"),
+        ([[-1]], "positions 0 to 1"),
+        ([[np.nan]], "1 missing of 1"),
+        ([[np.inf]], "finite numbers"),
+        ([[0, 1]], r"shape \(n, 1\)"),
+        ([0, 1], r"shape \(n, 1\)"),
+        ([["a"]], "numbers"),
+    ],
+)
+def test_bad_values_are_refused(values: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Table(Schema((Column("a"),)), values)  # type: ignore[arg-type]
+
+
+def test_rows_are_positions_or_marks() -> None:
+    table = Table(Schema((Column("a"),)), [[0], [1], [1]])
+    assert table.subset([2, 0]).values.tolist() == [[1], [0]]
+    assert len(table.subset(np.array([True, False, True]))) == 2
+    assert len(table.subset([])) == 0
+    for bad in ([5], [0.5], [[0]]):
+        with pytest.raises(InputError, match="rows"):
+            table.subset(bad)

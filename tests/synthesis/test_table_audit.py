@@ -1,0 +1,147 @@
+"""Audits of tables: false alarms without a leak, copies caught, the positive control, evidence for an audit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import miaudit as ma
+from miaudit.errors import InputError
+from miaudit.report import table_findings
+from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.table_audit import TablePlan, attack, audit_table
+
+SCHEMA = Schema(
+    (
+        Column("age", "continuous", low=-50, high=50, missing=True),
+        Column("job", "categorical", tuple("abcde")),
+        Column("sex"),
+        Column("income", "continuous", low=-50, high=50),
+    )
+)
+FEW = TablePlan(attempts=150, fidelity=False)
+
+
+def draw(n: int, rng: np.random.Generator, shift: float = 0.0) -> Table:
+    sex = rng.integers(0, 2, n)
+    age = rng.normal(size=n) + shift
+    income = age + sex + rng.normal(size=n)
+    age[rng.random(n) < 0.05] = np.nan
+    return Table(SCHEMA, np.c_[age, rng.integers(0, 5, n), sex, income])
+
+
+def with_copies(n: int, members: Table, copies: int, rng: np.random.Generator) -> Table:
+    return Table(SCHEMA, np.r_[draw(n, rng).values, members.values[:copies]])
+
+
+def test_without_a_leak_nothing_is_flagged() -> None:
+    rng = np.random.default_rng(0)
+    flagged = 0
+    for _ in range(15):
+        made, members, control = (draw(n, rng) for n in (300, 250, 250))
+        found = attack(made, members, control, plan=FEW, rng=rng)
+        flagged += any(part.leaks for part in found.comparisons)
+    assert flagged <= 3  # 5% for all attacks of an audit together
+
+
+def test_copies_are_flagged_and_named() -> None:
+    rng = np.random.default_rng(1)
+    members, control = draw(500, rng), draw(500, rng)
+    found = audit_table(with_copies(480, members, 20, rng), members, control, plan=FEW, rng=rng)
+    assert found.verdict.status == "flagged"
+    copies = found.attacks[0]
+    assert (copies.name, copies.status, copies.members.right, copies.control.right) == ("copies", "flagged", 20, 0)
+    assert "copies" in found.verdict.text
+    assert found.exit_code == 3
+    assert {part.name for part in found.attacks} >= {"linkability", "singling out, univariate", "inference: job"}
+
+
+def test_one_per_cent_of_copies_is_the_positive_control_of_every_audit() -> None:
+    rng = np.random.default_rng(2)
+    made, members, control = (draw(n, rng) for n in (2000, 2000, 2000))
+    seen = attack(made, members, control, plan=FEW, rng=rng).control
+    assert (seen.copies, seen.found, seen.control) == (20, True, 0.0)
+    assert seen.members == pytest.approx(0.01, abs=1e-9)
+    assert seen.auc < 0.53  # so few hardly move the AUC: that is why copies are counted
+    small = audit_table(*(draw(60, rng) for _ in range(3)), plan=FEW, rng=rng)
+    assert not small.positive_control.found
+    assert any("too small" in note for note in small.notes)
+
+
+def test_the_scores_are_evidence_and_a_one_run_bound_follows_from_copies() -> None:
+    rng = np.random.default_rng(3)
+    pool = draw(3000, rng)
+    inside = rng.random(3000) < 0.5
+    members, control = pool.subset(inside), pool.subset(~inside)
+    leaky = with_copies(1000, members, 600, rng)
+    found = audit_table(leaky, members, control, plan=FEW, design="one-run", rng=rng)
+    bounds = {bound["parameter"]: bound["value"] for bound in found.membership["bounds"]}
+    assert bounds["epsilon"] > 2
+    evidence = attack(draw(1000, rng), members, control, plan=FEW, design="one-run", rng=rng).evidence
+    assert list(evidence.scores) == ["distance", "singling_out", "linkability", "inference"]
+    assert evidence.covariates is None
+    nothing = ma.audit(evidence, rng=rng)
+    assert all(bound.value < 0.5 for bound in nothing.bounds)
+
+
+def test_a_zero_run_audit_gets_the_records_as_covariates_and_refuses_another_population() -> None:
+    rng = np.random.default_rng(4)
+    made, members = draw(400, rng), draw(400, rng)
+    found = audit_table(made, members, draw(400, rng, shift=4.0), plan=FEW, design="zero-run", rng=rng)
+    assert found.membership["verdict"]["status"] == "refused"
+    evidence = attack(made, members, draw(400, rng), plan=FEW, design="zero-run", rng=rng).evidence
+    assert evidence.covariate_names[:3] == ("age", "age is missing", "job=a")
+    assert evidence.covariates is not None
+    assert evidence.covariates.shape == (800, 9)
+
+
+def test_records_are_capped_and_equal_seeds_give_equal_findings() -> None:
+    rng = np.random.default_rng(5)
+    tables = [draw(n, rng) for n in (200, 300, 300)]
+    plan = TablePlan(records=100, attempts=50, secrets=("job",), parts=(("age",), ("income", "sex")), neighbours=3)
+    first, second = (
+        audit_table(*tables, plan=plan, rng=np.random.default_rng(7), source="x.csv").to_json() for _ in range(2)
+    )
+    assert first == second
+    found = audit_table(*tables, plan=plan, rng=np.random.default_rng(8))
+    assert (found.counts["members_attacked"], found.counts["members"]) == (100, 300)
+    assert found.attacks[0].members.trials == 300  # exact copies: all
+    assert next(part for part in found.attacks if part.name == "linkability").members.trials == 100
+    assert len(found.attacks) == 5
+    content = table_findings.check(found.to_dict())
+    assert content["kind"] == "table"
+    assert content["fidelity"]["summary"]["marginal_distance"] < 0.3
+
+
+def test_missing_values_and_negative_zero_do_not_hide_a_copy() -> None:
+    rng = np.random.default_rng(6)
+    members = Table(SCHEMA, [[np.nan, 1, 0, 0.0], [1.0, 2, 1, 5.0]])
+    made = Table(SCHEMA, [[np.nan, 1, 0, -0.0], [2.0, 2, 1, 5.0]])
+    found = attack(made, members, draw(5, rng), plan=TablePlan(attempts=5), rng=rng)
+    assert found.comparisons[0].members.right == 1
+
+
+def test_findings_that_do_not_follow_the_schema_are_refused() -> None:
+    rng = np.random.default_rng(7)
+    content = audit_table(*(draw(50, rng) for _ in range(3)), plan=FEW, rng=rng).to_dict()
+    with pytest.raises(InputError, match="schema of findings"):
+        table_findings.check({**content, "attacks": []})
+    with pytest.raises(InputError, match="format"):
+        table_findings.check({**content, "format": 2})
+
+
+def test_bad_input_is_refused() -> None:
+    rng = np.random.default_rng(8)
+    table = draw(20, rng)
+    other = Table(Schema((Column("a"), Column("b"))), [[0.0, 1.0]])
+    with pytest.raises(InputError, match="members: expected the schema of the synthetic"):
+        attack(table, other, table, rng=rng)
+    with pytest.raises(InputError, match="control: expected at least one row"):
+        attack(table, table, table.subset([]), rng=rng)
+    one = Table(Schema((Column("a"),)), [[0.0]])
+    with pytest.raises(InputError, match="schema: expected two columns"):
+        attack(one, one, one, rng=rng)
+    with pytest.raises(InputError, match="records: expected 10 or more"):
+        TablePlan(records=3)
+    with pytest.raises(InputError, match="confidence"):
+        TablePlan(confidence=95)

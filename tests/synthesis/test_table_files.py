@@ -1,0 +1,81 @@
+"""Reading three files: the schema is given, or comes from the synthetic table alone; one line for what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from miaudit.errors import InputError
+from miaudit.synthesis import table_files
+from miaudit.synthesis.table_files import ELSEWHERE, of_frames, read, read_schema
+
+MADE = pl.DataFrame(
+    {"job": ["cook", "clerk", None], "age": [30.5, 40.0, 50.0], "ill": [0, 1, 0], "same": ["a", "a", "a"]}
+)
+REAL = pl.DataFrame(
+    {"job": ["smith", "cook"], "age": [10.0, None], "ill": [1, 1], "same": ["a", "a"], "name": ["x", "y"]}
+)
+
+
+def test_categories_come_from_the_synthetic_table_and_others_are_one_level() -> None:
+    found = of_frames(MADE, REAL, REAL)
+    kinds = {column.name: column.kind for column in found.synthetic.schema.columns}
+    assert kinds == {"job": "categorical", "age": "continuous", "ill": "binary"}
+    assert found.synthetic.schema.column("job").categories == ("clerk", "cook", ELSEWHERE)
+    assert found.members.column("job").tolist() == [2.0, 1.0]
+    assert np.isnan(found.members.column("age")[1])
+    assert "inferred from the synthetic table" in found.schema_source
+    assert found.notes == ("Column same has one value in all three tables and was left out.",)
+
+
+def test_a_given_schema_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "schema.yaml"
+    path.write_text(
+        "columns:\n- {name: job, kind: categorical, categories: [clerk, cook, smith], missing: true}\n"
+        "- {name: age, kind: continuous, low: 0, high: 120, missing: true}\n"
+    )
+    for name, frame in (("s", MADE), ("m", REAL), ("n", REAL)):
+        frame.write_csv(tmp_path / f"{name}.csv")
+    found = read(*(tmp_path / f"{name}.csv" for name in "smn"), schema=path)
+    assert found.schema_source == "The schema was given."
+    assert found.members.column("job").tolist() == [2.0, 1.0]
+    assert read_schema(path).names == ("job", "age")
+    path.write_text("- {name: job, kind: categorical, categories: [clerk, cook], missing: true}\n")
+    with pytest.raises(InputError, match="members: job: expected one of clerk, cook, received 'smith'"):
+        read(*(tmp_path / f"{name}.csv" for name in "smn"), schema=path)
+
+
+def test_csv_and_parquet_give_the_same_tables(tmp_path: Path) -> None:
+    for name, frame in (("s", MADE), ("m", REAL), ("n", REAL)):
+        frame.write_csv(tmp_path / f"{name}.csv")
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+    a, b = (read(*(tmp_path / f"{name}.{kind}" for name in "smn")) for kind in ("csv", "parquet"))
+    assert a.synthetic.schema == b.synthetic.schema
+    assert np.array_equal(a.members.values, b.members.values, equal_nan=True)
+
+
+def test_bad_files_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, frame in (("s", MADE), ("m", REAL.drop("age")), ("n", REAL)):
+        frame.write_csv(tmp_path / f"{name}.csv")
+    with pytest.raises(InputError, match="age: expected a column of members") as caught:
+        read(*(tmp_path / f"{name}.csv" for name in "smn"))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="synthetic: expected an existing file"):
+        read(tmp_path / "none.csv", tmp_path / "m.csv", tmp_path / "n.csv")
+    (tmp_path / "empty.csv").write_text("job,age\n")
+    with pytest.raises(InputError, match="nonmembers: expected at least one row"):
+        read(tmp_path / "s.csv", tmp_path / "n.csv", tmp_path / "empty.csv")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 nothing")
+    with pytest.raises(InputError, match=r"synthetic: expected a complete \.parquet file"):
+        read(tmp_path / "broken.parquet", tmp_path / "n.csv", tmp_path / "n.csv")
+    with pytest.raises(InputError, match="age: expected numbers, as in the synthetic table"):
+        of_frames(MADE, REAL.with_columns(age=pl.lit("old")), REAL)
+    monkeypatch.setattr(table_files, "_MOST_LEVELS", 1)
+    with pytest.raises(InputError, match="leave identifiers and free text out"):
+        of_frames(MADE, REAL, REAL)
+    (tmp_path / "schema.yaml").write_text("a: [b")
+    with pytest.raises(InputError, match="schema: expected a YAML file"):
+        read_schema(tmp_path / "schema.yaml")
