@@ -42,12 +42,15 @@ bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/training.py
 	$(DEV)/bin/python benchmarks/shadow.py
 	$(DEV)/bin/python benchmarks/disclosure.py
+	$(DEV)/bin/python benchmarks/features.py
+	$(DEV)/bin/python benchmarks/synthesis.py
 
 experiments: $(DEV)/.installed
 	$(DEV)/bin/python experiments/threshold_post/run.py
 	$(DEV)/bin/python experiments/causal_mia/run.py
 	$(DEV)/bin/python experiments/zero_run/run.py
 	$(DEV)/bin/python experiments/uncertainty_mia/run.py
+	$(DEV)/bin/python experiments/causal_synthesis/utility_tables.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-from miaudit import attacks, causal, collect, disclosure, dp, errors
+from miaudit import attacks, causal, collect, disclosure, dp, errors, synthesis
 from miaudit.causal.nuisance import Nuisance
 from miaudit.dp.verdict import Claim
 from miaudit.evidence import Evidence
@@ -25,4 +25,5 @@ __all__ = [
     "disclosure",
     "dp",
     "errors",
+    "synthesis",
 ]

@@ -12,10 +12,14 @@ from miaudit import sections, yaml_file
 from miaudit.config import ModelSection
 from miaudit.defences import registry
 from miaudit.defences.ensemble import Ensemble, Stack
+from miaudit.defences.synthetic import SyntheticTraining
 from miaudit.defences.trial import AS_IT_IS, Trial
 from miaudit.errors import ConfigError, InputError, nearest
-from miaudit.models.targets import Precomputed, Target
+from miaudit.models.targets import Precomputed, Target, Trainable
 from miaudit.sections import Refused, Section, Text
+from miaudit.synthesis import CausalGraph, Privacy
+from miaudit.synthesis.synthesise_config import GeneratorSection, PrivacySection
+from miaudit.synthesis.table_files import read_schema
 from miaudit.tables import existing_file
 from miaudit.target_config import DataSection, ShadowSection, TargetSection, Whole, missing_line
 
@@ -47,6 +51,22 @@ class StackSection(Section):
     models: Annotated[int, Field(ge=2)] = 2
 
 
+class SyntheticSection(Section):
+    """Training on a synthetic release of the records: see :class:`miaudit.defences.synthetic.SyntheticTraining`."""
+
+    columns: Text  # a YAML file: the columns of x, then the label; public
+    graph: Text | None = None
+    privacy: PrivacySection | None = None
+    generator: GeneratorSection = GeneratorSection()
+
+    def build(self, base: Trainable, folder: Path) -> SyntheticTraining:
+        """Read the schema and the graph, with paths relative to ``folder``."""
+        schema = read_schema(folder / self.columns)
+        graph = None if self.graph is None else CausalGraph.from_yaml(folder / self.graph, schema=schema)
+        privacy = None if self.privacy is None else Privacy(**self.privacy.model_dump())
+        return SyntheticTraining(base, schema, schema.names[-1], graph, privacy, self.generator.config())
+
+
 class ChangeSection(Section):
     """Another training of the same records: what differs from the section target."""
 
@@ -56,13 +76,16 @@ class ChangeSection(Section):
     training: dict[str, Any] = Field(default_factory=dict)
     ensemble: EnsembleSection | None = None
     stack: StackSection | None = None
+    synthetic: SyntheticSection | None = None
 
     @model_validator(mode="after")
     def _something(self) -> Self:
-        if self.ensemble is not None and self.stack is not None:
-            raise ValueError("expected ensemble or stack, received both; make two trainings of it")
+        whole = [name for name in ("ensemble", "stack", "synthetic") if getattr(self, name) is not None]
+        if len(whole) > 1:
+            raise ValueError(f"expected one of ensemble, stack and synthetic, received {' and '.join(whole)}; make two")
         if not self.model_fields_set:
-            raise ValueError("expected options, training, estimator, factory, ensemble or stack, received none; add it")
+            known = "options, training, estimator, factory, ensemble, stack or synthetic"
+            raise ValueError(f"expected {known}, received none; add it")
         return self
 
     def target(self, base: TargetSection) -> TargetSection:
@@ -84,6 +107,8 @@ class ChangeSection(Section):
     def build(self, base: TargetSection, folder: Path) -> Target:
         """Make the target. Runs the code that it names."""
         made: Any = self.target(base).build(folder)
+        if self.synthetic is not None:
+            return self.synthetic.build(made, folder)
         if self.ensemble is not None:
             return Ensemble(made, self.ensemble.models, self.ensemble.parts)
         return made if self.stack is None else Stack(made, self.stack.models)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 import stat
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +25,11 @@ _MOST_ENTRIES = 16
 _DATE = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}\.(json|npz|npy|parquet)")
 _BLOCK = 1 << 20
+# What zipfile raises for damaged archives, and for archives that were made to be damaged.
+_DAMAGED = (
+    *(zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, KeyError, struct.error),
+    *(zlib.error, OverflowError, MemoryError),
+)
 
 
 def write(path: str | Path, entries: Mapping[str, bytes]) -> str:
@@ -128,9 +135,7 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, UnicodeError, ValueError, RuntimeError) as error:
-        if isinstance(error, InputError):
-            raise
+    except _DAMAGED as error:
         raise _refused(path, f"a damaged archive ({one_line(str(error))[:80]})") from error
 
 

@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit import pipeline, tables
+from miaudit.bundle import verify
 from miaudit.bundle.contents import Bundle
 from miaudit.bundle.sealing import Keys
 from miaudit.causal import challenge as betting
@@ -103,31 +104,29 @@ def by_scores(
     evidence = bundle.evidence(keys)
     if evidence is None:
         return _undecided("scores", digest, made_before, len(bundle.sealed[0]))
+    _check_stated(bundle, evidence)
     judged = _judged(bundle)
     ours, odds = _headline(bundle, evidence), _odds(bundle, evidence)
-    first, second = (
+    odds = None if odds is None else odds[judged]
+    first, second, nothing = (
         Evidence(score=values, member=evidence.member, unit=evidence.unit).take(judged)
-        for values in (submitted, ours.score)
+        for values in (submitted, ours.score, np.zeros(bundle.n))
     )
-    metric = _metric(bundle)
+    metric = _metric(bundle, first)
     targets = (float(metric.removeprefix("tpr_at_fpr_")),) if metric != "auc" else ()
-    confidence = 1 - 2 * LEVEL / (made_before + 1)  # two-sided limits whose lower one is one-sided at the level
-    found = paired.difference(
-        first,
-        second,
-        odds=None if odds is None else odds[judged],
-        fpr_targets=targets,
-        confidence=max(0.5, confidence),
-        rng=rng,
-        progress=progress,
-    )[metric]
-    won = found.low is not None and found.low > 0
+    options: dict[str, Any] = {"odds": odds, "fpr_targets": targets, "rng": rng}
+    # Two-sided limits whose lower one is one-sided at the level.
+    options["confidence"] = 1 - 2 * LEVEL / (made_before + 1)
+    found = paired.difference(first, second, progress=progress, **options)[metric]
+    ahead = found.low is not None and found.low > 0
+    # An attack that knows nothing is stronger than one that is worse than nothing, and shows nothing.
+    won = ahead and (paired.difference(first, nothing, **options)[metric].low or 0) > 0
     again = _audited(evidence.replace(score={CHALLENGER: submitted}), bundle, None, rng)
     visible = not bundle.has_sealed_labels
     return Outcome(
         "scores",
         "won" if won else "stands",
-        _said_of_scores(metric, found, won, visible, made_before, len(judged)),
+        _said_of_scores(metric, found, won, ahead, visible, made_before, len(judged)),
         visible,
         made_before,
         len(judged),
@@ -164,16 +163,19 @@ def by_propensity(
     submitted = _numbers(values, bundle, "propensity")
     other = Propensity.given(submitted, "the challenger's")
     _check(bundle, made_before)
-    if bundle.propensity is None:
+    relearned = bundle.has_sealed_labels and bundle.findings["design"] == "zero-run"
+    if bundle.propensity is None and not relearned:
         received = f"one of design {bundle.findings['design']} without propensities"
         raise InputError("bundle", "a bundle with propensities", received, "challenge its scores instead")
     digest = _digest(submitted)
     evidence = bundle.evidence(keys)
     if evidence is None:
         return _undecided("propensity", digest, made_before, len(bundle.sealed[0]))
-    rows = np.arange(bundle.n) if bundle.rows is None else bundle.rows
+    _check_stated(bundle, evidence)
+    stated, found = _propensity(bundle, evidence)
+    rows = np.arange(bundle.n) if found is None else found
     own = np.full(bundle.n, np.nan)
-    own[rows] = bundle.propensity.logit
+    own[rows] = stated.logit
     judged = np.intersect1d(_judged(bundle), rows)
     judged = _one_of_each_unit(evidence, judged, rng)
     bet = betting.against(
@@ -254,15 +256,37 @@ def _headline(bundle: Bundle, evidence: Evidence) -> Evidence:
 def _odds(bundle: Bundle, evidence: Evidence) -> NDArray[np.float64] | None:
     if evidence.design != "zero-run":
         return None
-    if bundle.propensity is None or bundle.rows is not None:
-        received = "none" if bundle.propensity is None else "some of a part of the records"
+    stated, rows = _propensity(bundle, evidence)
+    if rows is not None:
+        received = "some of a part of the records"
         raise InputError("bundle", "a propensity for each record of a zero-run audit", received, "challenge its design")
-    return bundle.propensity.odds
+    return stated.odds
 
 
-def _metric(bundle: Bundle) -> str:
+def _propensity(bundle: Bundle, evidence: Evidence) -> tuple[Propensity, NDArray[Any] | None]:
+    """The bundle's propensity and its rows; where sealed labels kept it out of the bundle, it is learned again."""
+    if bundle.propensity is not None:
+        return bundle.propensity, bundle.rows
+    again = verify.repeated(bundle, evidence) if bundle.has_sealed_labels and bundle.share == "all" else None
+    if again is None or again.propensity is None:
+        raise InputError("bundle", "a propensity for a zero-run audit", "none", "challenge its design")
+    return again.propensity, again.rows
+
+
+def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
+    """An owner who committed to other labels than those that were audited would win every challenge."""
+    differing = verify.stated_otherwise(bundle, evidence)
+    if differing:
+        received = f"{differing[0].place} of {differing[0].stated}, recomputed {differing[0].recomputed}"
+        raise InputError("bundle", "findings that follow from its records", received, "run miaudit verify on it")
+
+
+def _metric(bundle: Bundle, judged: Evidence) -> str:
+    """The primary metric, or the AUC where that has no paired interval, or too few false alarms for one."""
     primary = str(bundle.findings["plan"]["primary_metric"])
-    return primary if primary.startswith("tpr_at_fpr_") else "auc"
+    if not primary.startswith("tpr_at_fpr_"):
+        return "auc"
+    return primary if paired.resolves(judged, float(primary.removeprefix("tpr_at_fpr_"))) else "auc"
 
 
 def _one_of_each_unit(evidence: Evidence, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -282,11 +306,14 @@ def _undecided(subject: Subject, digest: str, made_before: int, judged: int) -> 
     return Outcome(subject, "undecided", text, False, made_before, judged, digest)
 
 
-def _said_of_scores(metric: str, found: Estimate, won: bool, visible: bool, before: int, judged: int) -> str:
+def _said_of_scores(
+    metric: str, found: Estimate, won: bool, ahead: bool, visible: bool, before: int, judged: int
+) -> str:
     value, low, high = (0.0 if x is None else x for x in (found.value, found.low, found.high))
     limits = f"{label(metric)} {value:+.4f} [{low:+.4f}, {high:+.4f}] against the bundle's, on {judged:,} records"
     head = "The challenger's attack is stronger" if won else "The bundle's attack stands"
-    return f"{head}: {limits}. {_paid(before)}{_visible(visible, won)}"
+    chance = "" if won or not ahead else " It is not shown to be better than chance."
+    return f"{head}: {limits}.{chance} {_paid(before)}{_visible(visible, won)}"
 
 
 def _said_of_bet(bet: betting.Challenge, visible: bool, before: int) -> str:

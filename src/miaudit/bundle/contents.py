@@ -9,7 +9,7 @@ import math
 import platform
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ GIVEN = "propensity, given"
 _MANIFEST, _AUDIT, _FINDINGS, _ROWS = "manifest.json", "audit.json", "findings.json", "rows.npy"
 _SEALED, _PROPENSITY, _RECORDS = "sealed.npz", "propensity.npz", ("records.npz", "records.parquet")
 _LARGEST_JSON = 200_000_000
+_DEEPEST = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +146,8 @@ def record(
         With ``"scores"`` covariates and texts are left out and units carry pseudonyms; with ``"hashes"`` a record is a
         hash under a key that its owner keeps.
     seal : bool
-        Keep a random half of the labels sealed, so that a challenger cannot win by submitting the labels.
+        Keep the labels of a random half of the units sealed, so that a challenger cannot win by submitting the labels.
+        The records of the bundle are shuffled then; ``Keys.order`` says where each stood.
     evidence, plan, nuisance, rng, notes, repeat, vulnerability, progress : as in :func:`miaudit.audit`
 
     Returns
@@ -168,8 +170,12 @@ def record(
     (400, True)
     """
     level = sharing.check(share)
+    sharing.check_sealing(level, seal=seal)
     plan = plan or Plan()
-    keys = Keys.new(evidence.member, seal=seal and level != "hashes")
+    order = sealing.shuffled(evidence.n) if seal else None
+    if order is not None:
+        evidence, nuisance = evidence.take(order), None if nuisance is None else nuisance.of_rows(order)
+    keys = Keys.new(evidence.member, seal=seal, unit=evidence.unit_codes, order=order)
     audited = sharing.prepared(evidence, level, keys.pseudonyms)
     state = written_plan.state_of(rng)
     written_plan.encode(plan)  # refused before the work, not after it
@@ -188,25 +194,47 @@ def record(
         member = columns["member"].astype(np.int8)
         member[keys.rows] = SEALED
         columns["member"] = member
-    found = examined.findings.to_dict()
-    if level != "all" and found["rows"]:
-        found["rows"], withheld = [], (*withheld, "the most exposed records by row")
+    found, gone = sharing.findings_of(examined.findings.to_dict(), level, columns, sealed=seal)
     sealed = (keys.rows, keys.commitments())
+    programs = _programs(nuisance)
+    learned = level == "all" and seal and not programs
     bundle = Bundle(
         level,
-        (*withheld, *((f"the labels of {len(keys.rows):,} records, sealed",) if len(keys.rows) else ())),
+        (
+            *withheld,
+            *gone,
+            *((f"the labels of {len(keys.rows):,} records, sealed",) if seal else ()),
+            *(
+                ("propensities, which are learned again when labels are opened",)
+                if learned and examined.propensity
+                else ()
+            ),
+        ),
         columns,
         sealed,
         found,
         plan,
         state,
         tuple(notes),
-        examined.propensity if level != "hashes" else None,
-        examined.rows,
-        _programs(nuisance),
+        examined.propensity if level != "hashes" and not learned else None,
+        examined.rows if not learned else None,
+        programs,
         environment(),
     )
-    return examined, bundle, keys
+    return _unshuffled(examined, order), bundle, keys
+
+
+def _unshuffled(examined: pipeline.Examined, order: NDArray[np.int64] | None) -> pipeline.Examined:
+    """The audit as its owner sees it: rows are counted as in the evidence that was handed in."""
+    if order is None:
+        return examined
+    named = tuple({**row, "row": int(order[row["row"]])} for row in examined.findings.rows)
+    rows, propensity = examined.rows, examined.propensity
+    if rows is not None:
+        rows = order[rows]
+    elif propensity is not None:
+        propensity = propensity.of_rows(np.argsort(order))
+    return pipeline.Examined(replace(examined.findings, rows=named), propensity, rows)
 
 
 def read(path: str | Path) -> Bundle:
@@ -224,18 +252,22 @@ def read(path: str | Path) -> Bundle:
         placed = archive.unpack(path, Path(folder))
         manifest = _manifest(path, placed)
         tampered = list(_file_changes(manifest, placed))
-        held = _named(path, manifest, placed)
+        held = _named(path, placed)
         records = next((held[name] for name in _RECORDS if name in held), None)
         if records is None or _AUDIT not in held or _FINDINGS not in held:
             raise _refused(path, "a bundle without records, audit.json or findings.json")
-        columns = _columns(records)
+        share = sharing.check(str(manifest.get("share", "")))
+        columns = _columns(records, share)
+        if manifest.get("records") != len(next(iter(columns.values()))):
+            tampered.append("manifest.json counts other records than there are.")
         about = _json(held[_AUDIT], "audit.json")
         findings = findings_file.check(_json(held[_FINDINGS], "findings.json"))
         tampered += _row_changes(held.get(_ROWS), columns)
         sealed = _sealed(held.get(_SEALED), columns)
+        _check_membership(columns, sealed[0])
         propensity, rows = _propensity(held.get(_PROPENSITY), about, len(next(iter(columns.values()))))
         return Bundle(
-            sharing.check(manifest.get("share", "")),
+            share,
             tuple(str(text)[:200] for text in _list(manifest, "withheld")),
             columns,
             sealed,
@@ -276,7 +308,7 @@ def _entries(bundle: Bundle) -> dict[str, bytes]:
         entries[_SEALED] = _table({"rows": bundle.sealed[0], "commitments": bundle.sealed[1]}, ".npz")
     if bundle.propensity is not None:
         arrays: Columns = {"values": bundle.propensity.values}
-        if bundle.propensity.folds is not None:
+        if bundle.propensity.folds is not None and not bundle.has_sealed_labels:
             arrays["folds"] = bundle.propensity.folds
         if bundle.rows is not None:
             arrays["rows"] = bundle.rows
@@ -366,12 +398,11 @@ def _manifest(path: Path, placed: Mapping[str, Path]) -> dict[str, Any]:
     return manifest
 
 
-def _named(path: Path, manifest: Mapping[str, Any], placed: Mapping[str, Path]) -> dict[str, Path]:
+def _named(path: Path, placed: Mapping[str, Path]) -> dict[str, Path]:
     known = {_AUDIT, _FINDINGS, _ROWS, _SEALED, _PROPENSITY, *_RECORDS}
     strangers = set(placed) - known - {_MANIFEST}
     if strangers:
         raise _refused(path, f"an entry that no bundle has ({min(strangers)})")
-    del manifest
     return {name: where for name, where in placed.items() if name != _MANIFEST}
 
 
@@ -404,16 +435,29 @@ def _row_changes(path: Path | None, columns: Columns) -> list[str]:
     return [f"{len(changed):,} {what} changed: row {named} (counted from 0)."]
 
 
-def _columns(path: Path) -> Columns:
+def _columns(path: Path, share: Share) -> Columns:
     names = tables.column_names(path, "records")
     known = [name for name in names if _is_column(name)]
-    if len(known) < len(names) or not ({"member", "hash"} & set(known)):
+    fits = known == ["hash"] if share == "hashes" else "member" in known and "hash" not in known
+    if share == "scores":
+        fits = fits and not any(name == "text" or name.startswith("covariate") for name in known)
+    if len(known) < len(names) or not fits:
         raise InputError("records", "columns of evidence", ", ".join(names)[:80], "ask for the bundle again")
     columns = tables.read_columns(path, known, "records")
     lengths = {len(values) if values.ndim else -1 for values in columns.values()}
-    if len(lengths) != 1 or -1 in lengths:
+    if len(lengths) != 1 or lengths & {-1, 0}:
         raise InputError("records", "columns of one length", f"lengths {sorted(lengths)[:5]}", "ask for it again")
     return columns
+
+
+def _check_membership(columns: Columns, sealed: NDArray[np.int64]) -> None:
+    """Membership is 0 or 1, and -1 exactly where it is sealed: anything else would silently count as a member."""
+    if "member" not in columns:
+        return
+    member = columns["member"]
+    plain = member.ndim == 1 and member.dtype.kind in "biu"
+    if not plain or not np.isin(np.delete(member, sealed), (0, 1)).all():
+        raise InputError("records", "membership of 0 or 1 where it is not sealed", "something else", "ask for it again")
 
 
 def _is_column(name: str) -> bool:
@@ -437,7 +481,7 @@ def _sealed(path: Path | None, columns: Columns) -> tuple[NDArray[np.int64], NDA
     rows, commitments = held["rows"], held["commitments"]
     n = len(next(iter(columns.values())))
     good = rows.ndim == 1 and rows.dtype.kind == "i" and commitments.shape == (len(rows), 32)
-    good = good and commitments.dtype == np.uint8 and bool(np.all(np.diff(rows) > 0))
+    good = good and commitments.dtype == np.uint8 and _rise(rows)
     good = good and (not len(rows) or (rows[0] >= 0 and rows[-1] < n)) and "member" in columns
     if not good or not np.array_equal(np.flatnonzero(columns["member"] == sealing.SEALED), rows):
         raise InputError(_SEALED, "a commitment for each sealed label", "something else", "ask for the bundle again")
@@ -452,13 +496,21 @@ def _propensity(
     names = tables.column_names(path, _PROPENSITY)
     held = tables.read_columns(path, [name for name in ("values", "rows") if name in names], _PROPENSITY)
     rows = held.get("rows")
-    if rows is not None and (rows.ndim != 1 or rows.dtype.kind != "i" or rows.min() < 0 or rows.max() >= n):
+    if rows is not None and not (
+        rows.ndim == 1 and rows.dtype.kind == "i" and len(rows) and rows[0] >= 0 and rows[-1] < n and _rise(rows)
+    ):
         raise InputError(_PROPENSITY, "rows of the records", "others", "ask for the bundle again")
-    if "values" not in held or len(held["values"]) != (n if rows is None else len(rows)):
+    if "values" not in held or held["values"].shape != (n if rows is None else len(rows),):
         raise InputError(_PROPENSITY, "one value for each audited record", "another number", "ask for it again")
     how = about.get("propensity")
     words = str(how.get("how", "given"))[:300] if isinstance(how, Mapping) else "given"
+    if held["values"].dtype.kind != "f":
+        raise InputError(_PROPENSITY, "numbers", f"values of type {held['values'].dtype}", "ask for the bundle again")
     return Propensity.given(held["values"], words), rows
+
+
+def _rise(rows: NDArray[Any]) -> bool:
+    return bool(np.all(np.diff(rows) > 0))
 
 
 def _json(path: Path, name: str) -> dict[str, Any]:
@@ -470,7 +522,19 @@ def _json(path: Path, name: str) -> dict[str, Any]:
         raise InputError(name, "JSON", one_line(str(error))[:80], "ask for the bundle again") from error
     if not isinstance(content, dict):
         raise InputError(name, "a JSON object", type(content).__name__, "ask for the bundle again")
+    _check_depth(content, name)
     return content
+
+
+def _check_depth(content: Any, name: str) -> None:
+    """Refuse deep nesting at once: many a later step goes down the tree."""
+    level = [content]
+    for _ in range(_DEEPEST):
+        below = [item for item in level if isinstance(item, dict | list)]
+        level = [inner for item in below for inner in (item.values() if isinstance(item, dict) else item)]
+        if not level:
+            return
+    raise InputError(name, f"at most {_DEEPEST} levels", "more", "ask for the bundle again")
 
 
 def _refuse_constant(name: str) -> float:

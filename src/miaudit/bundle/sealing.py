@@ -1,4 +1,8 @@
-"""Labels that stay sealed until a challenger's scores are in: a salted commitment for each, opened with a key file."""
+"""Labels that stay sealed until a challenger's scores are in: a salted commitment for each, opened with a key file.
+
+Half of the units is sealed, not half of the records: an open label of a unit would tell the sealed ones beside it. And
+the records are shuffled: members often stand before non-members in a file.
+"""
 
 from __future__ import annotations
 
@@ -32,23 +36,34 @@ class Keys:
     rows : array (m,) of indices of the sealed records, rising
     labels : array (m,) of bool, whether each is a member
     salts : array (m, 16) of uint8
+    order : array (n,), the place in the owner's evidence of each record of the bundle; None where it was not shuffled
     """
 
     pseudonyms: bytes
     rows: NDArray[np.int64]
     labels: NDArray[np.bool_]
     salts: NDArray[np.uint8]
+    order: NDArray[np.int64] | None = None
 
     @classmethod
-    def new(cls, member: NDArray[np.bool_], *, seal: bool) -> Keys:
-        """Draw keys from the operating system, and a random half of the labels to seal if wanted.
+    def new(
+        cls,
+        member: NDArray[np.bool_],
+        *,
+        seal: bool,
+        unit: NDArray[np.int64] | None = None,
+        order: NDArray[np.int64] | None = None,
+    ) -> Keys:
+        """Draw keys from the operating system, and a random half of the units to seal if wanted.
 
         The generator of an audit is not used: who knows its seed would know the salts.
         """
-        n = len(member)
-        rows = np.array(sorted(secrets.SystemRandom().sample(range(n), n // 2)) if seal else [], dtype=np.int64)
+        code = np.arange(len(member)) if unit is None else unit
+        units = int(code.max()) + 1 if len(code) else 0
+        chosen = secrets.SystemRandom().sample(range(units), units // 2) if seal else []
+        rows = np.flatnonzero(np.isin(code, chosen)).astype(np.int64)
         salts = np.frombuffer(secrets.token_bytes(_SALT * len(rows)), dtype=np.uint8).reshape(-1, _SALT)
-        return cls(secrets.token_bytes(KEY_BYTES), rows, member[rows], salts)
+        return cls(secrets.token_bytes(KEY_BYTES), rows, member[rows], salts, order)
 
     def commitments(self) -> NDArray[np.uint8]:
         """Return a commitment (m, 32) to each sealed label: it binds the owner and tells nobody else anything."""
@@ -72,6 +87,7 @@ class Keys:
             "rows": self.rows.tolist(),
             "labels": self.labels.tolist(),
             "salts": self.salts.tobytes().hex(),
+            "order": None if self.order is None else self.order.tolist(),
         }
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -105,11 +121,17 @@ class Keys:
             salts = np.frombuffer(bytes.fromhex(content["salts"]), dtype=np.uint8).reshape(len(rows), _SALT)
             if rows.ndim != 1 or labels.shape != rows.shape:
                 raise ValueError("columns of unequal length")
-            return cls(bytes.fromhex(content["pseudonyms"]), rows, labels, salts)
+            order = None if content.get("order") is None else np.asarray(content["order"], dtype=np.int64)
+            return cls(bytes.fromhex(content["pseudonyms"]), rows, labels, salts, order)
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError) as error:
             raise InputError(
                 "key", "the key file that miaudit wrote", f"{path.name} ({str(error)[:60]})", "ask its owner"
             ) from error
+
+
+def shuffled(n: int) -> NDArray[np.int64]:
+    """Return 0 to n - 1 in an order drawn from the operating system."""
+    return np.array(secrets.SystemRandom().sample(range(n), n), dtype=np.int64)
 
 
 def _truth(value: Any) -> bool:

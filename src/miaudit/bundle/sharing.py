@@ -28,6 +28,12 @@ def check(share: str) -> Share:
     raise InputError("share", ", ".join(SHARES), repr(share)[:40], hint)
 
 
+def check_sealing(share: Share, *, seal: bool) -> None:
+    """Refuse to seal labels of which nothing is shared."""
+    if seal and share == "hashes":
+        raise InputError("seal", "share all or scores with it", "share hashes", "hashes hold no labels: leave it out")
+
+
 def check_key(key: bytes | None) -> bytes:
     """Return a key of pseudonyms, or refuse one that could be guessed."""
     if not isinstance(key, bytes) or len(key) != KEY_BYTES:
@@ -73,6 +79,49 @@ def columns_of(evidence: Evidence, share: Share, key: bytes | None) -> tuple[Col
     hashes = [_keyed(secret, b"record", content) for content in _rows(columns)]
     found = np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(-1, KEY_BYTES)
     return {"hash": found}, ("scores", "membership", *sorted(set(columns) - {"member", "score", "source", "design"}))
+
+
+def findings_of(
+    found: Mapping[str, Any], share: Share, columns: Mapping[str, NDArray[Any]], *, sealed: bool
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return findings without what gives away records or labels, and what was taken out, in words.
+
+    Where labels are sealed, curves, histograms and groups go too: with the scores beside them each point counts the
+    members among a few records, and together they give most labels of a small audit. The digest of the evidence is
+    replaced by one of what is shared: it would confirm a guess of all labels, or of what is withheld.
+
+    Parameters
+    ----------
+    found : plain values as in findings.json
+    columns : what is shared of the records; sealed membership is -1
+    """
+    if share == "all" and not sealed:
+        return dict(found), ()
+    kept, gone = dict(found), []
+    kept["evidence"] = {**found["evidence"], "digest": digest_of(columns)}
+    if kept["rows"]:
+        kept["rows"] = []
+        gone.append("the most exposed records by row")
+    if (share == "hashes" or sealed) and kept["groups"]:
+        kept["groups"] = []
+        gone.append("findings by group")
+    if kept.get("vulnerability"):
+        if share == "hashes" or sealed:
+            del kept["vulnerability"]
+            gone.append("which records leak, over shadow models")
+        elif kept["vulnerability"]["named"]:
+            kept["vulnerability"] = {**kept["vulnerability"], "named": []}
+            gone.append("names of the most vulnerable records")
+    if sealed:
+        kept["scores"] = [{**score, "curve": None, "distribution": None} for score in found["scores"]]
+        kept["overlap"] = None
+        gone.append("curves, histograms and balance of the findings, which would tell sealed labels")
+    return kept, tuple(gone)
+
+
+def digest_of(columns: Mapping[str, NDArray[Any]]) -> str:
+    """Return the SHA-256 of what is shared of all records, in hexadecimal."""
+    return hashlib.sha256(row_digests(columns).tobytes()).hexdigest()
 
 
 def row_digests(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:

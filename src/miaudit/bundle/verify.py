@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,18 +13,26 @@ from typing import Any
 import numpy as np
 
 from miaudit import headline, pipeline
-from miaudit.bundle import contents, written_plan
+from miaudit.bundle import contents, sharing, written_plan
 from miaudit.bundle.contents import Bundle
 from miaudit.bundle.sealing import Keys
 from miaudit.causal import classical, effects
 from miaudit.causal.classical import Sample
 from miaudit.causal.nuisance import Nuisance
+from miaudit.errors import InputError, one_line
 from miaudit.evidence import Evidence
+from miaudit.plan import Split
+from miaudit.report import findings as findings_file
 
 TOLERANCE = 1e-9
 _MOST_NAMED = 200
 _OTHERS = ("repeat", "vulnerability")  # the environment; and what rests on shadow models, which no bundle holds
+_SKIPPED = tuple(f"findings.{name}" for name in _OTHERS)
 _ESTIMATED = "value"
+# Small numbers that are not zero, however near to it.
+_SMALL = re.compile(r"findings\.plan\.|.*(delta|p_value|smallest_p|smallest_fpr)$")
+# What an audit raises where plan and evidence, each well-formed, do not go together.
+_NO_AUDIT = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,7 @@ class Verification:
     tampered : what does not fit the manifest
     differences : between the findings as stated and as recomputed; the first 200
     recomputed : how many numbers and words of the findings came out again
+    complete : whether the whole audit was repeated
     not_recomputed : what withheld data, or programs of the author, prevent, in sentences
     environment : versions that differ here, in words
     """
@@ -60,18 +71,24 @@ class Verification:
     recomputed: int
     not_recomputed: tuple[str, ...]
     environment: tuple[str, ...]
+    complete: bool = True
 
     @property
     def status(self) -> str:
-        """``"verified"``, ``"failed"``, or ``"not-testable"`` where nothing could be recomputed."""
+        """``"verified"``, ``"failed"``, ``"in-part"``, or ``"not-testable"`` where nothing could be recomputed.
+
+        In part is not verified: the verdict, or a bound, may be among what does not follow.
+        """
         if self.tampered or self.differences:
             return "failed"
-        return "verified" if self.recomputed else "not-testable"
+        if not self.recomputed:
+            return "not-testable"
+        return "verified" if self.complete else "in-part"
 
     @property
     def exit_code(self) -> int:
-        """Of the command line: 3 for a failure, 4 where nothing could be recomputed, else 0."""
-        return {"failed": 3, "not-testable": 4, "verified": 0}[self.status]
+        """Of the command line: 0 only where everything but per-record vulnerability came out again, 3 for a failure."""
+        return {"failed": 3, "not-testable": 4, "in-part": 4, "verified": 0}[self.status]
 
 
 def verify(
@@ -95,23 +112,24 @@ def verify(
     evidence = bundle.evidence(keys)
     found: Sequence[tuple[str, Any, Any]] = ()
     left: tuple[str, ...] = ()
+    complete = evidence is not None and _is_complete(bundle, evidence)
     if evidence is None:
         left = (_why_nothing(bundle),)
-    elif _is_complete(bundle, evidence):
-        again = pipeline.audit(
-            evidence,
-            plan=bundle.plan,
-            nuisance=_nuisance(bundle),
-            rng=written_plan.generator_at(bundle.random),
-            notes=bundle.notes,
-            progress=progress,
+    elif complete:
+        again, _ = sharing.findings_of(
+            repeated(bundle, evidence, progress).findings.to_dict(),
+            bundle.share,
+            bundle.columns,
+            sealed=bundle.has_sealed_labels,
         )
-        found = list(_paired("findings", bundle.findings, again.to_dict(), _skipped(bundle)))
+        found = list(_paired("findings", bundle.findings, again, _SKIPPED))
     else:
-        found, left = list(_in_part(bundle, evidence)), _why_in_part(bundle, evidence)
+        left = _why_in_part(bundle)
+        with _refusing():
+            found = list(_in_part(bundle, evidence))
     if bundle.findings.get("vulnerability"):
         left = (*left, "Per-record vulnerability: it rests on shadow models, which the bundle does not hold.")
-    differing = [Difference(place, _shown(a), _shown(b)) for place, a, b in found if not _same(a, b)]
+    differing = [Difference(place, _shown(a), _shown(b)) for place, a, b in found if not _same(place, a, b)]
     return Verification(
         bundle.digest or "",
         bundle.tampered,
@@ -119,16 +137,56 @@ def verify(
         len(found) - len(differing),
         left,
         _environment(bundle),
+        complete,
     )
 
 
+def repeated(
+    bundle: Bundle, evidence: Evidence, progress: Callable[[int, int], None] | None = None
+) -> pipeline.Examined:
+    """Audit the evidence of a bundle under its plan and random numbers.
+
+    Raises
+    ------
+    InputError
+        If plan and evidence do not make an audit.
+    """
+    rng = written_plan.generator_at(bundle.random)
+    options: dict[str, Any] = {"plan": bundle.plan, "nuisance": _nuisance(bundle), "notes": bundle.notes}
+    with _refusing():
+        return pipeline.examine(evidence, rng=rng, progress=progress, **options)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except _NO_AUDIT as error:
+        received = one_line(f"{type(error).__name__}: {error}")[:80]
+        raise InputError("bundle", "a plan and evidence that make an audit", received, "ask for it again") from error
+
+
+def stated_otherwise(bundle: Bundle, evidence: Evidence) -> tuple[Difference, ...]:
+    """Return raw metrics of the findings that do not follow from opened evidence; none where rows were split."""
+    if isinstance(bundle.plan.headline, Split) and bundle.rows is None:
+        return ()
+    with _refusing():
+        raw = [part for part in _metrics_in_part(bundle, evidence) if part[3] == "raw"]
+    return tuple(Difference(place, _shown(a), _shown(b)) for place, a, b, _ in raw if not _same(place, a, b))
+
+
 def _is_complete(bundle: Bundle, evidence: Evidence) -> bool:
-    corrected = evidence.design == "zero-run" and bundle.share != "all"
-    return not corrected and (not bundle.programs or _nuisance(bundle) is not None)
+    """Models of an author's own have a part in zero-run audits only, whatever a bundle says."""
+    if evidence.design != "zero-run":
+        return True
+    return bundle.share == "all" and (not bundle.programs or _nuisance(bundle) is not None)
 
 
 def _nuisance(bundle: Bundle) -> Nuisance | None:
     """A propensity that was given to the audit is in the bundle, row by row; models of the author's are not."""
+    design = {str(name) for name in bundle.columns.get("design", np.empty(0)).tolist()[:1]}
+    if design != {"zero-run"}:
+        return None
     if bundle.programs != contents.GIVEN or bundle.propensity is None or bundle.rows is not None:
         return None
     return Nuisance(propensity=bundle.propensity)
@@ -140,23 +198,34 @@ def _why_nothing(bundle: Bundle) -> str:
     return "Every number: half of the labels are sealed. Verify again with the key file when they are opened."
 
 
-def _why_in_part(bundle: Bundle, evidence: Evidence) -> tuple[str, ...]:
+def _why_in_part(bundle: Bundle) -> tuple[str, ...]:
     missing = bundle.programs and f"the author's own models ({bundle.programs}) are not in the bundle"
     missing = missing or "covariates are withheld"
-    if evidence.design != "zero-run":
-        return (f"Everything beyond the raw metrics: {missing}.",)
     return (
         f"Overlap, balance and the learning curve; intervals of corrected metrics; sensitivity; bounds: {missing}. The "
         "values of corrected metrics are recomputed from the propensities in the bundle.",
     )
 
 
-def _skipped(bundle: Bundle) -> tuple[str, ...]:
-    digest = () if bundle.share == "all" else ("findings.evidence.digest",)
-    return (*(f"findings.{name}" for name in _OTHERS), *digest)
-
-
 def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any]]:
+    """What needs neither covariates nor the author's models: metrics, counts, plan and digest."""
+    stated = bundle.findings
+    audited = evidence if bundle.rows is None else evidence.take(bundle.rows)
+    digest = evidence.digest
+    if bundle.share != "all" or bundle.has_sealed_labels:
+        digest = sharing.digest_of(bundle.columns)
+    yield "findings.evidence.digest", stated["evidence"]["digest"], digest
+    yield "findings.design", stated["design"], evidence.design
+    yield "findings.counts.member_records", stated["counts"]["member_records"], audited.n_members
+    yield "findings.counts.nonmember_records", stated["counts"]["nonmember_records"], audited.n_nonmembers
+    chosen = {name: option for name, option in findings_file.plain(bundle.plan.to_dict()).items() if option is not None}
+    yield from _paired("findings.plan", {name: stated["plan"].get(name) for name in chosen}, chosen, ())
+    yield from _paired("findings.metrics", stated["metrics"], stated["scores"][0]["metrics"], ())
+    for place, a, b, _ in _metrics_in_part(bundle, evidence):
+        yield place, a, b
+
+
+def _metrics_in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any, str]]:
     """The raw metrics of every score, and the values of Hajek metrics from the propensities that are there."""
     confidence = headline.choose(evidence, bundle.plan, rng=np.random.default_rng(0)).confidence
     for i, stated in enumerate(bundle.findings["scores"]):
@@ -168,11 +237,11 @@ def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any
                 again = classical.metrics(Sample.of(one), _targets(metric["name"]), confidence)
                 estimate = again[metric["name"]]
                 for name in ("value", "low", "high"):
-                    yield f"{place}.{name}", metric[name], _finite(getattr(estimate, name))
+                    yield f"{place}.{name}", metric[name], _finite(getattr(estimate, name)), "raw"
             elif metric["estimator"] == "hajek" and bundle.propensity is not None:
                 value = _hajek(one, bundle, metric["name"])
                 if value is not None:
-                    yield f"{place}.{_ESTIMATED}", metric[_ESTIMATED], _finite(value)
+                    yield f"{place}.{_ESTIMATED}", metric[_ESTIMATED], _finite(value), "hajek"
 
 
 def _targets(name: str) -> tuple[float, ...]:
@@ -206,10 +275,13 @@ def _paired(place: str, stated: Any, again: Any, skipped: Sequence[str]) -> Iter
         yield place, stated, again
 
 
-def _same(a: Any, b: Any) -> bool:
-    numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (a, b))
+def _same(place: str, a: Any, b: Any) -> bool:
+    """Compare counts and words exactly; numbers to 1e-9, and those that are always small relative to themselves."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return a is b
+    numbers = all(isinstance(x, int | float) for x in (a, b))
     if numbers and (isinstance(a, float) or isinstance(b, float)):
-        return math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        return math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=0.0 if _SMALL.match(place) else TOLERANCE)
     return bool(a == b)
 
 

@@ -41,6 +41,9 @@ _RECORDS: dict[str, type] = {
 }
 _NAMES = {record: name for name, record in _RECORDS.items()}
 _DEEPEST = 40
+_LONGEST = 10_000
+# What a stranger's plan may ask for: more would keep a machine busy for days.
+_MOST_REPLICATES, _MOST_TARGETS, _MOST_STEPS = 100_000, 100, 10_000_000
 
 
 def encode(value: Any) -> Any:
@@ -83,11 +86,13 @@ def decode(value: Any, *, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise InputError("plan", f"at most {_DEEPEST} levels", "more", "this plan was not written by miaudit")
     if isinstance(value, list):
+        if len(value) > _LONGEST:
+            raise InputError("plan", f"lists of at most {_LONGEST:,}", f"{len(value):,}", "write the bundle again")
         return tuple(decode(item, depth=depth + 1) for item in value)
     if not isinstance(value, Mapping):
         return value
     if set(value) == {"array"}:
-        return np.asarray(value["array"], dtype=np.float64)
+        return _array(value["array"])
     name = value.get("record")
     record = _RECORDS.get(name) if isinstance(name, str) else None
     if record is None:
@@ -98,8 +103,15 @@ def decode(value: Any, *, depth: int = 0) -> Any:
         raise InputError("plan", f"fields of {name}", ", ".join(sorted(map(str, unknown)))[:80], "use the same version")
     try:
         return record(**{key: decode(item, depth=depth + 1) for key, item in value.items() if key != "record"})
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError, MemoryError) as error:
         raise InputError("plan", f"values that {name} takes", str(error)[:80], "write the bundle again") from error
+
+
+def _array(value: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    numbers = isinstance(value, list) and all(type(x) in (int, float) for x in value)
+    if not numbers:
+        raise InputError("plan", "an array of numbers", "something else", "write the bundle again")
+    return np.array([float(x) for x in value])
 
 
 def plan_of(value: Any) -> Plan:
@@ -107,6 +119,13 @@ def plan_of(value: Any) -> Plan:
     plan = decode(value)
     if not isinstance(plan, Plan):
         raise InputError("plan", "a plan", type(plan).__name__, "write the bundle again")
+    asked = (
+        ("bootstrap replicates", plan.n_bootstrap, _MOST_REPLICATES),
+        ("FPR targets", len(plan.fpr_targets), _MOST_TARGETS),
+    )
+    for what, count, most in asked:
+        if count > most:
+            raise InputError("plan", f"at most {most:,} {what}", f"{count:,}", "ask for a bundle of a smaller plan")
     return plan
 
 

@@ -17,6 +17,7 @@ from miaudit.evidence import Evidence
 
 FloatArray = NDArray[np.float64]
 FEWEST = 10
+FEWEST_ALARMS = 5
 _BLOCK = 50
 
 
@@ -82,6 +83,22 @@ def difference(
         for i, name in enumerate(names)
         if name is not None
     }
+
+
+def resolves(evidence: Evidence, fpr: float) -> bool:
+    """Whether so many non-members allow enough false alarms at an FPR: with fewer, the interval of its TPR says nothing.
+
+    Examples
+    --------
+    >>> member = np.arange(2000) % 2 == 0
+    >>> evidence = Evidence(score=np.zeros(2000), member=member)
+    >>> resolves(evidence, 0.01), resolves(evidence, 0.001)
+    (True, False)
+    """
+    count = evidence.n_nonmembers
+    if evidence.unit_codes is not None:
+        count = len(np.unique(evidence.unit_codes[~evidence.member]))
+    return fpr * count >= FEWEST_ALARMS
 
 
 def _difference(

@@ -16,15 +16,24 @@ from miaudit.synthesis.schema import Column, Schema, Table
 
 if TYPE_CHECKING:
     from miaudit.synthesis.generator import Generator
+    from miaudit.synthesis.membership import membership_attack
+    from miaudit.synthesis.sets import SyntheticSets
+    from miaudit.synthesis.targets import GivenTargets, LossMaximising, Outliers, RandomTargets
     from miaudit.synthesis.training import fit, fit_many, gradient_norms, same_capacity
 
-# Names that load torch, and where they live.
+# Names that load torch or much else, and where they live.
 _LAZY = {
     "Generator": "generator",
     "fit": "training",
     "fit_many": "training",
     "gradient_norms": "training",
     "same_capacity": "training",
+    "membership_attack": "membership",
+    "SyntheticSets": "sets",
+    "RandomTargets": "targets",
+    "Outliers": "targets",
+    "LossMaximising": "targets",
+    "GivenTargets": "targets",
 }
 
 __all__ = [
@@ -32,13 +41,19 @@ __all__ = [
     "Column",
     "Generator",
     "GeneratorConfig",
+    "GivenTargets",
+    "LossMaximising",
+    "Outliers",
     "Privacy",
+    "RandomTargets",
     "Release",
     "Schema",
+    "SyntheticSets",
     "Table",
     "fit",
     "fit_many",
     "gradient_norms",
+    "membership_attack",
     "same_capacity",
 ]
 
