@@ -113,7 +113,10 @@ disclosure: {given: {memguard: {outputs_path: d.npz, columns: [p]}}}
         ("disclosure: {defences: [{conformal: {coverage: 2}}]}", r"a number in \(0, 1\), received 2"),
         ("disclosure: {defences: [label, label]}", "received label twice"),
         ("disclosure: {trainings: {label: {options: {max_depth: 1}}}}", "received label twice; rename it"),
-        ("disclosure: {trainings: {a: {}}}", "expected options, training, estimator, factory, ensemble, stack or synthetic"),
+        (
+            "disclosure: {trainings: {a: {}}}",
+            "expected options, training, estimator, factory, ensemble, stack or synthetic",
+        ),
         ("disclosure: {trainings: {a: {ensemble: {}, stack: {}}}}", "received ensemble and stack; make two"),
         ("disclosure: {trainings: {a: {training: {epochs: 3}}}}", "trainings.a: .*remove it"),
         ("disclosure: {release: labels}", "did you mean label"),
