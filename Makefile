@@ -3,6 +3,7 @@
 # make test-slow  statistical validity by simulation (minutes)
 # make docs       the documentation as a site, warnings as errors
 # make bench      timings as ratios against the straightforward way
+# make peers      public tools beside ours (needs the network)
 # make experiments  the small form of the papers' tables and figures
 PYTHON ?= python3
 VENV ?= .venv
@@ -11,7 +12,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check --no-input
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: audit test test-slow docs bench experiments lint clean
+.PHONY: audit test test-slow docs bench peers experiments lint clean
 
 audit: $(VENV)/.installed
 	$(VENV)/bin/miaudit demo --overwrite
@@ -44,6 +45,10 @@ bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/disclosure.py
 	$(DEV)/bin/python benchmarks/features.py
 	$(DEV)/bin/python benchmarks/synthesis.py
+
+# needs the network: each tool goes into an environment of its own
+peers: $(DEV)/.installed
+	$(DEV)/bin/python benchmarks/peers/run.py --install --json benchmarks/peers/measured.json --docs docs/peers.md
 
 experiments: $(DEV)/.installed
 	$(DEV)/bin/python experiments/threshold_post/run.py

@@ -168,7 +168,7 @@ def test_tools_that_are_present_agree(peers, evidence, subject, tool, theirs, ou
 
 
 def test_an_absent_tool_is_skipped_and_named(peers, tmp_path):
-    options = argparse.Namespace(environments=tmp_path, repetitions=5, seconds=0.1, scale=0.02)
+    options = argparse.Namespace(environments=tmp_path, repetitions=5, seconds=0.1, scale=0.02, tool=None)
     ways = peers["roc"].WAYS
     peers["roc"].WAYS = {"miaudit": {"AUC, default": ways["miaudit"]["AUC, default"]}, "art": ways["art"]}
     try:

@@ -9,7 +9,7 @@ claim. Choosing the threshold on the audited scores is paid for, or labelled exp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import overload
@@ -142,6 +142,15 @@ class _Family:
 
     def claim(self, value: float) -> TradeOff:
         return EpsilonDelta(value, self.delta) if self.parameter == "epsilon" else Gaussian(value)
+
+    def of_point(self, tpr: float, fpr: float) -> float:
+        """Return what :meth:`of_points` says of one point, without arrays."""
+        if self.parameter == "mu":
+            return float(special.ndtri(tpr) - special.ndtri(fpr))
+        up = math.log((tpr - self.delta) / fpr) if tpr > self.delta and fpr > 0 else math.inf * (tpr - self.delta or -1)
+        left, missed = 1 - fpr - self.delta, 1 - tpr
+        down = math.log(left / missed) if left > 0 and missed > 0 else math.inf * (left or -1)
+        return max(up, down)
 
     def of_points(self, tpr: ArrayLike, fpr: ArrayLike) -> FloatArray:
         """Return the parameter at whose curve points lie (k,), negative below that of 0, rates strictly in (0, 1)."""
@@ -327,24 +336,39 @@ def _test(method: Method, counts: Counts, order: _Family, level: float) -> _Test
 
 
 def _clopper_pearson(counts: Counts, order: _Family, level: float) -> _Test:
-    """Twice the smallest share of the error at which the limits of both rates leave the curve."""
+    """Twice the share of the error at which the limits of both rates meet the curve.
+
+    At the rates where they do, P(Bin(n1, g(a)) >= true positives) = P(Bin(n0, a) <= false positives): the first rises
+    with a and the second falls, so one root is to be found, and no limit is inverted.
+    """
+    tp, fp, n1, n0 = counts.true_positives, counts.false_positives, counts.members, counts.nonmembers
 
     def p_value(claim: TradeOff) -> float:
         from scipy import optimize
 
-        def outside(log_share: float) -> float:
-            low, high = _limits(counts, math.exp(log_share))
-            return low - claim.tpr_at_fpr(high)
+        shift = claim.delta if isinstance(claim, EpsilonDelta) else 0.0
+        null = claim in (EpsilonDelta(0.0, shift), Gaussian(0.0))  # TPR = FPR + delta, without the checks of a claim
 
-        if outside(math.log(0.5)) <= 0:
+        def inside(rate: float) -> float:
+            reached = min(rate + shift, 1.0) if null else float(claim.tpr_at_fpr(rate))
+            return float(special.betainc(tp, n1 - tp + 1, reached))
+
+        def outside(rate: float) -> float:
+            return float(special.betaincc(fp + 1, n0 - fp, rate)) if fp < n0 else 1.0
+
+        def apart(rate: float) -> float:
+            return math.log(max(inside(rate), 1e-300)) - math.log(max(outside(rate), 1e-300))
+
+        median_in, median_out = _limits(counts, 0.5)
+        bottom = median_out
+        top = median_in - shift if null else float(claim.fpr_at_tpr(median_in))
+        if top <= bottom:
             return 1.0
-        bottom = -50.0  # 2e-22: the limits are still computed well there
-        if outside(bottom) > 0:
-            return 2 * math.exp(bottom)
-        return 2 * math.exp(float(optimize.brentq(outside, bottom, math.log(0.5), xtol=1e-12)))
+        rate = optimize.brentq(apart, bottom, top, xtol=1e-15, rtol=1e-12)
+        return min(1.0, 2 * max(inside(rate), outside(rate)))
 
     low, high = _limits(counts, level / 2)
-    return _Test(p_value, max(0.0, float(order.of_points(low, high))))
+    return _Test(p_value, max(0.0, order.of_point(low, high)))
 
 
 def _joint(counts: Counts, order: _Family, level: float) -> _Test:
@@ -356,7 +380,7 @@ def _joint(counts: Counts, order: _Family, level: float) -> _Test:
     """
     lax = float(special.ndtr(special.ndtri(min(level, 0.4)) / math.sqrt(2)))
     n1, n0 = counts.members, counts.nonmembers
-    extreme = float(order.of_points(*_limits(counts, lax)))
+    extreme = order.of_point(*_limits(counts, lax))
     if extreme <= 0:
         return _Test(lambda _claim: 1.0, 0.0)
     gamma = min(_NUISANCE, level / 1000)
@@ -428,7 +452,7 @@ def _rank_test(method: Method, counts: Counts, order: _Family, level: float) -> 
         return min(1.0, float(weights @ tail) + 1e-15)
 
     lax = float(special.ndtr(special.ndtri(min(level, 0.4)) / math.sqrt(2)))
-    return _Test(p_value, max(0.0, float(order.of_points(*_limits(counts, lax)))))
+    return _Test(p_value, max(0.0, order.of_point(*_limits(counts, lax))))
 
 
 @lru_cache(maxsize=512)
@@ -491,7 +515,7 @@ def _from_counts(
 ) -> LowerBound:
     if isinstance(method, ClopperPearson):
         # in closed form: where the two limits lie
-        value = max(0.0, float(family.of_points(*_limits(counts, level / 2))))
+        value = max(0.0, family.of_point(*_limits(counts, level / 2)))
         p = _clopper_pearson(counts, family, level).p_value(family.claim(0.0))
         corrections = (*corrections, "the error is split in two halves, one for each rate")
     else:
@@ -524,7 +548,7 @@ def _reachable(members: int, nonmembers: int, family: _Family, level: float, met
     """Return the bound of an attack that makes no error."""
     perfect = Counts(members, members, 0, nonmembers)
     if isinstance(method, ClopperPearson):
-        return max(0.0, float(family.of_points(*_limits(perfect, level / 2))))
+        return max(0.0, family.of_point(*_limits(perfect, level / 2)))
     return _joint_bound(perfect, family, level)[0]
 
 
@@ -595,11 +619,16 @@ def _at(value: float, inside: FloatArray, outside: FloatArray) -> Counts:
 
 
 def _best(inside: FloatArray, outside: FloatArray, family: _Family, level: float, scale: float) -> float:
-    """Return the threshold with the largest bound to be expected from ``scale`` times as many trials."""
-    values = np.unique(np.concatenate([inside, outside]))
+    """Return the threshold with the largest bound to be expected from ``scale`` times as many trials.
+
+    Bounds rise with true and fall with false positives, so the best threshold is a member's score, and the lowest
+    among members between whom no non-member lies.
+    """
     n1, n0 = len(inside), len(outside)
-    true = n1 - np.searchsorted(np.sort(inside), values)
+    values = np.sort(inside)
     false = n0 - np.searchsorted(np.sort(outside), values)
+    first = np.r_[True, (values[1:] > values[:-1]) & (false[1:] < false[:-1])]
+    values, true, false = values[first], n1 - np.flatnonzero(first), false[first]
     tpr, fpr = (true + 0.5) / (n1 + 1), (false + 0.5) / (n0 + 1)
     lax = float(special.ndtr(special.ndtri(min(level, 0.4)) / math.sqrt(2)))
     low = _lower_limit(scale * n1 * tpr, scale * n1, lax)
@@ -642,12 +671,19 @@ def _bonferroni(
     rng: np.random.Generator,
 ) -> LowerBound:
     ranks = sorted({min(math.floor((1 - q) * len(outside) + 1e-9), len(outside) - 1) for q in quantiles})
-    counts = [_above_rank(j, inside, outside, rng) for j in ranks]
+    counts = _above_ranks(ranks, inside, outside, rng)
     each = level / len(ranks)
     tests = [_rank_test(method, c, family, each) for c in counts]
     none = family.claim(0.0)
-    ps = [test.p_value(none) for test in tests]
-    values = [_rank_value(test, c, family, each, method) for test, c in zip(tests, counts, strict=True)]
+    values = _rank_values(tests, family, each, method)
+    ps = [1.0] * len(ranks)
+    for i in sorted(range(len(ranks)), key=lambda i: -values[i]):
+        smallest = min(ps)
+        if isinstance(method, ClopperPearson) and smallest < 1.0:
+            low, high = _limits(counts[i], smallest / 2)
+            if low <= min(1.0, high + family.delta):  # the curve of nothing: TPR = FPR + delta
+                continue  # its p-value is no smaller
+        ps[i] = tests[i].p_value(none)
     best = max(range(len(ranks)), key=lambda i: (values[i], -ps[i]))
     return LowerBound(
         parameter=family.parameter,
@@ -667,10 +703,16 @@ def _bonferroni(
     )
 
 
-def _rank_value(test: _Test, counts: Counts, family: _Family, level: float, method: Method) -> float:
+def _rank_values(tests: Sequence[_Test], family: _Family, level: float, method: Method) -> list[float]:
+    """Return the bound at each rank; 0 for a rank whose bound is not above that of another, which is not worked out."""
     if isinstance(method, ClopperPearson):
-        return max(0.0, float(family.of_points(*_limits(counts, level / 2))))
-    return test.invert(family, level)
+        return [test.start for test in tests]
+    values, best = [0.0] * len(tests), 0.0
+    for i in sorted(range(len(tests)), key=lambda i: -tests[i].start):
+        if best == 0.0 or tests[i].p_value(family.claim(best)) <= level:  # claims are nested: else its bound is lower
+            values[i] = tests[i].invert(family, level)
+            best = max(best, values[i])
+    return values
 
 
 @lru_cache(maxsize=512)
@@ -679,16 +721,23 @@ def _reachable_by_rank(
 ) -> float:
     """Return the bound when every member lies above every non-member."""
     counts = [Counts(members, members, j, nonmembers) for j in ranks]
-    return max(_rank_value(_rank_test(method, c, family, level), c, family, level, method) for c in counts)
+    return max(_rank_values([_rank_test(method, c, family, level) for c in counts], family, level, method))
 
 
-def _above_rank(rank: int, inside: FloatArray, outside: FloatArray, rng: np.random.Generator) -> Counts:
-    """Count members above the (rank + 1)-th largest non-member, ties broken by one coin per record."""
+def _above_ranks(
+    ranks: Sequence[int], inside: FloatArray, outside: FloatArray, rng: np.random.Generator
+) -> list[Counts]:
+    """Count members above the (rank + 1)-th largest non-members, ties broken by one coin per record."""
     coins_in, coins_out = rng.random(len(inside)), rng.random(len(outside))
-    place = np.lexsort((coins_out, outside))[-(rank + 1)]
-    value, coin = outside[place], coins_out[place]
-    above = (inside > value) | ((inside == value) & (coins_in > coin))
-    return Counts(int(np.count_nonzero(above)), len(inside), rank, len(outside))
+    order = np.lexsort((coins_out, outside))
+    found = []
+    for rank in ranks:
+        place = order[-(rank + 1)]
+        above = np.count_nonzero(inside > outside[place])
+        level = inside == outside[place]
+        tied = np.count_nonzero(coins_in[level] > coins_out[place]) if level.any() else 0
+        found.append(Counts(int(above + tied), len(inside), rank, len(outside)))
+    return found
 
 
 # -- binomial rates ---------------------------------------------------------------------------------------------------
@@ -696,9 +745,10 @@ def _above_rank(rank: int, inside: FloatArray, outside: FloatArray, rng: np.rand
 
 def _limits(counts: Counts, error: float) -> tuple[float, float]:
     """Return the lower limit of TPR and the upper limit of FPR, each exceeded with probability at most ``error``."""
-    low = _lower_limit(counts.true_positives, counts.members, error)
-    high = _upper_limit(counts.false_positives, counts.nonmembers, error)
-    return float(low), float(high)
+    tp, fp, n1, n0 = counts.true_positives, counts.false_positives, counts.members, counts.nonmembers
+    low = float(special.betaincinv(tp, n1 - tp + 1, error)) if tp else 0.0
+    high = float(special.betainccinv(fp + 1, n0 - fp, error)) if fp < n0 else 1.0
+    return low, high
 
 
 def _plausible(successes: int, trials: int, error: float) -> tuple[float, float]:
