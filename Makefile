@@ -30,7 +30,7 @@ lint: $(DEV)/.installed
 	$(DEV)/bin/lint-imports
 
 docs: $(DEV)/.installed
-	$(DEV)/bin/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(DEV)/bin/mkdocs build --quiet
 
 bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/run.py

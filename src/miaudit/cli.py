@@ -15,6 +15,7 @@ from miaudit.command.bundle import challenge, verify
 from miaudit.command.compare import compare, history
 from miaudit.command.demo import demo
 from miaudit.command.disclosure import disclosure
+from miaudit.command.export import export
 from miaudit.command.options import EXIT_CODES
 from miaudit.command.plan import plan
 from miaudit.command.report import report
@@ -87,6 +88,10 @@ app.command(epilog="Exit codes: 0 the bundle stands; 1 could not run; 2 usage; 3
 )
 app.command(epilog="Exit codes: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable.")(compare)
 app.command(epilog="Exit codes: 0; 1 could not run; 2 usage; 3 leakage rose in the last step.")(history)
+app.command(
+    epilog="Exit codes: 0 done; 1 could not run; 2 usage. "
+    "Example: miaudit export results/audit --to model-card --model NAME --out card.md"
+)(export)
 app.command(epilog="Exit code 0, whatever the findings conclude.")(report)
 app.command(epilog="Example: miaudit plan --members 1000 --nonmembers 1000; or: miaudit plan --fpr 0.001 --tpr 0.05")(
     plan

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import types
 import typing
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -49,7 +48,7 @@ def problems(error: ValidationError, file: type[BaseModel]) -> Iterator[str]:
         where = where or "file"
         if item["type"] == "extra_forbidden":
             known = _keys_at(item["loc"][:-1], file)
-            hint = nearest(str(item["loc"][-1]), known) or f"known here: {', '.join(known)}"
+            hint = nearest(str(item["loc"][-1]), known) or f"known here: {', '.join(known) or 'none'}"
             yield f"{where}: unknown key; {hint}"
         elif item["type"] in ("model_type", "dict_type"):
             yield f"{where}: expected a section of keys, received {item['input']!r:.60}; indent its keys below it"
@@ -72,7 +71,19 @@ def _keys_at(location: tuple[int | str, ...], file: type[BaseModel]) -> list[str
         return list(file.model_fields)
     model: type[BaseModel] = file
     for part in location:
-        kind = model.model_fields[str(part)].annotation
-        options = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-        model = next(o for o in options if isinstance(o, type) and issubclass(o, BaseModel))
+        field = model.model_fields.get(str(part))
+        if field is None:
+            continue  # a name inside a mapping of sections
+        inner = next(_models_in(field.annotation), None)
+        if inner is None:
+            return []
+        model = inner
     return list(model.model_fields)
+
+
+def _models_in(kind: Any) -> Iterator[type[BaseModel]]:
+    """The sections that an annotation allows, such as those of a mapping or of a section that may be left out."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+    for inner in typing.get_args(kind):
+        yield from _models_in(inner)

@@ -16,15 +16,19 @@ from typing import Any
 import numpy as np
 
 import miaudit as ma
-from miaudit import config, tables
+from miaudit import config, disclosure_config, tables
 from miaudit.attacks import tokens
 from miaudit.bundle import contents, record
 from miaudit.bundle.sealing import Keys
 from miaudit.bundle.verify import verify
 from miaudit.errors import MiauditError
+from miaudit.models import weights
+from miaudit.models.given import GivenShadows
 from miaudit.plan import Plan
 from miaudit.records import Records
 from miaudit.report import kinds
+from miaudit.synthesis import synthesise_config, table_files
+from miaudit.synthesis.graph import CausalGraph
 
 CORPUS = Path(__file__).parent / "corpus"
 WORDS = [
@@ -124,6 +128,70 @@ TOKENS = [
 ]
 
 
+GRAPH = (
+    b"columns:\n  - {name: age, kind: continuous, low: 18, high: 95, decimals: 0}\n"
+    b"  - {name: smoker, kind: binary, categories: ['no', 'yes']}\n"
+    b"  - {names: [heart, lung], kind: binary}\n"
+    b"  - {name: breath, kind: ordinal, categories: [never, often], missing: true}\n"
+    b"groups: {person: [age, smoker], signs: [heart, lung, breath]}\nedges:\n  - [person, signs]\n"
+)
+SYNTHESISE = [
+    b"data: {file: x.csv}\ngraph: g.yaml\nprivacy: {epsilon: 2, records: 100, clip: 2.0}\n"
+    b"generator: {kind: causal, epochs: 4, batch: 10, learning_rate: 0.01, draws_missing: true}\n"
+    b"ledger: {file: ledger.json, table: t, label: first, epsilon: 5, delta: 0.001}\noutput_dir: out\n"
+]
+DISCLOSURE = [
+    b"target: {kind: sklearn, estimator: 'sklearn.tree:DecisionTreeClassifier', options: {min_samples_leaf: 3}}\n"
+    b"data: {path: x.npz, x: x, y: y}\nshadow: {models: 8}\ndisclosure:\n  release: label\n"
+    b"  defences: [label, {rounding: {digits: 3}}, {conformal: {coverage: 0.8}}]\n"
+    b"  trainings: {shallow: {options: {max_depth: 2}}, parts: {ensemble: {models: 3, parts: disjoint}}}\n"
+    b"  queries: 5\nevaluation: {seed: 3}\n"
+]
+
+
+def shadows() -> list[bytes]:
+    rng = np.random.default_rng(0)
+    included = np.arange(8 * 20).reshape(8, 20) % 3 == 0
+    found = []
+    for arrays in (
+        {"outputs": rng.normal(size=(8, 20, 3)), "labels": np.arange(20) % 3, "rows": np.arange(20)},
+        {"signals": rng.normal(size=(8, 20))},
+    ):
+        handle = io.BytesIO()
+        np.savez(handle, included=included, **arrays)
+        found.append(handle.getvalue())
+    return found
+
+
+def frame() -> list[bytes]:
+    import polars as pl
+
+    handle = io.BytesIO()
+    pl.DataFrame({"job": ["cook", "clerk"] * 30, "age": range(60), "x": [i / 7 for i in range(60)]}).write_parquet(
+        handle
+    )
+    return [handle.getvalue()]
+
+
+def tensors() -> list[bytes]:
+    import tempfile
+
+    import torch
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "w.safetensors"
+        weights.save({"layer.weight": torch.arange(6.0).reshape(2, 3), "layer.bias": torch.zeros(2)}, path)
+        return [path.read_bytes()]
+
+
+def beside(folder: Path) -> None:
+    """Write the files that configurations name, so that a valid one is read to its end."""
+    np.save(folder / "x.npy", np.arange(12.0))
+    np.savez(folder / "x.npz", x=np.arange(80.0).reshape(40, 2), y=np.arange(40) % 2)
+    (folder / "x.csv").write_text("age,smoker,heart,lung,breath\n" + "30,no,0,1,never\n40,yes,1,0,often\n" * 10)
+    (folder / "g.yaml").write_bytes(GRAPH)
+
+
 def table(path: Path) -> Any:
     return ma.Evidence.load(path)
 
@@ -141,11 +209,20 @@ READERS = [
     Reader("bundle-verified", ".zip", verify, bundled),
     Reader("configuration", ".yaml", config.read, lambda: CONFIG),
     Reader("mechanism", ".yaml", config.read_mechanism, lambda: MECHANISM),
+    Reader("disclosure", ".yaml", disclosure_config.read, lambda: DISCLOSURE),
+    Reader("synthesise", ".yaml", synthesise_config.read, lambda: SYNTHESISE),
+    Reader("schema", ".yaml", table_files.read_schema, lambda: [GRAPH]),
+    Reader("graph", ".yaml", CausalGraph.from_yaml, lambda: [GRAPH]),
+    Reader("synthetic-table", ".parquet", lambda path: table_files.read(path, path, path), frame),
+    Reader("shadows", ".npz", GivenShadows.load, shadows),
+    Reader("weights", ".safetensors", weights.load, tensors),
 ]
 
 
 def attempt(reader: Reader, content: bytes, folder: Path) -> str:
     """Read one file; return what is wrong with how it was refused, or nothing."""
+    if reader.suffix == ".yaml":
+        beside(folder)
     path = folder / f"x{reader.suffix}"
     path.write_bytes(content)
     try:
@@ -154,7 +231,9 @@ def attempt(reader: Reader, content: bytes, folder: Path) -> str:
         lines = str(error).splitlines()
         if len(lines) != 1 and type(error).__name__ != "ConfigError":
             return f"{len(lines)} lines: {error!s:.200}"
-    except Exception as error:  # the point of it all
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the point of it all; panics of polars are no Exception
         return f"{type(error).__name__}: {error!s:.300}"
     return ""
 

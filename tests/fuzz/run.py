@@ -36,14 +36,14 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             attempt(reader, seeds[reader.name][0], Path(folder))
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    rounds, crashes, slowest = 0, 0, 0.0
+    rounds, crashes, slowest = 0, 0, (0.0, "")
     with tempfile.TemporaryDirectory() as folder:
         while time.monotonic() < end:
             reader = readers[rounds % len(readers)]
             content = mutated(seeds[reader.name][rounds // len(readers) % len(seeds[reader.name])], rng)
             started = time.perf_counter()
             problem = attempt(reader, content, Path(folder))
-            slowest = max(slowest, time.perf_counter() - started)
+            slowest = max(slowest, (time.perf_counter() - started, reader.name))
             rounds += 1
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             if peak - grown > GIGABYTE:
@@ -54,7 +54,7 @@ def main() -> int:
                 (CORPUS / name).write_bytes(content)
                 print(f"{reader.name}: {problem}\n  kept as {name}")
     grew = (peak - grown) / 1e6
-    print(f"{rounds:,} files, {crashes} crashes; slowest {slowest:.2f} s; peak above the start {grew:.0f} MB")
+    print(f"{rounds:,} files, {crashes} crashes; slowest {slowest[0]:.2f} s ({slowest[1]}); memory {grew:+.0f} MB")
     return 1 if crashes else 0
 
 

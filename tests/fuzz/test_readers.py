@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from readers import CORPUS, READERS, attempt, mutated
+from readers import CORPUS, READERS, attempt, beside, mutated
 
 ROUNDS = {"bundle-verified": 25, "bundle": 60, "evidence-parquet": 60}
 
@@ -21,6 +21,7 @@ ROUNDS = {"bundle-verified": 25, "bundle": 60, "evidence-parquet": 60}
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
 def test_valid_files_are_read(reader, tmp_path):
     for content in reader.seeds():
+        beside(tmp_path)
         path = tmp_path / f"seed{reader.suffix}"
         path.write_bytes(content)
         reader.read(path)

@@ -163,6 +163,17 @@ def test_a_card_needs_names_and_a_web_address(content: dict[str, Any], options: 
         exports.model_card(content, **options)
 
 
+def test_a_number_that_starts_a_line_stays_a_number() -> None:
+    assert exports.escaped("100.0% of members") == "100.0% of members"
+    assert exports.escaped("1. x") == "1\\. x"
+
+
+def test_a_password_in_an_address_is_not_repeated() -> None:
+    assert exports._LOGIN.sub("//", "API request to http://me:secret@host/api failed") == (
+        "API request to http://host/api failed"
+    )
+
+
 def test_a_card_is_about_an_audit() -> None:
     with pytest.raises(InputError, match="a model card is about a model"):
         exports.model_card({"kind": "comparison", "exit_code": 0}, model="m")
@@ -176,6 +187,22 @@ def test_numbers_and_tags_are_those_of_the_findings(content: dict[str, Any]) -> 
     assert shown["tpr_at_fpr_0.001_high"] > 0
     assert shown["exit_code"] == content["exit_code"]
     assert exports.tags(content)["miaudit.evidence"] == content["evidence"]["digest"]
+
+
+def test_other_kinds_have_numbers_of_their_own(content: dict[str, Any]) -> None:
+    limits = {"value": 0.6, "low": 0.5, "high": 0.7, "note": ""}
+    options = [{"name": "label", "leakage": {"auc": limits}}, {"name": "as-it-is", "leakage": {"auc": {}}}]
+    disclosure = {"kind": "disclosure", "exit_code": 4, "release": "label", "options": options}
+    assert exports.numbers(disclosure) == {"exit_code": 4.0, "auc": 0.6, "auc_low": 0.5, "auc_high": 0.7}
+    attack = {"name": "inference: a/b <c>", "difference": 0.1, "difference_low": None}
+    table = exports.numbers({"kind": "table", "exit_code": 3, "attacks": [attack], "membership": content})
+    assert table["difference.inference_a_b_c"] == 0.1  # MLflow refuses other characters
+    assert table["membership.auc"] == exports.numbers(content)["auc"]
+    assert "difference.inference_a_b_c_low" not in table
+    synthesis = {"kind": "synthesis", "exit_code": 4, "guarantee": None}
+    assert exports.numbers(synthesis) == {"exit_code": 4.0}
+    assert exports.numbers({**synthesis, "guarantee": {"proved": 1.9}})["epsilon_proved"] == 1.9
+    assert exports.tags({**synthesis, "text": ["One.", "Two."]})["miaudit.text"] == "One. Two."
 
 
 def test_only_files_of_an_audit_are_sent(content: dict[str, Any], tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def by_scores(
         Evidence(score=values, member=evidence.member, unit=evidence.unit).take(judged)
         for values in (submitted, ours.score, np.zeros(bundle.n))
     )
-    metric = _metric(bundle, first)
+    metric = _metric(bundle, first, odds)
     targets = (float(metric.removeprefix("tpr_at_fpr_")),) if metric != "auc" else ()
     options: dict[str, Any] = {"odds": odds, "fpr_targets": targets, "rng": rng}
     # Two-sided limits whose lower one is one-sided at the level.
@@ -219,7 +219,8 @@ def _audited(
     plan: Plan = bundle.plan
     if CHALLENGER in evidence.scores and isinstance(plan.headline, Declared):
         plan = replace(plan, headline=Declared(CHALLENGER))
-    return pipeline.audit(evidence, plan=plan, nuisance=nuisance, rng=rng, notes=("A challenge to a bundle.",))
+    with verify.refusing():
+        return pipeline.audit(evidence, plan=plan, nuisance=nuisance, rng=rng, notes=("A challenge to a bundle.",))
 
 
 def _check(bundle: Bundle, made_before: int) -> None:
@@ -281,12 +282,12 @@ def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
         raise InputError("bundle", "findings that follow from its records", received, "run miaudit verify on it")
 
 
-def _metric(bundle: Bundle, judged: Evidence) -> str:
+def _metric(bundle: Bundle, judged: Evidence, odds: NDArray[np.float64] | None) -> str:
     """The primary metric, or the AUC where that has no paired interval, or too few false alarms for one."""
     primary = str(bundle.findings["plan"]["primary_metric"])
     if not primary.startswith("tpr_at_fpr_"):
         return "auc"
-    return primary if paired.resolves(judged, float(primary.removeprefix("tpr_at_fpr_"))) else "auc"
+    return primary if paired.resolves(judged, float(primary.removeprefix("tpr_at_fpr_")), odds) else "auc"
 
 
 def _one_of_each_unit(evidence: Evidence, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:

@@ -88,5 +88,10 @@ def _text(found: Verification) -> str:
         return f"The bundle does not hold: {', and '.join(parts)}. First: {first}"
     if found.status == "not-testable":
         return "Digests fit, and nothing could be recomputed: what it needs is withheld."
+    if found.status == "in-part":
+        return (
+            f"Every digest fits, and {found.recomputed:,} numbers and words of the findings came out again, but not "
+            "the verdict: what it rests on is withheld."
+        )
     left = " Some things were not recomputed." if found.not_recomputed else ""
     return f"Every digest fits, and {found.recomputed:,} numbers and words of the findings came out again.{left}"

@@ -125,7 +125,7 @@ def verify(
         found = list(_paired("findings", bundle.findings, again, _SKIPPED))
     else:
         left = _why_in_part(bundle)
-        with _refusing():
+        with refusing():
             found = list(_in_part(bundle, evidence))
     if bundle.findings.get("vulnerability"):
         left = (*left, "Per-record vulnerability: it rests on shadow models, which the bundle does not hold.")
@@ -153,12 +153,13 @@ def repeated(
     """
     rng = written_plan.generator_at(bundle.random)
     options: dict[str, Any] = {"plan": bundle.plan, "nuisance": _nuisance(bundle), "notes": bundle.notes}
-    with _refusing():
+    with refusing():
         return pipeline.examine(evidence, rng=rng, progress=progress, **options)
 
 
 @contextmanager
-def _refusing() -> Iterator[None]:
+def refusing() -> Iterator[None]:
+    """Say in one line where plan and evidence, each well-formed, do not go together."""
     try:
         yield
     except _NO_AUDIT as error:
@@ -170,7 +171,7 @@ def stated_otherwise(bundle: Bundle, evidence: Evidence) -> tuple[Difference, ..
     """Return raw metrics of the findings that do not follow from opened evidence; none where rows were split."""
     if isinstance(bundle.plan.headline, Split) and bundle.rows is None:
         return ()
-    with _refusing():
+    with refusing():
         raw = [part for part in _metrics_in_part(bundle, evidence) if part[3] == "raw"]
     return tuple(Difference(place, _shown(a), _shown(b)) for place, a, b, _ in raw if not _same(place, a, b))
 
@@ -220,7 +221,8 @@ def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any
     yield "findings.counts.nonmember_records", stated["counts"]["nonmember_records"], audited.n_nonmembers
     chosen = {name: option for name, option in findings_file.plain(bundle.plan.to_dict()).items() if option is not None}
     yield from _paired("findings.plan", {name: stated["plan"].get(name) for name in chosen}, chosen, ())
-    yield from _paired("findings.metrics", stated["metrics"], stated["scores"][0]["metrics"], ())
+    if stated["metrics"] != stated["scores"][0]["metrics"]:  # two places for one thing: nothing to count as recomputed
+        yield from _paired("findings.metrics", stated["metrics"], stated["scores"][0]["metrics"], ())
     for place, a, b, _ in _metrics_in_part(bundle, evidence):
         yield place, a, b
 

@@ -97,6 +97,9 @@ def decode(value: Any, *, depth: int = 0) -> Any:
     record = _RECORDS.get(name) if isinstance(name, str) else None
     if record is None:
         raise InputError("plan", "records that miaudit knows", repr(name)[:60], "use the version that wrote it")
+    steps = [item for item in value.values() if isinstance(item, int | float)] if record is mechanism.Repeated else []
+    if max(steps, default=0) > _MOST_STEPS:
+        raise InputError("plan", f"at most {_MOST_STEPS:,} steps", f"{max(steps):,}"[:40], "ask for a smaller plan")
     known = {f.name for f in fields(record) if f.init}
     unknown = set(value) - known - {"record"}
     if unknown:

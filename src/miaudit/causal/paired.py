@@ -85,8 +85,11 @@ def difference(
     }
 
 
-def resolves(evidence: Evidence, fpr: float) -> bool:
-    """Whether so many non-members allow enough false alarms at an FPR: with fewer, the interval of its TPR says nothing.
+def resolves(evidence: Evidence, fpr: float, odds: ArrayLike | None = None) -> bool:
+    """Whether 5 or more false alarms are expected at an FPR: with fewer, intervals of a TPR are too short.
+
+    Units count, not their records, and weighted non-members as so many equally heavy ones (Kish). The simulation is
+    tests/slow/test_challenge_validity.py.
 
     Examples
     --------
@@ -95,10 +98,12 @@ def resolves(evidence: Evidence, fpr: float) -> bool:
     >>> resolves(evidence, 0.01), resolves(evidence, 0.001)
     (True, False)
     """
-    count = evidence.n_nonmembers
+    outside = np.flatnonzero(~evidence.member)
+    weights = np.ones(len(outside)) if odds is None else np.asarray(odds, dtype=np.float64)[outside]
     if evidence.unit_codes is not None:
-        count = len(np.unique(evidence.unit_codes[~evidence.member]))
-    return fpr * count >= FEWEST_ALARMS
+        weights = np.bincount(evidence.unit_codes[outside], weights).astype(np.float64)
+    shares = weights / weights.sum()
+    return bool(fpr / (shares**2).sum() >= FEWEST_ALARMS)
 
 
 def _difference(

@@ -63,7 +63,10 @@ def _findings(path: Path) -> dict[str, Any]:
     if path.suffix.lower() == ".zip":
         from miaudit.bundle import read
 
-        return dict(read(path).findings)
+        held = read(path)
+        if held.tampered:
+            raise InputError("bundle", "one that fits its manifest", held.tampered[0], "run miaudit verify on it")
+        return dict(held.findings)
     place = path / "findings.json" if path.is_dir() else path
     content = reading.parse(place)
     if content.get("kind", "audit") != "audit":

@@ -88,7 +88,9 @@ Share = Annotated[
 Seal = Annotated[
     bool,
     typer.Option(
-        "--seal", help="Keep half of the labels sealed in the bundle, for challengers.", rich_help_panel=OUTPUT
+        "--seal",
+        help="Keep the labels of half of the units sealed, and shuffle the records, for challengers.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 Delta = Annotated[float, typer.Option(help="Of the bound on epsilon.", rich_help_panel=PRIVACY)]

@@ -42,7 +42,8 @@ class BundleWish:
         tables.require_suffix(path, "--bundle", (".zip",))
         if path.exists() and not overwrite:
             raise InputError("--bundle", "a new file", f"{path}, which exists", "name another, or add --overwrite")
-        wish = cls(path, sharing.check(share), seal)
+        sharing.check_sealing(sharing.check(share), seal=seal)
+        wish = cls(path, share, seal)
         if wish.needs_keys and wish.keys.exists():
             raise InputError("--bundle", "a name without keys", f"{wish.keys}, which exists", "name another bundle")
         return wish
@@ -99,7 +100,12 @@ def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any]) ->
     examined, made, keys = record(collected.evidence, share=wish.share, seal=wish.seal, **options)
     if wish.needs_keys:
         keys.write(wish.keys)
-    digest = made.write(wish.path, overwrite=True)
+    try:
+        digest = made.write(wish.path, overwrite=True)
+    except BaseException:  # keys without a bundle open nothing, and would stand in the way of the next try
+        if wish.needs_keys:
+            wish.keys.unlink(missing_ok=True)
+        raise
     complain(f"note: bundle {wish.path}, SHA-256 {digest}")
     if wish.needs_keys:
         complain(f"note: {wish.keys} opens it; keep it, and hand it out only when labels are to be opened")

@@ -17,6 +17,7 @@ NAMES: tuple[str, ...] = ()
 _VERIFIED = {
     "verified": ("clear", "Verified"),
     "failed": ("flagged", "Verification failed"),
+    "in-part": ("inconclusive", "Verified in part"),
     "not-testable": ("refused", "Nothing could be recomputed"),
 }
 _CHALLENGED = {

@@ -19,7 +19,8 @@ from miaudit.wording import amount, interval, label, percent
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~$!@^])")
 _LINK = re.compile(r"(?i)(?<=[a-z])(://)|(?<=\bwww)(\.)")
 _URL = re.compile(r"https?://[^\s<>\"\\`]+")
-_LEADING = re.compile(r"^(\s*)([-+=:]|\d+(?=[.)]))")
+_LOGIN = re.compile(r"//[^/@\s]+@")  # an address may hold a password
+_LEADING = re.compile(r"^(\s*)([-+=:]|\d+(?=[.)](?:\s|$)))")
 
 
 def escaped(text: str) -> str:
@@ -148,7 +149,8 @@ def _section(content: Mapping[str, Any], url: str) -> Iterator[str]:
         shown = f"at least {bound['value']:.3g}" if bound["value"] > 0 else "nothing shown, which is no sign of privacy"
         yield f"- {_parameter(bound)}: {shown} ({sure})."
     reasons = [] if content["overlap"] is None else content["overlap"]["reasons"]
-    for text in (*reasons, *content["no_bound"], *content["corrections"], *content["assumptions"], *content["notes"]):
+    said = (*reasons, *content["no_bound"], *content["corrections"], *content["assumptions"], *content["notes"])
+    for text in dict.fromkeys(said):
         yield f"- {escaped(text)}"
     if url:
         yield f"- Report: <{url}>"
@@ -296,8 +298,8 @@ def to_mlflow(
             raise
         client.set_terminated(made)
     except (refused, OSError, ImportError, ValueError) as error:
-        said = one_line(str(error))[:300]
-        raise OutputError(f"--tracking-uri {one_line(tracking_uri)[:200]}: MLflow refused ({said})") from error
+        said = _LOGIN.sub("//", one_line(str(error)))[:300]
+        raise OutputError(f"--tracking-uri: MLflow refused ({said}); check the address and the run") from error
     return made
 
 

@@ -120,7 +120,7 @@ def read_schema(path: str | Path) -> Schema:
 
 def _frame(path: str | Path, argument: str) -> pl.DataFrame:
     import polars as pl
-    from polars.exceptions import PolarsError
+    from polars.exceptions import PanicException, PolarsError
 
     file = tables.existing_file(path, argument, SUFFIXES)
     try:
@@ -128,7 +128,7 @@ def _frame(path: str | Path, argument: str) -> pl.DataFrame:
             frame = pl.read_parquet(file, glob=False)
         else:
             frame = pl.read_csv(file, glob=False, infer_schema_length=None)
-    except (PolarsError, OSError, ValueError) as error:
+    except (PolarsError, PanicException, OSError, ValueError) as error:  # polars panics on some damaged files
         raise InputError(
             argument, f"a complete {file.suffix} file", one_line(str(error))[:100], "write it again"
         ) from error

@@ -1,0 +1,262 @@
+"""Bundles on the command line: audit --bundle, verify, challenge, compare, history."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from miaudit.bundle import read
+from miaudit.bundle.sealing import Keys
+from miaudit.report import bundle_page, kinds
+
+Run = Callable[..., tuple[int, str, str]]
+N = 800
+AUDIT = ("audit", "t.npz", "--score", "score", "--member", "member", "--design", "one-run", "--primary", "auc")
+QUICK = (*AUDIT, "--no-bounds")
+
+
+def scores(gap: float) -> np.ndarray:
+    rng = np.random.default_rng(3)
+    return np.asarray(rng.normal(size=N) + gap * (np.arange(N) % 2 == 0))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    np.savez(tmp_path / "t.npz", score=scores(0.5), member=np.arange(N) % 2 == 0)
+    np.save(tmp_path / "strong.npy", scores(1.5))
+    np.save(tmp_path / "weak.npy", scores(0.1))
+    return tmp_path
+
+
+def names(place: Path) -> list[str]:
+    return sorted(path.name for path in place.iterdir())
+
+
+@pytest.fixture
+def bundle(place: Path, run: Run) -> Path:
+    run(*QUICK, "--json", "--bundle", "b.zip")
+    return place / "b.zip"
+
+
+def test_a_bundle_is_written_verified_and_challenged(place: Path, run: Run) -> None:
+    code, out, err = run(*QUICK, "--json", "--bundle", "b.zip")
+    assert code in (0, 3, 4)
+    assert "SHA-256" in err
+    digest = err.split("SHA-256 ")[1].split()[0]
+    assert json.loads(out)["metrics"] == read(place / "b.zip").findings["metrics"]
+    assert not (place / "b.key.json").exists()
+    code, out, err = run("verify", "b.zip")
+    assert (code, err) == (0, "")
+    assert digest in out
+    assert "came out again" in out
+    for name, expected, said in (("strong.npy", 3, "is stronger"), ("weak.npy", 0, "stands")):
+        code, out, _ = run("challenge", "b.zip", "--scores", name)
+        assert code == expected
+        assert said in out.splitlines()[0]
+        assert "SHA-256 of the submission" in out
+    assert run("challenge", "b.zip", "--scores", "strong.npy", "--made-before", "3")[1].count("pays for 3 earlier") == 1
+
+
+@pytest.mark.parametrize(("share", "code"), [("scores", 0), ("hashes", 4)])
+def test_less_is_shared(share: str, code: int, place: Path, run: Run) -> None:
+    assert run(*QUICK, "--json", "--bundle", "b.zip", "--share", share)[0] in (0, 3, 4)
+    assert stat.S_IMODE((place / "b.key.json").stat().st_mode) == 0o600
+    assert run("verify", "b.zip")[0] == code
+
+
+def test_a_sealed_challenge_from_submission_to_decision(place: Path, run: Run) -> None:
+    _, _, err = run(*QUICK, "--json", "--bundle", "b.zip", "--seal")
+    assert "b.key.json opens it" in err
+    order = Keys.read("b.key.json").order
+    assert order is not None
+    np.save("strong.npy", np.load("strong.npy")[order])
+    assert run("verify", "b.zip")[0] == 4
+    assert run("verify", "b.zip", "--key", "b.key.json")[0] == 0
+    code, first, _ = run("challenge", "b.zip", "--scores", "strong.npy")
+    assert code == 4
+    assert first.startswith("Nothing is decided yet")
+    code, second, _ = run("challenge", "b.zip", "--scores", "strong.npy", "--key", "b.key.json", "--out", "won")
+    assert code == 3
+    assert first.splitlines()[-1] in second  # the same submission, by its digest
+    assert "sealed until the submission was in" in second
+    assert kinds.read(place / "won" / "findings.json")["status"] == "won"
+    assert "Challenge won" in (place / "won" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("command", [("verify", "b.zip"), ("challenge", "b.zip", "--scores", "weak.npy")], ids="-".join)
+def test_json_is_alone_on_standard_output(command: tuple[str, ...], place: Path, run: Run, bundle: Path) -> None:
+    before = names(place)
+    code, out, err = run(*command, "--json")
+    assert (code, err) == (0, "")
+    assert bundle_page.check(json.loads(out))["exit_code"] == 0
+    assert names(place) == before
+    assert bundle.is_file()
+
+
+@pytest.mark.usefixtures("bundle")
+def test_a_changed_bundle_fails_and_is_named(place: Path, run: Run) -> None:
+    with zipfile.ZipFile("b.zip") as held:
+        entries = {name: held.read(name) for name in held.namelist()}
+    stated = json.loads(entries["findings.json"])
+    stated["metrics"][0]["value"] = 0.123
+    entries["findings.json"] = json.dumps(stated).encode()
+    with zipfile.ZipFile("c.zip", "w") as made:
+        for name, content in entries.items():
+            made.writestr(name, content)
+    code, out, _ = run("verify", "c.zip", "--out", "failed")
+    assert code == 3
+    assert "findings.json was changed" in out
+    assert "findings.metrics[0].value: stated 0.123" in out
+    page = (place / "failed" / "report.html").read_text()
+    assert "Verification failed" in page
+    assert "findings.metrics[0].value" in page
+    for command in (("challenge", "c.zip", "--scores", "weak.npy"), ("compare", "b.zip", "c.zip")):
+        code, _, err = run(*command)
+        assert code == 1
+        assert "miaudit verify" in err
+
+
+BAD = {
+    "no such bundle": ("verify", "none.zip"),
+    "no bundle": ("verify", "t.npz"),
+    "no archive": ("verify", "text.zip"),
+    "no key file": ("verify", "b.zip", "--key", "none.json"),
+    "no key": ("verify", "b.zip", "--key", "text.json"),
+    "too few scores": ("challenge", "b.zip", "--scores", "short.npy"),
+    "no number": ("challenge", "b.zip", "--scores", "nan.npy"),
+    "text": ("challenge", "b.zip", "--scores", "text.npy"),
+    "no such scores": ("challenge", "b.zip", "--scores", "none.npy"),
+    "no such column": ("challenge", "b.zip", "--scores", "t.npz", "--column", "loss"),
+    "no propensity": ("challenge", "b.zip", "--propensity", "half.npy"),
+    "no probability": ("challenge", "b.zip", "--propensity", "strong.npy"),
+    "a share that is none": (*QUICK, "--bundle", "n.zip", "--share", "some"),
+    "sealed hashes": (*QUICK, "--bundle", "n.zip", "--share", "hashes", "--seal"),
+    "another ending": (*QUICK, "--bundle", "n.tar"),
+    "a bundle that is there": (*QUICK, "--bundle", "b.zip"),
+    "a folder that is there": ("verify", "b.zip", "--out", "full"),
+    "nothing to compare": ("compare", "none", "b.zip"),
+    "no findings": ("compare", "text.json", "b.zip"),
+    "findings of another kind": ("compare", "full", "b.zip"),
+    "one audit": ("history", "b.zip"),
+}
+
+
+@pytest.mark.parametrize("command", BAD.values(), ids=BAD)
+def test_bad_input_is_one_line(command: tuple[str, ...], place: Path, run: Run, bundle: Path) -> None:
+    (place / "text.zip").write_text("text")
+    (place / "text.json").write_text("[]")
+    np.save("short.npy", np.zeros(3))
+    np.save("nan.npy", np.full(N, np.nan))
+    np.save("text.npy", np.full(N, "x"))
+    np.save("half.npy", np.full(N, 0.5))
+    run("verify", "b.zip", "--out", "full")
+    before, content = names(place), bundle.read_bytes()
+    code, out, err = run(*command)
+    assert (code, out) == (1, "")
+    assert err.startswith("miaudit: ")
+    assert err.count("\n") == 1
+    assert (names(place), bundle.read_bytes()) == (before, content)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("challenge", "b.zip"),
+        ("challenge", "b.zip", "--scores", "weak.npy", "--propensity", "weak.npy"),
+        ("challenge", "b.zip", "--scores", "weak.npy", "--made-before", "-1"),
+        (*QUICK, "--share", "scores"),
+        (*QUICK, "--seal"),
+        ("compare", "b.zip"),
+    ],
+    ids=lambda command: " ".join(command)[-40:],
+)
+@pytest.mark.usefixtures("bundle")
+def test_wrong_usage(command: tuple[str, ...], place: Path, run: Run) -> None:
+    before = names(place)
+    assert run(*command)[0] == 2
+    assert names(place) == before
+
+
+@pytest.mark.usefixtures("bundle")
+def test_nothing_is_overwritten_unasked(place: Path, run: Run) -> None:
+    run(*QUICK, "--json", "--bundle", "s.zip", "--share", "scores")
+    before = {name: (place / name).read_bytes() for name in ("b.zip", "s.zip", "s.key.json")}
+    assert run(*QUICK, "--json", "--bundle", "b.zip", "--seed", "5")[0] == 1
+    code, _, err = run(*QUICK, "--json", "--bundle", "s.zip", "--share", "scores", "--overwrite")
+    assert code == 1  # keys are kept even then: nobody else has them
+    assert "s.key.json" in err
+    assert {name: (place / name).read_bytes() for name in before} == before
+    assert run(*QUICK, "--json", "--bundle", "b.zip", "--seed", "5", "--overwrite")[0] in (0, 3, 4)
+    assert (place / "b.zip").read_bytes() != before["b.zip"]
+
+
+def test_keys_are_taken_back_where_the_bundle_fails(place: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("miaudit.bundle.archive.write", full)
+    code, _, err = run(*QUICK, "--json", "--bundle", "b.zip", "--seal")
+    assert code == 1
+    assert err.count("\n") == 1
+    assert names(place) == ["strong.npy", "t.npz", "weak.npy"]
+
+
+def test_killed_half_way_it_leaves_nothing(place: Path) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(place / "t.npz", score=rng.normal(size=200_000), member=rng.random(200_000) < 0.5)
+    options = ("--n-bootstrap", "100000", "--out", "out", "--bundle", "b.zip", "--seal")
+    before = names(place)
+    for how in (signal.SIGINT, signal.SIGKILL):
+        process = subprocess.Popen([sys.executable, "-m", "miaudit", *QUICK, *options], stderr=subprocess.DEVNULL)
+        time.sleep(4)
+        assert process.poll() is None
+        process.send_signal(how)
+        process.wait(timeout=60)
+        assert names(place) == before
+
+
+def test_audits_are_compared_and_lined_up(place: Path, run: Run) -> None:
+    member = np.arange(N) % 2 == 0
+    for i, gap in enumerate((0.3, 0.3, 1.5)):
+        np.savez("t.npz", score=np.random.default_rng(i).normal(size=N) + gap * member, member=member)
+        run(*QUICK, "--out", f"r{i}", "--bundle", f"b{i}.zip")
+    assert run("compare", "r0", "r1")[0] == 0
+    code, out, err = run("compare", "r0", "r2/findings.json", "--out", "compared")
+    assert (code, err) == (3, "")
+    assert "Leakage rose" in out
+    assert "Leakage rose" in (place / "compared" / "report.html").read_text()
+    code, out, _ = run("compare", "b0.zip", "b2.zip", "--json")
+    assert code == 3
+    assert json.loads(out)["status"] == "rose"
+    assert run("compare", "r2", "r0")[0] == 0
+    assert run("history", "r0", "r1")[0] == 0
+    code, out, _ = run("history", "r0", "b1.zip", "r2", "--out", "history")
+    assert code == 3
+    assert [line.split(":")[0].strip() for line in out.splitlines()[2:5]] == ["r0", "b1", "r2"]
+    assert run("history", "r0", "r1", "--out", "history")[0] == 1
+    assert json.loads(run("history", "r0", "r2", "--json")[1])["kind"] == "history"
+    run("audit", "t.npz", "--score", "score", "--member", "member", "--no-bounds", "--confidence", "0.9", "--out", "r9")
+    code, out, err = run("compare", "r0", "r9")
+    assert (code, out) == (1, "")
+    assert err.count("\n") == 1
+
+
+def test_what_is_not_resolved_is_not_comparable(place: Path, run: Run) -> None:
+    options = ("--fpr", "0.001", "--primary", "tpr_at_fpr_0.001")
+    code = run("audit", "t.npz", "--score", "score", "--member", "member", "--no-bounds", "--out", "r", *options)[0]
+    if code == 2:
+        pytest.fail("the options of audit have changed")
+    shutil.copytree(place / "r", place / "again")
+    assert run("compare", "r", "again")[0] == 4
