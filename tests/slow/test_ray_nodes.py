@@ -108,3 +108,41 @@ def test_shadow_models_of_a_killed_node_are_trained_elsewhere(nodes: TwoNodes, t
     assert nodes.killed
     alone = shadow.train(target, x, y, included, store=tmp_path / "other", seed=1)
     assert np.array_equal(found.block(0, 60), alone.block(0, 60))
+
+
+class SlowResampling:
+    """A generator that takes its time, says that it began, and resamples its records."""
+
+    def __init__(self, begun: str) -> None:
+        self.begun = begun
+
+    def __call__(self, table: Any, *, rng: np.random.Generator) -> Any:
+        (Path(self.begun) / str(time.time_ns())).touch()
+        time.sleep(0.5)
+        values = table.values
+
+        class Made:
+            def sample(self, n: int, *, rng: np.random.Generator) -> np.ndarray:
+                return values[rng.integers(0, len(values), n)]
+
+        return Made()
+
+
+def test_the_attack_on_generators_survives_a_killed_node(nodes: TwoNodes, tmp_path: Path) -> None:
+    from miaudit.synthesis import Column, Schema, Table
+    from miaudit.synthesis.sets import train
+
+    values = (np.random.default_rng(0).random((40, 5)) < 0.4).astype(float)
+    table = Table(Schema(tuple(Column(f"c{i}") for i in range(5))), values)
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    options: dict[str, Any] = {"fit": SlowResampling(str(begun)), "repeats": 4, "sets": 3, "set_size": 10}
+    thread = nodes.kill_once(begun, 3)
+    place = executor.Ray(nodes.address, workers=2)
+    found = train(table, [1], executor=place, store=tmp_path / "store", rng=np.random.default_rng(1), **options)
+    thread.join(30)
+    assert nodes.killed
+    alone = train(table, [1], rng=np.random.default_rng(1), **options)
+    assert found.models == alone.models == 8
+    for model in range(8):
+        assert np.array_equal(np.asarray(found.model(model)), np.asarray(alone.model(model)))
