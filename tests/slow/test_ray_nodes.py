@@ -139,7 +139,9 @@ def test_the_attack_on_generators_survives_a_killed_node(nodes: TwoNodes, tmp_pa
     options: dict[str, Any] = {"fit": SlowResampling(str(begun)), "repeats": 4, "sets": 3, "set_size": 10}
     thread = nodes.kill_once(begun, 3)
     place = executor.Ray(nodes.address, workers=2)
-    found = train(table, [1], executor=place, store=tmp_path / "store", rng=np.random.default_rng(1), **options)
+    found = train(
+        table, [1], executor=place, store=tmp_path / "store", key="resampling", rng=np.random.default_rng(1), **options
+    )
     thread.join(30)
     assert nodes.killed
     alone = train(table, [1], rng=np.random.default_rng(1), **options)
