@@ -1,8 +1,9 @@
 """Figures 3(c) and 4 of causal-mia: a ResNet-16 on clean and noisy CIFAR images, raw and corrected.
 
 ``python experiments/causal_mia/clean_noisy.py --data ../shared/data`` runs a small form in minutes of CPU; ``--form
-cpu`` takes all images and four seeds, eight CPU-minutes each; ``--form table`` (the printed optimiser, small width) and
-``--full`` are for a GPU. What each seed gave is kept in ``--out``, so that the same command goes on where it stopped.
+cpu`` takes all images and four seeds, three CPU-minutes each; ``--form table`` (all of the printed steps, small width)
+and ``--full`` are for a GPU. What each seed gave is kept in ``--out``, so that the same command goes on where it
+stopped.
 Results are compared with ``clean_noisy_expected.json``.
 """
 

@@ -22,6 +22,7 @@ FACTORIES = [
     (nets.mlp(12, 3, hidden=(8, 5), dropout=0.5), (12,), 3),
     (nets.small_convnet(1, 4, width=4, dropout=0.5), (1, 9, 7), 4),
     (nets.resnet16(3, 10, width=1, dropout=0.5), (3, 16, 16), 10),
+    (nets.resnet16(3, 10, width=1, normalisation="batch"), (3, 16, 16), 10),
 ]
 
 
@@ -51,7 +52,38 @@ def test_a_description_travels_and_draws_from_torchs_generator(factory, shape, c
         c = other().state_dict()
     assert all(torch.equal(a[name], b[name]) for name in a)
     assert not all(torch.equal(a[name], c[name]) for name in a)
-    assert not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in factory().modules())
+
+
+def normalisations(net: nn.Module) -> list[nn.Module]:
+    return [m for m in net.modules() if isinstance(m, nn.GroupNorm | nn.BatchNorm2d)]
+
+
+def test_the_residual_network_normalises_as_it_is_asked_to_and_groups_are_as_if_there_were_no_such_option() -> None:
+    group, batch = nets.resnet16(width=2), nets.resnet16(width=2, normalisation="batch")
+    assert nets.resnet16(width=2, normalisation="group") == group
+    assert "normalisation=batch" in str(batch)
+    assert {type(m) for m in normalisations(group())} == {nn.GroupNorm}
+    assert {type(m) for m in normalisations(batch())} == {nn.BatchNorm2d}
+    assert len(normalisations(batch())) == len(normalisations(group()))
+    assert [p.shape for p in batch().parameters()] == [p.shape for p in group().parameters()]
+    for factory, _, _ in FACTORIES[:-1]:
+        assert not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in factory().modules())
+
+
+def test_noise_reaches_the_outputs_of_batch_normalisation_and_less_those_of_group_normalisation() -> None:
+    """The reason of the option: groups scale a noisy image anew, running averages of clean ones do not."""
+    found = {}
+    for normalisation in ("group", "batch"):
+        with torch.random.fork_rng([]):
+            torch.manual_seed(0)
+            net = nets.resnet16(normalisation=normalisation)()
+            clean = torch.randn(64, 3, 4, 4).repeat_interleave(4, 2).repeat_interleave(4, 3)  # smooth, as images are
+            with torch.no_grad():
+                for _ in range(30):
+                    net.train()(clean)
+                net.eval()
+                found[normalisation] = float(net(clean + torch.randn_like(clean)).std() / net(clean).std())
+    assert found["batch"] > 1.2 * found["group"], found
 
 
 def test_the_residual_network_has_depth_16_and_the_sizes_of_the_paper() -> None:
@@ -105,6 +137,8 @@ def test_dropout_keeps_the_names_of_the_weights_and_none_is_as_if_there_were_no_
         (lambda: nets.mlp(3, 2, hidden=(), dropout=0.5), "dropout: expected 0 without hidden layers"),
         (lambda: nets.small_convnet(3, 2, dropout=-0.1), "dropout"),
         (lambda: nets.resnet16(dropout=True), "dropout"),
+        (lambda: nets.resnet16(normalisation="bath"), "normalisation: expected 'group' or 'batch', .*mean batch"),
+        (lambda: nets.resnet16(normalisation=None), "normalisation"),
     ],
 )
 def test_sizes_that_are_none_are_refused(call, argument) -> None:

@@ -1,7 +1,8 @@
-"""The few networks that audits and experiments need, all without batch normalisation.
+"""The few networks that audits and experiments need, without batch normalisation unless it is asked for.
 
 Membership, and DP-SGD, treat records one at a time; batch normalisation makes the output for a record depend on the
-others of its batch. These networks use group normalisation, which does not.
+others of its batch. These networks use group normalisation, which does not. ``resnet16`` can have the other too, since
+what is published about residual networks mostly has: see :func:`resnet16` for what differs.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from miaudit.errors import InputError
+from miaudit.errors import InputError, nearest
 
 _GROUPS = 8
 
@@ -91,20 +92,40 @@ def small_convnet(channels: int, classes: int, width: int = 16, dropout: float =
     return _describe("small_convnet", **{name: _whole(name, n) for name, n in sizes.items()}, **_dropping(dropout))
 
 
-def resnet16(channels: int = 3, classes: int = 10, width: int = 1, dropout: float = 0.0) -> Network:
-    """Describe the residual network of depth 16 = 6n + 4 with n = 2 (erratum A9), with group normalisation.
+def resnet16(
+    channels: int = 3,
+    classes: int = 10,
+    width: int = 1,
+    dropout: float = 0.0,
+    normalisation: Literal["group", "batch"] = "group",
+) -> Network:
+    """Describe the residual network of depth 16 = 6n + 4 with n = 2 (erratum A9).
 
     A wide residual network (Zagoruyko and Komodakis, 2016): three stages of two pre-activation blocks with 16, 32 and
     64 times ``width`` channels, the second and third halving the image; width 4 has 2.7 million weights. As there,
     ``dropout`` is the share of the numbers between the two convolutions of a block that is dropped in training.
 
+    Parameters
+    ----------
+    normalisation : "group", by the image's own mean and variance, or "batch", by those of the batch in training and by
+        averages over the training afterwards, as residual networks are published (He et al., 2016). Images of another
+        contrast or with noise disturb the second more, for group normalisation scales each image anew. Batch
+        normalisation cannot be trained with DP-SGD, nor many networks at once.
+
+    Raises
+    ------
+    InputError
+        Unless all sizes are whole numbers from 1 up, dropout is in [0, 1) and the normalisation one of the two.
+
     Examples
     --------
     >>> sum(p.numel() for p in resnet16(width=1)().parameters())
     175066
+    >>> print(resnet16(normalisation="batch"))
+    resnet16(channels=3, classes=10, width=1, normalisation=batch)
     """
-    sizes = {"channels": channels, "classes": classes, "width": width}
-    return _describe("resnet16", **{name: _whole(name, n) for name, n in sizes.items()}, **_dropping(dropout))
+    sizes = {name: _whole(name, n) for name, n in (("channels", channels), ("classes", classes), ("width", width))}
+    return _describe("resnet16", **sizes, **_dropping(dropout), **_normalised(normalisation))
 
 
 def _describe(name: str, **arguments: Any) -> Network:
@@ -129,7 +150,17 @@ def _dropped(layer: nn.Module, dropping: nn.Dropout | nn.Dropout2d) -> nn.Module
     return nn.Sequential(layer, dropping) if dropping.p else layer
 
 
-def _norm(channels: int) -> nn.GroupNorm:
+def _normalised(normalisation: object) -> dict[str, str]:
+    """Return the argument, if it is not the usual one: see :func:`_dropping`."""
+    if normalisation not in ("group", "batch"):
+        hint = nearest(str(normalisation), ("group", "batch")) or "'group' is the default"
+        raise InputError("normalisation", "'group' or 'batch'", repr(normalisation), hint)
+    return {"normalisation": "batch"} if normalisation == "batch" else {}
+
+
+def _norm(channels: int, normalisation: str = "group") -> nn.Module:
+    if normalisation == "batch":
+        return nn.BatchNorm2d(channels)
     return nn.GroupNorm(math.gcd(_GROUPS, channels), channels)
 
 
@@ -159,10 +190,10 @@ def _small_convnet(channels: int, classes: int, width: int, dropout: float = 0.0
 class _Block(nn.Module):
     """Normalisation, ReLU, convolution, twice, beside a shortcut: the identity, or 1 x 1 where the shape changes."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int, dropout: float) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int, dropout: float, normalisation: str) -> None:
         super().__init__()
-        self.norm1, self.conv1 = _norm(inputs), _conv(inputs, outputs, stride=stride)
-        self.norm2, self.conv2 = _norm(outputs), _conv(outputs, outputs)
+        self.norm1, self.conv1 = _norm(inputs, normalisation), _conv(inputs, outputs, stride=stride)
+        self.norm2, self.conv2 = _norm(outputs, normalisation), _conv(outputs, outputs)
         self.relu = nn.ReLU()
         self.inner = _dropped(nn.ReLU(), nn.Dropout(dropout))
         self.shortcut = None
@@ -176,13 +207,14 @@ class _Block(nn.Module):
         return out
 
 
-def _resnet16(channels: int, classes: int, width: int, dropout: float = 0.0) -> nn.Module:
+def _resnet16(channels: int, classes: int, width: int, dropout: float = 0.0, normalisation: str = "group") -> nn.Module:
     layers: list[nn.Module] = [_conv(channels, 16)]
     inputs = 16
     for outputs, stride in ((16 * width, 1), (32 * width, 2), (64 * width, 2)):
-        layers += [_Block(inputs, outputs, stride, dropout), _Block(outputs, outputs, 1, dropout)]
+        layers += [_Block(inputs, outputs, stride, dropout, normalisation)]
+        layers += [_Block(outputs, outputs, 1, dropout, normalisation)]
         inputs = outputs
-    head = (_norm(inputs), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
+    head = (_norm(inputs, normalisation), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
     return nn.Sequential(*layers, *head)
 
 
