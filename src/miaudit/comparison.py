@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 from miaudit.errors import InputError
-from miaudit.report import findings as findings_file
+from miaudit.report.findings_file import Filed
 from miaudit.wording import amount, label, reading
 
-FORMAT = 1
 Status = Literal["rose", "fell", "no-difference", "not-comparable"]
 
 
@@ -40,7 +39,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Filed):
     """Two audits, metric by metric.
 
     Attributes
@@ -53,6 +52,8 @@ class Comparison:
     text : the comparison in a sentence or two
     cautions : what makes the two hard to compare
     """
+
+    KIND = "comparison"
 
     before: str
     after: str
@@ -68,16 +69,6 @@ class Comparison:
     def exit_code(self) -> int:
         """Of the command line: 3 where leakage rose, 4 where the two cannot be compared, else 0."""
         return {"rose": 3, "not-comparable": 4}.get(self.status, 0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as findings.json of kind "comparison" holds them."""
-        content = {"format": FORMAT, "kind": "comparison", "exit_code": self.exit_code, **asdict(self)}
-        plain: dict[str, Any] = findings_file.plain(content)
-        return plain
-
-    def to_json(self) -> str:
-        """Return the same as text."""
-        return findings_file.to_text(self.to_dict())
 
 
 def compare(
@@ -196,7 +187,7 @@ def _cautions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class History:
+class History(Filed):
     """Many audits of one model, in the order in which they were given.
 
     Attributes
@@ -206,6 +197,8 @@ class History:
     changes : comparison of each audit with the one before it
     text : how it went, in a sentence
     """
+
+    KIND = "history"
 
     primary: str
     audits: tuple[Mapping[str, Any], ...]
@@ -217,16 +210,6 @@ class History:
     def exit_code(self) -> int:
         """That of the last comparison: 3 where leakage rose."""
         return 3 if self.changes and self.changes[-1]["status"] == "rose" else 0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as findings.json of kind "history" holds them."""
-        content = {"format": FORMAT, "kind": "history", "exit_code": self.exit_code, **asdict(self)}
-        plain: dict[str, Any] = findings_file.plain(content)
-        return plain
-
-    def to_json(self) -> str:
-        """Return the same as text."""
-        return findings_file.to_text(self.to_dict())
 
 
 def history(audits: Sequence[tuple[str, Mapping[str, Any]]], *, repeat: Mapping[str, Any] | None = None) -> History:

@@ -7,21 +7,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from miaudit import campaign, collect, sections, yaml_file
+from miaudit import campaign, collect, yaml_file
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
 from miaudit.collect import SIDE_FILES, Attack, Collected, SignalKind, with_headline
 from miaudit.dp import guesses
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
-from miaudit.errors import ConfigError, InputError, nearest
+from miaudit.errors import InputError, nearest
 from miaudit.plan import Bootstrap, Bounds, Calibrated, Headline, Plan, headline_named
-from miaudit.sections import Refused, Section, Text
+from miaudit.sections import File, Refused, Section, Text, read_mapping, validated
 from miaudit.tables import existing_file
 from miaudit.target_config import DataSection, ShadowSection, TargetSection, missing_line
 
-_LARGEST_FILE = 1_000_000
 _DEEPEST_MECHANISM = 20
 _PAIRED = ("losses", "scores", "logits", "probabilities")
 _SIGNAL_OF: dict[str, SignalKind] = {
@@ -246,7 +245,7 @@ class PrivacySection(Section):
         )
 
 
-class Options(Section):
+class Options(File):
     """What every configuration file may say, whatever its evidence comes from."""
 
     model: ModelSection = ModelSection()
@@ -255,11 +254,17 @@ class Options(Section):
     reporting: ReportingSection = ReportingSection()
     privacy: PrivacySection = PrivacySection()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_sections(cls, content: Any) -> Any:
-        """A section that is named and left empty has its defaults."""
-        return {k: v for k, v in content.items() if v is not None} if isinstance(content, dict) else content
+    def refused(self) -> Iterator[str]:
+        """Say what the plan or the attacks refuse."""
+        try:
+            self.plan()
+            self.attack_options()
+        except InputError as error:
+            yield f"{_section_of(error.argument)}{error}"
+
+    def attack_options(self) -> object:
+        """Return the attacks that were asked for, as the kind of file takes them."""
+        raise NotImplementedError
 
     def plan(self) -> Plan:
         """Return the options of the audit."""
@@ -419,12 +424,9 @@ def read(path: str | Path) -> AuditConfig | CampaignConfig:
     ConfigError
         With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
     """
-    path = existing_file(path, "config", (".yaml", ".yml"))
-    content = yaml_file.read(path, "config")
-    if not isinstance(content, dict):
-        found = "an empty file" if content is None else type(content).__name__
-        raise InputError("config", "a YAML mapping with sections", found, "see docs/configuration.md")
-    return _validated(content, path)
+    content = read_mapping(path, "docs/configuration.md")
+    kind: type[AuditConfig | CampaignConfig] = CampaignConfig if {"target", "data"} & set(content) else AuditConfig
+    return validated(content, kind, path)
 
 
 def read_mechanism(path: str | Path) -> Mechanism:
@@ -466,26 +468,6 @@ def _mechanism(description: Any) -> Mechanism:
 
 def _parts(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
-
-
-def _validated(content: dict[Any, Any], path: Path) -> AuditConfig | CampaignConfig:
-    problems: list[str] = []
-    kind = CampaignConfig if {"target", "data"} & set(content) else AuditConfig
-    try:
-        config: AuditConfig | CampaignConfig = kind.model_validate(content)
-    except ValidationError as error:
-        problems = list(sections.problems(error, kind))
-    else:
-        try:
-            config.plan()
-            config.attack_options()
-        except InputError as error:
-            problems = [f"{_section_of(error.argument)}{error}"]
-        else:
-            problems += list(config.missing_files(path.parent))
-    if problems:
-        raise ConfigError(path.name, problems)
-    return config
 
 
 def _section_of(argument: str) -> str:

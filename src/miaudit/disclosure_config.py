@@ -8,19 +8,18 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from miaudit import sections, yaml_file
+from miaudit import sections
 from miaudit.config import ModelSection
 from miaudit.defences import registry
 from miaudit.defences.ensemble import Ensemble, Stack
 from miaudit.defences.synthetic import SyntheticTraining
 from miaudit.defences.trial import AS_IT_IS, Trial
-from miaudit.errors import ConfigError, InputError, nearest
+from miaudit.errors import InputError, nearest
 from miaudit.models.targets import Precomputed, Target, Trainable
-from miaudit.sections import Refused, Section, Text
+from miaudit.sections import File, Refused, Section, Text, read_mapping, validated
 from miaudit.synthesis import CausalGraph, Privacy
 from miaudit.synthesis.synthesise_config import GeneratorSection, PrivacySection
 from miaudit.synthesis.table_files import read_schema
-from miaudit.tables import existing_file
 from miaudit.target_config import DataSection, ShadowSection, TargetSection, Whole, missing_line
 
 # What is compared where a file names nothing: every disclosure, and what calibration alone does.
@@ -199,7 +198,7 @@ class ReportingSection(Section):
     threshold_for_concern: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
-class DisclosureConfig(Section):
+class DisclosureConfig(File):
     """A whole configuration file.
 
     Examples
@@ -220,12 +219,6 @@ class DisclosureConfig(Section):
     evaluation: EvaluationSection = EvaluationSection()
     reporting: ReportingSection = ReportingSection()
     model: ModelSection = ModelSection()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_sections(cls, content: Any) -> Any:
-        """A section that is named and left empty has its defaults."""
-        return {k: v for k, v in content.items() if v is not None} if isinstance(content, dict) else content
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
@@ -290,26 +283,7 @@ def read(path: str | Path) -> DisclosureConfig:
     ConfigError
         With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
     """
-    path = existing_file(path, "config", (".yaml", ".yml"))
-    content = yaml_file.read(path, "config")
-    if not isinstance(content, dict):
-        found = "an empty file" if content is None else type(content).__name__
-        raise InputError("config", "a YAML mapping with sections", found, "see docs/defences.md")
-    problems = [
-        f"{key}: unknown key; {nearest(str(key), known) or 'known here: ' + ', '.join(known)}"
-        for key in content
-        if key not in (known := list(DisclosureConfig.model_fields))
-    ]
-    content = {key: value for key, value in content.items() if key in DisclosureConfig.model_fields}
-    try:
-        config = DisclosureConfig.model_validate(content)
-    except ValidationError as error:
-        problems += sections.problems(error, DisclosureConfig)
-    else:
-        problems += list(config.missing_files(path.parent))
-    if problems:
-        raise ConfigError(path.name, problems)
-    return config
+    return validated(read_mapping(path, "docs/defences.md"), DisclosureConfig, path)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -1,15 +1,18 @@
-"""What every section of a configuration file is: known keys only, finite numbers, never changed once it was read."""
+"""What every configuration file and its sections are: known keys only, finite numbers, never changed once read."""
 
 from __future__ import annotations
 
 import re
 import typing
 from collections.abc import Iterator
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from miaudit.errors import InputError, nearest
+from miaudit import yaml_file
+from miaudit.errors import ConfigError, InputError, nearest
+from miaudit.tables import existing_file
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 
@@ -18,6 +21,72 @@ class Section(BaseModel):
     """A mapping of known keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class File(Section):
+    """A whole configuration file."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_sections(cls, content: Any) -> Any:
+        """A section that is named and left empty has its defaults."""
+        return {k: v for k, v in content.items() if v is not None} if isinstance(content, dict) else content
+
+    def refused(self) -> Iterator[str]:
+        """Say what the library refuses of it, a line for each."""
+        return iter(())
+
+    def missing_files(self, base: Path) -> Iterator[str]:  # noqa: ARG002 - of the kinds that name files
+        """Say which files are not there, a line for each; relative paths start at ``base``."""
+        return iter(())
+
+
+AnyFile = TypeVar("AnyFile", bound=File)
+
+
+def read_mapping(path: str | Path, guide: str) -> dict[Any, Any]:
+    """Read a configuration file as plain values, unchecked but for being a mapping.
+
+    Parameters
+    ----------
+    path : of a .yaml or .yml file
+    guide : the page that explains its keys, for the error
+
+    Raises
+    ------
+    InputError
+        If it is missing, no YAML, or no mapping.
+    """
+    content = yaml_file.read(existing_file(path, "config", (".yaml", ".yml")), "config")
+    if not isinstance(content, dict):
+        found = "an empty file" if content is None else type(content).__name__
+        raise InputError("config", "a YAML mapping with sections", found, f"see {guide}")
+    return content
+
+
+def validated(content: dict[Any, Any], kind: type[AnyFile], path: str | Path) -> AnyFile:
+    """Check the plain values of a configuration file.
+
+    Parameters
+    ----------
+    content : as :func:`read_mapping` gives it
+    kind : what the file must be
+    path : where it came from; relative paths in it start at its folder
+
+    Raises
+    ------
+    ConfigError
+        With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
+    """
+    try:
+        config = kind.model_validate(content)
+    except ValidationError as error:
+        found = list(problems(error, kind))
+    else:
+        found = list(config.refused()) or list(config.missing_files(Path(path).parent))
+    if found:
+        raise ConfigError(Path(path).name, found)
+    return config
 
 
 class Refused(ValueError):

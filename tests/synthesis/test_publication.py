@@ -167,7 +167,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Any:
     known = kinds.of
 
     def of(content: Any) -> kinds.Kind:
-        if content.get("kind") == synthesis_findings.KIND:
+        if content.get("kind") == synthesis_findings.SynthesisFindings.KIND:
             page = synthesis_page
             return kinds.Kind(page.NAMES, page.charts, page.page, page.check)
         return known(content)

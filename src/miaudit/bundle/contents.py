@@ -26,7 +26,8 @@ from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.evidence import Evidence
 from miaudit.plan import Plan
-from miaudit.report import findings as findings_file
+from miaudit.report import findings as audit_findings
+from miaudit.report import findings_file
 from miaudit.report.findings import Vulnerability
 
 FORMAT = 1
@@ -261,7 +262,7 @@ def read(path: str | Path) -> Bundle:
         if manifest.get("records") != len(next(iter(columns.values()))):
             tampered.append("manifest.json counts other records than there are.")
         about = _json(held[_AUDIT], "audit.json")
-        findings = findings_file.check(_json(held[_FINDINGS], "findings.json"))
+        findings = audit_findings.check(_json(held[_FINDINGS], "findings.json"))
         tampered += _row_changes(held.get(_ROWS), columns)
         sealed = _sealed(held.get(_SEALED), columns)
         _check_membership(columns, sealed[0])

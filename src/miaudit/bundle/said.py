@@ -9,7 +9,7 @@ from typing import Any
 from miaudit.bundle.challenge import Outcome
 from miaudit.bundle.contents import Bundle
 from miaudit.bundle.verify import Verification
-from miaudit.report import findings as findings_file
+from miaudit.report import findings_file
 
 _FORMAT = 1
 

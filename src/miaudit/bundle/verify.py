@@ -22,7 +22,7 @@ from miaudit.causal.nuisance import Nuisance
 from miaudit.errors import InputError, one_line
 from miaudit.evidence import Evidence
 from miaudit.plan import Split
-from miaudit.report import findings as findings_file
+from miaudit.report import findings_file
 
 TOLERANCE = 1e-9
 _MOST_NAMED = 200

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from miaudit.command import options
+from miaudit.command import options, summary
+from miaudit.command.delivery import check_free, deliver
 from miaudit.command.options import (
     INPUT,
     OUTPUT,
@@ -30,7 +31,7 @@ from miaudit.command.options import (
     Share,
     names,
 )
-from miaudit.command.outcome import BundleWish, computed, deliver
+from miaudit.command.outcome import BundleWish, computed
 from miaudit.command.terminal import complain
 
 if TYPE_CHECKING:
@@ -229,7 +230,6 @@ def audit(
 
     from miaudit import collect as collecting
     from miaudit.plan import headline_named
-    from miaudit.report import folder
 
     plan = options.plan(
         fpr,
@@ -276,8 +276,7 @@ def audit(
             seed=seed,
         )
     _refuse_options_of_tables(schema=schema, secret=secret, known=known)
-    if target is not None:
-        folder.check_free(target, overwrite=overwrite)
+    check_free(target, overwrite=overwrite)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
     rng = np.random.default_rng(seed)
     columns = {"score": score, "member": member, "labels": labels, "covariates": covariates}
@@ -325,8 +324,7 @@ def audit(
         note = collecting.looks_like_losses(collected.evidence, None if auc is None else auc.high)
         if note:
             complain(f"note: {note}")
-    deliver(findings, target, overwrite=overwrite, json=json)
-    raise typer.Exit(findings.exit_code)
+    deliver(findings, lambda: summary.text(findings), target, overwrite=overwrite, json=json)
 
 
 def _chosen(wanted: list[str] | None, signal: str) -> Attack | None:

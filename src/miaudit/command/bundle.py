@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit import __version__
+from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.options import INPUT, Json, Out, Overwrite, Seed
 from miaudit.command.terminal import progress
 from miaudit.errors import one_line
 
 if TYPE_CHECKING:
-    from miaudit.bundle.said import Said
     from miaudit.bundle.sealing import Keys
 
 BundleFile = Annotated[Path, typer.Argument(help="A bundle (.zip) that miaudit wrote.", show_default=False)]
@@ -34,10 +31,11 @@ def verify(
     from miaudit.bundle import said
     from miaudit.bundle.verify import verify as check
 
-    _check_free(out, overwrite=overwrite)
+    check_free(out, overwrite=overwrite)
     with progress("bootstrap", meanwhile="recomputing the findings") as told:
         found = check(bundle, keys=_keys(key), progress=told)
-    _deliver(said.of_verification(found, _repeat()), out, overwrite=overwrite, json=json)
+    content = said.of_verification(found, repeat())
+    deliver(content, lambda: _lines(content.to_dict()), out, overwrite=overwrite, json=json)
 
 
 def challenge(
@@ -75,7 +73,7 @@ def challenge(
 
     if (scores is None) == (propensity is None):
         raise typer.BadParameter("give either --scores or --propensity")
-    _check_free(out, overwrite=overwrite)
+    check_free(out, overwrite=overwrite)
     held, rng = read(bundle), np.random.default_rng(seed)
     if scores is not None:
         values = contest.submitted(scores, column, "scores")
@@ -85,7 +83,8 @@ def challenge(
         values = contest.submitted(propensity or Path(), column, "propensity")
         with progress("", meanwhile="audit"):
             outcome = contest.by_propensity(held, values, keys=_keys(key), made_before=made_before, rng=rng)
-    _deliver(said.of_challenge(held, outcome, _repeat()), out, overwrite=overwrite, json=json)
+    content = said.of_challenge(held, outcome, repeat())
+    deliver(content, lambda: _lines(content.to_dict()), out, overwrite=overwrite, json=json)
 
 
 def _keys(path: Path | None) -> Keys | None:
@@ -94,35 +93,10 @@ def _keys(path: Path | None) -> Keys | None:
     return None if path is None else Keys.read(path)
 
 
-def _repeat() -> dict[str, Any]:
-    return {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]])}
-
-
-def _check_free(out: Path | None, *, overwrite: bool) -> None:
-    if out is not None:
-        from miaudit.report import folder
-
-        folder.check_free(out, overwrite=overwrite)
-
-
-def _deliver(found: Said, out: Path | None, *, overwrite: bool, json: bool) -> None:
-    if out is not None:
-        from miaudit.report import folder
-
-        folder.write(found, out, overwrite=overwrite)
-    if json:
-        typer.echo(found.to_json(), nl=False)
-    else:
-        typer.echo("\n".join(_lines(found.to_dict())))
-        if out is not None:
-            typer.echo(f"\nReport: {out / 'report.html'}")
-    raise typer.Exit(found.exit_code)
-
-
-def _lines(content: dict[str, Any]) -> list[str]:
+def _lines(content: dict[str, Any]) -> str:
     lines = [one_line(content["text"]), f"SHA-256 of the bundle: {content['digest']}"]
     if content["kind"] == "challenge":
-        return [*lines, f"SHA-256 of the submission: {content['submission']}"]
+        return "\n".join([*lines, f"SHA-256 of the submission: {content['submission']}"])
     lines += [f"  {one_line(text)}" for text in content["tampered"]]
     lines += [
         f"  {d['place']}: stated {d['stated']}, recomputed {d['recomputed']}" for d in content["differences"][:20]
@@ -132,4 +106,4 @@ def _lines(content: dict[str, Any]) -> list[str]:
     lines += [f"Not recomputed: {one_line(text)}" for text in content["not_recomputed"]]
     if content["environment"]:
         lines.append(f"Environment: {one_line('; '.join(content['environment']))}")
-    return lines
+    return "\n".join(lines)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from miaudit import __version__
+from miaudit.command.delivery import deliver, repeat
 from miaudit.command.options import Json, Out, Overwrite
 from miaudit.errors import InputError, one_line
-
-if TYPE_CHECKING:
-    from miaudit.comparison import Comparison, History
 
 
 def compare(
@@ -33,12 +28,13 @@ def compare(
     from miaudit.comparison import compare as contrast
 
     names = _distinct([before, after])
-    found = contrast(_findings(before), _findings(after), names=(names[0], names[1]), repeat=_repeat())
-    lines = [found.text, *(f"Caution: {text}" for text in found.cautions), ""]
+    found = contrast(_findings(before), _findings(after), names=(names[0], names[1]), repeat=repeat())
+    lines = [one_line(text) for text in (found.text, *(f"Caution: {caution}" for caution in found.cautions), "")]
     for change in found.changes:
         limits = f"{change.value:+.4f}  [{change.low:+.4f}, {change.high:+.4f}]" if change.value is not None else "-"
-        lines.append(f"  {change.name:<20} {limits}  {change.estimator if change.estimator != 'raw' else ''}".rstrip())
-    _deliver(found, lines, out, overwrite=overwrite, json=json)
+        estimator = change.estimator if change.estimator != "raw" else ""
+        lines.append(f"  {one_line(change.name):<20} {limits}  {one_line(estimator)}".rstrip())
+    deliver(found, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)
 
 
 def history(
@@ -52,13 +48,15 @@ def history(
     """Line up many audits of one model: a page with the primary metric over time, and each step compared."""
     from miaudit.comparison import history as line_up
 
-    found = line_up(list(zip(_distinct(audits), map(_findings, audits), strict=True)), repeat=_repeat())
-    lines = [found.text, "", *(f"  {audit['name']}: {audit['said']} ({audit['status']})" for audit in found.audits)]
-    _deliver(found, lines, out, overwrite=overwrite, json=json)
+    found = line_up(list(zip(_distinct(audits), map(_findings, audits), strict=True)), repeat=repeat())
+    steps = (one_line(f"{audit['name']}: {audit['said']} ({audit['status']})") for audit in found.audits)
+    lines = [one_line(found.text), "", *(f"  {step}" for step in steps)]
+    deliver(found, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)
 
 
 def _findings(path: Path) -> dict[str, Any]:
-    from miaudit.report import findings as reading
+    from miaudit.report import findings as audit_findings
+    from miaudit.report import findings_file
 
     if path.suffix.lower() == ".zip":
         from miaudit.bundle import read
@@ -68,11 +66,11 @@ def _findings(path: Path) -> dict[str, Any]:
             raise InputError("bundle", "one that fits its manifest", held.tampered[0], "run miaudit verify on it")
         return dict(held.findings)
     place = path / "findings.json" if path.is_dir() else path
-    content = reading.parse(place)
+    content = findings_file.parse(place)
     if content.get("kind", "audit") != "audit":
         received = f"{content['kind']!r}"[:40]
         raise InputError("findings", "findings of an audit", received, "name a folder that miaudit audit wrote")
-    return reading.check(content)
+    return audit_findings.check(content)
 
 
 def _distinct(paths: list[Path]) -> list[str]:
@@ -83,21 +81,3 @@ def _distinct(paths: list[Path]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return [f"{i + 1}: {path}" for i, path in enumerate(paths)]
-
-
-def _repeat() -> dict[str, Any]:
-    return {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]])}
-
-
-def _deliver(found: Comparison | History, lines: list[str], out: Path | None, *, overwrite: bool, json: bool) -> None:
-    if out is not None:
-        from miaudit.report import folder
-
-        folder.write(found, out, overwrite=overwrite)
-    if json:
-        typer.echo(found.to_json(), nl=False)
-    else:
-        typer.echo("\n".join(one_line(line) for line in lines))
-        if out is not None:
-            typer.echo(f"\nReport: {out / 'report.html'}")
-    raise typer.Exit(found.exit_code)

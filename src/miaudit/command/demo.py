@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
+from miaudit.command import summary
+from miaudit.command.delivery import check_free, deliver
 from miaudit.command.options import Json, Overwrite, Seed
-from miaudit.command.outcome import computed, deliver
+from miaudit.command.outcome import computed
 from miaudit.command.terminal import progress
 
 
@@ -23,11 +25,10 @@ def demo(
 
     from miaudit import demo as demonstration
     from miaudit.collect import Collected
-    from miaudit.report import folder
 
-    folder.check_free(out, overwrite=overwrite)
+    check_free(out, overwrite=overwrite)
     rng = np.random.default_rng(seed)
     with progress("training") as told:
         collected = Collected(demonstration.evidence(rng=rng, progress=told))
     findings = computed(collected, demonstration.PLAN, rng, seed)
-    deliver(findings, out, overwrite=overwrite, json=json)
+    deliver(findings, lambda: summary.text(findings), out, overwrite=overwrite, json=json, exit_code=0)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit import __version__
+from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.options import DryRun, Json, Overwrite
-from miaudit.command.terminal import complain, progress
+from miaudit.command.terminal import progress
+from miaudit.command.user_code import announce, forecast
 from miaudit.errors import one_line
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ def disclosure(
     import numpy as np
 
     from miaudit import disclosure_config
-    from miaudit.report import folder
 
     settings = disclosure_config.read(config)
     rng = np.random.default_rng(settings.evaluation.seed)
@@ -43,16 +41,10 @@ def disclosure(
         typer.echo(_forecast(settings, config, rng))
         return
     target = out if out is not None else config.parent / settings.evaluation.output_dir
-    folder.check_free(target, overwrite=overwrite)
-    _announce(settings, config)
+    check_free(target, overwrite=overwrite)
+    announce(settings.user_code, config)
     findings = _found(settings, settings.trial(config.parent), rng)
-    folder.write(findings, target, overwrite=overwrite)
-    if json:
-        typer.echo(findings.to_json(), nl=False)
-    else:
-        typer.echo(_summary(findings))
-        typer.echo(f"\nReport: {target / 'report.html'}")
-    raise typer.Exit(findings.exit_code)
+    deliver(findings, lambda: _summary(findings), target, overwrite=overwrite, json=json)
 
 
 def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFindings:
@@ -80,10 +72,7 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
     notes = list(said)
     if settings.user_code:
         notes.append(f"Code that came with the model was run: {settings.user_code}.")
-    repeat: dict[str, Any] = {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]])}
-    repeat["seed"] = evaluation.seed
-    if model := settings.model.model_dump(exclude_none=True):
-        repeat["model"] = model
+    model = settings.model.model_dump(exclude_none=True)
     return outcome.findings(
         comparison,
         release=section.release,
@@ -105,24 +94,15 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
         },
         source=trial.records.source,
         target=trial.target.name,
-        repeat=repeat,
+        repeat=repeat(seed=evaluation.seed, **({"model": model} if model else {})),
     )
-
-
-def _announce(settings: DisclosureConfig, config: Path) -> None:
-    """Let modules beside the configuration file be imported, after saying that their code will run."""
-    if settings.user_code:
-        complain(f"note: runs code that came with the model: {one_line(settings.user_code)}")
-        folder = str(config.parent.resolve())
-        if folder not in sys.path:
-            sys.path.append(folder)
 
 
 def _forecast(settings: DisclosureConfig, config: Path, rng: Any) -> str:
     """Fits, hours and disk of each training, and which code would run."""
     from miaudit.defences import trial as trying
 
-    _announce(settings, config)
+    announce(settings.user_code, config)
     trial = settings.trial(config.parent)
     costs = trying.cost(trial, rng=rng.spawn(3)[0])
     lines = [f"{config.name}: {trial.target.name}, {trial.records.n:,} records of {trial.records.source}"]
@@ -131,10 +111,7 @@ def _forecast(settings: DisclosureConfig, config: Path, rng: Any) -> str:
     size = sum(cost.disk_bytes for cost in costs.values()) / 1e6
     place = "in memory" if trial.shadows.store is None else "on disk"
     lines.append(f"{fits} fits, {hours:.2g} hours, {size:,.1f} MB {place}; {len(trial.names())} options are compared")
-    again = "no shadow.store: a process that is killed starts again"
-    lines.append(again if trial.shadows.store is None else f"finished models are kept in {trial.shadows.store}")
-    lines.append(f"runs code that came with the model: {one_line(settings.user_code) or 'none'}")
-    return "\n".join([*lines, "Nothing was written."])
+    return "\n".join([*lines, *forecast(settings.user_code, trial.shadows.store)])
 
 
 def _summary(findings: DisclosureFindings) -> str:

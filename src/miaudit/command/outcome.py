@@ -1,17 +1,14 @@
-"""From collected evidence to the results folder and the lines on standard output."""
+"""From collected evidence to findings, and to the bundle that was asked for."""
 
 from __future__ import annotations
 
-import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from miaudit import __version__
-from miaudit.command import summary
+from miaudit.command.delivery import repeat
 from miaudit.command.terminal import complain, progress
 from miaudit.errors import InputError
 
@@ -73,16 +70,13 @@ def computed(
     from dataclasses import replace
 
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
-    repeat = {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]]), "seed": seed}
-    if model:
-        repeat["model"] = model
     stages = "propensity, overlap, corrected metrics, challenge, bounds"
     with progress("bootstrap", meanwhile=stages if collected.evidence.design == "zero-run" else "") as told:
         options: dict[str, Any] = {
             "plan": chosen,
             "rng": rng,
             "notes": collected.notes,
-            "repeat": repeat,
+            "repeat": repeat(seed=seed, **({"model": model} if model else {})),
             "vulnerability": collected.vulnerability,
             "progress": told,
         }
@@ -110,17 +104,3 @@ def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any]) ->
     if wish.needs_keys:
         complain(f"note: {wish.keys} opens it; keep it, and hand it out only when labels are to be opened")
     return examined.findings
-
-
-def deliver(findings: Findings, out: Path | None, *, overwrite: bool, json: bool) -> None:
-    """Write the folder, if there is one, and tell standard output."""
-    if out is not None:
-        from miaudit.report import folder
-
-        folder.write(findings, out, overwrite=overwrite)
-    if json:
-        typer.echo(findings.to_json(), nl=False)
-    else:
-        typer.echo(summary.text(findings))
-        if out is not None:
-            typer.echo(f"\nReport: {out / 'report.html'}")

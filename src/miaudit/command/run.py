@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from miaudit.command import summary
+from miaudit.command.delivery import check_free, deliver
 from miaudit.command.options import OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
-from miaudit.command.outcome import BundleWish, computed, deliver
-from miaudit.command.terminal import complain, progress
+from miaudit.command.outcome import BundleWish, computed
+from miaudit.command.terminal import progress
+from miaudit.command.user_code import announce, forecast
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -38,7 +40,6 @@ def run(
     import numpy as np
 
     from miaudit import config as configuration
-    from miaudit.report import folder
 
     settings = configuration.read(config)
     rng = np.random.default_rng(settings.evaluation.seed)
@@ -46,13 +47,12 @@ def run(
         typer.echo(_forecast(settings, config, rng))
         return
     target = out if out is not None else config.parent / settings.evaluation.output_dir
-    folder.check_free(target, overwrite=overwrite)
+    check_free(target, overwrite=overwrite)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
     collected = _collected(settings, config, rng)
     model = settings.model.model_dump(exclude_none=True)
     findings = computed(collected, settings.plan(), rng, settings.evaluation.seed, model=model, bundle=wish)
-    deliver(findings, target, overwrite=overwrite, json=json)
-    raise typer.Exit(findings.exit_code)
+    deliver(findings, lambda: summary.text(findings), target, overwrite=overwrite, json=json)
 
 
 def collect(
@@ -95,18 +95,9 @@ def _collected(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) -
 
     if isinstance(settings, AuditConfig):
         return settings.collect(config.parent, rng=rng)
-    _announce(settings, config)
+    announce(settings.user_code, config)
     with progress("models") as told:
         return settings.collect(config.parent, rng=rng, progress=told)
-
-
-def _announce(settings: CampaignConfig, config: Path) -> None:
-    """Let modules beside the configuration file be imported, after saying that their code will run."""
-    if settings.user_code:
-        complain(f"note: runs code that came with the model: {one_line(settings.user_code)}")
-        folder = str(config.parent.resolve())
-        if folder not in sys.path:
-            sys.path.append(folder)
 
 
 def _forecast(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) -> str:
@@ -116,7 +107,7 @@ def _forecast(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) ->
 
     if isinstance(settings, AuditConfig) or settings.target.kind == "token-logprobs":
         return f"{config.name}: 0 fits, no hours, no disk; the outputs are there, and no code of a model runs"
-    _announce(settings, config)
+    announce(settings.user_code, config)
     planned = settings.campaign(config.parent)
     found = campaign.cost(planned, rng=rng)
     store = planned.shadows.store
@@ -129,7 +120,5 @@ def _forecast(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) ->
         lines.append(
             f"{found.fits} fits{there}, {found.hours:.2g} hours, {found.disk_bytes / 1e6:,.1f} MB {place}; {found.how}"
         )
-        again = "no shadow.store: a process that is killed starts again"
-        lines.append(again if store is None else f"finished models are kept in {store}")
-    lines.append(f"runs code that came with the model: {one_line(settings.user_code) or 'none'}")
-    return "\n".join([*lines, "Nothing was written."])
+    kept = forecast(settings.user_code, store)
+    return "\n".join([*lines, *(kept[1:] if found is None else kept)])

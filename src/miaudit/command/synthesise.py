@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit import __version__
+from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.options import Json, Overwrite
 from miaudit.command.terminal import progress
 from miaudit.errors import OutputError, one_line
@@ -38,7 +36,6 @@ def synthesise(
     """
     import numpy as np
 
-    from miaudit.report import folder
     from miaudit.synthesis import publication, synthesise_config
 
     settings = synthesise_config.read(config)
@@ -48,22 +45,16 @@ def synthesise(
         return
     target = out if out is not None else config.parent / settings.output_dir
     file = target / f"{_STEM}.{settings.release.format}"
-    folder.check_free(target, overwrite=overwrite)
-    _check_free(target, overwrite=overwrite)
+    check_free(target, overwrite=overwrite)
+    _check_release(target, overwrite=overwrite)
     rng = np.random.default_rng(settings.seed)
-    command = shlex.join(["miaudit", *sys.argv[1:]])
-    repeat: dict[str, Any] = {"miaudit": __version__, "command": command}
-    if plan.privacy is None:
-        repeat["seed"] = "from the operating system" if settings.seed is None else settings.seed
+    seed = {} if plan.privacy else {"seed": "from the operating system" if settings.seed is None else settings.seed}
     with progress("epochs", meanwhile="noise, sampling, findings") as told:
-        release, findings = publication.publish(table, plan, rng=rng, file=file.name, repeat=repeat, progress=told)
-    _write(release, findings, file, target, overwrite=overwrite)
-    if json:
-        typer.echo(findings.to_json(), nl=False)
-    else:
-        typer.echo(text(findings))
-        typer.echo(f"\nRelease: {file} and {file.with_suffix('.json').name}\nReport: {target / 'report.html'}")
-    raise typer.Exit(findings.exit_code)
+        again = repeat(**seed)
+        release, findings = publication.publish(table, plan, rng=rng, file=file.name, repeat=again, progress=told)
+    _save(release, file)
+    besides = f"Release: {file} and {file.with_suffix('.json').name}\n"
+    deliver(findings, lambda: text(findings), target, overwrite=overwrite, json=json, besides=besides)
 
 
 def text(findings: SynthesisFindings) -> str:
@@ -93,7 +84,7 @@ def _forecast(plan: Any, records: int) -> str:
     return f"{claimed}delta = {plan.privacy.resolved_delta:.4g}: {mechanism}. Nothing was written."
 
 
-def _check_free(target: Path, *, overwrite: bool) -> None:
+def _check_release(target: Path, *, overwrite: bool) -> None:
     """Refuse to write over an earlier release."""
     for name in (f"{_STEM}.csv", f"{_STEM}.parquet", f"{_STEM}.json"):
         if (target / name).exists() and not overwrite:
@@ -102,11 +93,8 @@ def _check_free(target: Path, *, overwrite: bool) -> None:
             )
 
 
-def _write(release: Release, findings: SynthesisFindings, file: Path, target: Path, *, overwrite: bool) -> None:
-    """Write the release, then the report; a table of an earlier release in another format does not stay beside it."""
-    from miaudit.report import folder
-
+def _save(release: Release, file: Path) -> None:
+    """Write the release; a table of an earlier release in another format does not stay beside it."""
     release.save(file)
     for suffix in {".csv", ".parquet"} - {file.suffix}:
         file.with_suffix(suffix).unlink(missing_ok=True)
-    folder.write(findings, target, overwrite=overwrite)

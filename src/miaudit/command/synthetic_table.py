@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import typer
-
-from miaudit import __version__
+from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.terminal import progress
 from miaudit.errors import one_line
 from miaudit.wording import percent
@@ -40,14 +36,11 @@ def audit_files(
     """
     import numpy as np
 
-    from miaudit.report import folder
     from miaudit.synthesis import table_audit, table_files
 
-    if out is not None:
-        folder.check_free(out, overwrite=overwrite)
+    check_free(out, overwrite=overwrite)
     chosen = table_audit.TablePlan(**{"confidence": plan.confidence, **options})
     read = table_files.read(synthetic, members, nonmembers, schema=schema)
-    repeat = {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]]), "seed": seed}
     with progress("attacks", meanwhile="distances, predicates, links, guesses") as told:
         findings = table_audit.audit_table(
             read.synthetic,
@@ -60,18 +53,10 @@ def audit_files(
             source=synthetic.name,
             notes=read.notes,
             rng=np.random.default_rng(seed),
-            repeat=repeat,
+            repeat=repeat(seed=seed),
             progress=told,
         )
-    if out is not None:
-        folder.write(findings, out, overwrite=overwrite)
-    if json:
-        typer.echo(findings.to_json(), nl=False)
-    else:
-        typer.echo(text(findings))
-        if out is not None:
-            typer.echo(f"\nReport: {out / 'report.html'}")
-    raise typer.Exit(findings.exit_code)
+    deliver(findings, lambda: text(findings), out, overwrite=overwrite, json=json)
 
 
 def text(findings: TableFindings) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.report import findings as findings_file
-from miaudit.report import frame
+from miaudit.report import findings as audit_findings
+from miaudit.report import findings_file, frame
 from miaudit.wording import label
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def check(content: Any) -> dict[str, Any]:
     """
     known = _CHALLENGE if isinstance(content, Mapping) and content.get("kind") == "challenge" else _VERIFICATION
     schema = {"type": "object", "required": list(known), "properties": known, "additionalProperties": False}
-    checked = findings_file.check_against(schema, content, FORMAT)
+    checked = findings_file.check(schema, content, FORMAT)
     if checked.get("findings"):
-        findings_file.check(checked["findings"])
+        audit_findings.check(checked["findings"])
     return checked
 
 

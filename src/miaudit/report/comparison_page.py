@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.report import findings as findings_file
-from miaudit.report import frame, interval_chart
+from miaudit.report import findings_file, frame, interval_chart
 from miaudit.report.drawing import distinct
 from miaudit.wording import amount, chance, label
 
@@ -92,7 +91,7 @@ def check(content: Any) -> dict[str, Any]:
         With the place that does not follow it.
     """
     many = isinstance(content, Mapping) and content.get("kind") == "history"
-    return findings_file.check_against(_object(_HISTORY if many else _COMPARISON), content, FORMAT)
+    return findings_file.check(_object(_HISTORY if many else _COMPARISON), content, FORMAT)
 
 
 def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:

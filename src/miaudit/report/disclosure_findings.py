@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib import resources
+from dataclasses import dataclass, field
 from typing import Any
 
 from miaudit.concern import Verdict
-from miaudit.report import findings
-
-FORMAT = 1
-KIND = "disclosure"
+from miaudit.report import findings_file
+from miaudit.report.findings_file import Filed
 
 
 @dataclass(frozen=True)
@@ -114,7 +109,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class DisclosureFindings:
+class DisclosureFindings(Filed):
     """Everything that a comparison of disclosures found, without any row of the records.
 
     Attributes
@@ -131,6 +126,8 @@ class DisclosureFindings:
     predictions : what uncertainty and calibration predict beside what was measured, plain values for each disclosure
     notes, plan, source, target, repeat : as in an audit's findings
     """
+
+    KIND = "disclosure"
 
     verdict: Verdict
     release: str
@@ -153,16 +150,6 @@ class DisclosureFindings:
         """0 no concern about the release, 3 concern, 4 no answer."""
         return self.verdict.exit_code
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values; numbers that are not finite become None."""
-        content = {"format": FORMAT, "kind": KIND, "exit_code": self.exit_code, **asdict(self)}
-        plain: dict[str, Any] = findings.plain(content)
-        return plain
-
-    def to_json(self) -> str:
-        """Return findings.json as text: equal comparisons give equal bytes."""
-        return findings.to_text(self.to_dict())
-
 
 def check(content: Any) -> dict[str, Any]:
     """Check plain values against the schema of this format version, and return them.
@@ -172,12 +159,9 @@ def check(content: Any) -> dict[str, Any]:
     InputError
         With the place that does not follow the schema.
     """
-    return findings.check_against(schema(), content, FORMAT)
+    return findings_file.check(schema(), content, DisclosureFindings.FORMAT)
 
 
-@cache
 def schema() -> dict[str, Any]:
     """Return the JSON schema of this kind of findings."""
-    text = resources.files("miaudit.report").joinpath("disclosure.schema.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
+    return findings_file.schema("disclosure")

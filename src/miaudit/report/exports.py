@@ -12,7 +12,7 @@ import yaml
 
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.report import kinds
-from miaudit.report.findings import to_text
+from miaudit.report.findings_file import to_text
 from miaudit.wording import amount, interval, label, percent
 
 # What Markdown, or a common extension of it, reads as more than a character.

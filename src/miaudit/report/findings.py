@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
 from miaudit.concern import Verdict
-from miaudit.errors import InputError, one_line
+from miaudit.errors import InputError
+from miaudit.report import findings_file
 
 FORMAT = 1
-_LARGEST_FILE = 200_000_000
 ClaimStatus = Literal["refuted", "not-refuted", "not-testable"]
 _CLAIM_EXIT_CODES: dict[ClaimStatus, int] = {"not-refuted": 0, "refuted": 3, "not-testable": 4}
 
@@ -434,7 +430,7 @@ class Findings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values in the order of the format; numbers that are not finite become None."""
-        content: dict[str, Any] = plain({"format": FORMAT, "exit_code": self.exit_code, **asdict(self)})
+        content: dict[str, Any] = findings_file.plain({"format": FORMAT, "exit_code": self.exit_code, **asdict(self)})
         if self.vulnerability is None:  # a later part of the format, absent where there is nothing to say
             del content["vulnerability"]
         content["verdict"]["exit_code"] = self.verdict.exit_code
@@ -442,7 +438,7 @@ class Findings:
 
     def to_json(self) -> str:
         """Return findings.json as text: equal audits give equal bytes."""
-        return to_text(self.to_dict())
+        return findings_file.to_text(self.to_dict())
 
     def _repr_html_(self) -> str:
         """Show the findings in a notebook: verdict, metrics and curve, all text escaped."""
@@ -459,11 +455,6 @@ class Findings:
         tables.write_atomically(Path(path), lambda target: _write_text(target, page))
 
 
-def to_text(content: Mapping[str, Any]) -> str:
-    """Write plain values as the text of findings.json."""
-    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
 def read(path: str | Path) -> dict[str, Any]:
     """Read and check the findings.json of an audit; return its plain values.
 
@@ -472,89 +463,18 @@ def read(path: str | Path) -> dict[str, Any]:
     InputError
         If it is missing, no JSON, of another format version, or does not follow the schema.
     """
-    return check(parse(path))
-
-
-def parse(path: str | Path) -> dict[str, Any]:
-    """Read a findings.json of any kind, unchecked but for being a JSON object of a reasonable size.
-
-    Raises
-    ------
-    InputError
-        If it is missing, too large, or no JSON object.
-    """
-    from miaudit.tables import existing_file
-
-    path = existing_file(path, "findings", (".json",))
-    if path.stat().st_size > _LARGEST_FILE:
-        raise InputError(
-            "findings", "a file below 200 MB", f"{path.stat().st_size:,} bytes", "this is no findings.json"
-        )
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, OSError, RecursionError) as error:
-        raise InputError(
-            "findings", "a JSON file", f"{path.name} ({one_line(str(error))[:100]})", "write it again"
-        ) from error
-    if not isinstance(content, dict):
-        raise InputError("format", str(FORMAT), repr(type(content).__name__), "this is no findings.json")
-    return content
+    return check(findings_file.parse(path))
 
 
 def check(content: Any) -> dict[str, Any]:
     """Check plain values against the schema of this format version, and return them."""
-    return check_against(schema(), content, FORMAT)
+    return findings_file.check(schema(), content, FORMAT)
 
 
-def check_against(schema: Mapping[str, Any], content: Any, version: int) -> dict[str, Any]:
-    """Check plain values against a JSON schema and the version of their format, and return them.
-
-    Raises
-    ------
-    InputError
-        With the place that does not follow the schema.
-    """
-    import jsonschema
-
-    if not isinstance(content, dict) or content.get("format") != version:
-        found = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise InputError(
-            "format", str(version), repr(found)[:40], "use the version of miaudit that wrote these findings"
-        )
-    validator = jsonschema.Draft202012Validator(schema)
-    error = next(iter(validator.iter_errors(content)), None)
-    if error is not None:
-        where = "findings" + "".join(f"[{p!r}]" if isinstance(p, str) else f"[{p}]" for p in error.absolute_path)
-        raise InputError(where, "what the schema of findings.json says", error.message[:120], "run the audit again")
-    return content
-
-
-@cache
 def schema() -> dict[str, Any]:
     """Return the JSON schema of findings.json."""
-    text = resources.files("miaudit.report").joinpath("findings.schema.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
+    return findings_file.schema("findings")
 
 
 def _write_text(target: Path, text: str) -> None:
     target.write_text(text, encoding="utf-8")
-
-
-def plain(value: Any) -> Any:
-    """Return plain values: mappings, lists, text and finite numbers; a number that is not finite becomes None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, bool | int | str) or value is None:
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if hasattr(value, "item"):
-        return plain(value.item())
-    return str(value)
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")

@@ -12,7 +12,7 @@ from typing import Any
 
 from miaudit.errors import OutputError, one_line
 from miaudit.report import kinds, pictures
-from miaudit.report.findings import to_text
+from miaudit.report.findings_file import to_text
 
 FINDINGS, PAGE, FIGURES = "findings.json", "report.html", "figures"
 

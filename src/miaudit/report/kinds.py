@@ -98,7 +98,7 @@ def read(path: str | Path) -> dict[str, Any]:
     InputError
         If it is missing, no JSON, of another format version or kind, or does not follow its schema.
     """
-    from miaudit.report import findings
+    from miaudit.report import findings_file
 
-    content = findings.parse(path)
+    content = findings_file.parse(path)
     return of(content).check(content)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib import resources
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from miaudit.report import findings
+from miaudit.report import findings_file
+from miaudit.report.findings_file import Filed
 
-FORMAT = 1
-KIND = "synthesis"
 Status = Literal["proved", "unproved"]
 
 
@@ -62,7 +58,7 @@ class Graph:
 
 
 @dataclass(frozen=True)
-class SynthesisFindings:
+class SynthesisFindings(Filed):
     """Everything about a release but its records.
 
     Attributes
@@ -80,6 +76,9 @@ class SynthesisFindings:
     source : what the private table is called
     repeat : version and command; no seed where a seed is a secret
     """
+
+    KIND = "synthesis"
+    DERIVED = ("exit_code", "status")
 
     text: tuple[str, ...]
     guarantee: Guarantee | None
@@ -104,16 +103,6 @@ class SynthesisFindings:
         """0 where a guarantee is proved, 4 where nothing answers what the table gives away."""
         return 4 if self.guarantee is None else 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values; numbers that are not finite become None."""
-        content = {"format": FORMAT, "kind": KIND, "exit_code": self.exit_code, "status": self.status, **asdict(self)}
-        plain: dict[str, Any] = findings.plain(content)
-        return plain
-
-    def to_json(self) -> str:
-        """Return findings.json as text: equal releases give equal bytes."""
-        return findings.to_text(self.to_dict())
-
 
 def check(content: Any) -> dict[str, Any]:
     """Check plain values against the schema of this format version, and return them.
@@ -123,12 +112,9 @@ def check(content: Any) -> dict[str, Any]:
     InputError
         With the place that does not follow the schema.
     """
-    return findings.check_against(schema(), content, FORMAT)
+    return findings_file.check(schema(), content, SynthesisFindings.FORMAT)
 
 
-@cache
 def schema() -> dict[str, Any]:
     """Return the JSON schema of this kind of findings."""
-    text = resources.files("miaudit.report").joinpath("synthesis.schema.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
+    return findings_file.schema("synthesis")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib import resources
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from miaudit.report import findings
+from miaudit.report import findings, findings_file
+from miaudit.report.findings_file import Filed
 
-FORMAT = 1
-KIND = "table"
 Status = Literal["flagged", "clear", "inconclusive"]
 _EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4}
 
@@ -94,7 +90,7 @@ class PositiveControl:
 
 
 @dataclass(frozen=True)
-class TableFindings:
+class TableFindings(Filed):
     """Everything that an audit of a table found, without any row of it.
 
     Attributes
@@ -110,6 +106,8 @@ class TableFindings:
     cannot_see : what such an audit is blind to, in sentences
     notes, plan, repeat : as in an audit's findings
     """
+
+    KIND = "table"
 
     verdict: TableVerdict
     attacks: tuple[Attack, ...]
@@ -131,16 +129,6 @@ class TableFindings:
         codes = {self.verdict.exit_code, int(self.membership["exit_code"])}
         return next(code for code in (3, 4, 0) if code in codes)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values; numbers that are not finite become None."""
-        content = {"format": FORMAT, "kind": KIND, "exit_code": self.exit_code, **asdict(self)}
-        plain: dict[str, Any] = findings.plain(content)
-        return plain
-
-    def to_json(self) -> str:
-        """Return findings.json as text: equal audits give equal bytes."""
-        return findings.to_text(self.to_dict())
-
 
 def check(content: Any) -> dict[str, Any]:
     """Check plain values against the schema of this format version, and return them.
@@ -150,14 +138,11 @@ def check(content: Any) -> dict[str, Any]:
     InputError
         With the place that does not follow the schema.
     """
-    checked = findings.check_against(schema(), content, FORMAT)
+    checked = findings_file.check(schema(), content, TableFindings.FORMAT)
     findings.check(checked["membership"])
     return checked
 
 
-@cache
 def schema() -> dict[str, Any]:
     """Return the JSON schema of this kind of findings."""
-    text = resources.files("miaudit.report").joinpath("table.schema.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
+    return findings_file.schema("table")

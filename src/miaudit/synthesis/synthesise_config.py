@@ -7,20 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from miaudit import yaml_file
 from miaudit.dp.verdict import Claim
-from miaudit.errors import ConfigError, InputError, nearest
-from miaudit.sections import Section, Text
+from miaudit.sections import File, Section, Text, read_mapping, validated
 from miaudit.synthesis.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.publication import LedgerPlan, Publication
 from miaudit.synthesis.release import Format, read_table
 from miaudit.synthesis.schema import Table
-from miaudit.tables import existing_file
 
-_LARGEST_FILE = 1_000_000
 Positive = Annotated[float, Field(gt=0)]
 Whole = Annotated[int, Field(ge=1)]
 
@@ -101,7 +97,7 @@ class LedgerSection(Section):
         return LedgerPlan(base / self.file, self.table, self.label, budget)
 
 
-class SynthesiseConfig(Section):
+class SynthesiseConfig(File):
     """A whole configuration file.
 
     Examples
@@ -122,12 +118,6 @@ class SynthesiseConfig(Section):
     fidelity: Literal["none", "public", "private"] = "none"
     seed: Annotated[int, Field(ge=0)] | None = None
     output_dir: Text = "results/synthesis"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _empty_sections(cls, content: Any) -> Any:
-        """A section that is named and left empty has its defaults."""
-        return {k: v for k, v in content.items() if v is not None} if isinstance(content, dict) else content
 
     @field_validator("graph")
     @classmethod
@@ -210,44 +200,4 @@ def read(path: str | Path) -> SynthesiseConfig:
     ConfigError
         With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
     """
-    path = existing_file(path, "config", (".yaml", ".yml"))
-    content = yaml_file.read(path, "config")
-    if not isinstance(content, dict):
-        found = "an empty file" if content is None else type(content).__name__
-        raise InputError("config", "a YAML mapping with sections", found, "see docs/synthesis.md")
-    try:
-        config = SynthesiseConfig.model_validate(content)
-    except ValidationError as error:
-        raise ConfigError(path.name, _problems(error)) from None
-    problems = list(config.missing_files(path.parent))
-    if problems:
-        raise ConfigError(path.name, problems)
-    return config
-
-
-def _problems(error: ValidationError) -> Iterator[str]:
-    """Write each problem as a line with its path; an unknown key with the nearest known one."""
-    for problem in error.errors(include_url=False):
-        place = [str(part) for part in problem["loc"]]
-        where = ".".join(place) or "file"
-        if problem["type"] == "extra_forbidden":
-            known = _known(place[:-1])
-            yield f"{where}: unknown key; {nearest(place[-1], known) or 'known here: ' + ', '.join(known)}"
-        elif problem["type"] == "value_error":
-            yield f"{where}: {problem['msg'].removeprefix('Value error, ')}"
-        elif problem["type"] == "missing":
-            yield f"{where}: expected a value, received none; add it"
-        else:
-            yield f"{where}: {problem['msg']}, received {problem['input']!r:.60}"
-
-
-def _known(place: list[str]) -> list[str]:
-    """Return the keys that a section may have."""
-    sections: dict[str, type[Section]] = {
-        "data": DataSection,
-        "generator": GeneratorSection,
-        "privacy": PrivacySection,
-        "release": ReleaseSection,
-        "ledger": LedgerSection,
-    }
-    return list((sections.get(place[0], SynthesiseConfig) if place else SynthesiseConfig).model_fields)
+    return validated(read_mapping(path, "docs/synthesis.md"), SynthesiseConfig, path)
