@@ -162,6 +162,9 @@ def test_one_run_draws_membership_before_it_trains() -> None:
     assert evidence.design == "one-run"
     with pytest.raises(InputError, match="inclusion"):
         collect.one_run(fit, lambda total, rows: rows, records=10, inclusion=1.0, rng=np.random.default_rng(0))
+    with pytest.raises(InputError, match="all drawn alike"):  # said before the training, not after it
+        collect.one_run(fit, lambda total, rows: rows, records=3, inclusion=0.001, rng=np.random.default_rng(0))
+    assert len(seen) == 1
 
 
 def test_folds_keep_units_together() -> None:

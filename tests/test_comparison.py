@@ -92,6 +92,63 @@ def test_cautions():
     assert len(compare(a, b).cautions) == 3
 
 
+@cache
+def shifted(gap=0.0):
+    """A zero-run audit of a score that goes with a covariate, as membership does: all shift where the gap is 0."""
+    rng = np.random.default_rng([5, round(100 * gap)])
+    age = rng.normal(size=3000)
+    member = rng.random(3000) < 1 / (1 + np.exp(-0.9 * age))
+    score = 0.3 * rng.normal(size=3000) + 1.5 * age + gap * member
+    held = ma.Evidence(score=score, member=member, covariates=age[:, None], design="zero-run")
+    return ma.audit(held, plan=Plan(bounds=None, primary_metric="auc"), rng=rng).to_dict()
+
+
+def test_a_shift_between_populations_is_no_rise_of_leakage():
+    """The raw numbers of a zero-run audit rise by .2 here without any memorisation; they decide nothing."""
+    randomised, drifted = findings(0.0), shifted()
+    raw = {(c.name, c.estimator): c for c in compare(randomised, drifted).changes}
+    assert raw["auc", "raw"].low > 0.1
+    assert raw["auc", "raw"].note == "raw, not causal"
+    for pair in ((randomised, drifted), (drifted, randomised)):
+        found = compare(*pair, names=("a", "b"))
+        assert (found.status, found.exit_code) == ("not-comparable", 4)
+        assert "zero-run audit" in found.text
+        assert "(raw, not causal)" in comparison_page.page(found.to_dict())
+    again = compare(drifted, shifted(1.0))
+    assert (again.status, next(c for c in again.changes if c.name == "auc").estimator) == ("rose", "hajek")
+
+
+def test_a_refused_audit_decides_nothing():
+    refused = copy.deepcopy(shifted())
+    refused["verdict"]["status"] = "refused"
+    refused["metrics"] = [m for m in refused["metrics"] if m["estimator"] == "raw"]
+    found = compare(shifted(), refused, names=("a", "b"))
+    assert found.status == "not-comparable"
+    assert "b was refused" in found.text
+    lined_up = history([("a", shifted()), ("b", refused)])
+    assert lined_up.exit_code == found.exit_code == 4
+    row = lined_up.audits[1]
+    assert row["said"].endswith("raw, not causal")
+    assert row["value"] is None
+
+
+def test_history_says_one_number_of_an_audit():
+    """The table of the page and the comparison below it are about the same estimate."""
+    found = history([("a", shifted()), ("b", shifted(1.0))])
+    for audit in found.audits:
+        assert f"{audit['value']:.3f} in {audit['name']}" in found.changes[0]["text"]
+
+
+def test_the_chart_shows_causal_numbers_under_whole_labels():
+    """Right of its dashed line is more leakage, which no raw number of a zero-run audit may claim."""
+    found = compare(shifted(), shifted(1.0)).to_dict()
+    rows = comparison_page.charts(found)["differences"].to_dict()["layer"][1]["encoding"]["y"]
+    assert rows["sort"][-2:] == ["Advantage (hajek)", "Balanced accuracy (hajek)"]
+    assert all(name.endswith("(hajek)") for name in rows["sort"])
+    assert rows["axis"]["labelLimit"] >= 7 * max(map(len, rows["sort"]))
+    assert comparison_page.charts(compare(findings(0.3), shifted()).to_dict()) == {}
+
+
 def test_other_confidence_is_refused():
     b = findings(0.5)
     b["plan"]["confidence"] = 0.9

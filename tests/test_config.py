@@ -85,6 +85,38 @@ def test_the_printed_file_runs_from_the_command_line(printed: Path, run: Callabl
     assert again.replace(b" --overwrite", b"") == before
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("member_scores_path: a.npy\n  nonmember_scores_path: b.npy\n  unit: person", "member_units_path for unit"),
+        (
+            "member_losses_path: a.npy\n  nonmember_losses_path: b.npy\n  group: g\n  covariates: [x]",
+            "covariates or group",
+        ),
+        ("member_losses_path: a.npy\n  nonmember_losses_path: b.npy\n  score: s", "no score without table_path"),
+        (
+            "table_path: t.npz\n  score: s\n  member: m\n  member_units_path: a.npy\n  nonmember_units_path: b.npy",
+            "unit for member_units_path",
+        ),
+        ("member_scores_path: a.npy\n  nonmember_scores_path: b.npy\n  signal: loss", "expected signal score"),
+        (
+            "member_scores_path: a.npy\n  nonmember_scores_path: b.npy\nattack:\n  type: gaussian_lira\n  folds: 3",
+            "attack.type: expected none, for scores",
+        ),
+        ("table_path: t.npz\n  score: s\n  member: m\nattack:\n  variance: pooled", "attack.variance: expected none"),
+    ],
+)
+def test_what_would_not_be_read_is_refused_instead_of_ignored(tmp_path: Path, lines: str, said: str) -> None:
+    scores = np.arange(4.0)
+    for name in ("a.npy", "b.npy"):
+        np.save(tmp_path / name, scores)
+    np.savez(tmp_path / "t.npz", s=scores, m=scores > 1)
+    path = tmp_path / "c.yaml"
+    path.write_text(f"evaluation:\n  {lines}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=said):
+        config.read(path)
+
+
 def test_the_superset(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     n = 60

@@ -7,12 +7,13 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from miaudit import Evidence
+from miaudit import Evidence, tables
 from miaudit.errors import InputError
 
 FORMATS = ("npz", "parquet", "csv")
@@ -169,6 +170,24 @@ def test_units_written_as_007_stay_apart_from_7(tmp_path: Path) -> None:
     assert evidence.unit.tolist() == ["007", "7", "007"]
     assert evidence.unit_codes is not None
     assert evidence.unit_codes.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npz"])
+def test_categories_may_be_text_and_nothing_else_may(tmp_path: Path, suffix: str) -> None:
+    site = np.array(["süd", "north", "north", "east"])
+    columns = {"s": np.arange(4.0), "m": np.array([1, 0, 1, 0]), "x": np.arange(4.0), "site": site}
+    path = tmp_path / f"t{suffix}"
+    tables.write_columns(path, columns)
+    options = {"score": "s", "member": "m", "covariates": ["x", "site"]}
+    found = Evidence.load(path, **options, categories="site")
+    assert found.covariate_names == ("x", "site")
+    assert found.covariates is not None
+    assert found.covariates[:, 1].tolist() == [2, 1, 1, 0]
+    again = Evidence.from_frame(pl.DataFrame(columns), **options, categories=["site"], source=path.name)
+    assert again.digest == found.digest
+    with pytest.raises(InputError, match="site: expected numbers, received text; name it in categories"):
+        Evidence.load(path, **options)
+    assert Evidence.load(path, score="s", member="m", covariates="x", categories="site").covariate_names == ("x",)
 
 
 def test_units_that_never_repeat_are_records() -> None:

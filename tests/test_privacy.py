@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 import miaudit as ma
+from miaudit import privacy
+from miaudit.causal import propensity
+from miaudit.causal.nuisance import Nuisance
+from miaudit.dp.bounds import LowerBound
 from miaudit.dp.mechanism import GaussianNoise
 from miaudit.plan import Exploratory, Split
 
@@ -156,7 +160,7 @@ def test_the_choice_among_scores_is_paid_for_or_called_exploratory(headline: Any
     assert {b.exploratory for b in found.bounds} == {isinstance(headline, Exploratory)}
     if said:
         assert all(any(said in text for text in b.corrections) for b in found.bounds)
-        assert all(b.confidence == pytest.approx(1 - 0.05 / 3) for b in found.bounds)
+        assert all(b.confidence == pytest.approx(0.95) for b in found.bounds)  # each of three at 1 - 0.05 / 3
 
 
 def test_a_described_mechanism_is_the_claim_where_there_is_no_other() -> None:
@@ -178,6 +182,57 @@ def test_units_are_the_canaries_where_records_share_them() -> None:
     found = audit(evidence)
     assert all(bound.canaries is not None and bound.canaries <= N / 3 for bound in found.bounds)
     assert any("unit" in text for text in found.bounds[0].corrections)
+
+
+def test_units_of_unequal_size_are_reduced_to_one_record_before_the_propensity_is_learned() -> None:
+    """Members have five records each, non-members one; the score says nothing, or much."""
+    for mu in (0.0, 3.0):
+        rng = np.random.default_rng(5)
+        inside = np.arange(1500) < 750
+        unit = np.repeat(np.arange(1500), np.where(inside, 5, 1))
+        score = (mu * inside - rng.exponential(size=1500))[unit]
+        x = rng.normal(size=(1500, 2))[unit]
+        evidence = ma.Evidence(score=score, member=inside[unit], covariates=x, unit=unit, design="zero-run")
+        found = audit(evidence)
+        assert found.challenge is not None
+        assert not found.challenge.rejected
+        assert found.challenge.guesses == 750
+        for bound in found.bounds:
+            assert "the propensity was learned again from these" in bound.corrections[0]
+            assert bound.canaries == 1200
+            assert (bound.value > 0.5) == (mu > 0)
+
+
+def test_a_propensity_learned_from_other_records_is_bounded_by_its_standard_errors_throughout() -> None:
+    learned_from, evidence = observed(1, n=2000), observed(2, mu=3.0)
+    learned = propensity.fit(evidence, train=learned_from, rng=np.random.default_rng(0))
+    found = ma.audit(
+        evidence,
+        plan=ma.Plan(bounds=ma.Bounds()),
+        nuisance=Nuisance(propensity=learned),
+        rng=np.random.default_rng(0),
+    )
+    assert [(b.parameter, b.delta) for b in found.bounds] == [("mu", 0.0), ("epsilon", 1e-5), ("epsilon", 0.0)]
+    assert all(b.value > 0.3 for b in found.bounds)
+    assert all("within 2 standard errors" in b.corrections[0] for b in found.bounds)
+
+
+def test_the_best_of_two_scores_holds_at_the_confidence_of_both_together() -> None:
+    one = randomised(1.0, 3)
+    rng = np.random.default_rng(8)
+    both = ma.Evidence(score={"told": one.score, "noise": rng.normal(size=N)}, member=one.member, design="one-run")
+    alone = audit(both.only("told"), claim=ma.Claim.gaussian(0.1))
+    found = audit(both, claim=ma.Claim.gaussian(0.1))
+    assert [bound.confidence for bound in found.bounds] == pytest.approx([0.95, 0.95])
+    assert found.bounds[0].value < alone.bounds[0].value
+    assert found.claim is not None
+    assert "With 95% confidence" in found.claim.text
+    tests = [
+        LowerBound("mu", value, 0.975, "a test", p_value=p) for value, p in ((0.1, 0.02), (0.3, 0.01), (0.0, None))
+    ]
+    best = privacy._best_of(tests, "", "two scores", exploratory=False)
+    assert (best.value, best.confidence, best.p_value) == (0.3, pytest.approx(0.925), pytest.approx(0.03))
+    assert privacy._best_of(tests[:1], "", "", exploratory=False) == tests[0]
 
 
 def test_equal_generators_give_equal_bounds() -> None:

@@ -79,3 +79,9 @@ def test_columns_of_unequal_length_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", x=np.zeros((3, 2)), y=np.arange(2))
     with pytest.raises(InputError, match="3 rows"):
         Records.load(tmp_path / "t.npz", x="x", y="y")
+
+
+def test_a_header_without_rows_is_no_record(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n")
+    with pytest.raises(InputError, match="a record or more, received none in t"):
+        Records.load(tmp_path / "t.csv", x="a")

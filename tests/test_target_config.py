@@ -95,6 +95,33 @@ def test_code_that_came_with_the_model_is_named(named: dict[str, str], code: str
     assert TargetSection.model_validate(named).user_code == code
 
 
+PIPELINE = """
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+def build(C=1.0): return make_pipeline(StandardScaler(), LogisticRegression(C=C))
+def nothing(): return LogisticRegression
+def broken(): raise ValueError("no")
+class Plain: pass
+"""
+
+
+def test_an_estimator_comes_from_a_class_or_from_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_pipeline.py").write_text(PIPELINE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    made: Any = TargetSection(kind="sklearn", estimator="own_pipeline:build", options={"C": 3.0}).build(tmp_path)
+    assert made.estimator.get_params()["logisticregression__C"] == 3.0
+    assert made.kind == "logits"
+    for wrong, words in {
+        "own_pipeline:nothing": r"which is none \(it returns \w+\)",
+        "own_pipeline:broken": "which is none .*ValueError: no",
+        "own_pipeline:Plain": "which is none; sklearn",
+        "sklearn.datasets:load_iris": "which is none; sklearn",  # a function of scikit-learn is never called
+    }.items():
+        with pytest.raises(InputError, match=f"or a function that returns an estimator.*{words}"):
+            TargetSection(kind="sklearn", estimator=wrong).build(tmp_path)
+
+
 def test_options_for_shadows_are_passed_on(tmp_path: Path) -> None:
     section = ShadowSection.model_validate(
         {"models": 4, "store": "s", "executor": "ray", "address": "head:6379", "workers": 3}

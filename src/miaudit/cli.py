@@ -80,14 +80,17 @@ app.command(epilog=f"Example: miaudit disclosure examples/disclosure/sklearn.yam
 app.command(epilog="Exit codes: 0 a guarantee is proved; 1 could not run; 2 usage; 4 no privacy was asked for.")(
     synthesise
 )
-app.command(epilog="Exit codes: 0 verified; 1 could not run; 2 usage; 3 it failed; 4 nothing could be recomputed.")(
-    verify
-)
+app.command(
+    epilog="Exit codes: 0 verified; 1 could not run; 2 usage; 3 it failed; "
+    "4 only a part, or nothing, could be recomputed."
+)(verify)
 app.command(epilog="Exit codes: 0 the bundle stands; 1 could not run; 2 usage; 3 the challenger won; 4 undecided.")(
     challenge
 )
 app.command(epilog="Exit codes: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable.")(compare)
-app.command(epilog="Exit codes: 0; 1 could not run; 2 usage; 3 leakage rose in the last step.")(history)
+app.command(
+    epilog="Exit codes, of the last step: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable."
+)(history)
 app.command(
     epilog="Exit codes: 0 done; 1 could not run; 2 usage. "
     "Example: miaudit export results/audit --to model-card --model NAME --out card.md"

@@ -18,7 +18,7 @@ from miaudit.evidence import Evidence
 from miaudit.executor import JobsFailedError
 from miaudit.plan import Declared, Headline
 from miaudit.report.findings import Vulnerability
-from miaudit.runs import multi_run, zero_run
+from miaudit.runs import memberships, multi_run, zero_run
 
 __all__ = [
     "ATTACKS",
@@ -112,9 +112,7 @@ def one_run(
     >>> evidence.design, evidence.n
     ('one-run', 200)
     """
-    if not 0 < inclusion < 1:
-        raise InputError("inclusion", "a probability in (0, 1)", str(inclusion), "0.5 is the most informative")
-    member = rng.random(records) < inclusion
+    member = memberships(records, inclusion=inclusion, rng=rng)  # refuses a class that is empty before training
     model = fit(np.flatnonzero(member))
     return Evidence(score=score(model, np.arange(records)), member=member, design="one-run", source=source)
 
@@ -231,7 +229,8 @@ def _ratio_notes(statistic: FloatArray, lira: GaussianLira, stats: likelihood.Ga
     skewness = float(np.mean(((statistic - statistic.mean()) / spread) ** 3)) if spread > 0 else 0.0
     if abs(skewness) > 2 and lira.statistic == "loss":
         notes.append(
-            f"The losses are far from Gaussian (skewness {skewness:.1f}); logit_confidence is nearer (erratum C4)."
+            f"The losses are far from Gaussian (skewness {skewness:.1f}); of a model that gives probabilities, "
+            "logit_confidence is nearer (erratum C4)."
         )
     return tuple(notes)
 
@@ -248,6 +247,7 @@ def from_table(
     text: str | None = None,
     unit: str | None = None,
     group: str | None = None,
+    categories: str | Sequence[str] = (),
     design: str | None = None,
     rng: np.random.Generator,
 ) -> Collected:
@@ -263,11 +263,12 @@ def from_table(
     signal : what ``score`` holds: "score" (higher is more member-like), "loss", "logits" or "probabilities"
     labels : str, for logits and probabilities
     attack : Attack, for losses, logits and probabilities
-    covariates, text, unit, group, design : as in :meth:`Evidence.load`
+    covariates, text, unit, group, categories, design : as in :meth:`Evidence.load`
     rng : generator of folds
     """
     _check_signal(signal, attack)
     columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group, "design": design}
+    columns["categories"] = categories
     if signal == "score":
         return Collected(Evidence.load(path, score=score, member=member, **columns))
     if score is None or member is None:

@@ -13,6 +13,9 @@ from miaudit.report.findings_file import Filed
 from miaudit.wording import amount, label, reading
 
 Status = Literal["rose", "fell", "no-difference", "not-comparable"]
+_EXIT_CODES: dict[str, int] = {"rose": 3, "not-comparable": 4}
+NOT_CAUSAL = "raw, not causal"
+_ZERO_RUN = "zero-run"
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Comparison(Filed):
     @property
     def exit_code(self) -> int:
         """Of the command line: 3 where leakage rose, 4 where the two cannot be compared, else 0."""
-        return {"rose": 3, "not-comparable": 4}.get(self.status, 0)
+        return _EXIT_CODES.get(self.status, 0)
 
 
 def compare(
@@ -111,9 +114,15 @@ def compare(
         received = f"{levels[0]:g} and {levels[1]:g}"
         raise InputError("confidence", "the same in both audits", received, "run one again with --confidence")
     parts = {(m["name"], m["estimator"]): m for m in before["metrics"]}
-    changes = tuple(_change(parts[key], m) for m in after["metrics"] if (key := (m["name"], m["estimator"])) in parts)
+    mixed = _ZERO_RUN in (before["design"], after["design"])
+    changes = tuple(
+        _change(parts[key], m, note=NOT_CAUSAL if mixed and m["estimator"] == "raw" else "")
+        for m in after["metrics"]
+        if (key := (m["name"], m["estimator"])) in parts
+    )
     primary = str(after["plan"]["primary_metric"])
-    decisive = next((c for c in changes if c.name == primary), None)
+    reason = _no_contrast(before, after, names)
+    decisive = None if reason else next((c for c in changes if c.name == primary and c.note != NOT_CAUSAL), None)
     status = _status(decisive)
     return Comparison(
         names[0],
@@ -122,23 +131,43 @@ def compare(
         primary,
         levels[0],
         status,
-        _text(status, decisive, primary, names),
+        reason or _text(status, decisive, primary, names),
         tuple(_cautions(before, after)),
         dict(repeat or {}),
     )
 
 
-def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> Change:
+def _no_contrast(before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[str, str]) -> str:
+    """Why no metric of two audits can decide, or nothing: a raw number of a zero-run audit holds the shift as well."""
+    refused = [name for name, audit in zip(names, (before, after), strict=True) if _is_refused(audit)]
+    if refused:
+        was = "was" if len(refused) == 1 else "were"
+        return f"{' and '.join(refused)} {was} refused: there is no number of memorisation to compare."
+    if (before["design"] == _ZERO_RUN) != (after["design"] == _ZERO_RUN):
+        one = names[0] if before["design"] == _ZERO_RUN else names[1]
+        return (
+            f"Only {one} is a zero-run audit. What both have are raw numbers, and there they mix memorisation with "
+            "shift: nothing can be said of a difference."
+        )
+    return ""
+
+
+def _is_refused(audit: Mapping[str, Any]) -> bool:
+    return bool(audit["verdict"].get("status") == "refused")
+
+
+def _change(before: Mapping[str, Any], after: Mapping[str, Any], note: str = "") -> Change:
     name, estimator = str(after["name"]), str(after["estimator"])
     a, b = before["value"], after["value"]
     limits = [before["low"], before["high"], after["low"], after["high"]]
     if a is None or b is None or any(x is None for x in limits):
-        return Change(name, estimator, a, b, None, None, None, "not resolved by both audits")
+        said = "; ".join(text for text in (note, "not resolved by both audits") if text)
+        return Change(name, estimator, a, b, None, None, None, said)
     low_a, high_a, low_b, high_b = (float(x) for x in limits)
     difference = float(b) - float(a)
     low = difference - math.hypot(b - low_b, high_a - a)
     high = difference + math.hypot(high_b - b, a - low_a)
-    return Change(name, estimator, a, b, difference, low, high)
+    return Change(name, estimator, a, b, difference, low, high, note)
 
 
 def _status(change: Change | None) -> Status:
@@ -181,8 +210,8 @@ def _cautions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
         )
     if before["evidence"]["digest"] == after["evidence"]["digest"]:
         said.append("Both audits are of the same evidence: any difference comes from their plans.")
-    if any(audit["verdict"].get("status") == "refused" for audit in (before, after)):
-        said.append("One of the audits was refused: its numbers, if any, are raw and not causal.")
+    if any(map(_is_refused, (before, after))):
+        said.append("An audit that was refused has raw numbers, if any, and they are not causal.")
     return said
 
 
@@ -208,8 +237,8 @@ class History(Filed):
 
     @property
     def exit_code(self) -> int:
-        """That of the last comparison: 3 where leakage rose."""
-        return 3 if self.changes and self.changes[-1]["status"] == "rose" else 0
+        """That of the last comparison: 3 where leakage rose, 4 where the two cannot be compared."""
+        return _EXIT_CODES.get(self.changes[-1]["status"], 0) if self.changes else 0
 
 
 def history(audits: Sequence[tuple[str, Mapping[str, Any]]], *, repeat: Mapping[str, Any] | None = None) -> History:
@@ -240,16 +269,18 @@ def history(audits: Sequence[tuple[str, Mapping[str, Any]]], *, repeat: Mapping[
 
 
 def _row(name: str, content: Mapping[str, Any], primary: str) -> dict[str, Any]:
-    estimators = [m for m in content["metrics"] if m["name"] == primary]
-    metric = estimators[0] if estimators else None
+    found = [m for m in content["metrics"] if m["name"] == primary]
+    causal = [m for m in found if content["design"] != _ZERO_RUN or m["estimator"] != "raw"]
+    said = reading(causal[0]) if causal else f"{reading(found[0])}, {NOT_CAUSAL}" if found else "not measured"
+    metric = causal[0] if causal else {}
     counts = content["counts"]
     return {
         "name": name,
         "status": content["verdict"]["status"],
-        "said": "not measured" if metric is None else reading(metric),
-        "value": None if metric is None else metric["value"],
-        "low": None if metric is None else metric["low"],
-        "high": None if metric is None else metric["high"],
+        "said": said,
+        "value": metric.get("value"),
+        "low": metric.get("low"),
+        "high": metric.get("high"),
         "members": counts["members"],
         "design": content["design"] or "not declared",
         "digest": content["evidence"]["digest"],

@@ -23,6 +23,8 @@ from miaudit.target_config import DataSection, ShadowSection, TargetSection, mis
 
 _DEEPEST_MECHANISM = 20
 _PAIRED = ("losses", "scores", "logits", "probabilities")
+_COLUMNS = {"labels": "labels", "covariates": "covariates", "text": "texts", "unit": "units", "group": "groups"}
+_OF_OUTPUTS = ("type", "variance", "statistic", "statistics", "folds")
 _SIGNAL_OF: dict[str, SignalKind] = {
     "losses": "loss",
     "scores": "score",
@@ -145,7 +147,29 @@ class EvaluationSection(EvaluationOptions):
                 raise ValueError(f"expected {missing}_{kind}_path beside its counterpart, received none; add it")
         if given == ["table"] and self.member is None and self.score is not None:
             raise ValueError("expected member, the column of membership, beside score; received none; add it")
+        self._refuse_unread(table=given == ["table"])
         return self
+
+    def _refuse_unread(self, *, table: bool) -> None:
+        """Refuse what would be read from the other source only: ignored, units or groups would silently be lost."""
+        if table:
+            unread = {f"member_{kind}_path": name for name, kind in _COLUMNS.items() if self._path("member", kind)}
+            place, instead = "beside table_path", "name columns of the table"
+        else:
+            unread = {name: f"member_{kind}_path" for name, kind in _COLUMNS.items() if getattr(self, name) is not None}
+            unread |= {name: "member_..._path" for name in ("score", "member") if getattr(self, name) is not None}
+            place, instead = "without table_path", "give files"
+        if unread:
+            more = ", ".join(f"{other} for {name}" for name, other in unread.items())
+            raise ValueError(f"expected no {' or '.join(unread)} {place}; {instead} instead ({more})")
+        kind = None if table else self.pair()[0]
+        if kind is not None and "signal" in self.model_fields_set and self.signal != kind:
+            raise ValueError(f"expected signal {kind}, as the files are named, received {self.signal}; leave it out")
+
+    @property
+    def holds_scores(self) -> bool:
+        """Whether the outputs are an attack's scores already."""
+        return (self.signal if self.table_path is not None else self.pair()[0]) == "score"
 
     def _path(self, side: str, kind: str) -> str | None:
         value: str | None = getattr(self, f"{side}_{kind}_path")
@@ -320,6 +344,14 @@ class AuditConfig(Options):
                 raise InputError("type", allowed, name, "it needs models: add the sections target and data")
         return Attack(self.names(), self.gaussian())
 
+    def refused(self) -> Iterator[str]:
+        """Say what the plan or the attacks refuse, and which options of an attack scores have no use for."""
+        yield from super().refused()
+        if self.evaluation.holds_scores:
+            for name in _OF_OUTPUTS:
+                if name in self.attack.model_fields_set:
+                    yield f"attack.{name}: expected none, for scores, received one; scores are already an attack's"
+
     def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each."""
         for name, value in self.evaluation:
@@ -341,6 +373,7 @@ class AuditConfig(Options):
                 text=e.text,
                 unit=e.unit,
                 group=e.group,
+                categories=e.categories,
                 design=e.design,
                 rng=rng,
             )

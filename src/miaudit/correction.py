@@ -322,8 +322,10 @@ def _twins_in_words(twins: duplicates.Duplicates | None) -> tuple[str, ...]:
     """Warn of twins across the classes where they are more common than among the members."""
     if twins is None or twins.members_affected <= twins.members_alike:
         return ()
+    count = twins.members_affected
+    have = "members have" if count > 1 else "member has"
     return (
-        f"{twins.members_affected:,} members have a twin among the non-members ({twins.exact_pairs:,} equal pairs, "
+        f"{count:,} {have} a twin among the non-members ({twins.exact_pairs:,} equal pairs, "
         f"{twins.near_pairs:,} nearly equal ones): are these really non-members? {twins.note}",
     )
 

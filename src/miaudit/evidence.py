@@ -200,6 +200,7 @@ class Evidence:
         text: str | None = None,
         unit: str | None = None,
         group: str | None = None,
+        categories: str | Sequence[str] = (),
         design: str | None = None,
     ) -> Evidence:
         """Read evidence from an .npz (arrays), .parquet or .csv (columns) file.
@@ -211,6 +212,9 @@ class Evidence:
             Names in the file. Without them the names that :meth:`save` writes are looked for: ``score`` or
             ``score.NAME``, ``member``, ``covariates`` or ``covariate.NAME``, ``text``, ``unit``, ``group``,
             ``design``. A covariate name may be one list column (a two-dimensional array in an .npz).
+        categories : str or several
+            Covariates that may hold text: each becomes codes 0, 1, ... of its values in their order. Name them in
+            ``Plan(categories=...)`` too, which compares them level by level.
         design : str, optional
             Overrides what the file declares; a file that declares nothing gives None.
 
@@ -220,7 +224,7 @@ class Evidence:
             If the file or a column cannot be read, or the content is no evidence.
         """
         known = tables.column_names(path)
-        columns = _Columns.choose(known, score, member, covariates, text, unit, group)
+        columns = _Columns.choose(known, score, member, covariates, text, unit, group, categories)
         wanted = [*columns.all_names(), *(name for name in ("design", "source") if name in known)]
         data = tables.read_columns(path, wanted, as_text=list(columns.labels()))
         return columns.evidence(data, design, explicit=score is not None, source=Path(path).name)
@@ -236,6 +240,7 @@ class Evidence:
         text: str | None = None,
         unit: str | None = None,
         group: str | None = None,
+        categories: str | Sequence[str] = (),
         design: str | None = None,
         source: str = "",
     ) -> Evidence:
@@ -244,7 +249,7 @@ class Evidence:
         Parameters
         ----------
         frame : pandas.DataFrame, polars.DataFrame or LazyFrame, pyarrow.Table
-        score, member, covariates, text, unit, group, design : as in :meth:`load`
+        score, member, covariates, text, unit, group, categories, design : as in :meth:`load`
         source : str
             Where the frame came from, for the report.
 
@@ -261,7 +266,7 @@ class Evidence:
         Evidence(1 members, 2 non-members, score: loss, design: None)
         """
         known = tables.frame_names(frame)
-        columns = _Columns.choose(known, score, member, covariates, text, unit, group)
+        columns = _Columns.choose(known, score, member, covariates, text, unit, group, categories)
         wanted = [*columns.all_names(), *(name for name in ("design", "source") if name in known)]
         data = tables.frame_columns(frame, wanted)
         return columns.evidence(data, design, explicit=score is not None, source=source)
@@ -347,6 +352,7 @@ class _Columns:
     text: str | None
     unit: str | None
     group: str | None
+    categories: tuple[str, ...]
 
     @classmethod
     def choose(
@@ -358,6 +364,7 @@ class _Columns:
         text: str | None,
         unit: str | None,
         group: str | None,
+        categories: str | Sequence[str],
     ) -> _Columns:
         """Take the names given; fall back to the names that ``save`` writes for those that were not."""
         as_saved = score is None
@@ -381,6 +388,7 @@ class _Columns:
             text=text,
             unit=unit,
             group=group,
+            categories=(categories,) if isinstance(categories, str) else tuple(categories),
         )
 
     def all_names(self) -> Iterator[str]:
@@ -419,8 +427,14 @@ class _Columns:
         parts: list[NDArray[Any]] = []
         names: list[str] = []
         for column in self.covariates:
-            values = _numbers(data[column], column, 1 if data[column].ndim == 1 else 2)
             name = _strip(column, "covariate.")
+            found = data[column]
+            if found.ndim == 1 and found.dtype.kind == "U":
+                if not {name, column} & set(self.categories):
+                    more = "name it in categories too, convert it to numbers, or choose another column"
+                    raise InputError(column, "numbers", "text", more)
+                found = np.unique(found, return_inverse=True)[1]
+            values = _numbers(found, column, 1 if found.ndim == 1 else 2)
             parts.append(values.reshape(len(values), -1))
             names += [name] if values.ndim == 1 else [f"{name}[{i}]" for i in range(values.shape[1])]
         default = [str(i) for i in range(len(names))]

@@ -103,11 +103,12 @@ class JobsFailedError(MiauditError):
         self.failed = tuple(failed)
         shown = "; ".join(str(one) for one in self.failed[:_NAMED])
         more = f"; and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-        kept = (
-            "give store= to keep what finishes"
-            if store is None
-            else f"the {total - len(failed)} others are kept in {store}: run again to repeat only these"
-        )
+        if store is None:
+            kept = "give store= (shadow.store in a configuration file) to keep what finishes"
+        elif len(failed) == total:
+            kept = "none finished: mend the cause and run again"
+        else:
+            kept = f"the {total - len(failed)} others are kept in {store}: run again to repeat only these"
         super().__init__(one_line(f"{len(failed)} of {total} {what} failed: {shown}{more}; {kept}"))
 
 

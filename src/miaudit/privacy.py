@@ -12,6 +12,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from miaudit.causal import challenge as challenging
+from miaudit.causal import propensity
+from miaudit.causal.crossfit import one_of_each
+from miaudit.causal.one_record import equal_sizes
 from miaudit.correction import Correction
 from miaudit.dp import accounting, multi_run, one_run, tradeoff, verdict, zero_run
 from miaudit.dp.bounds import LowerBound, UpperBound
@@ -89,6 +92,10 @@ def assess(
     claim = options.claim or (None if upper is None else Claim(upper.parameter, upper.value, upper.delta))
     challenge_rng, bound_rng = rng.spawn(2)
     reasons, challenged = _not_testable(evidence, options, correction, obstacle), None
+    drawn = ""
+    if not reasons and _learned_from_unequal_units(evidence, correction):
+        evidence, correction, drawn = _one_record_each(evidence, correction, rng.spawn(1)[0])
+        reasons = _not_testable(evidence, options, correction, drawn)
     seen = evidence.covariates is not None or evidence.text is not None
     if evidence.design == "zero-run" and not reasons and correction is not None and seen:
         challenged = _challenge(evidence, options, correction, challenge_rng)
@@ -98,21 +105,27 @@ def assess(
         ways = list(_ways(evidence, options, claim, correction, confidence))
         for way, child in zip(ways, bound_rng.spawn(len(ways)), strict=True):
             bounds = [way(evidence.only(name), one) for name, one in zip(judged, child.spawn(len(judged)), strict=True)]
-            best = max(bounds, key=lambda bound: bound.value)
-            extra = (paid,) if paid and len(judged) > 1 else ()
-            found.append(
-                replace(
-                    best,
-                    corrections=(*best.corrections, *extra),
-                    exploratory=best.exploratory or exploratory,
-                )
-            )
+            found.append(_best_of(bounds, drawn, paid, exploratory))
     return Privacy(
         tuple(findings.Bound(**asdict(bound)) for bound in found),
         reasons,
         None if claim is None else _judged(claim, found, upper, reasons),
         challenged,
         tuple(_without_use(evidence, options)),
+    )
+
+
+def _best_of(bounds: Sequence[LowerBound], drawn: str, paid: str, exploratory: bool) -> LowerBound:
+    """Return the largest of the bounds of several scores, at the confidence with which all of them hold together."""
+    best = max(bounds, key=lambda bound: bound.value)
+    p_values = [bound.p_value for bound in bounds if bound.p_value is not None]
+    before, after = (drawn,) if drawn else (), (paid,) if paid and len(bounds) > 1 else ()
+    return replace(
+        best,
+        confidence=best.confidence if len(bounds) == 1 else 1 - len(bounds) * (1 - best.confidence),
+        p_value=min(1.0, len(bounds) * min(p_values)) if p_values else None,
+        corrections=(*before, *best.corrections, *after),
+        exploratory=best.exploratory or exploratory,
     )
 
 
@@ -141,7 +154,9 @@ def _ways(
             yield lambda e, rng: zero_run.epsilon_lower_bound(
                 e, learned, delta=delta, correction=way, rng=rng, **counted
             )
-        pure = zero_run.stated("poisson-binomial", options.margin)
+        # Log-odds learned from other records cannot be learned again here: their standard errors have to do.
+        sure_of = options.margin is not None or learned.rows_per_covariate is None or learned.folds is not None
+        pure = zero_run.stated("poisson-binomial" if sure_of else "thinning", options.margin)
         yield lambda e, rng: zero_run.epsilon_lower_bound(e, learned, correction=pure, rng=rng, **counted)
 
 
@@ -167,6 +182,33 @@ def _not_testable(evidence: Evidence, options: Bounds, correction: Correction | 
     stated = options.margin is not None
     found = zero_run.testability(evidence, correction.propensity, bounds_given=stated)
     return tuple(map(_sentence, found.reasons))
+
+
+def _learned_from_unequal_units(evidence: Evidence, correction: Correction | None) -> bool:
+    """Whether a propensity of records would not hold for one record of each unit."""
+    codes = evidence.unit_codes
+    if evidence.design != "zero-run" or correction is None or correction.nuisance.propensity is not None:
+        return False
+    return codes is not None and not equal_sizes(codes)
+
+
+def _one_record_each(
+    evidence: Evidence, correction: Correction | None, rng: np.random.Generator
+) -> tuple[Evidence, Correction | None, str]:
+    """Keep one record of each unit, and learn the propensity from these; with a sentence that says so, or why not."""
+    assert correction is not None and evidence.unit_codes is not None  # noqa: S101
+    draw, learn = rng.spawn(2)
+    alone = evidence.take(one_of_each(evidence.unit_codes, draw))
+    nuisance = correction.nuisance
+    try:
+        again = propensity.fit(alone, classifier=nuisance.classifier, encoding=correction.encoding, rng=learn)
+    except InputError as error:
+        return evidence, None, f"the propensity cannot be learned from one record of each unit ({error})"
+    said = (
+        f"one record of each of {alone.n:,} units, drawn at random of {evidence.n:,} records; since units differ in "
+        "size, the propensity was learned again from these"
+    )
+    return alone, replace(correction, propensity=again), said
 
 
 def _challenge(

@@ -115,7 +115,7 @@ def _joined(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[
         return None
     for name in names:
         if found[name].dtype.kind not in "biuf":
-            hint = "name numbers; texts go into text, for a language model"
+            hint = "code categories as 0, 1, ...; texts go into text, for a language model"
             raise InputError(name, "numbers", f"values of type {found[name].dtype}", hint)
     if len(names) == 1 and found[names[0]].ndim > 1:
         return found[names[0]]
@@ -125,7 +125,10 @@ def _joined(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[
 def _columns(path: Path, wanted: Sequence[str], labels: Sequence[str]) -> dict[str, NDArray[Any]]:
     path = tables.existing_file(path, "data", SUFFIXES)
     if path.suffix.lower() != ".jsonl":
-        return tables.read_columns(path, wanted, "data", as_text=labels)
+        found = tables.read_columns(path, wanted, "data", as_text=labels)
+        if not len(found[wanted[0]]):
+            raise InputError("data", "a record or more", f"none in {path.name}", "it has a header and no rows")
+        return found
     values: dict[str, list[Any]] = {name: [] for name in wanted}
     try:
         with path.open("rb") as handle:

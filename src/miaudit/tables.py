@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tempfile
 import tokenize
 import zipfile
@@ -121,6 +122,8 @@ def read_columns(
             hint = (
                 nearest(name, known) or f"it has {', '.join(known[:12]) or 'none'}{', ...' if len(known) > 12 else ''}"
             )
+            if path.suffix.lower() == ".csv" and len(known) == 1 and name in re.split(r"[;\t|]", known[0]):
+                hint = f"its one column is named {known[0]!r}: separate columns by commas"
             raise InputError(name, f"a column of {path.name}", "a name that is not there", hint)
     if path.suffix.lower() == ".npz":
         return {name: _read_member(path, name) for name in wanted}

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from miaudit import tables
 from miaudit.campaign import Shadows
-from miaudit.errors import InputError
+from miaudit.errors import InputError, one_line
 from miaudit.models.given import GivenShadows
 from miaudit.models.targets import Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
 from miaudit.records import Records
@@ -310,11 +310,22 @@ def missing_line(key: str, kind: str, value: str, base: Path) -> str:
 
 
 def _estimator(where: str, options: dict[str, Any]) -> Any:
-    found = load_factory(where)
-    if not inspect.isclass(found) or not hasattr(found, "fit"):
-        received = f"{where}, which is none"
-        raise InputError("target.estimator", "a class with fit", received, "sklearn.svm:SVC is one")
-    return _called(found, where, options, "target.estimator")
+    """Return what a class makes, or a function: pipelines come from functions."""
+    found, problem = load_factory(where), ""
+    if inspect.isclass(found) and hasattr(found, "fit"):
+        return _called(found, where, options, "target.estimator")
+    if not inspect.isclass(found) and not where.startswith("sklearn."):  # nothing of theirs runs unannounced
+        try:
+            made = _called(found, where, options, "target.estimator")
+        except InputError as error:
+            problem = f" ({one_line(str(error.received))})"
+        else:
+            if hasattr(made, "fit") and not inspect.isclass(made):
+                return made
+            problem = f" (it returns {type(made).__name__})"
+    allowed, received = "a class with fit, or a function that returns an estimator", f"{where}, which is none{problem}"
+    hint = "sklearn.linear_model:LogisticRegression is one"
+    raise InputError("target.estimator", allowed, received, hint)
 
 
 def _factory(where: str, options: dict[str, Any]) -> str | Callable[[], Any]:

@@ -82,8 +82,9 @@ def test_curves_and_histograms_do_not_tell_sealed_labels():
     full = examined.findings.to_dict()["scores"][0]
     told = np.mean(guessed(bundle, score, full) == keys.labels)
     kept = np.mean(guessed(bundle, score, bundle.findings["scores"][0]) == keys.labels)
-    assert told > 0.8  # the control: with the whole findings most labels are told
-    assert kept < 0.5 + 4 * (0.25 / len(keys.rows)) ** 0.5
+    spread = (0.25 / len(keys.rows)) ** 0.5  # which labels are sealed is not seeded; .83 told and .54 kept on average
+    assert told > 0.5 + 3 * spread  # the control: with the whole findings most labels are told
+    assert kept < 0.5 + 4 * spread
 
 
 def test_an_open_record_of_a_unit_does_not_tell_the_sealed_one():

@@ -13,6 +13,7 @@ import miaudit as ma
 from miaudit.bundle import archive, challenge, contents, read, record, sealing, written_plan
 from miaudit.bundle.sealing import Keys
 from miaudit.bundle.verify import verify
+from miaudit.causal import propensity
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.dp.corrections import Composition, Thinning
@@ -147,6 +148,15 @@ def test_the_authors_own_models_are_said_to_be_missing(tmp_path):
     assert 0 < found.recomputed < 100
 
 
+def test_a_propensity_learned_elsewhere_is_not_taken_for_a_given_one(tmp_path):
+    """Bounds pay for what a learned one leaves uncertain; recomputed as if it were known, they would differ."""
+    learned = Nuisance(propensity=propensity.fit(evidence(), rng=np.random.default_rng(3)))
+    found = verify(made(tmp_path, "zero-run", nuisance=learned)[0])
+    assert found.status == "in-part"
+    assert found.differences == ()
+    assert "own models (propensity, learned elsewhere)" in found.not_recomputed[0]
+
+
 # -- what is withheld -------------------------------------------------------------------------------------------------
 
 
@@ -206,6 +216,21 @@ def test_a_number_of_the_findings_that_does_not_follow_is_named(tmp_path):
     found = verify(rewritten(made(tmp_path)[0], change))
     assert found.tampered == ()
     assert [d.place for d in found.differences] == ["findings.metrics[3].value"]
+
+
+def test_names_from_a_stranger_forge_no_line(tmp_path):
+    """A place of a difference is made of names in the findings, and is printed on a terminal."""
+    path, *_ = made(tmp_path)
+
+    def forge(entries):
+        found = json.loads(entries["findings.json"])
+        found["plan"]["\x1b[2Jx\nEvery digest fits" + "y" * 3000] = 1
+        entries["findings.json"] = json.dumps(found).encode()
+        relisted(entries)
+
+    (difference,) = verify(rewritten(path, forge)).differences
+    assert difference.place.isprintable()
+    assert len(difference.place) <= 120
 
 
 def test_a_difference_below_the_tolerance_is_none(tmp_path):
@@ -283,6 +308,25 @@ def test_an_archive_larger_than_allowed_is_refused(tmp_path):
     path, *_ = made(tmp_path)
     with pytest.raises(InputError, match="more than 1,000"):
         archive.unpack(path, tmp_path / "into", largest=1000)
+
+
+def test_a_bundle_that_nobody_could_read_is_not_made(tmp_path, monkeypatch):
+    """Before the audit where the records alone are too large, else before a byte is written."""
+    _, _, bundle, _ = made(tmp_path)
+    monkeypatch.setattr(archive, "LARGEST", 10_000)
+    monkeypatch.setattr(contents.pipeline, "examine", lambda *_, **__: pytest.fail("audited first"))
+    with pytest.raises(InputError, match=r"at most 10,000 bytes.*scores only"):
+        made(tmp_path, name="large.zip")
+    with pytest.raises(InputError, match=r"at most 10,000 bytes"):
+        bundle.write(tmp_path / "large.zip")
+    assert not (tmp_path / "large.zip").exists()
+
+
+def test_a_bundle_that_cannot_be_written_is_one_line(tmp_path):
+    _, _, bundle, _ = made(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match=r"--bundle .*x\.zip: cannot be written .*name another file"):
+        bundle.write(tmp_path / "file" / "x.zip")
 
 
 def test_a_truncated_archive_is_refused(tmp_path):

@@ -198,3 +198,25 @@ def test_planted_records_are_named_with_their_group_and_none_without_being_asked
     few = collect(replace(made, shadows=Shadows(models=4)), rng=np.random.default_rng(0))
     assert few.vulnerability is None
     assert any("14 models or more can tell" in note for note in few.notes)
+
+
+@pytest.mark.parametrize("rows", [119, 121])
+def test_outputs_of_more_or_fewer_records_are_refused(rows: int) -> None:
+    """Which row belongs to which record would be a guess; with row numbers as x it is not."""
+    data = Records(np.arange(120), np.arange(120) % 2, np.arange(120) % 4 < 2, {}, "rows")
+    logits = np.random.default_rng(0).normal(size=(rows, 2))
+    with pytest.raises(InputError, match=f"a row for each of the 120 records of the data, received {rows} in"):
+        evidence(Campaign(Precomputed(logits), data))
+    named = Records(np.arange(120)[::-1] % 119, data.y, data.member, {}, "rows")
+    assert evidence(Campaign(Precomputed(logits), named)).n == 120
+
+
+def test_a_reference_ratio_needs_a_reference() -> None:
+    made = Campaign(
+        Precomputed(np.zeros((40, 1)), given="signals"),
+        Records(np.arange(40), None, np.arange(40) % 2 == 0, {}, "rows"),
+        attacks=("reference_ratio",),
+        columns=("loss",),
+    )
+    with pytest.raises(InputError, match=r"target\.reference: expected a reference model"):
+        evidence(made)

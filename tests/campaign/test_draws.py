@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -100,3 +101,21 @@ def test_too_few_models_to_name_records_are_refused_before_training() -> None:
     assert draws(people).included.shape == (15, 200)  # 70 units need 14
     with pytest.raises(InputError, match="16 or more"):
         draws(Campaign(TREE, noise(), shadows=Shadows(models=14, vulnerability=True)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"design": "multi-run", "audited": 200}, "at most 199 of 200 records"),
+        ({"design": "multi-run", "audited": 70, "records": noise(unit=UNIT)}, "at most 69 of 70 units"),
+        ({"design": "multi-run", "shadows": Shadows(models=4)}, "shadow.models: expected 0 in a multi-run"),
+        ({"audited": 40}, "data.records: expected a number of records in a multi-run only"),
+        (
+            {"records": noise(unit=np.arange(200) // 100), "shadows": Shadows(models=8)},
+            "2 units, of which one model would learn",
+        ),
+    ],
+)
+def test_what_would_be_ignored_or_fail_later_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        draws(Campaign(**{"target": TREE, "records": noise(), **options}))

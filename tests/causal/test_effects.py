@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import logit
+from scipy.stats import t as student
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestClassifier
 
@@ -411,6 +413,69 @@ def test_the_variance_has_the_term_of_a_logistic_propensity_and_adds_that_of_a_s
     influence, gradient = rng().normal(size=(2, evidence.n))
     plain, wrong = (Comparison.of(evidence, p).variance(influence, 100 * gradient) for p in (forest, claimed))
     assert wrong > plain
+
+
+def test_a_part_of_a_separately_learned_propensity_is_as_uncertain_as_the_whole() -> None:
+    draws = rng(13)
+    evidence, _ = Confounded(dimension=3).draw(150, 150, draws)
+    other, _ = Confounded(dimension=3).draw(60, 60, draws)
+    separate = propensities.fit(evidence, train=other, rng=rng())
+    rows = np.arange(evidence.n)[::-1]
+    part, again = evidence.take(rows), separate.of_rows(rows)
+    known = propensities.Propensity.given(again.values)
+    for metric in (effects.auc, effects.ate):
+        whole, found, without = (
+            metric(e, p, rng=rng()) for e, p in ((evidence, separate), (part, again), (part, known))
+        )
+        assert (found.low, found.high) == (pytest.approx(whole.low), pytest.approx(whole.high))
+        assert without.high - without.low < 0.97 * (found.high - found.low)  # control: as if it were known
+
+
+@pytest.mark.parametrize("below", [0, 3])
+@pytest.mark.parametrize("accused", [0, 20])
+def test_a_tie_block_that_holds_nearly_all_nonmembers_leaves_the_level_uncertain(below: int, accused: int) -> None:
+    """At its threshold (nearly) all are accused: a variance of nothing, or of rounding error."""
+    member = np.arange(400) < 200
+    score = np.where(member, 1.0, 0.0)
+    score[200 : 200 + accused], score[400 - below :] = 1.0, -1.0
+    score[:100] = 0.0
+    pi = rng(15).uniform(0.4, 0.6, 400)
+    evidence, p = Evidence(score=score, member=member), propensities.Propensity.given(pi)
+    even = SimpleNamespace(values=np.full(400, 0.5), odds=np.ones(400), features=None)
+    found = effects.tpr_at_fpr(evidence, p, fpr=0.3, rng=rng())
+    classical = effects.tpr_at_fpr(evidence, even, fpr=0.3, rng=rng())
+    assert found.value == pytest.approx(classical.value, abs=0.03)
+    assert found.high - found.low > 0.9 * (classical.high - classical.low)
+    rate = effects.fpr_at_threshold(evidence, p, threshold=-1.0, rng=rng())
+    assert (rate.value, rate.high) == (1.0, 1.0)
+    assert rate.low < 0.99
+
+
+def test_perfect_scores_of_two_values_have_limits() -> None:
+    member = np.arange(400) < 200
+    pi = propensities.Propensity.given(rng(16).uniform(0.3, 0.7, 400))
+    found = effects.tpr_at_fpr(Evidence(score=member.astype(float), member=member), pi, fpr=0.1, rng=rng())
+    assert found.value == 1
+    assert 0.97 < found.low < 1
+
+
+def test_few_units_of_members_know_little_of_the_variance_between_them() -> None:
+    """Eight units of members, nearly equal inside: normal limits of the AUC miss the truth twice as often as stated."""
+    draws, missed, naive = rng(14), 0, 0
+    for _ in range(300):
+        unit = np.r_[np.repeat(np.arange(8), 5), 8 + np.arange(160)]
+        member = np.arange(len(unit)) < 40
+        score = draws.normal(size=168)[unit] + 0.1 * draws.normal(size=len(unit)) + member
+        known = propensities.Propensity.given(draws.uniform(0.3, 0.7, 168)[unit])
+        evidence = Evidence(score=score, member=member, unit=unit)
+        found = effects.auc(evidence, known, rng=draws)
+        truth = 0.7593  # Phi(1 / sqrt(2 * 1.01))
+        missed += not found.low <= truth <= found.high
+        half = (logit(found.high) - logit(found.low)) / 2 / student.ppf(0.975, 7) * 1.96
+        centre = (logit(found.high) + logit(found.low)) / 2
+        naive += not centre - half <= logit(truth) <= centre + half
+    assert missed / 300 < 0.085
+    assert naive / 300 > 0.085  # control
 
 
 def test_coverage_in_few_replicates() -> None:

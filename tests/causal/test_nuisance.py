@@ -253,3 +253,21 @@ def test_a_classifier_is_refitted_and_workers_change_nothing() -> None:
     texts = [audited(evidence, Nuisance(Custom(square), model, workers=workers), plan).to_json() for workers in (1, 2)]
     assert texts[0] == texts[1]
     assert "LogisticRegression" in texts[0]
+
+
+def test_a_part_of_a_learned_propensity_is_learned_and_a_part_of_a_given_one_given() -> None:
+    """A split audit would take a learned one for known otherwise, and its bounds would pay for no uncertainty."""
+    evidence, log_odds = circle(400)
+    learned = propensity.fit(evidence, rng=np.random.default_rng(0))
+    rows = np.arange(0, 400, 2)
+    part = Nuisance(propensity=learned).of_rows(rows).propensity
+    assert part is not None
+    assert part.rows_per_covariate == learned.rows_per_covariate
+    assert part.logistic
+    assert part.folds is not None
+    assert learned.folds is not None
+    assert part.folds.tolist() == learned.folds[rows].tolist()
+    given = Nuisance(propensity=Propensity.given(special.expit(log_odds))).of_rows(rows).propensity
+    assert given is not None
+    assert given.rows_per_covariate is None
+    assert given.folds is None

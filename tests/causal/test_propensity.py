@@ -16,7 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 from miaudit import Evidence
-from miaudit.causal import challenge, intervals, logistic, propensity
+from miaudit.causal import challenge, intervals, logistic, poisson_binomial, propensity
 from miaudit.causal.covariates import Categories
 from miaudit.causal.propensity import Propensity
 from miaudit.causal.roc import Roc
@@ -410,7 +410,7 @@ def test_the_poisson_binomial_tail_agrees_with_the_recursion(n: int) -> None:
     for q in p:
         law = np.convolve(law, [1 - q, q])
     for least in {0, 1, n // 2, n}:
-        assert np.isclose(challenge._poisson_binomial_tail(p, least), law[least:].sum(), atol=1e-12)
+        assert np.isclose(poisson_binomial.tail(p, least), law[least:].sum(), atol=1e-12)
 
 
 # -- speed, and what an import costs

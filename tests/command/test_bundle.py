@@ -144,6 +144,7 @@ BAD = {
     "a share that is none": (*QUICK, "--bundle", "n.zip", "--share", "some"),
     "sealed hashes": (*QUICK, "--bundle", "n.zip", "--share", "hashes", "--seal"),
     "another ending": (*QUICK, "--bundle", "n.tar"),
+    "a bundle below a file": (*QUICK, "--bundle", "t.npz/n.zip"),
     "a bundle that is there": (*QUICK, "--bundle", "b.zip"),
     "a folder that is there": ("verify", "b.zip", "--out", "full"),
     "nothing to compare": ("compare", "none", "b.zip"),

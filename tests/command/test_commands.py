@@ -421,3 +421,39 @@ def test_the_published_scores_of_location30(options: list[str], auc: float, plac
     assert round(found["value"], 4) == auc
     assert found["low"] < auc < found["high"]
     assert found["high"] - found["low"] < 0.06
+
+
+def test_an_average_effect_in_small_units_keeps_its_digits(place: Path, run: Run) -> None:
+    rng = np.random.default_rng(3)
+    member = np.arange(400) % 2 == 0
+    np.savez("small.npz", score=1e-7 * (rng.normal(size=400) + member), member=member)
+    _, out, _ = run("audit", "small.npz", "--design", "one-run", "--no-bounds", "--out", "small")
+    line = next(line for line in out.splitlines() if line.strip().startswith("ate"))
+    effect = [float(number) for number in re.findall(r"[-\d.]+e-\d+", line)]
+    assert len(effect) == 3
+    assert effect[1] < 1e-7 < effect[2]
+
+
+def test_a_csv_with_other_separators_is_recognised(place: Path, run: Run) -> None:
+    Path("semi.csv").write_text("s;m\n1;0\n2;1\n", encoding="utf-8")
+    code, _, err = run("audit", "semi.csv", "--score", "s", "--member", "m")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "separate columns by commas" in err
+
+
+def test_a_category_of_text_is_corrected_for(place: Path, run: Run) -> None:
+    rng = np.random.default_rng(5)
+    north = rng.random(1200) < 0.5
+    member = rng.random(1200) < np.where(north, 0.7, 0.3)
+    columns = {"s": rng.normal(size=1200) + north, "m": member, "site": np.where(north, "north", "süd")}
+    Path("t.csv").write_text(
+        "s,m,site\n" + "\n".join(f"{s},{m:d},{x}" for s, m, x in zip(*columns.values(), strict=True)) + "\n"
+    )
+    options = ("--score", "s", "--member", "m", "--design", "zero-run", "--covariates", "site", "--no-bounds", "--json")
+    code, _, err = run("audit", "t.csv", *options)
+    assert code == 1
+    assert "name it in categories" in err
+    _, out, _ = run("audit", "t.csv", *options, "--categories", "site")
+    auc = {m["estimator"]: m for m in json.loads(out)["metrics"] if m["name"] == "auc"}
+    assert auc["hajek"]["low"] < 0.5 < auc["hajek"]["high"]
+    assert auc["raw"]["low"] > 0.5  # control: the shift between the sites

@@ -81,6 +81,25 @@ def test_those_that_the_data_do_not_tell_apart_are_named_together() -> None:
     assert "do not tell these apart" in advice.parts[0]
 
 
+def test_an_attack_that_knows_nothing_of_a_measure_does_not_show_that_it_helps() -> None:
+    """Noise that an adaptive attack would read through: a plain threshold alone says that it helps."""
+    models = disclosing.models(effect=1.0)
+    blind = replace(models, logits=models.logits[:1], included=models.included[:1])
+    quiet = OutputNoise(3.0, fixed=True)
+    found = compare(
+        [Option("as-it-is", "output", blind, AsItIs()), Option("noise", "output", blind, quiet)],
+        rng=np.random.default_rng(0),
+    )
+    assert found.reductions[0].low > 0  # what a page would have called help
+    advice = advise(found)
+    assert advice.judged[1].effect == "not shown" and advice.recommended == ()
+    assert advice.text.startswith("No defence is shown to help") and "attack that knows of it" in advice.text
+    assert any("went through output noise of 3 fixed for each record" in text for text in advice.rests_on)
+    given = Option("given", "given", blind, quiet, "given", adaptive=False)
+    beside = compare([Option("as-it-is", "output", models, AsItIs()), given], rng=np.random.default_rng(0))
+    assert beside.reductions[0].low > 0 and advise(beside).recommended == ()
+
+
 def test_where_nothing_leaks_nothing_helps() -> None:
     for seed in range(3):
         models = disclosing.models(effect=0.0, seed=seed, shadows=8)

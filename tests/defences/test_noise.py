@@ -60,3 +60,10 @@ def test_label_kept_changes_two_values_only() -> None:
     assert (kept.argmax(axis=1) == p.argmax(axis=1)).all()
     assert np.array_equal(np.sort(kept, axis=1), np.sort(changed, axis=1))
     assert ((kept != changed).sum(axis=1) <= 2).all()
+
+
+def test_outputs_that_are_all_alike_are_left_alone_without_a_word() -> None:
+    rng = np.random.default_rng(5)
+    alike = np.tile([0.7, 0.2, 0.1], (60, 1))
+    fitted = AdversarialNoise().fit(alike, np.zeros(60, dtype=np.intp), learnt=alike, rng=rng)
+    assert np.array_equal(fitted.apply(alike, rng=rng).values, alike)  # and warnings are errors

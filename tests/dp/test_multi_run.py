@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from miaudit import Evidence
-from miaudit.dp import multi_run
+from miaudit.dp import error_counts, multi_run
 from miaudit.dp.multi_run import Bonferroni, ClopperPearson, Counts, Exploratory, Joint, Method, Split, Threshold
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff
 from miaudit.errors import DesignError, InputError
@@ -68,8 +68,8 @@ def test_a_bound_that_pays_half_fails() -> None:
     """Control: limits that each take the whole error, instead of half of it, exceed the truth too often."""
 
     def careless(tp: int, fp: int, n: int) -> float:
-        low, high = multi_run._limits(Counts(tp, n, fp, n), 0.2)
-        return float(multi_run._Family("mu").of_points(low, high))
+        low, high = error_counts.limits(Counts(tp, n, fp, n), 0.2)
+        return float(error_counts.Family("mu").of_points(low, high))
 
     n, fpr = 30, 0.3
     above = np.array([[careless(tp, fp, n) > 0.7 for fp in range(n + 1)] for tp in range(n + 1)])
@@ -82,7 +82,7 @@ def test_a_bound_that_pays_half_fails() -> None:
 def test_the_joint_p_value_is_that_of_its_definition(counts: tuple[int, int, int, int], weaker: TradeOff) -> None:
     """Slow twin: the extreme outcomes listed one by one, and a dense search of the plausible rates on the curve."""
     tp, n1, fp, n0 = counts
-    family = multi_run._order(weaker)
+    family = error_counts.order_of(weaker)
     lax = stats.norm.sf(stats.norm.isf(LEVEL) / math.sqrt(2))
 
     def place(i: int, j: int) -> float:
@@ -156,8 +156,8 @@ def test_the_best_possible_attack_reaches_what_an_exact_test_can() -> None:
 
 def test_the_rank_test_is_an_average_over_a_beta_law() -> None:
     counts = Counts(60, 100, 7, 80)
-    order = multi_run._Family("mu")
-    test = multi_run._rank_test(Joint(), counts, order, 0.01)
+    order = error_counts.Family("mu")
+    test = error_counts.rank_test(Joint(), counts, order, 0.01)
     for weaker in (Gaussian(0.5), Gaussian(1.5), EpsilonDelta(1.0, 0.01), EpsilonDelta(4.0)):
 
         def integrand(a: float, weaker: TradeOff = weaker) -> float:
@@ -172,7 +172,7 @@ def test_ranks_are_exact_where_nothing_leaks() -> None:
     n1, n0, j = 40, 50, 4
     tp = np.arange(n1 + 1)
     mass = stats.nhypergeom(n1 + n0, n1, j + 1).pmf(tp)  # members seen before the (j + 1)-th non-member
-    ps = [multi_run._rank_test(Joint(), Counts(int(k), n1, j, n0), multi_run._Family("mu"), 0.05) for k in tp]
+    ps = [error_counts.rank_test(Joint(), Counts(int(k), n1, j, n0), error_counts.Family("mu"), 0.05) for k in tp]
     p = np.array([test.p_value(Gaussian(0.0)) for test in ps])
     for level in (0.01, 0.05, 0.2):
         assert mass[p <= level].sum() <= level + 1e-9
@@ -308,3 +308,11 @@ def test_options_check_themselves() -> None:
         multi_run.mu_lower_bound(evidence())
     with pytest.raises(InputError, match="both"):
         multi_run.mu_lower_bound(evidence(), members=3, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("confidence", [1 - 1e-9, 1 - 1e-12, 1 - 1e-15])
+def test_confidences_next_to_one_have_bounds_too(confidence: float) -> None:
+    counts = {"true_positives": 90, "members": 100, "false_positives": 1, "nonmembers": 100}
+    sure = multi_run.epsilon_lower_bound(**counts, confidence=confidence).value  # type: ignore[arg-type]
+    usual = multi_run.epsilon_lower_bound(**counts).value  # type: ignore[arg-type]
+    assert 0 < sure < usual

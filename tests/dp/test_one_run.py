@@ -11,7 +11,7 @@ from scipy import stats
 
 from dp import one_run_twins as twins
 from miaudit import Evidence
-from miaudit.dp import one_run
+from miaudit.dp import guesses, one_run
 from miaudit.dp.guesses import Bonferroni, Exploratory, Fixed, Pilot, Schedule, gaussian_accuracy
 from miaudit.dp.tradeoff import Custom, EpsilonDelta, Gaussian
 from miaudit.errors import DesignError, InputError
@@ -407,6 +407,21 @@ def test_sizes_that_no_coin_gives_are_balanced_and_said() -> None:
     assert all_of_them.guesses == 200 and "instead of 1,000" in all_of_them.corrections[1]
     within = Evidence.from_pair(np.arange(530.0), np.arange(470.0), design="one-run")
     assert one_run.audit(within, guesses=100, rng=np.random.default_rng(0)).corrections == ()
+
+
+def test_a_fixed_split_that_was_no_coin_shows_nothing_by_itself() -> None:
+    """560 members and 440 others by design, scores of noise: guessing "member" throughout is right 56% of the time."""
+    member = np.arange(1000) < 560
+    found, uncut = [], []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        evidence = Evidence(score=rng.normal(size=1000), member=member, design="one-run")
+        found.append(one_run.audit(evidence, parameter="epsilon", rng=rng).value)
+        score, inside = evidence.score, evidence.member
+        ways = [guesses.one_sided(score, inside, guess=True, rng=rng)]
+        uncut.append(guesses.choose(None, ways, bound=one_run.epsilon_lower_bound, confidence=0.95, rng=rng).value)
+    assert np.mean(np.array(found) > 0) <= 0.15  # 5% and three standard errors
+    assert np.mean(np.array(uncut) > 0) > 0.5  # the control: the records as they are
 
 
 @pytest.mark.parametrize(

@@ -73,3 +73,9 @@ def test_the_quantile_over_replicates_is_that_of_the_single_bounds(below: int) -
 def test_replicates_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(InputError, match="toward: expected finite log-odds"):
         Replicates(np.array([[0.0, np.nan]]), 1)
+
+
+def test_guesses_that_are_certain_beforehand_show_nothing_and_do_not_overflow() -> None:
+    sure = Replicates(np.full((1, 200), 700.0), 200)
+    assert approximate_tail(np.ones((1, 5)), 3).tolist() == [1.0]
+    assert sure.bound(0.05, 0) == 0.0

@@ -213,6 +213,27 @@ def test_a_score_of_two_values_is_cut_between_them() -> None:
     assert observational.centre_of(np.ones(4)) == 1.0
 
 
+def test_a_score_that_covariates_give_exactly_shows_nothing_with_learned_propensities() -> None:
+    """Learned log-odds held against covariates tell labels: those of a fold were learned from the other folds."""
+    found, leaked = [], []
+    for seed in range(6):
+        draw = rng(100 + seed)
+        x = draw.normal(size=(400, 10))
+        score = x @ np.r_[np.full(4, 0.6), np.zeros(6)]
+        ev = Evidence(score=score, member=draw.random(400) < 1 / (1 + np.exp(-score)), covariates=x, design="zero-run")
+        learned = propensity.fit(ev, rng=draw)
+        replicates = propensity.bootstrap(ev, replicates=60, folds=learned.folds, rng=draw)
+        found.append(zero_run.epsilon_lower_bound(ev, learned, replicates=replicates, rng=draw).value)
+        columns = np.column_stack([np.ones(400), x])
+        remainder = learned.logit - columns @ np.linalg.lstsq(columns, learned.logit, rcond=None)[0]
+        told = ev.replace(score=-remainder)
+        leaked.append(
+            zero_run.epsilon_lower_bound(told, learned, replicates=replicates, centre="median", rng=draw).value
+        )
+    assert found == [0.0] * 6
+    assert np.mean(np.array(leaked) > 0) > 0.5  # the control: what a fit on covariates and log-odds would guess by
+
+
 def test_units_keep_one_record_each() -> None:
     ev, oracle = gaussian(900)
     doubled = Evidence(
@@ -221,6 +242,56 @@ def test_units_keep_one_record_each() -> None:
     found = zero_run.epsilon_lower_bound(doubled, Propensity.given(np.tile(oracle.values, 3)), guesses=300, rng=rng())
     assert found.canaries == 900
     assert "one record drawn at random of each of 900 units; the other 1,800 left out" in found.corrections
+
+
+def test_nothing_is_shown_where_members_only_have_more_records_than_nonmembers() -> None:
+    """The learned propensity is that of a record, 5 in 6; of one record of each unit it would be one half."""
+    values, taken = [], []
+    for seed in range(4):
+        draw = rng(seed)
+        inside = np.arange(1000) < 500
+        unit = np.repeat(np.arange(1000), np.where(inside, 5, 1))
+        member, score = inside[unit], -draw.exponential(size=1000)[unit]
+        x = draw.normal(size=(1000, 2))[unit]
+        ev = Evidence(score=score, member=member, covariates=x, unit=unit, design="zero-run")
+        learned = propensity.fit(ev, rng=draw)
+        for bound in (zero_run.mu_lower_bound, zero_run.epsilon_lower_bound):
+            found = bound(ev, learned, rng=draw)
+            values.append(found.value)
+            assert "more units were left out" in " ".join(found.corrections)
+        alone = Evidence(score=score, member=member, covariates=x, design="zero-run").take(
+            np.unique(unit, return_index=True)[1]
+        )
+        wrong = Propensity.given(learned.values[np.unique(unit, return_index=True)[1]])
+        taken.append(zero_run.epsilon_lower_bound(alone, wrong, rng=draw).value)
+    assert values == [0.0] * 8
+    assert min(taken) > 0.3  # the control: the same propensities for one record of each unit
+
+
+def test_given_propensities_are_those_of_the_units_and_keep_them_all() -> None:
+    ev, oracle = gaussian(900, mu=2.0)
+    size = np.where(np.arange(900) < 100, 6, 1)
+    rows = np.repeat(np.arange(900), size)
+    many = Evidence(score=ev.score[rows], member=ev.member[rows], unit=rows, design="zero-run")
+    found = zero_run.mu_lower_bound(many, Propensity.given(oracle.values[rows]), guesses=200, rng=rng())
+    assert found.value > 0.5
+    assert "one record drawn at random of each of 900 units; the other 500 left out" in found.corrections
+
+
+def test_copies_of_a_record_do_not_make_a_propensity_testable() -> None:
+    """50 rows for each covariate, of 100 units with ten records each: five independent ones."""
+    draw = rng(3)
+    unit = np.repeat(np.arange(100), 10)
+    x, member = draw.normal(size=(100, 20))[unit], (draw.random(100) < 0.5)[unit]
+    ev = Evidence(score=draw.normal(size=1000), member=member, covariates=x, unit=unit, design="zero-run")
+    learned = propensity.fit(ev, rng=draw)
+    assert learned.rows_per_covariate == 50
+    with pytest.raises(InputError, match="5 independent rows for each covariate"):
+        zero_run.mu_lower_bound(ev, learned, rng=draw)
+    found = zero_run.testability(ev, learned)
+    assert not found.testable
+    assert found.rows_per_covariate == 5
+    assert zero_run.testability(ev, learned, bounds_given=True).testable
 
 
 def test_unequal_sizes_are_subsampled_by_composition_only_and_said() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from miaudit.attacks import lira, shadow_classifier, signals
+from miaudit.attacks import lira, rmia, shadow_classifier, signals
 from miaudit.campaign import Campaign, Shadows, collect
 from miaudit.causal.roc import Roc
 from miaudit.errors import InputError
@@ -103,6 +103,30 @@ def test_the_population_is_what_no_given_model_learned(tmp_path: Path) -> None:
         score(audited(given, "rmia_online", population=12), "rmia_online")
     with pytest.raises(InputError, match="records that no shadow model learned"):
         score(audited(GivenShadows.load(saved(tmp_path)), "rmia_offline"), "rmia_offline")
+
+
+def test_online_attacks_set_aside_all_that_no_given_model_learned(tmp_path: Path) -> None:
+    included = INCLUDED.copy()
+    aside = ~MEMBER & (np.arange(N) < 40)
+    included[:, aside] = False
+    made = audited(GivenShadows.load(saved(tmp_path, included=included)), "rmia_online")
+    found = collect(made, rng=np.random.default_rng(0))
+    assert found.evidence.n == N - aside.sum()
+    log_p = [signals.member_scores(labels=Y, logits=one, names=["loss"])["loss"] for one in (TARGET, *OUTPUTS)]
+    target, others = log_p[0], np.stack(log_p[1:], axis=1).astype("f4")
+    expected = rmia.online(target[~aside], others[~aside], included.T[~aside], target[aside], others[aside])
+    np.testing.assert_allclose(found.evidence.scores["rmia_online"], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("attack", ["shadow_classifier", "label_only_learned"])
+def test_labels_that_the_file_leaves_out_are_those_of_the_data(tmp_path: Path, attack: str) -> None:
+    """The control: without any labels at all, such an attack is refused rather than carried out on zeros."""
+    expected = score(audited(GivenShadows.load(saved(tmp_path)), attack), attack)
+    bare = GivenShadows.load(saved(tmp_path, labels=None))
+    np.testing.assert_array_equal(score(audited(bare, attack), attack), expected)
+    others = GivenShadows.load(saved(tmp_path, outputs=OUTPUTS[:, :90], included=INCLUDED[:, :90], labels=None))
+    with pytest.raises(InputError, match=r"labels \(90,\), for .*received none, and other records than the 150"):
+        score(audited(others, attack), attack)
 
 
 def test_a_model_trained_here_can_take_shadows_from_elsewhere(tmp_path: Path) -> None:

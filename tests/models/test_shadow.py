@@ -360,6 +360,16 @@ def test_what_it_will_cost(tmp_path: Path) -> None:
     assert "1 fits (7 more are there), 60 min" in str(again)
     with pytest.raises(InputError, match="same seed"):
         shadow.estimate(NET, X, Y, INCLUDED, seed=6, store=tmp_path, seconds_per_fit=1)
+    train(NET, store=tmp_path)
+    with pytest.MonkeyPatch.context() as patch:  # nothing is left to fit, so nothing is fitted for the time
+        patch.setattr(shadow.execution, "outcomes", lambda *a, **o: pytest.fail("a model was fitted"))
+        done = shadow.estimate(NET, X, Y, INCLUDED, seed=5, store=tmp_path)
+    assert (done.fits, done.reused, done.hours, done.disk_bytes) == (0, 8, 0.0, 0)
+    other = tmp_path / "thesis"
+    other.mkdir()
+    (other / "thesis.tex").write_text("words")
+    with pytest.raises(InputError, match="a store or an empty folder"):
+        shadow.estimate(NET, X, Y, INCLUDED, seed=5, store=other, seconds_per_fit=1)
     with pytest.raises(InputError, match="seconds_per_fit"):
         shadow.estimate(NET, X, Y, INCLUDED, seed=5, seconds_per_fit=-1)
     with pytest.raises(JobsFailedError, match="model 0"):

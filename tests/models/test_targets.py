@@ -80,6 +80,54 @@ def test_identities_tell_configurations_apart_and_are_the_same_in_every_process(
     assert printed.strip() == identities[3]
 
 
+EDITED = {
+    "estimator": """
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from miaudit.models.targets import SklearnTarget
+class Own(DecisionTreeClassifier):
+    def fit(self, x, y):
+        return super().fit(x * 1.0, y)
+class Child(Own):
+    pass
+for one in (Own(), Child(), make_pipeline(StandardScaler(), Child())):
+    print(repr(SklearnTarget(one).identity()))
+""",
+    "network": """
+from torch import nn
+from miaudit.models.targets import TorchTarget
+from miaudit.models.train_config import TrainConfig
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+    def forward(self, x):
+        return self.layer(x * 1.0)
+def build():
+    return nn.Sequential(nn.Flatten(), Own())
+print(repr(TorchTarget(build, TrainConfig(device="cpu")).identity()))
+""",
+}
+
+
+@pytest.mark.parametrize("kind", EDITED)
+def test_an_edited_class_is_another_target(tmp_path: Path, kind: str) -> None:
+    """Parameters, layers and shapes alone would let a store serve models that the code of before made."""
+    if kind == "network":
+        pytest.importorskip("torch")
+
+    def identities(source: str) -> list[str]:
+        (tmp_path / "own.py").write_text(source, encoding="utf-8")
+        command = [sys.executable, str(tmp_path / "own.py")]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    before = identities(EDITED[kind])
+    assert before
+    assert identities(EDITED[kind]) == before
+    assert all(a != b for a, b in zip(before, identities(EDITED[kind].replace("1.0", "2.0")), strict=True))
+
+
 def test_functions_are_described_by_source_and_by_what_they_hold() -> None:
     def factory(width):
         def make():
@@ -238,6 +286,22 @@ def test_a_network_is_trained_saved_and_loaded(module: str, tmp_path: Path) -> N
     }
     assert len(identities) == 4
     assert target.identity() in identities
+
+
+def test_dp_sgd_says_what_it_guarantees(module: str, tmp_path: Path) -> None:
+    from miaudit.models import weights
+    from miaudit.models.train import Private, TrainConfig, guarantee
+
+    assert TorchTarget("my_models:net", TrainConfig(device="cpu")).notes == ()
+    private = Private(noise=2.0, clip=1.0, delta=0.01, records=40)
+    config = TrainConfig(epochs=3, batch=10, private=private, device="cpu")
+    (note,) = TorchTarget("my_models:net", config).notes
+    stated = float(note.partition("(")[2].partition(",")[0])
+    assert 0 <= stated - guarantee(config).value < 0.01 * stated  # a bound is never rounded down
+    assert "networks trained here are" in note
+    assert "at a public 40 records" in note
+    weights.save(TorchTarget("my_models:net", config)._net.build().state_dict(), tmp_path / "w.safetensors")
+    assert "shadow models" in TorchTarget("my_models:net", config, tmp_path / "w.safetensors").notes[0]
 
 
 def test_a_pickle_where_weights_are_asked_for_is_refused(module: str, tmp_path: Path) -> None:

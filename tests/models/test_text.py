@@ -103,6 +103,24 @@ def test_blocks_of_the_vocabulary_do_not_matter(small: LanguageModel, monkeypatc
     np.testing.assert_array_equal(whole.std, parts.std)
 
 
+def test_long_texts_go_through_the_model_in_smaller_batches(
+    small: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The logits of a pass stay within a number, whatever batch is asked for; the scores are the same."""
+    whole = text.token_log_probabilities(small, texts(), batch=40)
+    sizes = []
+    monkeypatch.setattr(text, "_PASS", 3 * 280 * 8)
+    score = text._score_batch
+    monkeypatch.setattr(
+        text, "_score_batch", lambda m, ids, *a: (sizes.append(len(ids) * max(map(len, ids))), score(m, ids, *a))[1]
+    )
+    parted = text.token_log_probabilities(small, texts(), batch=40)
+    assert max(sizes) <= 24
+    assert len(sizes) > 10
+    np.testing.assert_allclose(parted.log_p, whole.log_p, atol=1e-5)
+    np.testing.assert_array_equal(parted.offsets, whole.offsets)
+
+
 def test_the_order_of_texts_is_kept_and_progress_told(small: LanguageModel) -> None:
     asked, told = texts(20, seed=3), []
     out = text.token_log_probabilities(small, asked, batch=6, progress=lambda *pair: told.append(pair))

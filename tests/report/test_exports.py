@@ -65,6 +65,18 @@ def test_the_metadata_hold_the_metrics_that_are_resolved(content: dict[str, Any]
     assert shown["epsilon_lower_bound"] == next(b["value"] for b in content["bounds"] if b["parameter"] == "epsilon")
 
 
+def test_bounds_at_two_deltas_keep_two_names(content: dict[str, Any]) -> None:
+    """A zero-run audit has one epsilon at its delta and one at 0: the second is about another promise."""
+    first = next(b for b in content["bounds"] if b["parameter"] == "epsilon")
+    both = copy.deepcopy(content)
+    both["bounds"].append({**first, "delta": 0.0, "value": first["value"] + 1})
+    expected = {"epsilon_lower_bound": first["value"], "epsilon_lower_bound_at_delta_0": first["value"] + 1}
+    (entry,) = metadata(exports.model_card(both, model="m"))["model-index"]
+    shown = {one["type"]: one["value"] for one in entry["results"][0]["metrics"]}
+    for held in (shown, exports.numbers(both)):
+        assert {name: value for name, value in held.items() if name.startswith("epsilon")} == expected
+
+
 def test_the_hub_reads_the_metadata(content: dict[str, Any]) -> None:
     """Their reader is the second truth of the form."""
     hub = pytest.importorskip("huggingface_hub")

@@ -22,10 +22,23 @@ def audited(design="one-run"):
 def test_a_cell_shows_verdict_metrics_and_curve():
     text = audited()._repr_html_()
     page = Page(text)
-    assert audited().verdict.text.split(".")[0] in text
+    assert audited().verdict.text.split(".")[0].removeprefix("Concern: w") in text
+    assert text.count("Concern") == 1
     assert f"{audited().metric('auc').value:.3f}" in text
     assert "data:image/svg+xml" in text
     assert not page.scripts
+
+
+def test_a_refuted_claim_is_not_hidden_behind_a_verdict_without_concern():
+    rng = np.random.default_rng(0)
+    member = rng.random(3000) < 0.5
+    held = ma.Evidence(score=rng.normal(size=3000) + member, member=member, design="one-run")
+    claim = ma.Claim.epsilon_delta(0.1, 1e-5)
+    found = ma.audit(held, plan=Plan(threshold_for_concern=0.9, bounds=ma.Bounds(claim=claim)), rng=rng)
+    assert (found.verdict.status, found.claim.status) == ("clear", "refuted")
+    text = notebook.cell(found.to_dict())
+    assert "Claim refuted" in text
+    assert text.index("epsilon is at least") < text.index("No concern")
 
 
 @pytest.mark.parametrize("place", ["verdict", "source"])

@@ -163,15 +163,25 @@ def test_nearness_agrees_with_a_loop() -> None:
             gaps = []
             for column, x, t in zip(MIXED.columns, values, record, strict=True):
                 if np.isnan(x) or np.isnan(t):
+                    gaps.append(float(np.isnan(x) != np.isnan(t)))
                     continue
                 width = {"ordinal": 3, "continuous": 5}.get(column.kind)
                 gaps.append(float(x != t) if width is None else abs(x - t) / width)
-            distances.append(float(np.mean(gaps)) if gaps else 1.0)
+            distances.append(float(np.mean(gaps)))
         distances.sort()
         np.testing.assert_allclose(row[:6], [*(distances[i] for i in (0, 1, 2, 4, 9)), np.mean(distances)], atol=1e-6)
         np.testing.assert_allclose(
             row[6:12], [np.mean(np.array(distances) <= x) for x in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)], atol=1e-6
         )
+
+
+def test_incomplete_strangers_are_not_as_near_as_a_copy() -> None:
+    schema = Schema((Column("a"), Column("b", "continuous", low=0, high=10, missing=True)))
+    record, stranger = np.array([1.0, 3.0]), np.array([1.0, np.nan])
+    sets = np.stack([np.tile(record, (4, 1)), np.tile(stranger, (4, 1))])
+    near = nearness.extract(sets, Layout(schema), record).values[:, 0]
+    assert near.tolist() == [0.0, 0.5]
+    assert nearness.extract(sets, Layout(schema), stranger).values[:, 0].tolist() == [0.5, 0.0]
 
 
 def test_a_copy_of_the_record_agrees_on_every_part() -> None:

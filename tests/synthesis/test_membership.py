@@ -10,6 +10,7 @@ from miaudit.synthesis.heldout import all_trials
 from miaudit.synthesis.membership import MembershipAttack, compare, membership_attack
 from miaudit.synthesis.schema import Column, Schema, Table
 from miaudit.synthesis.sets import SyntheticSets, train
+from miaudit.synthesis.targets import GivenTargets
 from worlds.generators import Marginals, Resampling, Telltale
 
 SCHEMA = Schema(tuple(Column(f"c{i}") for i in range(12)))
@@ -104,12 +105,34 @@ def test_too_few_models_for_a_bound_are_said() -> None:
         membership_attack(short, **FEW, folds=2, rng=np.random.default_rng(0))
 
 
+def test_copies_are_found_among_records_with_missing_values() -> None:
+    rng = np.random.default_rng(0)
+    schema = Schema((Column("a"), Column("b", "continuous", low=-5, high=5, missing=True)))
+    values = np.c_[rng.integers(0, 2, 200), np.clip(rng.normal(size=200), -5, 5)]
+    values[20:60, 1] = np.nan  # in every release somebody agrees with the target as far as is known
+    found = membership_attack(
+        Table(schema, values),
+        fit=Resampling(),
+        targets=[3],
+        repeats=16,
+        sets=3,
+        set_size=199,
+        extractors=["nearness"],
+        classifiers=["random forest"],
+        rng=rng,
+    )
+    assert found.rows[0].metrics["auc"].low > 0.6
+
+
 def test_too_few_models_for_the_folds_are_said_before_any_training() -> None:
     def never(*_: object, **__: object) -> object:
         raise AssertionError("trained")
 
     with pytest.raises(InputError, match=r"repeats=8 suffices \(80 models for 5 targets\), or use folds=2"):
         membership_attack(table(), fit=never, repeats=5, rng=np.random.default_rng(0))
+    for given in ([TARGET], (TARGET,), np.array([TARGET]), GivenTargets((TARGET,))):  # lists have a method "count"
+        with pytest.raises(InputError, match=r"repeats=8 suffices \(16 models for 1 target\)"):
+            membership_attack(table(), fit=never, targets=given, repeats=3, rng=np.random.default_rng(0))
 
 
 def test_folds_hold_whole_models_and_placebos_permute_within_them() -> None:

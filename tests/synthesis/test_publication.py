@@ -83,10 +83,10 @@ def test_the_findings_say_what_is_claimed_and_proved(folder: Path) -> None:
 
 
 def test_findings_hold_no_record_and_no_seed(folder: Path) -> None:
-    change(folder, seed=4711, fidelity="none")
+    change(folder, seed=2**100 + 4711, fidelity="none")
     _, findings = published(folder)
     text = findings.to_json()
-    assert "4711" not in text and findings.fidelity is None and "seed" not in findings.repeat
+    assert str(2**100 + 4711) not in text and findings.fidelity is None and "seed" not in findings.repeat
     with pytest.raises(InputError, match="findings"):
         synthesis_findings.check(findings.to_dict() | {"status": "sure"})
 
@@ -125,6 +125,51 @@ def test_the_budget_is_asked_before_the_training(folder: Path, monkeypatch: pyte
     with pytest.raises(InputError, match="an epsilon of at most 5 for all releases"):
         published(folder)
     assert len(ledger.read(folder / "ledger.json").entries) == 1  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"generator": {"epochs": 1, "batch": 300}, "data": {"file": "few.csv"}}, "as many records as a batch of 300"),
+        ({"generator": {"epochs": 1, "batch": 50}, "public": "one.csv"}, "at least two real records"),
+    ],
+)
+def test_what_cannot_be_made_is_not_paid_for(folder: Path, sections: dict[str, Any], message: str) -> None:
+    for name, n in (("few.csv", 200), ("one.csv", 1)):
+        pl.read_csv(folder / "patients.csv", infer_schema_length=None).head(n).write_csv(folder / name)
+    change(folder, **sections)
+    with pytest.raises(InputError, match=message):
+        published(folder)
+    assert not (folder / "ledger.json").exists()
+
+
+def test_a_release_beside_one_without_privacy_says_so(folder: Path) -> None:
+    entry = {"file": "ledger.json", "table": "clinic-2024", "label": "open"}
+    change(folder, ledger=entry, privacy="none", generator={"epochs": 1, "batch": 50})
+    published(folder)
+    change(folder, ledger=entry | {"label": "private"}, privacy=NOISE)
+    _, findings = published(folder)
+    assert findings.guarantee is not None and findings.spent is not None and findings.spent.epsilon is None
+    assert "without differential privacy: nothing limits" in findings.text[-1]
+
+
+def test_no_claim_is_rounded_below_what_is_proved() -> None:
+    rng = np.random.default_rng(0)
+    for value in 10 ** rng.uniform(-9, 3, 2000):
+        for digits in (3, 4, 6):
+            shown = float(synthesis_findings.rounded_up(float(value), digits))
+            assert value * (1 - 1e-11) <= shown <= value * (1 + 1.01 * 10.0 ** (1 - digits))
+    assert synthesis_findings.rounded_up(1000**-1.1) == "0.000502"  # 0.00050118..., which ".3g" makes 0.000501
+
+
+def test_a_seed_that_can_be_tried_out_is_refused_with_privacy(folder: Path) -> None:
+    change(folder, seed=0)
+    with pytest.raises(ConfigError, match="expected no seed with privacy"):
+        synthesise_config.read(folder / "synthesise.yaml")
+    change(folder, seed=0, privacy="none")
+    assert synthesise_config.read(folder / "synthesise.yaml").seed == 0
+    change(folder, seed=2**100, privacy=NOISE)
+    assert synthesise_config.read(folder / "synthesise.yaml").seed == 2**100
 
 
 def test_a_killed_training_stays_paid_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,8 +254,16 @@ def test_a_dry_run_says_and_writes_nothing(folder: Path, command: Any) -> None:
     result = command(folder / "synthesise.yaml", "--dry-run")
     assert result.exit_code == 0 and "Gaussian noise of standard deviation 6" in result.output
     assert sorted(folder.iterdir()) == before
-    change(folder, privacy="none")
+    change(folder, privacy="none", ledger=None)
     assert "nothing would be claimed" in command(folder / "synthesise.yaml", "--dry-run").output
+
+
+def test_a_dry_run_refuses_what_the_run_would_refuse(folder: Path, command: Any) -> None:
+    published(folder)  # its label is taken now
+    before = (folder / "ledger.json").read_text()
+    result = command(folder / "synthesise.yaml", "--dry-run")
+    assert isinstance(result.exception, InputError) and "a name of its own for each release" in str(result.exception)
+    assert (folder / "ledger.json").read_text() == before
 
 
 def test_a_release_without_privacy_ends_with_four(folder: Path, command: Any) -> None:

@@ -110,3 +110,22 @@ def test_text_keeps_its_zeros_and_damaged_tables_are_refused(tmp_path: Path) -> 
     path.write_text("code,sick\n007,1\n")
     with pytest.raises(InputError, match="dose: expected a column of the table"):
         read_table(path, SCHEMA)
+
+
+def test_a_file_with_other_columns_is_refused_and_never_renamed(tmp_path: Path) -> None:
+    schema = Schema((Column("code", "categorical", ("007", "012")), Column("sex", "binary", ("f", "m"))))
+    path = tmp_path / "other.csv"
+    path.write_text("zip,gender\n007,f\n012,m\n")  # as many columns, of which all values would be allowed
+    with pytest.raises(InputError, match="code: expected a column of the table"):
+        read_table(path, schema)
+    path.write_text("sex,code\nf,012\n")
+    assert read_table(path, schema).values.tolist() == [[1.0, 0.0]]
+
+
+def test_a_claim_needs_the_delta_at_which_its_epsilon_is_proved() -> None:
+    table = Table(Schema((Column("a"), Column("b"))), [[0, 1]])
+    mechanism = GaussianNoise(5.0)
+    bound = upper_bound(mechanism, delta=1e-3)
+    with pytest.raises(InputError, match=r"claim: expected a delta of at least the 0\.001"):
+        Release(table, mechanism, Claim.epsilon_delta(bound.value, 1e-9), bound)
+    assert Release(table, mechanism, Claim.epsilon_delta(bound.value, 1e-3), bound).bound == bound

@@ -196,6 +196,15 @@ def test_a_folder_of_tables(tmp_path) -> None:
     assert any(found[1::2])
 
 
+def test_codes_with_leading_zeros_stay_text(tmp_path) -> None:
+    schema = Schema((Column("code", "categorical", ("007", "012")), Column("a")))
+    (tmp_path / "manifest.csv").write_text("file,model,target,member\n0.csv,m,t,1\n1.csv,n,t,0\n")
+    for name in "01":
+        (tmp_path / f"{name}.csv").write_text("a,code\n0,007\n1,012\n")
+    sets = SyntheticSets.from_folder(tmp_path, schema, set_size=2)
+    assert np.asarray(sets.model(1))[0].tolist() == [[0, 0], [1, 1]]
+
+
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [

@@ -68,6 +68,37 @@ def test_one_per_cent_of_copies_is_the_positive_control_of_every_audit() -> None
     assert any("too small" in note for note in small.notes)
 
 
+def test_an_audit_that_would_not_have_seen_copies_does_not_reassure() -> None:
+    rng = np.random.default_rng(6)
+    schema = Schema((Column("a"), Column("b"), Column("c")))  # eight kinds of records: everybody is a copy
+
+    def coarse(n: int) -> Table:
+        return Table(schema, rng.integers(0, 2, (n, 3)))
+
+    made, members, control = coarse(4000), coarse(4000), coarse(4000)
+    found = audit_table(made, members, control, plan=TablePlan(attempts=50, fidelity=False), rng=rng)
+    # every attack that had something to try is clear
+    assert {part.status for part in found.attacks if part.difference is not None} == {"clear"}
+    assert not found.positive_control.found
+    assert found.verdict.status == "inconclusive" and found.exit_code == 4
+    assert "the positive control was not found" in found.verdict.text
+
+
+def test_an_attack_with_nothing_to_try_decides_nothing_and_is_named() -> None:
+    rng = np.random.default_rng(9)
+    schema = Schema(tuple(Column(f"c{i}") for i in range(24)))
+
+    def binary(n: int) -> Table:
+        return Table(schema, rng.integers(0, 2, (n, 24)))
+
+    plan = TablePlan(attempts=20, fidelity=False, secrets=("c0",), predicate_columns=2, threshold=0.1)
+    found = audit_table(binary(4000), binary(4000), binary(4000), plan=plan, rng=rng)
+    idle = [part.name for part in found.attacks if part.difference is None]
+    assert idle == ["singling out, univariate", "singling out, multivariate"]
+    assert found.verdict.status == "clear" and "all 3 attacks" in found.verdict.text
+    assert any("nothing to try" in note for note in found.notes)
+
+
 def test_the_scores_are_evidence_and_a_one_run_bound_follows_from_copies() -> None:
     rng = np.random.default_rng(3)
     pool = draw(3000, rng)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from miaudit import tables
-from miaudit.errors import InputError, one_line
+from miaudit.errors import InputError, OutputError, one_line
 
 SUFFIX = ".zip"
 LARGEST = 800_000_000
@@ -44,12 +44,15 @@ def write(path: str | Path, entries: Mapping[str, bytes]) -> str:
     Raises
     ------
     InputError
-        For another ending, or a name that the reader would refuse.
+        For another ending, a name that the reader would refuse, or more bytes than it takes.
+    OutputError
+        If the file cannot be written.
     """
     path = tables.require_suffix(path, "bundle", (SUFFIX,))
     for name in entries:
         if not _NAME.fullmatch(name):
             raise InputError("entries", "plain file names such as plan.json", repr(name), "rename it")
+    check_size(sum(map(len, entries.values())))
 
     def save(target: Path) -> None:
         with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
@@ -59,8 +62,19 @@ def write(path: str | Path, entries: Mapping[str, bytes]) -> str:
                 info.create_system = 3  # the same on every operating system
                 archive.writestr(info, entries[name])
 
-    tables.write_atomically(path, save)
+    try:
+        tables.write_atomically(path, save)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OutputError(one_line(f"--bundle {path}: cannot be written ({reason}); name another file")) from error
     return sha256(path)
+
+
+def check_size(total: int) -> None:
+    """Refuse to write more bytes than :func:`unpack` reads: nobody could verify such a bundle."""
+    if total > LARGEST:
+        received = f"{total:,} bytes"
+        raise InputError("bundle", f"at most {LARGEST:,} bytes", received, "share scores only, or audit fewer records")
 
 
 def sha256(path: Path) -> str:

@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from miaudit import pipeline, tables
 from miaudit.bundle import verify
-from miaudit.bundle.contents import Bundle
+from miaudit.bundle.contents import GIVEN, Bundle
 from miaudit.bundle.sealing import Keys
 from miaudit.causal import challenge as betting
-from miaudit.causal import paired
+from miaudit.causal import one_record, paired
 from miaudit.causal.classical import Estimate
+from miaudit.causal.crossfit import one_of_each
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
@@ -177,7 +178,7 @@ def by_propensity(
     own = np.full(bundle.n, np.nan)
     own[rows] = stated.logit
     judged = np.intersect1d(_judged(bundle), rows)
-    judged = _one_of_each_unit(evidence, judged, rng)
+    judged = _one_of_each_unit(evidence, judged, rng, learned=GIVEN not in bundle.programs)
     bet = betting.against(
         own[judged],
         other.logit[judged],
@@ -225,7 +226,8 @@ def _audited(
 
 def _check(bundle: Bundle, made_before: int) -> None:
     if bundle.tampered:
-        raise InputError("bundle", "one that fits its manifest", bundle.tampered[0], "run miaudit verify on it")
+        received = bundle.tampered[0].rstrip(".")
+        raise InputError("bundle", "one that fits its manifest", received, "run miaudit verify on it")
     if bundle.share == "hashes":
         raise InputError("bundle", "one that shares scores", "keyed hashes of records", "ask for --share scores")
     if isinstance(made_before, bool) or not isinstance(made_before, int) or made_before < 0:
@@ -290,13 +292,16 @@ def _metric(bundle: Bundle, judged: Evidence, odds: NDArray[np.float64] | None) 
     return primary if paired.resolves(judged, float(primary.removeprefix("tpr_at_fpr_")), odds) else "auc"
 
 
-def _one_of_each_unit(evidence: Evidence, rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Labels of one unit are not independent, so one record speaks for it."""
+def _one_of_each_unit(
+    evidence: Evidence, rows: NDArray[np.int64], rng: np.random.Generator, *, learned: bool
+) -> NDArray[np.int64]:
+    """Labels of one unit are not independent, so one record speaks for it; see :mod:`miaudit.causal.one_record`."""
     if evidence.unit_codes is None:
         return rows
-    mixed = rng.permutation(rows)
-    _, first = np.unique(evidence.unit_codes[mixed], return_index=True)
-    return np.sort(mixed[first])
+    codes = evidence.unit_codes
+    if learned:
+        return rows[one_record.drawn_alike(codes[rows], rng, of=one_record.sizes(codes)[rows])]
+    return rows[one_of_each(codes[rows], rng)]
 
 
 def _undecided(subject: Subject, digest: str, made_before: int, judged: int) -> Outcome:

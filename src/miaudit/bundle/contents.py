@@ -159,7 +159,8 @@ def record(
     Raises
     ------
     InputError
-        As :func:`miaudit.audit`, and for a plan or generator that cannot be written down.
+        As :func:`miaudit.audit`, for a plan or generator that cannot be written down, and for more records than a
+        bundle holds.
 
     Examples
     --------
@@ -180,6 +181,9 @@ def record(
     audited = sharing.prepared(evidence, level, keys.pseudonyms)
     state = written_plan.state_of(rng)
     written_plan.encode(plan)  # refused before the work, not after it
+    columns, withheld = sharing.columns_of(audited, level, keys.pseudonyms)
+    if "text" not in columns:  # parquet, where texts go, compresses
+        archive.check_size(sum(values.nbytes for values in columns.values()))
     examined = pipeline.examine(
         audited,
         plan=plan,
@@ -190,7 +194,6 @@ def record(
         vulnerability=vulnerability,
         progress=progress,
     )
-    columns, withheld = sharing.columns_of(audited, level, keys.pseudonyms)
     if "member" in columns:
         member = columns["member"].astype(np.int8)
         member[keys.rows] = SEALED
@@ -365,8 +368,10 @@ def _programs(nuisance: Nuisance | None) -> str:
     if nuisance is None:
         return ""
     used = [name for name in ("encoding", "classifier", "outcome") if getattr(nuisance, name) is not None]
-    given = [GIVEN] if nuisance.propensity is not None else []
-    return ", ".join(used + given)
+    given = nuisance.propensity
+    if given is not None:  # of a learned one its values alone are kept, not what it was learned from
+        used.append(GIVEN if given.rows_per_covariate is None else "propensity, learned elsewhere")
+    return ", ".join(used)
 
 
 def environment() -> dict[str, str]:

@@ -129,7 +129,7 @@ def verify(
             found = list(_in_part(bundle, evidence))
     if bundle.findings.get("vulnerability"):
         left = (*left, "Per-record vulnerability: it rests on shadow models, which the bundle does not hold.")
-    differing = [Difference(place, _shown(a), _shown(b)) for place, a, b in found if not _same(place, a, b)]
+    differing = [Difference(_place(place), _shown(a), _shown(b)) for place, a, b in found if not _same(place, a, b)]
     return Verification(
         bundle.digest or "",
         bundle.tampered,
@@ -291,8 +291,16 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
+def _place(place: str) -> str:
+    """A place in one line: the names in it are a stranger's, and could forge further lines of a terminal."""
+    return _cut(one_line(place))
+
+
 def _shown(value: Any) -> str:
-    text = repr(value)
+    return _cut(repr(value))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 

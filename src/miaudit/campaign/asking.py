@@ -69,7 +69,8 @@ class Asked:
         pooled = None
         if given is not None:
             place = given.rows_in(n, campaign.records.y)
-            shadows, pooled = None if place is None else given.on(place, draws.y), given.outputs
+            shadows = None if place is None else given.on(place, draws.y)
+            pooled = given.outputs if given.labelled else shadows  # with the labels of the data, which it is about
         return cls(outputs[:n], shadows, pooled, on_copies, shadow_copies, notes=notes)
 
     @classmethod

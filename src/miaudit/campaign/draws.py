@@ -19,6 +19,7 @@ from miaudit.records import Records
 
 Rows = NDArray[np.intp]
 _POPULATION_SHARE = 5
+_ONLINE = ("rmia_online", "lira_online")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,7 @@ class Draws:
                 others = np.zeros((campaign.shadows.models, n), dtype=np.bool_)
                 others[:, rows] = shadow.inclusion(len(rows), campaign.shadows.models, unit=unit, rng=halves)
                 included = np.concatenate([included, others])
+            _check_models(included, base)
         return cls(base, rows, population, included, y, int(seeds.integers(2**31)), attacks)
 
 
@@ -112,11 +114,16 @@ def _coins(whole: Evidence, rows: Rows, rng: np.random.Generator) -> NDArray[np.
 def _runs(whole: Evidence, asked: int | None, rng: np.random.Generator) -> tuple[Rows, Rows]:
     """Records of a multi-run, and all that the fixed part leaves aside: these, and the others of their units."""
     order = rng.permutation(whole.n)
+    several = whole.n if whole.unit_codes is None else int(whole.unit_codes.max()) + 1
+    if asked is not None and asked >= several:
+        what = "records" if whole.unit_codes is None else "units"
+        allowed = f"at most {several - 1:,} of {several:,} {what}, one model each"
+        raise InputError("data.records", allowed, str(asked), "all others are in every training: set fewer")
     if whole.unit_codes is None:
-        rows = np.sort(order[: min(asked or whole.n // 2, whole.n - 1)])
+        rows = np.sort(order[: asked or whole.n // 2])
         return rows, rows
     units, first = np.unique(whole.unit_codes[order], return_index=True)  # of each unit the first in a random order
-    chosen = rng.permutation(len(units))[: min(asked or len(units) // 2, len(units) - 1)]
+    chosen = rng.permutation(len(units))[: asked or len(units) // 2]
     return np.sort(order[first[chosen]]), np.flatnonzero(np.isin(whole.unit_codes, units[chosen]))
 
 
@@ -135,17 +142,29 @@ def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -
     if codes is not None:  # a unit that is audited, or was learned, has no record in the population
         free &= np.bincount(codes, weights=~free)[codes] == 0
     possible = np.flatnonzero(free)
-    count = asked or len(possible) // _POPULATION_SHARE
-    if not 0 < count <= len(possible) - 2:
-        allowed = f"1 to {max(len(possible) - 2, 1)}, of records that no model learns"
+    # Given shadow models leave records without a model that learned them, which online attacks cannot score: all of
+    # these are set aside, where others remain.
+    most = len(possible) - (0 if place is not None and np.count_nonzero(~free & ~whole.member) >= 2 else 2)
+    all_of_them = place is not None and any(name.startswith(_ONLINE) for name in campaign.names)
+    count = asked or (most if all_of_them else len(possible) // _POPULATION_SHARE)
+    if not 0 < count <= most:
+        allowed = f"1 to {most}, of records that no model learns" if most > 0 else "records that no model learns"
         hint = "set fewer aside" if place is None else "give records that no shadow model learned"
-        raise InputError("shadow.population", allowed, str(count), hint)
+        raise InputError("shadow.population", allowed, str(max(count, 0)) if most > 0 else "none to spare", hint)
     if codes is None:
         return np.sort(rng.permutation(possible)[:count])
     units = rng.permutation(np.unique(codes[possible]))
     sizes = np.bincount(codes)[units].cumsum()
-    taken = units[: min(int(np.searchsorted(sizes, count)) + 1, len(units) - 2)]
+    taken = units[: min(int(np.searchsorted(sizes, count)) + 1, len(units) - (len(possible) - most))]
     return np.flatnonzero(np.isin(codes, taken))
+
+
+def _check_models(included: NDArray[np.bool_], base: Evidence) -> None:
+    """Refuse so few records or units that chance left a model without any."""
+    if len(included) and not included.any(axis=1).all():
+        what, many = ("records", base.n) if base.unit_codes is None else ("units", int(base.unit_codes.max()) + 1)
+        received = f"{many} {what}, of which one model would learn none"
+        raise InputError("data", f"{what} enough for every model to learn some", received, f"audit more {what}")
 
 
 def _check_vulnerability(campaign: Campaign, base: Evidence) -> None:

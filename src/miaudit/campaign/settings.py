@@ -14,7 +14,7 @@ from miaudit.attacks.likelihood import GaussianLira
 from miaudit.collect import ATTACKS, GAUSSIAN_LIRA
 from miaudit.errors import InputError, nearest
 from miaudit.models.given import GivenShadows
-from miaudit.models.targets import Target, Trainable
+from miaudit.models.targets import Precomputed, Target, Trainable
 from miaudit.records import Records
 
 # Attacks by name that a campaign can carry out; those on tokens are columns of a language model's outputs.
@@ -32,6 +32,8 @@ _PER_RECORD = {
     *("shadow", "included", "population_shadow", "shadow_correct"),
     *("shadow_probabilities", "shadow_confidence"),
 }
+# Inputs that pool the records of shadow models, and so need the class of each.
+_POOLED = {"shadow_logits", "shadow_labels", "pooled_correct"}
 # Inputs that only the outputs of a classifier give.
 _SHADOW_OUTPUTS = {"shadow_logits", "shadow_correct", "pooled_correct", "shadow_probabilities", "shadow_confidence"}
 _OUTPUTS = {"logits", "labels", "correct", "probabilities", "confidence", *_SHADOW_OUTPUTS}
@@ -159,6 +161,12 @@ class Campaign:
 
     def checked_design(self) -> str | None:
         """Return the design of the evidence, or say why memberships do not allow it."""
+        if self.design == "multi-run" and self.shadows.count:
+            allowed = "0 in a multi-run, whose models serve each other as shadow models"
+            raise InputError("shadow.models", allowed, str(self.shadows.count), "leave it out, or choose one-run")
+        if self.design != "multi-run" and self.audited is not None:
+            received = f"{self.audited} beside design: {self.design or 'none'}"
+            raise InputError("data.records", "a number of records in a multi-run only", received, "leave it out")
         if self.draws:
             if self.stands:
                 received = f"none, for {self.target.name}, which stands as it is"
@@ -175,6 +183,7 @@ class Campaign:
 
     def check_attacks(self, design: str | None) -> None:
         """Refuse attacks that this target, design or number of shadow models cannot have."""
+        self._check_rows()
         kind, own = self.target.kind, self.score_columns()
         for name in self.names:
             if name in own or (kind == "signals" and not own and name not in KNOWN):
@@ -183,6 +192,9 @@ class Campaign:
                 hint = nearest(name, (*own, *KNOWN)) or "choose one"
                 raise InputError("attack.type", f"one of {', '.join((*own, *KNOWN))}", repr(name), hint)
             needs = set() if name not in registry.ATTACKS else set(registry.ATTACKS[name].needs)
+            if name == "reference_ratio" and kind == "signals":
+                hint = "beside target.folder name the folder of a model that has not seen these texts"
+                raise InputError("target.reference", "a reference model, for reference_ratio", "none", hint)
             if needs & {"log_p"}:
                 raise InputError("attack.type", f"attacks on {kind}", name, "it needs texts and a language model")
             if design == "multi-run":
@@ -197,10 +209,23 @@ class Campaign:
             if name.startswith("rmia") and kind == "predictions":
                 raise InputError("attack.type", "an attack on predictions", name, "LiRA works on squared errors")
 
+    def _check_rows(self) -> None:
+        """Refuse outputs of more or fewer records: which row belongs to which record could only be guessed."""
+        x, n = self.records.x, self.records.n
+        if not isinstance(self.target, Precomputed) or not np.array_equal(x, np.arange(n)):
+            return
+        rows = len(np.asarray(self.target.values))
+        if rows != n:
+            allowed, received = f"a row for each of the {n:,} records of the data", f"{rows:,} in {self.target.name}"
+            hint = "keep the same records in both files, or name a column of row numbers as data.x"
+            raise InputError("target.outputs_path", allowed, received, hint)
+
     def _check_shadows(self, name: str, needs: set[str]) -> None:
         given = self.shadows.given
         if not self.shadows.count:
             raise InputError("shadow.models", f"shadow models, for {name}", "none", "add shadow: {models: 16}")
+        if given is not None and needs & _POOLED:
+            given.require_labels(self.records.n, self.records.y, name)
         if given is not None and needs & _PER_RECORD:
             given.require_same_records(self.records.n, self.records.y, name)
         if name.startswith("lira") and self.shadows.count < LEAST_FOR_LIRA:

@@ -1,6 +1,5 @@
 """A challenge to a propensity: whether another model foresees membership better than it allows (Theorem C.1)."""
 
-# ruff: noqa: PLC0415 - scipy.signal loads when used
 from __future__ import annotations
 
 import math
@@ -14,6 +13,8 @@ from numpy.typing import NDArray
 from miaudit.causal import propensity
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.logistic import expit
+from miaudit.causal.one_record import drawn_alike, sizes
+from miaudit.causal.poisson_binomial import tail
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -64,7 +65,8 @@ def challenge(
 
     One half of the units trains the propensity and the competitors. On the other half a competitor guesses "member"
     where its log-odds are above the propensity's, and the number of correct guesses is compared with the
-    Poisson-binomial tail of sigma(T logit + gamma). Of a unit with several records one is drawn at random.
+    Poisson-binomial tail of sigma(T logit + gamma). Of a unit with several records one is drawn at random,
+    and where units differ in size the large ones are represented more often, as in the rows that were learned from.
 
     Parameters
     ----------
@@ -91,6 +93,10 @@ def challenge(
     _check(competitors, gamma, level)
     models = competitors if given is not None else (classifier, *competitors)
     rows, logits = propensity.held_out_logits(evidence, models, encoding=encoding, rng=rng)
+    if evidence.unit_codes is not None and (given is None or given.rows_per_covariate is not None):
+        # Log-odds learned from records speak of records that all have the same chance to be drawn.
+        alike = drawn_alike(evidence.unit_codes[rows], rng, of=sizes(evidence.unit_codes)[rows])
+        rows, logits = rows[alike], [logit[alike] for logit in logits]
     own, others = (logits[0], logits[1:]) if given is None else (given.matched(evidence).logit[rows], logits)
     bets = [
         _Bet.of(model, own, other, evidence.member[rows], len(competitors))
@@ -176,7 +182,7 @@ class _Bet:
 
     def p_value(self, margin: float) -> float:
         """Chance of as many correct guesses if the true log-odds are within the margin of the propensity's."""
-        return min(1.0, self.tests * _poisson_binomial_tail(expit(self.toward + margin), self.correct))
+        return min(1.0, self.tests * float(tail(expit(self.toward + margin), self.correct)))
 
     def smallest_gamma(self, level: float) -> float:
         """Return the smallest margin that is not rejected."""
@@ -196,16 +202,3 @@ def _smallest(p_value: Callable[[float], float], level: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if p_value(middle) <= level else (low, middle)
     return high
-
-
-def _poisson_binomial_tail(p: FloatArray, least: int) -> float:
-    """P(at least ``least`` successes) in independent trials with probabilities p (n,); O(n log^2 n)."""
-    from scipy.signal import fftconvolve
-
-    laws = [np.array([1 - q, q]) for q in p]
-    while len(laws) > 1:
-        pairs = [
-            fftconvolve(a, b) if len(a) > 64 else np.convolve(a, b) for a, b in zip(laws[::2], laws[1::2], strict=False)
-        ]
-        laws = pairs + laws[len(pairs) * 2 :]
-    return float(np.clip(laws[0][least:].sum(), 0.0, 1.0))

@@ -121,7 +121,7 @@ class Sample:
         else:
             low, high = self._clustered_tpr_limits(self.units, fpr, confidence)
         if not resolved:
-            kind = "non-members" if self.units is None else "units of non-members, equally large,"
+            kind = "non-members" if self.units is None else "equally large units of non-members"
             note = (
                 f"upper limit only: an FPR of {fpr:g} needs {intervals.nonmembers_needed(fpr, confidence):,} {kind}, "
                 f"there are {self.effective_nonmembers:,.0f}"

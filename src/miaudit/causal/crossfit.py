@@ -286,7 +286,7 @@ def refuse_wide(x: FloatArray, way: Way) -> None:
             "evidence.covariates",
             f"fewer features than the {len(x):,} rows to learn from",
             f"{x.shape[1]:,} features",
-            "reduce them with encoding=Reduced(components), or collect more records: "
+            "condense them into fewer components (the option components), or collect more records: "
             "a propensity that cannot be learned makes every bound invalid",
         )
 

@@ -70,6 +70,7 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 
 _ROUNDING = 1e-12
+_NOTHING = 1e-9  # a variance below this part of the usual one is rounding error
 THRESHOLDS = 2000  # vertices of a curve that needs an outcome model
 RAW = "raw, not causal: members and non-members may differ by more than membership"
 LOW_FPR = "an outcome model is not to be trusted for the TPR at a low FPR with few non-members; prefer hajek"
@@ -130,7 +131,7 @@ def ate(
     absent, influence, gradient = counterfactual_mean(chosen, comparison, y, None if law is None else law.mean)
     present = float(y[a].mean())
     variance = comparison.variance(np.where(a, (y - present) / n1, 0.0) - influence, -gradient)
-    freedom = min(comparison.independent_members, comparison.effective_nonmembers) - 1
+    freedom = min(comparison.effective_members, comparison.effective_nonmembers) - 1
     value = present - absent
     if freedom < 1:
         return Estimate(value, -math.inf, math.inf, confidence, "no interval: fewer than two effective records")
@@ -183,8 +184,9 @@ def auc(
     if not -_ROUNDING <= value <= 1 + _ROUNDING:
         note = "; ".join(part for part in (note, f"{value:.3f} before clipping to [0, 1]") if part)
     clipped = _snapped(value)
-    sizes = comparison.independent_members, comparison.effective_nonmembers
-    return Estimate(clipped, *intervals.auc_limits(clipped, variance, *sizes, confidence), confidence, note)
+    sizes = comparison.effective_members, comparison.effective_nonmembers
+    freedom = None if comparison.units is None else min(sizes) - 1  # few units know little of their variance
+    return Estimate(clipped, *intervals.auc_limits(clipped, variance, *sizes, confidence, freedom), confidence, note)
 
 
 def roc(
@@ -324,8 +326,8 @@ def advantage(
         return _raw(evidence, Sample.of(evidence).advantage(confidence), isinstance(chosen, Difference))
     law = outcome_law(chosen, evidence, propensity, rng)
     curve = _curve(chosen, comparison, law, THRESHOLDS)
-    members = comparison.n1 if comparison.units is None else comparison.units.effective_members
-    low, high = intervals.advantage_limits(curve, confidence, members, _nonmembers_for_the_curve(comparison))
+    sizes = comparison.effective_members, _nonmembers_for_the_curve(comparison)
+    low, high = intervals.advantage_limits(curve, confidence, *sizes)
     return Estimate(max(curve.advantage, 0.0), low, high, confidence, _model_note(law))
 
 
@@ -391,7 +393,7 @@ def fpr_at_threshold(
     comparison = Comparison.of(evidence, propensity)
     law = outcome_law(chosen, evidence, propensity, rng)
     rate, variance = _rate_at(chosen, comparison, law, threshold)
-    rate = min(max(rate, 0.0), 1.0)
+    rate = _snapped(rate)
     trials = rate * (1 - rate) / variance if variance > 0 and 0 < rate < 1 else comparison.effective_nonmembers
     return Estimate(rate, *intervals.wilson_limits(rate, trials, confidence), confidence, _model_note(law))
 
@@ -610,11 +612,13 @@ def _tpr_from(
     _, variance = _rate_at(estimator, comparison, law, float(at))
     if law is None:
         variance *= _widening(comparison, float(at))
-    if variance <= 0:
-        variance = fpr * (1 - fpr) / effective
+    independent, interpolated = fpr * (1 - fpr) / effective, not math.isclose(value, step) and curve.has_ties
+    # Where (nearly) all are accused at the threshold, in one tie block, its own rate hardly varies, and the level does.
+    if variance <= _NOTHING * independent or interpolated:
+        variance = max(variance, independent)
     low, high = intervals.tpr_limits_uncertain_level(curve, fpr, confidence, variance, _trials(comparison, curve, fpr))
     notes = [] if law is None else [LOW_FPR, _model_note(law)]
-    if not math.isclose(value, step) and curve.has_ties and law is None:
+    if interpolated and law is None:
         notes.insert(0, "interpolated inside ties (a randomised threshold)")
     return Estimate(value, min(low, value), max(high, value), confidence, "; ".join(notes), step)
 

@@ -177,9 +177,9 @@ class Comparison:
         return float(w.sum() ** 2 / (w @ w))
 
     @property
-    def independent_members(self) -> float:
-        """Members, or units of members."""
-        return self.n1 if self.units is None else float(self.units.members)
+    def effective_members(self) -> float:
+        """Members, or Kish's effective number of their units."""
+        return self.n1 if self.units is None else self.units.effective_members
 
     @property
     def even(self) -> bool:

@@ -91,4 +91,8 @@ class Nuisance:
         """Return the same models where only some rows (indices) of the evidence are audited; None is all of them."""
         if rows is None or self.propensity is None:
             return self
-        return replace(self, propensity=self.propensity.of_rows(rows))
+        whole, part = self.propensity, self.propensity.of_rows(rows)
+        if whole.folds is not None:  # learned from the evidence itself: a part is no better known than the whole
+            per_covariate = whole.rows_per_covariate
+            part = replace(part, folds=whole.folds[rows], logistic=whole.logistic, rows_per_covariate=per_covariate)
+        return replace(self, propensity=part)

@@ -109,10 +109,14 @@ class Propensity:
     def of_rows(self, rows: NDArray[Any]) -> Propensity:
         """Return the propensities of some rows (indices or a mask), as given ones.
 
-        Odds that differ by a factor give the same self-normalised weights, so a part keeps its meaning.
+        Odds that differ by a factor give the same self-normalised weights, so a part keeps its meaning. Learned from
+        separate records, it also keeps how many those were: what they leave uncertain is as uncertain in a part.
         """
         features = None if self.features is None else self.features[rows]
-        return replace(Propensity.given(self.values[rows], self.how), features=features)
+        part = replace(Propensity.given(self.values[rows], self.how), features=features)
+        if self.folds is not None or self.rows_per_covariate is None:
+            return part
+        return replace(part, logistic=self.logistic, rows_per_covariate=self.rows_per_covariate)
 
     def matched(self, evidence: Evidence) -> Propensity:
         """Return these propensities if there is one for each record of the evidence.

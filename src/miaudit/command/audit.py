@@ -94,7 +94,7 @@ def audit(
     ] = None,
     categories: Annotated[
         list[str] | None,
-        typer.Option(help="Covariates that are codes of categories (zero-run).", rich_help_panel=ZERO_RUN),
+        typer.Option(help="Covariates that are categories: codes or text (zero-run).", rich_help_panel=ZERO_RUN),
     ] = None,
     components: Annotated[
         int | None,
@@ -299,6 +299,7 @@ def audit(
             text=text,
             unit=unit,
             group=group,
+            categories=names(categories) or (),
             design=design,
             rng=rng,
         )

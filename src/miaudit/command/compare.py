@@ -32,8 +32,8 @@ def compare(
     lines = [one_line(text) for text in (found.text, *(f"Caution: {caution}" for caution in found.cautions), "")]
     for change in found.changes:
         limits = f"{change.value:+.4f}  [{change.low:+.4f}, {change.high:+.4f}]" if change.value is not None else "-"
-        estimator = change.estimator if change.estimator != "raw" else ""
-        lines.append(f"  {one_line(change.name):<20} {limits}  {one_line(estimator)}".rstrip())
+        remarks = [change.estimator if change.estimator != "raw" else "", change.note]
+        lines.append(f"  {one_line(change.name):<20} {limits}  {one_line('; '.join(filter(None, remarks)))}".rstrip())
     deliver(found, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)
 
 
@@ -47,9 +47,10 @@ def history(
 ) -> None:
     """Line up many audits of one model: a page with the primary metric over time, and each step compared."""
     from miaudit.comparison import history as line_up
+    from miaudit.report.comparison_page import VERDICTS
 
     found = line_up(list(zip(_distinct(audits), map(_findings, audits), strict=True)), repeat=repeat())
-    steps = (one_line(f"{audit['name']}: {audit['said']} ({audit['status']})") for audit in found.audits)
+    steps = (one_line(f"{audit['name']}: {audit['said']} ({VERDICTS[audit['status']]})") for audit in found.audits)
     lines = [one_line(found.text), "", *(f"  {step}" for step in steps)]
     deliver(found, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)
 
@@ -63,7 +64,8 @@ def _findings(path: Path) -> dict[str, Any]:
 
         held = read(path)
         if held.tampered:
-            raise InputError("bundle", "one that fits its manifest", held.tampered[0], "run miaudit verify on it")
+            received = held.tampered[0].rstrip(".")
+            raise InputError("bundle", "one that fits its manifest", received, "run miaudit verify on it")
         return dict(held.findings)
     place = path / "findings.json" if path.is_dir() else path
     content = findings_file.parse(place)

@@ -12,7 +12,9 @@ from miaudit.errors import InputError
 
 
 def report(
-    findings: Annotated[Path, typer.Argument(help="A findings.json that miaudit wrote.", show_default=False)],
+    findings: Annotated[
+        Path, typer.Argument(help="Results folder, or a findings.json that miaudit wrote.", show_default=False)
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the page and figures; default: beside it.")
     ] = None,
@@ -21,6 +23,7 @@ def report(
     """Draw the page and the figures again from finished findings; nothing is computed."""
     from miaudit.report import folder, kinds
 
+    findings = findings / folder.FINDINGS if findings.is_dir() else findings
     content = kinds.read(findings)
     target = out if out is not None else findings.parent
     try:

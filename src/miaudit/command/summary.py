@@ -22,8 +22,9 @@ def text(findings: Findings) -> str:
         f"design: {findings.design or 'not declared'}; score: {findings.scores[0].score}",
     ]
     for m in findings.metrics:
-        value = f"{m.value:.4f}" if m.value is not None else f"<= {m.high:.4f}" if m.high is not None else "-"
-        limits = f"[{m.low:.4f}, {m.high:.4f}]" if m.value is not None and m.low is not None else ""
+        form = ".4g" if m.name == "ate" else ".4f"  # in units of the score, which may be tiny or huge
+        value = f"{m.value:{form}}" if m.value is not None else f"<= {m.high:{form}}" if m.high is not None else "-"
+        limits = f"[{m.low:{form}}, {m.high:{form}}]" if m.value is not None and m.low is not None else ""
         raw = "raw, not causal" if findings.design == "zero-run" and m.estimator == "raw" else m.estimator
         raw = "" if raw == "raw" else raw
         lines.append(f"  {m.name:<20} {value:>9}  {limits:<18} {'; '.join(t for t in (raw, m.note) if t)}".rstrip())

@@ -41,6 +41,7 @@ def synthesise(
     settings = synthesise_config.read(config)
     table, plan = settings.read(config.parent)
     if dry_run:
+        publication.check(table, plan)
         typer.echo(_forecast(plan, len(table)))
         return
     target = out if out is not None else config.parent / settings.output_dir
@@ -69,7 +70,9 @@ def text(findings: SynthesisFindings) -> str:
     if spent is not None and spent.epsilon is not None:
         left = "" if spent.budget is None else f", of a budget of {spent.budget:g}"
         made = f"{len(spent.releases)} release{'s' * (len(spent.releases) > 1)}"
-        lines.append(f"Ledger of {spent.table}: {made}, epsilon = {spent.epsilon:.4g}{left}")
+        lines.append(
+            f"Ledger of {spent.table}: {made}, epsilon = {spent.epsilon:.4g} at delta = {spent.delta:.4g}{left}"
+        )
     lines += [f"Note: {one_line(note)}" for note in findings.notes]
     return "\n".join(lines)
 

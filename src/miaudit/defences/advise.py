@@ -26,7 +26,8 @@ class Judged:
     Attributes
     ----------
     name : of the option
-    effect : "helps" (AUC shown to be smaller), "harms" (shown to be larger) or "not shown"
+    effect : "helps" (AUC shown to be smaller), "harms" (shown to be larger) or "not shown"; always the last where no
+        shadow model went through the measure, since an attack that ignores it shows what it misses, not what is hidden
     price : of accuracy: "none" (the label is kept by construction), "bearable" (the upper limit is within tolerance),
         "too high" (the lower limit is above it) or "not shown"
     front : whether no other option has both a smaller AUC and a larger accuracy, by the estimates
@@ -77,7 +78,8 @@ def advise(comparison: Comparison, *, tolerance: float = 0.02) -> Advice:
     front = _front(comparison)
     judged = [Judged(comparison.measured[0].option.name, "not shown", "none", front[0])]
     for i, (one, gain, cost) in enumerate(_beside(comparison), start=1):
-        judged.append(Judged(one.option.name, _effect(gain), _price(cost, tolerance), front[i]))
+        effect = _effect(gain) if _adapts(one) else "not shown"
+        judged.append(Judged(one.option.name, effect, _price(cost, tolerance), front[i]))
     parts: list[str] = []
     recommended: list[str] = []
     for use, places in _uses(comparison):
@@ -99,6 +101,11 @@ def _beside(comparison: Comparison) -> list[tuple[Measured, Difference, Differen
 
 def _effect(gain: Difference) -> Effect:
     return "helps" if gain.low > 0 else "harms" if gain.high < 0 else "not shown"
+
+
+def _adapts(one: Measured) -> bool:
+    """Whether the attack knew of the measure: shadow models went through it. Otherwise it only shows what it misses."""
+    return one.option.adaptive and len(one.option.models.logits) > 1
 
 
 def _price(cost: Difference | None, tolerance: float) -> Price:
@@ -200,9 +207,10 @@ def _summary(comparison: Comparison, judged: list[Judged], recommended: list[str
     sure = percent(comparison.confidence)
     measures = "one measure" if count == 1 else f"{count} measures"
     if not any(one.effect == "helps" for one in judged[1:]):
+        known = "" if all(map(_adapts, comparison.measured[1:])) else " against an attack that knows of it"
         return (
-            f"No defence is shown to help: of {measures}, none has a lower limit of its effect on the AUC above zero "
-            f"({sure} confidence for all together). That is no proof that none does."
+            f"No defence is shown to help: of {measures}, none has a lower limit of its effect on the AUC above zero"
+            f"{known} ({sure} confidence for all together). That is no proof that none does."
         )
     if not recommended:
         return (
@@ -243,6 +251,13 @@ def _rests_on(comparison: Comparison, tolerance: float) -> list[str]:
         said.append(
             f"Defences learned from {len(models.calibration):,} of each model's own members, which is not how "
             "calibration and conformal sets are meant: their promises do not hold."
+        )
+    ignored = [one.option.called for one in comparison.measured[1:] if not _adapts(one)]
+    if ignored:
+        them = "it" if len(ignored) == 1 else "them"
+        said.append(
+            f"No shadow model went through {_list(ignored)}, so the attack knew nothing of {them}: a smaller AUC there "
+            "may be its ignorance, and is not counted as help."
         )
     trained = [one.option.called for one in comparison.measured if one.option.group == "training"]
     if trained:

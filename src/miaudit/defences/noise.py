@@ -136,6 +136,8 @@ class FittedAdversarial:
 
     def _silenced(self, p: FloatArray) -> FloatArray:
         """Go down (members) or up (others) the gradient until the classifier says one half, or as far as it goes."""
+        if not self.slope.any():  # outputs that are all alike teach the classifier nothing, and need no change
+            return p
         order = np.argsort(-p, axis=1, kind="stable")
         z = np.log(np.maximum(np.take_along_axis(p, order, axis=1), _FLOOR))
         direction = -np.sign(z @ self.slope + self.offset)[:, None] * self.slope / np.linalg.norm(self.slope)

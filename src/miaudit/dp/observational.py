@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from miaudit.causal import propensity as propensities
 from miaudit.causal.crossfit import one_of_each
+from miaudit.causal.one_record import drawn_alike, equal_sizes, independent_share
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import composition, one_run
 from miaudit.dp import guesses as counts
@@ -38,6 +39,7 @@ BoolArray = NDArray[np.bool_]
 
 LEAST_ROWS_PER_COVARIATE = 40
 MARGIN = 0.1
+_LEAST_REMAINDER = 1e-6  # of the score's standard deviation
 _REPLICATES = 600
 _LARGEST_REPLICATES = 5 * 10**7  # numbers in replicates that are computed here
 
@@ -63,7 +65,11 @@ class Records:
 
     @classmethod
     def of(cls, ev: Evidence, propensity: Propensity, rng: np.random.Generator) -> Records:
-        """Take zero-run evidence and its propensities; one record of each unit, drawn at random."""
+        """Take zero-run evidence and its propensities; one record of each unit, drawn at random.
+
+        A learned propensity is one of records. It holds for one record of each unit only if all records have the same
+        chance to be drawn, so large units are then represented more often than small ones.
+        """
         check_design(ev)
         score, values = ev.score, propensity.matched(ev).values
         if not ((values > 0) & (values < 1)).all():
@@ -73,10 +79,19 @@ class Records:
         rows = np.arange(ev.n)
         notes: tuple[str, ...] = ()
         if ev.unit_codes is not None:
-            rows = one_of_each(ev.unit_codes, rng)
-            notes = (
-                f"one record drawn at random of each of {len(rows):,} units; the other {ev.n - len(rows):,} left out",
-            )
+            units = int(ev.unit_codes.max()) + 1
+            if is_given(propensity) or equal_sizes(ev.unit_codes):
+                rows = one_of_each(ev.unit_codes, rng)
+                said = f"one record drawn at random of each of {units:,} units"
+            else:
+                rows = drawn_alike(ev.unit_codes, rng)
+                said = (
+                    f"one record drawn at random of each of {len(rows):,} units; {units - len(rows):,} more units were "
+                    "left out, small ones rather than large ones, since the propensity was learned from records and "
+                    "holds where each record has the same chance to be drawn (learn it from one record of each unit "
+                    "to keep all units)"
+                )
+            notes = (f"{said}; the other {ev.n - len(rows):,} left out",)
         return cls(rows, score[rows], ev.member[rows], logit(values[rows]), notes)
 
     def take(self, chosen: IntArray, note: str) -> Records:
@@ -132,7 +147,7 @@ def audit(job: Job, records: Records, correction: Correction) -> LowerBound:
 
 def _thinned(job: Job, records: Records, option: Thinning) -> LowerBound:
     if option.half_width is None or isinstance(option.half_width, StandardErrors | Scheffe):
-        _refuse_few_rows(job.propensity)
+        _refuse_few_rows(job.propensity, job.ev)
     wide = half_width_of(option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev)
     low, high = records.logit - wide.values, records.logit + wide.values
     ways = orders(job, records)
@@ -213,7 +228,7 @@ def _conditional(job: Job, records: Records, option: Conditional) -> LowerBound:
 
 def _composed(job: Job, records: Records, option: Composition) -> LowerBound:
     if option.eta is None and option.closeness is None and option.sample is None:
-        _refuse_few_rows(job.propensity)
+        _refuse_few_rows(job.propensity, job.ev)
     shift, records = _shift(job, records, option)
     records = _equal_sizes(records, job.rng)
     rankings = []
@@ -254,7 +269,7 @@ def orders(job: Job, records: Records, aware: Callable[..., FloatArray] | None =
     piloted = job.guesses is None or isinstance(job.guesses, counts.Pilot)
     beyond = None
     if job.centre == "covariates" or (job.centre is None and piloted):
-        beyond = _beyond_covariates(records, job.ev)
+        beyond = _beyond_covariates(records, job.ev, job.propensity)
     found = []
     if beyond is not None:
         name = "both sides of what covariates say of the score"
@@ -278,23 +293,33 @@ def _from_centre(
     return Order(f"{name}, the farthest first", places, guess[places])
 
 
-def _beyond_covariates(records: Records, ev: Evidence) -> FloatArray | None:
+def _beyond_covariates(records: Records, ev: Evidence, propensity: Propensity) -> FloatArray | None:
     """Return the part of the score that is not linear in covariates and log-odds; None where that would be all of it.
 
     What the covariates say of a score is what it would be of a record that the model never saw, so far as labels may
-    not be used to find that out: members and non-members are pooled.
+    not be used to find that out: members and non-members are pooled. Learned log-odds are left out for the same reason:
+    held against the covariates, those of a fold tell what the labels of the other folds are, and so those of its own.
     """
-    columns = [np.ones(len(records.rows)), records.logit]
-    if ev.covariates is not None and 20 * ev.covariates.shape[1] <= len(records.rows):
-        columns += list(ev.covariates[records.rows].T)
-    x = np.column_stack(columns)
+    x = np.column_stack([np.ones(len(records.rows)), *_label_free(records, ev, propensity)])
     scale = x.std(axis=0)
-    x = np.column_stack([columns[0], (x - x.mean(axis=0))[:, scale > 0] / scale[scale > 0]])
+    x = np.column_stack([x[:, 0], (x - x.mean(axis=0))[:, scale > 0] / scale[scale > 0]])
     if x.shape[1] == 1 or len(np.unique(records.score[:1000])) <= 2:
         return None
     gram = x.T @ x
     coefficients = np.linalg.solve(gram + 1e-9 * np.trace(gram) * np.eye(len(gram)), x.T @ records.score)
-    return np.asarray(records.score - x @ coefficients)
+    beyond = np.asarray(records.score - x @ coefficients)
+    # A score that the covariates give exactly leaves a remainder of rounding, which is no guess at anything.
+    return beyond if beyond.std() > _LEAST_REMAINDER * records.score.std() else None
+
+
+def _label_free(records: Records, ev: Evidence, propensity: Propensity) -> list[FloatArray]:
+    """Columns (n,) to explain a score with, none of which was learned from labels of the audited records."""
+    columns = [records.logit] if is_given(propensity) or propensity.folds is None else []
+    learned = propensity.features if not columns else None
+    covariates = ev.covariates if learned is None else learned
+    if covariates is not None and 20 * covariates.shape[1] <= len(records.rows):
+        columns += list(covariates[records.rows].T)
+    return columns
 
 
 def centre_of(score: FloatArray) -> float:
@@ -345,16 +370,20 @@ def half_width_of(
     chosen: Any, propensity: Propensity, level: float, replicates: FloatArray | None, records: Records, ev: Evidence
 ) -> HalfWidth:
     """Return the half-widths of the audited records."""
-    share = len(records.rows) / ev.n
-    found = half_width(chosen, propensity, level, replicates, share)
+    found = half_width(chosen, propensity, level, replicates, _independent(ev))
     return replace(found, values=found.values[records.rows])
+
+
+def _independent(ev: Evidence) -> float:
+    """Share of the records that count as independent, at worst: Kish's, with the records of a unit all alike."""
+    return 1.0 if ev.unit_codes is None else independent_share(ev.unit_codes)
 
 
 def _pessimism(job: Job, margin: float | None) -> tuple[float, FloatArray | None, tuple[str, ...]]:
     """Margin and bootstrap replicates for tests that take log-odds as points, and what was done, in words."""
     drawn = job.replicates
     if margin is None:
-        _refuse_few_rows(job.propensity)
+        _refuse_few_rows(job.propensity, job.ev)
         margin = 0.0 if is_given(job.propensity) else MARGIN
         if drawn is None and not is_given(job.propensity):
             drawn = _bootstrap(job.ev, job.propensity, job.rng)
@@ -382,23 +411,33 @@ def _bootstrap(ev: Evidence, propensity: Propensity, rng: np.random.Generator) -
     return propensities.bootstrap(encoded, replicates=number, folds=propensity.folds, clip=clip, rng=rng)
 
 
-def too_few_rows(propensity: Propensity) -> tuple[str, ...]:
-    """Say that the propensity was learned from too few rows for each covariate, if it was."""
+def rows_for_each(propensity: Propensity, ev: Evidence) -> float | None:
+    """Rows for each covariate that the propensity was learned from, counted as independent; None if it was given."""
     rows = propensity.rows_per_covariate
+    return rows if rows is None or propensity.folds is None else rows * _independent(ev)
+
+
+def too_few_rows(propensity: Propensity, ev: Evidence) -> tuple[str, ...]:
+    """Say that the propensity was learned from too few rows for each covariate, if it was."""
+    rows = rows_for_each(propensity, ev)
     if rows is None or rows >= LEAST_ROWS_PER_COVARIATE:
         return ()
     return (
-        f"the propensity was learned from {rows:.3g} rows for each covariate, and bounds need "
+        f"the propensity was learned from {rows:.3g} {_kind(ev)} for each covariate, and bounds need "
         f"{LEAST_ROWS_PER_COVARIATE} unless bounds on the log-odds are stated",
     )
 
 
-def _refuse_few_rows(propensity: Propensity) -> None:
-    for reason in too_few_rows(propensity):
+def _kind(ev: Evidence) -> str:
+    return "rows" if ev.unit_codes is None else "independent rows"
+
+
+def _refuse_few_rows(propensity: Propensity, ev: Evidence) -> None:
+    for reason in too_few_rows(propensity, ev):
         raise InputError(
             "propensity",
             f"{LEAST_ROWS_PER_COVARIATE} rows or more for each covariate",
-            f"{propensity.rows_per_covariate:.3g}",
+            f"{rows_for_each(propensity, ev):.3g}",
             f"not testable: {reason}",
         )
 
@@ -430,7 +469,7 @@ def _shift(job: Job, records: Records, option: Composition) -> tuple[Shift, Reco
     if option.sample is None:
         aside = np.zeros(len(records.rows), dtype=np.bool_)
         aside[job.rng.permutation(len(aside))[: max(1, round(option.share * len(aside)))]] = True
-        values = records.logit - math.log(job.ev.n_members / job.ev.n_nonmembers)
+        values = records.logit - _prior(job, records)
         sample = (values[aside], records.member[aside])
         note = f"{np.count_nonzero(aside):,} records set aside at random to choose eta_DS on"
         records = records.take(np.flatnonzero(~aside), note)
@@ -455,6 +494,16 @@ def _shift(job: Job, records: Records, option: Composition) -> tuple[Shift, Reco
         return found.value
 
     return composition.choose_shift(curve, planned), records
+
+
+def _prior(job: Job, records: Records) -> float:
+    """Log-odds of membership in the sample that the propensities speak of: all records, or one of each unit."""
+    if not is_given(job.propensity):
+        return math.log(job.ev.n_members / job.ev.n_nonmembers)
+    inside = int(np.count_nonzero(records.member))
+    if not 0 < inside < len(records.member):
+        raise InputError("evidence", "members and non-members to audit", "one of them only", "collect both")
+    return math.log(inside / (len(records.member) - inside))
 
 
 def _equal_sizes(records: Records, rng: np.random.Generator) -> Records:

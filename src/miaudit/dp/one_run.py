@@ -28,7 +28,7 @@ from miaudit.evidence import Evidence
 
 TOLERANCE = 1e-7
 LARGEST = 1e6
-UNFAIR = 4  # standard deviations
+UNFAIR = 2  # standard deviations; a fixed split of 56 to 44 in 1,000 records is 3.8 of them, and no coin
 FAIR_COINS = "inclusion of each record was an independent fair coin, tossed by the auditor"
 
 Inverse = Callable[[float], float]

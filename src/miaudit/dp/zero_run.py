@@ -84,7 +84,8 @@ def mu_lower_bound(
     Parameters
     ----------
     ev : Evidence of n records, design "zero-run", one score
-        A unit with several records keeps one of them, drawn at random.
+        A unit with several records keeps one of them, drawn at random; where units differ in size and the propensity
+        was learned from all records, large units are represented more often (``docs/zero_run.md``, Units).
     propensity : Propensity of the same records
     guesses : int, Sides, or an option of :mod:`miaudit.dp.guesses`
         None: chosen on a pilot of 20% of the records.
@@ -95,7 +96,7 @@ def mu_lower_bound(
         The conditional audit needs them for learned propensities: half of the error probability goes there. Computed
         here if the propensity is the default model, cross-fitted. Thinning takes its standard errors from them.
     centre : "median", or "covariates": guess by which side of the median the score lies, or of its linear fit on the
-        covariates and log-odds (found without labels). None: the median, and where there is a pilot, it chooses.
+        covariates and given log-odds (found without labels). None: the median, and where there is a pilot, it chooses.
 
     Returns
     -------
@@ -283,7 +284,7 @@ class Testability:
     reasons : sentences; empty if the audit can be carried out
     effective : M of Theorem Z at the propensities used, without any half-width
     records : number of records (units)
-    rows_per_covariate : that the propensity was learned from; None if given
+    rows_per_covariate : that the propensity was learned from, those of one unit counted as alike; None if given
     blind_half, blind_full : AUC of the covariates alone, learned from half of the rows and from all; None if not known
     """
 
@@ -327,8 +328,8 @@ def testability(
     >>> testability(ev, Propensity.given([0.4, 0.5, 0.6])).testable
     True
     """
-    rows = propensity.rows_per_covariate
-    reasons = [] if bounds_given else list(observational.too_few_rows(propensity))
+    rows = observational.rows_for_each(propensity, ev)
+    reasons = [] if bounds_given else list(observational.too_few_rows(propensity, ev))
     if not (bounds_given or replicates_given or is_given(propensity) or propensity.logistic):
         reasons.append(
             "how far the learned log-odds may be off is not known for this classifier: pass bootstrap replicates, or "

@@ -124,6 +124,19 @@ class GivenShadows:
             )
         return place
 
+    def require_labels(self, n: int, y: NDArray[Any] | None, attack: str) -> None:
+        """Refuse an attack that pools records where nobody knows their classes: here, or in the data.
+
+        Raises
+        ------
+        InputError
+            For other records than those of the data, without labels of their own.
+        """
+        if not self.labelled and (y is None or self.rows_in(n, y) is None):
+            received = f"none, and other records than the {n:,} audited ones, in {self.source}"
+            hint = "save the array labels: the class of each record that the shadow models were asked about"
+            raise InputError(f"{_PATH}: labels", f"labels ({self.n},), for {attack}", received, hint)
+
     def on(self, place: NDArray[np.intp], y: NDArray[Any]) -> ShadowOutputs:
         """Outputs on the records of the data: those at these places, with their labels."""
         whole = self.outputs

@@ -511,11 +511,11 @@ def estimate(
     plan = _Plan.checked(target, x, y, included, seed, signal, tuple(views), at_once, keep)
     if workers < 1:
         raise InputError("workers", "at least 1", str(workers), "1 runs one after another")
-    reused = 0
-    if store is not None and (Path(store) / "about.json").is_file():
-        place = Store.open(store, plan.decides())
-        reused = sum(place.has(_name(m)) for m in range(plan.models))
+    place = None if store is None else Store.found(store, plan.decides())
+    reused = 0 if place is None else sum(place.has(_name(m)) for m in range(plan.models))
     fits = plan.models - reused
+    if not fits:
+        return Cost(0, reused, 0.0, 0.0, 0, "all are there from before")
     if seconds_per_fit is not None:
         if not (np.isfinite(seconds_per_fit) and seconds_per_fit >= 0):
             raise InputError("seconds_per_fit", "0 or more", str(seconds_per_fit), "leave it out to time one fit")

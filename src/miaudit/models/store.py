@@ -59,7 +59,27 @@ class Store:
         miaudit.errors.InputError: store: expected a folder of the same seed, received ... made with another;
         name another folder, or delete this one
         """
-        place = Path(folder)
+        opened, known, given = cls._of(Path(folder), decides)
+        if known is None:
+            decided = {"format": _FORMAT, "fingerprint": opened.fingerprint, "decides": given}
+            opened._write("about.json", lambda path: _write_text(path, json.dumps(decided, indent=1) + "\n"))
+        return opened
+
+    @classmethod
+    def found(cls, folder: str | Path, decides: Mapping[str, str]) -> Store | None:
+        """Open the store that is there, or None where :meth:`open` would make one; nothing is written.
+
+        Raises
+        ------
+        InputError
+            As :meth:`open`.
+        """
+        opened, known, _ = cls._of(Path(folder), decides)
+        return None if known is None else opened
+
+    @classmethod
+    def _of(cls, place: Path, decides: Mapping[str, str]) -> tuple[Store, dict[str, str] | None, dict[str, str]]:
+        """The store that a folder is or can become; what decides its arrays as it says, or None; and as given."""
         if place.exists() and not place.is_dir():
             raise InputError("store", "a folder", f"the file {place}", "name a folder")
         given = {str(name): str(value) for name, value in decides.items()}
@@ -76,11 +96,7 @@ class Store:
                 "name another folder, or delete this one",
             )
         fingerprint = hashlib.sha256(json.dumps([_FORMAT, sorted(given.items())]).encode()).hexdigest()
-        opened = cls(place, fingerprint)
-        if known is None:
-            about = json.dumps({"format": _FORMAT, "fingerprint": fingerprint, "decides": given}, indent=1) + "\n"
-            opened._write("about.json", lambda path: _write_text(path, about))
-        return opened
+        return cls(place, fingerprint), known, given
 
     def path(self, name: str) -> Path:
         """Where the array of this name is, or would be; the fingerprint is in it, so no stale file is taken for it."""
@@ -153,7 +169,10 @@ class Store:
             tables.write_atomically(self.folder / name, write)
         except OSError as error:
             reason = error.strerror or str(error)
-            message = f"{self.folder / name}: cannot be written ({reason}); what was finished before is kept there"
+            message = (
+                f"{self.folder / name}: cannot be written ({reason}); what was finished before is kept there: "
+                "free space, or mend what it says, and run again"
+            )
             raise OutputError(one_line(message)) from error
 
 

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ Outputs = NDArray[np.float32]
 # (what a language model gives of texts of unequal length, for example).
 Kind = Literal["logits", "predictions", "signals"]
 _LARGEST = np.finfo(np.float32).max
+_LIBRARIES = {"builtins", "abc", "typing", "torch", "sklearn", "miaudit"}  # described by their versions
 
 
 @runtime_checkable
@@ -128,12 +130,12 @@ class SklearnTarget:
         return not type(self.estimator).__module__.startswith("sklearn.")
 
     def identity(self) -> str:
-        """The estimator's class, its parameters, and the version of scikit-learn."""
+        """The estimator's class, its source where that is not scikit-learn's, its parameters, and the version."""
         import sklearn  # noqa: PLC0415
 
         parts = {name: _described(value) for name, value in self.estimator.get_params(deep=True).items()}
         kind = f"{type(self.estimator).__module__}.{type(self.estimator).__qualname__}"
-        return f"sklearn {sklearn.__version__} {kind} {sorted(parts.items())}"
+        return f"sklearn {sklearn.__version__} {kind} {sorted(parts.items())}{_own_source(type(self.estimator))}"
 
     def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> _FittedEstimator:
         """Clone and fit on some rows; every random state is the seed, every number of jobs 1."""
@@ -223,6 +225,20 @@ class TorchTarget:
         """A factory is code."""
         return True
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What DP-SGD guarantees of the networks that are trained here."""
+        if self.config.private is None:
+            return ()
+        from miaudit.models import train  # noqa: PLC0415
+
+        private, proved = self.config.private, train.guarantee(self.config)
+        whom = "networks trained here" if self.weights is None else "shadow models"
+        return (
+            f"DP-SGD: the {whom} are ({_rounded_up(proved.value)}, {private.delta:g})-differentially "
+            f"private by its accountant, for one record added or removed, at a public {private.records:,} records.",
+        )
+
     def identity(self) -> str:
         """The factory and its source, the network that it makes, the training, and the version of torch."""
         return f"{self._net.architecture()} {self.config!r} {self.key}"
@@ -299,14 +315,18 @@ class SavedTorch:
         return True
 
     def architecture(self) -> str:
-        """The factory and its source, the layers and shapes of its network, and the version of torch."""
+        """The factory and its source, its network's layers, shapes and own classes, and the version of torch."""
         import torch  # noqa: PLC0415
 
         from miaudit.models import weights as saved  # noqa: PLC0415
 
         net = saved.build(self.build)
         shapes = [(name, tuple(values.shape)) for name, values in net.state_dict().items()]
-        return f"torch {torch.__version__} {described_function(self.build)} {net} {shapes}"
+        kinds = sorted(
+            {type(layer) for layer in net.modules()}, key=lambda kind: f"{kind.__module__}.{kind.__qualname__}"
+        )
+        own = "".join(_own_source(kind) for kind in kinds)
+        return f"torch {torch.__version__} {described_function(self.build)} {net} {shapes}{own}"
 
     def identity(self) -> str:
         """The network and its weights."""
@@ -436,6 +456,14 @@ def load_factory(where: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
+def _rounded_up(value: float) -> str:
+    """Three digits of an upper bound, never below it."""
+    if not 0 < value < float("inf"):
+        return f"{value:g}"
+    step = 10.0 ** (int(np.floor(np.log10(value))) - 2)
+    return f"{np.ceil(value / step - 1e-9) * step:.3g}"
+
+
 def _diverged(epoch: int) -> MiauditError:
     return MiauditError(f"the loss became infinite or NaN in epoch {epoch}: lower learning_rate, or scale the inputs")
 
@@ -486,6 +514,22 @@ def described_function(function: Callable[..., Any]) -> str:
     return f"{name} {_without_addresses(own)} {hashlib.sha256(source.encode()).hexdigest()} {closed}"
 
 
+def _own_source(kind: type) -> str:
+    """Describe a class and its bases outside the libraries: an edited ``fit`` or ``forward`` is another model."""
+    parts = []
+    for one in kind.__mro__:
+        package = one.__module__.partition(".")[0]
+        if package in _LIBRARIES:
+            continue
+        try:
+            source = inspect.getsource(one)
+        except (OSError, TypeError):  # made at a prompt, or compiled
+            source = ""
+        version = getattr(sys.modules.get(package), "__version__", "")
+        parts.append(f" {one.__module__}.{one.__qualname__} {version} {hashlib.sha256(source.encode()).hexdigest()}")
+    return "".join(parts)
+
+
 def _called(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
@@ -498,7 +542,8 @@ def _described(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key!r}: {_described(one)}' for key, one in value.items())}}}"
     if hasattr(value, "get_params") and not isinstance(value, type):
-        return f"{type(value).__module__}.{type(value).__qualname__}"  # its parameters are listed by themselves
+        kind = type(value)
+        return f"{kind.__module__}.{kind.__qualname__}{_own_source(kind)}"  # its parameters are listed by themselves
     if callable(value):
         return described_function(value)
     return _without_addresses(repr(value))

@@ -29,6 +29,7 @@ Precision = Literal["float32", "saved"]
 START = "<|start|>"
 _BYTES = 256
 _BLOCK = 4_000_000  # numbers of float64 in work at a time: 32 MB for each intermediate array
+_PASS = 2**27  # logits of one pass through the model: half a gigabyte of float32
 _NO_LIMIT = 10**9  # tokenizers without a longest text say 10^30
 
 
@@ -202,7 +203,7 @@ def token_log_probabilities(
     Parameters
     ----------
     texts : sequence of n str
-    batch : texts in one pass, from 1
+    batch : most texts in one pass, from 1; of long texts and large vocabularies fewer, so that 2^27 logits are enough
     longest : tokens of a text that are read, from 2, special ones included; default and maximum: the model's own limit
     moments : whether to compute mean and std, which min-k%++ needs
     progress : function of the texts done so far and their number, optional
@@ -225,8 +226,13 @@ def token_log_probabilities(
     order = sorted(range(len(cut.ids)), key=lambda row: -len(cut.ids[row]))  # the largest first: memory fails at once
     parts: list[FloatArray] = [np.empty((3, 0))] * len(cut.ids)
     done = 0
-    for start in range(0, len(order), batch):
-        rows = order[start : start + batch]
+    vocabulary = language_model.model.get_input_embeddings().num_embeddings
+    start = 0
+    while start < len(order):
+        # The logits of all tokens of a pass are in memory together.
+        fit = max(1, _PASS // (vocabulary * len(cut.ids[order[start]])))
+        rows = order[start : start + min(batch, fit)]
+        start += len(rows)
         scored = _score_batch(language_model.model, [cut.ids[r] for r in rows], [cut.kept[r] for r in rows], moments)
         for row, values in zip(rows, scored, strict=True):
             parts[row] = values

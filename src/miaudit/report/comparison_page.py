@@ -20,13 +20,14 @@ _STATUS = {
     "no-difference": ("inconclusive", "No difference shown"),
     "not-comparable": ("refused", "Not comparable"),
 }
-_VERDICTS = {
+VERDICTS = {
     "flagged": "concern",
     "clear": "no concern",
     "inconclusive": "inconclusive",
     "not-testable": "not testable",
     "refused": "refused",
 }
+_NOT_CAUSAL = "raw, not causal"  # how the note of such a change begins
 _MOST_DRAWN = 60
 _NUMBER = {"type": ["number", "null"]}
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -45,7 +46,7 @@ _CHANGE = {
 }
 _AUDIT = {
     **{key: {"type": "string"} for key in ("name", "said", "design", "digest")},
-    "status": {"enum": list(_VERDICTS)},
+    "status": {"enum": list(VERDICTS)},
     "members": {"type": "integer", "minimum": 0},
     **dict.fromkeys(("value", "low", "high"), _NUMBER),
 }
@@ -113,8 +114,8 @@ def page(findings: Mapping[str, Any]) -> str:
         charts(findings),
         verdict={"status": tone, "word": word, "what": what},
         rows=[] if many else [_row(change) for change in findings["changes"]],
-        audits=[{**audit, "verdict": _VERDICTS[audit["status"]]} for audit in findings["audits"]] if many else [],
-        steps=[{**step, "word": _STATUS[step["status"]][1]} for step in findings["changes"]] if many else [],
+        audits=[{**audit, "verdict": VERDICTS[audit["status"]]} for audit in findings["audits"]] if many else [],
+        steps=findings["changes"] if many else [],
     )
 
 
@@ -125,22 +126,32 @@ def _row(change: Mapping[str, Any]) -> dict[str, str]:
         "name": _name(change),
         "before": amount(name, change["before"]),
         "after": amount(name, change["after"]),
-        "difference": f"{change['value']:+.4f}" if known else "-",
+        "difference": f"{change['value']:+.4f}" if known else "–",
         "limits": f"{change['low']:+.4f} to {change['high']:+.4f}" if known else change["note"],
     }
 
 
 def _name(change: Mapping[str, Any]) -> str:
-    estimator = "" if change["estimator"] == "raw" else f" ({change['estimator']})"
-    return f"{label(change['name'])}{estimator}"
+    said = "" if change["estimator"] == "raw" else f" ({change['estimator']})"
+    if _is_not_causal(change):
+        said = f" ({_NOT_CAUSAL})"
+    return f"{label(change['name'])}{said}"
+
+
+def _is_not_causal(change: Mapping[str, Any]) -> bool:
+    return bool(change["note"].startswith(_NOT_CAUSAL))
 
 
 def _differences(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
-    drawn = [c for c in findings["changes"] if c["value"] is not None and c["name"] != "ate"]
+    drawn = [c for c in findings["changes"] if c["value"] is not None and c["name"] != "ate" and not _is_not_causal(c)]
     if not drawn:
         return {}
     rows = [
-        {"name": _name(c), "text": f"{c['value']:+.4f} ({c['low']:+.4f} to {c['high']:+.4f})", **_limits(c)}
+        {
+            "name": _name(c).replace(", largest TPR − FPR", ""),
+            "text": f"{c['value']:+.4f} ({c['low']:+.4f} to {c['high']:+.4f})",
+            **_limits(c),
+        }
         for c in drawn
     ]
     title = f"{findings['after']} less {findings['before']}, with intervals"

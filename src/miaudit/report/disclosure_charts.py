@@ -123,7 +123,7 @@ def steps(comparisons: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
 
     kinds = (
         ("predicted", "mean_predicted", ORANGE, "diamond"),
-        ("predicted for an attack fitted to other models", "mean_transferred", GREY, "square"),
+        ("predicted, attack fitted to others", "mean_transferred", GREY, "square"),
         ("measured", "mean_measured", BLUE, "circle"),
     )
     order = [_row_name(one) for one in comparisons]

@@ -86,7 +86,7 @@ def model_card(content: Mapping[str, Any], *, model: str, data: str = "audited r
 
 
 def _metadata(content: Mapping[str, Any], model: str, data: str, url: str) -> str:
-    metrics = [*map(_entry, _usable(content)), *(_bound_entry(b) for b in content["bounds"] if not b["exploratory"])]
+    metrics = [*map(_entry, _usable(content)), *(_bound_entry(*named) for named in _named_bounds(content).items())]
     if not metrics:
         return ""
     result: dict[str, Any] = {
@@ -119,9 +119,19 @@ def _entry(metric: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": metric["name"], "value": metric["value"], "name": name}
 
 
-def _bound_entry(bound: Mapping[str, Any]) -> dict[str, Any]:
+def _named_bounds(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Bounds that may stand in a table of runs, by name: an epsilon at another delta than the first one's says so."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for bound in content["bounds"]:
+        if not bound["exploratory"]:
+            name = f"{bound['parameter']}_lower_bound"
+            found[f"{name}_at_delta_{bound['delta'] or 0:g}" if name in found else name] = bound
+    return found
+
+
+def _bound_entry(name: str, bound: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "type": f"{bound['parameter']}_lower_bound",
+        "type": name,
         "value": bound["value"],
         "name": f"Lower bound on {_parameter(bound)} ({percent(bound['confidence'])} confidence)",
     }
@@ -172,7 +182,8 @@ def numbers(content: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers of findings that a table of runs would show, by name; those that do not exist are left out.
 
     A metric gives ``auc``, ``auc_low`` and ``auc_high`` (fractions); raw ones of a zero-run audit are called
-    ``raw.auc``. Bounds give ``epsilon_lower_bound`` and ``mu_lower_bound``. Every kind gives ``exit_code``.
+    ``raw.auc``. Bounds give ``epsilon_lower_bound`` (at the first delta; any other is named, as in
+    ``epsilon_lower_bound_at_delta_0``) and ``mu_lower_bound``. Every kind gives ``exit_code``.
 
     Examples
     --------
@@ -203,10 +214,7 @@ def _audit_numbers(content: Mapping[str, Any]) -> dict[str, Any]:
     for metric in content["metrics"]:
         raw = content["design"] == "zero-run" and metric["estimator"] == "raw"
         found |= _limits(f"raw.{metric['name']}" if raw else metric["name"], metric)
-    for bound in content["bounds"]:
-        if not bound["exploratory"]:
-            found[f"{bound['parameter']}_lower_bound"] = bound["value"]
-    return found
+    return found | {name: bound["value"] for name, bound in _named_bounds(content).items()}
 
 
 def _limits(name: str, limits: Mapping[str, Any]) -> dict[str, Any]:

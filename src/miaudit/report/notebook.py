@@ -29,8 +29,8 @@ def cell(findings: Mapping[str, Any]) -> str:
     findings : mapping
         Plain values as in findings.json of an audit.
     """
-    verdict = findings["verdict"]
-    tone = _TONES.get(verdict["status"], "#3d4752")
+    status, word, text = _verdict(findings)
+    tone = _TONES.get(status, "#3d4752")
     rows = "".join(
         f"<tr><th style='text-align:left'>{escape(label(m['name']))}</th>"
         f"<td style='text-align:right'>{escape(amount(m['name'], m['value']))}</td>"
@@ -40,9 +40,22 @@ def cell(findings: Mapping[str, Any]) -> str:
     table = f"<table><tr><th></th><th>value</th><th>interval</th><th></th></tr>{rows}</table>" if rows else ""
     return (
         f"<div style='max-width:720px'><p style='border-left:6px solid {tone};padding:8px 14px;margin:0 0 8px'>"
-        f"<strong style='color:{tone}'>{escape(_WORDS[verdict['status']])}.</strong> {escape(verdict['text'])}</p>"
+        f"<strong style='color:{tone}'>{escape(word)}.</strong> {escape(text)}</p>"
         f'{table}{_picture(findings)}<p>The whole page: <code>findings.to_html("report.html")</code></p></div>'
     )
+
+
+def _verdict(findings: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Tone, word and text of the box: as on the page, a refuted claim leads where the metric raised no concern."""
+    verdict, claim = findings["verdict"], findings.get("claim")
+    status, word = str(verdict["status"]), _WORDS[verdict["status"]]
+    said = [str(verdict["text"]), str(verdict.get("besides", ""))]
+    if claim is not None and claim["status"] == "refuted" and status != "flagged":
+        status, word, said = "flagged", "Claim refuted", [str(claim["text"]).removeprefix("Refuted: "), *said]
+    elif claim is not None:
+        said.append(str(claim["text"]))
+    text = " ".join(filter(None, said)).removeprefix(f"{word}: ").removeprefix("No answer: ")
+    return status, word, text[:1].upper() + text[1:]
 
 
 def _kind(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Decimal
 from typing import Any, Literal
 
 from miaudit.report import findings_file
@@ -118,3 +120,19 @@ def check(content: Any) -> dict[str, Any]:
 def schema() -> dict[str, Any]:
     """Return the JSON schema of this kind of findings."""
     return findings_file.schema("synthesis")
+
+
+def rounded_up(value: float, digits: int = 3) -> str:
+    """Write an upper limit with so many digits, never below itself: what is claimed must be no more than is proved.
+
+    Examples
+    --------
+    >>> rounded_up(3.8912), rounded_up(2.0), rounded_up(8.5335e-05), rounded_up(0.0)
+    ('3.9', '2', '8.54e-05', '0')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    exact = Decimal(value)
+    step = Decimal(1).scaleb(exact.adjusted() - digits + 1)
+    # what floating point alone has put above a short number, as 0.1 + 0.2, is none
+    return f"{float((exact * (1 - Decimal('1e-12'))).quantize(step, rounding=ROUND_CEILING)):.{digits}g}"

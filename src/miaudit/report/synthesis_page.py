@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.report import fidelity_charts, frame, graph_charts, synthesis_findings
 from miaudit.report.drawing import BLUE, GREY, INK, finished, over
+from miaudit.report.synthesis_findings import rounded_up
 from miaudit.wording import percent
 
 if TYPE_CHECKING:
@@ -95,8 +96,12 @@ def _cards(content: Mapping[str, Any]) -> list[dict[str, str]]:
     if found:
         fpr, tpr = found["tpr_limits"][1]
         cards += [
-            {"name": "Epsilon", "value": f"{found['epsilon']:g}", "note": f"proved: {found['proved']:.4g}"},
-            {"name": "Delta", "value": f"{found['delta']:.3g}", "note": f"of {found['records']:,} records, nominally"},
+            {"name": "Epsilon", "value": rounded_up(found["epsilon"], 6), "note": f"proved: {found['proved']:.4g}"},
+            {
+                "name": "Delta",
+                "value": rounded_up(found["delta"]),
+                "note": f"of {found['records']:,} records, nominally",
+            },
             {
                 "name": f"TPR at {percent(fpr)} FPR",
                 "value": percent(tpr),
@@ -127,7 +132,7 @@ def _spent(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if found["epsilon"] is None:
         total = "A release without differential privacy is among them: of all together nothing can be claimed."
     else:
-        total = f"All together: ε = {found['epsilon']:.4g} at δ = {found['delta']:.3g}."
+        total = f"All together: ε = {rounded_up(found['epsilon'], 4)} at δ = {rounded_up(found['delta'])}."
         if found["budget"] is not None:
             total += f" The budget is {found['budget']:g}, of which {found['budget'] - found['epsilon']:.4g} is left."
     return {"table": found["table"], "releases": found["releases"], "total": total}

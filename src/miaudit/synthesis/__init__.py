@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from miaudit.synthesis.membership import membership_attack
     from miaudit.synthesis.sets import SyntheticSets
     from miaudit.synthesis.targets import GivenTargets, LossMaximising, Outliers, RandomTargets
-    from miaudit.synthesis.training import fit, fit_many, gradient_norms, same_capacity
+    from miaudit.synthesis.training import check_fit, fit, fit_many, gradient_norms, same_capacity
 
 # Names that load torch or much else, and where they live.
 _LAZY = {
     "Generator": "generator",
+    "check_fit": "training",
     "fit": "training",
     "fit_many": "training",
     "gradient_norms": "training",
@@ -50,6 +51,7 @@ __all__ = [
     "Schema",
     "SyntheticSets",
     "Table",
+    "check_fit",
     "fit",
     "fit_many",
     "gradient_norms",

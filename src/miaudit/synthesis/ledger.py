@@ -155,23 +155,30 @@ def spend(
         If the file cannot be written.
     """
     path = require_suffix(path, "ledger", (".json",))
-    if budget is not None and budget.parameter != "epsilon":
-        raise InputError("budget", "an epsilon and a delta", str(budget), "use Claim.epsilon_delta")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path):
-            ledger = read(path) or Ledger(table, budget, ())
-            if ledger.table != table:
-                hint = "keep one ledger for each private table"
-                raise InputError("ledger", f"the ledger of {table}", f"that of {ledger.table}", hint)
-            if budget is not None and ledger.budget != budget:
-                hint = "the budget is fixed with the first release"
-                raise InputError("budget", str(ledger.budget or "none"), str(budget), hint)
-            grown = ledger.with_entry(label, mechanism, entered=datetime.now(UTC).isoformat(timespec="seconds"))
-            write_json(path, grown.to_mapping())
-            return grown
+            ledger = grown(path, table=table, label=label, mechanism=mechanism, budget=budget)
+            write_json(path, ledger.to_mapping())
+            return ledger
     except OSError as error:
         raise OutputError(one_line(f"ledger {path}: cannot be written ({error.strerror or error})")) from error
+
+
+def grown(
+    path: str | Path, *, table: str, label: str, mechanism: Mechanism | None, budget: Claim | None = None
+) -> Ledger:
+    """Return the ledger as :func:`spend` would leave it, without writing; arguments and refusals are the same."""
+    if budget is not None and budget.parameter != "epsilon":
+        raise InputError("budget", "an epsilon and a delta", str(budget), "use Claim.epsilon_delta")
+    ledger = read(path) or Ledger(table, budget, ())
+    if ledger.table != table:
+        hint = "keep one ledger for each private table"
+        raise InputError("ledger", f"the ledger of {table}", f"that of {ledger.table}", hint)
+    if budget is not None and ledger.budget != budget:
+        hint = "the budget is fixed with the first release"
+        raise InputError("budget", str(ledger.budget or "none"), str(budget), hint)
+    return ledger.with_entry(label, mechanism, entered=datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

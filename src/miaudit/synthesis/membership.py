@@ -22,7 +22,7 @@ from miaudit.synthesis.features import EXTRACTORS, Extractor, check_extractor
 from miaudit.synthesis.heldout import Described, Pooling, Trials, all_trials
 from miaudit.synthesis.schema import Table
 from miaudit.synthesis.sets import Design, Fit, FitMany, Progress, Sample, SyntheticSets, train
-from miaudit.synthesis.targets import RandomTargets, Targets
+from miaudit.synthesis.targets import GivenTargets, RandomTargets, Targets, check_targets
 
 if TYPE_CHECKING:
     import polars as pl
@@ -321,8 +321,9 @@ def _released(source: Any, options: dict[str, Any], least: int) -> SyntheticSets
         raise InputError("source", "a Table or SyntheticSets", type(source).__name__, "see Table.from_frame")
     repeats = options["repeats"]
     if isinstance(repeats, int) and repeats < least:  # said before any training
-        count = getattr(options["targets"], "count", None)
-        models = f" ({2 * least * count} models for {count} targets)" if count else ""
+        chosen = check_targets(options["targets"])
+        count = len(chosen.rows) if isinstance(chosen, GivenTargets) else chosen.count
+        models = f" ({2 * least * count} models for {count} target{'s' * (count != 1)})"
         allowed = f"at least {least} models with and {least} without each target, for {least // 2} folds"
         fewer = f", or use folds={repeats // 2}" if repeats >= 4 else ""
         raise InputError("repeats", allowed, str(repeats), f"repeats={least} suffices{models}{fewer}")

@@ -45,9 +45,10 @@ def extract(sets: NDArray[Any], layout: Layout, record: FloatArray) -> Features:
     Returns
     -------
     Features of m rows
-        Gower's distance to the nearest records and on average (0 to 1; over the columns that both have), the shares of
-        records within given distances, and the shares that agree with the record on 48 random parts of two to five
-        columns. The parts are the same for all records; missing agrees with missing.
+        Gower's distance to the nearest records and on average (0 to 1), the shares of records within given distances,
+        and the shares that agree with the record on 48 random parts of two to five columns. The parts are the same for
+        all records. Missing agrees with missing and differs by 1 from any value: over the columns that both have, as
+        Gower has it, an incomplete stranger would be as near as a copy, and hide it.
 
     Examples
     --------
@@ -69,29 +70,27 @@ def extract(sets: NDArray[Any], layout: Layout, record: FloatArray) -> Features:
 
 
 def _describe(block: NDArray[Any], layout: Layout, record: FloatArray, out: Single) -> None:
-    apart, known = _apart(block, layout, record)
-    count = known.sum(axis=2)
-    distance = np.divide(np.where(known, apart, 0).sum(axis=2), count, out=np.ones(count.shape), where=count > 0)
+    apart = _apart(block, layout, record)
+    distance = apart.mean(axis=2)
     ordered = np.sort(distance, axis=1)
     place = np.minimum(np.array(_RANKS), distance.shape[1]) - 1
-    both_lost = (block == MISSING if block.dtype == np.uint8 else np.isnan(block)) & np.isnan(record)
-    agree = np.where(known, apart <= _CLOSE, both_lost)
+    agree = apart <= _CLOSE
     parts = [agree[:, :, part].all(axis=2).mean(axis=1) for part in _parts(block.shape[2])]
     near = [(distance <= share + 1e-9).mean(axis=1) for share in _WITHIN]
     out[:] = np.column_stack([ordered[:, place], distance.mean(axis=1), *near, *parts])
 
 
-def _apart(block: NDArray[Any], layout: Layout, record: FloatArray) -> tuple[Single, NDArray[np.bool_]]:
-    """Difference (m, s, d) of each value from the record's, 0 to 1, and where both are known."""
-    lost = block == MISSING if block.dtype == np.uint8 else np.isnan(block)
-    known = ~lost & ~np.isnan(record)
+def _apart(block: NDArray[Any], layout: Layout, record: FloatArray) -> Single:
+    """Difference (m, s, d) of each value from the record's, 0 to 1."""
+    lost, own_lost = block == MISSING if block.dtype == np.uint8 else np.isnan(block), np.isnan(record)
     own = np.nan_to_num(record)
     apart = (block != own).astype(np.float32)
     ordered = [i for i, column in enumerate(layout.schema.columns) if column.kind == "ordinal" or i in layout.measured]
     for i in ordered:
         low, high = layout.range(layout.schema.columns[i])
         apart[:, :, i] = np.abs(np.nan_to_num(block[:, :, i]) - own[i]) / (high - low)
-    return np.minimum(apart, 1.0), known
+    found: Single = np.where(lost | own_lost, lost != own_lost, np.minimum(apart, 1.0)).astype(np.float32)
+    return found
 
 
 @lru_cache(maxsize=16)

@@ -13,7 +13,7 @@ from miaudit import synthesis
 from miaudit.dp.tradeoff import EpsilonDelta
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
-from miaudit.report.synthesis_findings import Graph, Guarantee, Spent, SynthesisFindings
+from miaudit.report.synthesis_findings import Graph, Guarantee, Spent, SynthesisFindings, rounded_up
 from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis import ledger as ledgers
 from miaudit.synthesis.generator_config import GeneratorConfig, Privacy
@@ -101,9 +101,10 @@ def publish(
         As :func:`miaudit.synthesis.fit`, and if the ledger's budget forbids the release: nothing is then trained.
     """
     config, privacy = publication.config, publication.privacy
-    entered = _entered(publication)
+    check(table, publication)
+    entered = _entered(publication)  # after the check, so that nothing is paid for what cannot be made
+    public = _watched(publication)
     learn, draw, look = rng.spawn(3)
-    public = None if config.patience is None else publication.public
     generator = synthesis.fit(
         table, publication.graph, privacy, rng=learn, config=config, public=public, progress=progress
     )
@@ -128,6 +129,27 @@ def publish(
     return release, findings
 
 
+def check(table: Table, publication: Publication) -> None:
+    """Refuse what :func:`publish` would refuse, before anything is trained, entered or written.
+
+    Raises
+    ------
+    InputError
+        As :func:`publish`.
+    """
+    config, privacy, plan = publication.config, publication.privacy, publication.ledger
+    mechanism = None if privacy is None else privacy.mechanism(config)  # public numbers first
+    synthesis.check_fit(table, publication.graph, privacy, config=config, public=_watched(publication))
+    _check_fidelity(table, publication)
+    if plan is not None:
+        ledgers.grown(plan.path, table=plan.table, label=plan.label, mechanism=mechanism, budget=plan.budget)
+
+
+def _watched(publication: Publication) -> Table | None:
+    """Return the public records that decide when training stops, if any do."""
+    return None if publication.config.patience is None else publication.public
+
+
 def _entered(publication: Publication) -> Spent | None:
     """Enter the release in its ledger before the training looks at the table."""
     plan, privacy = publication.ledger, publication.privacy
@@ -146,16 +168,31 @@ def _entered(publication: Publication) -> Spent | None:
     )
 
 
+def _real(table: Table, publication: Publication) -> Table:
+    """Return the records that fidelity is about."""
+    real = table if publication.fidelity == "private" else publication.public
+    assert real is not None  # noqa: S101 - by the check of the publication
+    return real
+
+
+def _check_fidelity(table: Table, publication: Publication) -> None:
+    """Refuse too few records to compare with, and records of another schema."""
+    if publication.fidelity == "none":
+        return
+    real = _real(table, publication)
+    if len(real) < 2:
+        raise InputError("fidelity", "at least two real records", f"{len(real)}", "bring more, or set fidelity: none")
+    if real.schema != table.schema:
+        raise InputError("public", "records under the schema of the table", "another schema", "read it with that")
+
+
 def _fidelity(
     synthetic: Table, table: Table, publication: Publication, rng: np.random.Generator
 ) -> dict[str, Any] | None:
     """Compare with one half of the real records, and that half with the other for what real samples differ by."""
     if publication.fidelity == "none":
         return None
-    real = table if publication.fidelity == "private" else publication.public
-    assert real is not None  # noqa: S101 - by the check of the publication
-    if len(real) < 2:
-        raise InputError("fidelity", "at least two real records", f"{len(real)}", "bring more, or set fidelity: none")
+    real = _real(table, publication)
     order = rng.permutation(len(real))
     half = len(real) // 2
     found = fidelity_of.fidelity(synthetic, real.subset(order[:half]), real.subset(order[half:]), rng=rng)
@@ -187,15 +224,23 @@ def _statement(guarantee: Guarantee | None, spent: Spent | None) -> tuple[str, .
         )
     fpr, tpr = guarantee.tpr_limits[1]
     lines = [
-        f"This table is ({guarantee.epsilon:g}, {guarantee.delta:.3g})-differentially private: had any one record been "
-        "added to the private table or removed from it, no release would have become much more or less likely.",
+        f"This table is ({rounded_up(guarantee.epsilon, 6)}, {rounded_up(guarantee.delta)})-differentially private: "
+        "had any one record been added to the private table or removed from it, no release would have become much more "
+        "or less likely.",
         f"So an attack on any one record that would claim it wrongly {100 * fpr:g}% of the time claims it rightly at "
-        f"most {100 * tpr:.3g}% of the time, whoever makes it and whatever else they know.",
+        f"most {rounded_up(100 * tpr)}% of the time, whoever makes it and whatever else they know.",
     ]
-    if spent is not None and spent.epsilon is not None and len(spent.releases) > 1:
+    if spent is None:
+        return tuple(lines)
+    if spent.epsilon is not None and spent.delta is not None and len(spent.releases) > 1:
         lines.append(
             f"It is one of {len(spent.releases)} releases of {spent.table}, which together are "
-            f"({spent.epsilon:.3g}, {spent.delta:.3g})-differentially private."
+            f"({rounded_up(spent.epsilon)}, {rounded_up(spent.delta)})-differentially private."
+        )
+    elif spent.epsilon is None:
+        lines.append(
+            f"It is one of {len(spent.releases)} releases of {spent.table}, at least one of which was made without "
+            "differential privacy: nothing limits what all of them together give away."
         )
     return tuple(lines)
 

@@ -17,7 +17,7 @@ from miaudit.errors import InputError, OutputError, one_line
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.ledger import described, write_json
 from miaudit.synthesis.schema import Schema, Table
-from miaudit.tables import existing_file, require_suffix, write_atomically
+from miaudit.tables import column_names, existing_file, require_suffix, write_atomically
 
 if TYPE_CHECKING:
     from miaudit.synthesis.generator import Generator
@@ -55,6 +55,9 @@ class Release:
         if self.claim is not None and self.bound is not None and self.bound.value > self.claim.value:
             allowed = f"at least the {self.bound.value:.4g} that the mechanism guarantees"
             raise InputError("claim", allowed, f"{self.claim.value:g}", "claim no less than what is proved")
+        if self.claim is not None and self.bound is not None and self.bound.delta > self.claim.delta:
+            allowed = f"a delta of at least the {self.bound.delta:.4g} at which the epsilon is proved"
+            raise InputError("claim", allowed, f"{self.claim.delta:g}", "bound epsilon at the delta of the claim")
 
     @property
     def schema(self) -> Schema:
@@ -176,12 +179,13 @@ def read_table(
     import polars.exceptions as errors  # noqa: PLC0415
 
     path = existing_file(path, argument, TABLE_SUFFIXES)
-    text = {c.name: pl.String for c in schema.columns if c.categories and isinstance(c.categories[0], str)}
+    # names that the file lacks would make polars give its columns other names
+    present = set(schema.text_columns) & set(column_names(path, argument))
     try:
         if path.suffix.lower() == ".parquet":
             frame = pl.read_parquet(path)
         else:
-            frame = pl.read_csv(path, infer_schema_length=None, schema_overrides=text)
+            frame = pl.read_csv(path, infer_schema_length=None, schema_overrides=dict.fromkeys(present, pl.String))
     except (errors.PolarsError, OSError, ValueError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0][:120]
         received = f"{path.name}, which cannot be read ({first})"

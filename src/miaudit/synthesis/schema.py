@@ -177,6 +177,11 @@ class Schema:
         return tuple(column.name for column in self.columns)
 
     @cached_property
+    def text_columns(self) -> tuple[str, ...]:
+        """The names of the columns whose categories are text: a reader of files must not take 007 for 7 there."""
+        return tuple(c.name for c in self.columns if c.categories and isinstance(c.categories[0], str))
+
+    @cached_property
     def _positions(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names)}
 

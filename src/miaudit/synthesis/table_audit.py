@@ -227,7 +227,7 @@ def audit_table(
     attacks = tuple(_row(part, plan) for part in attacked.comparisons)
     kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng).to_dict() if plan.fidelity else None
     return TableFindings(
-        verdict=_verdict(attacks, plan),
+        verdict=_verdict(attacks, plan, attacked.control),
         attacks=attacks,
         positive_control=attacked.control,
         membership=audited.to_dict(),
@@ -439,7 +439,9 @@ def _rate(rate: Rate) -> found.Rate:
     return found.Rate(rate.right, rate.trials, rate.value if rate.trials else None, rate.low, rate.high)
 
 
-def _verdict(attacks: Sequence[found.Attack], plan: TablePlan) -> TableVerdict:
+def _verdict(attacks: Sequence[found.Attack], plan: TablePlan, control: PositiveControl) -> TableVerdict:
+    """Judge all attacks that had something to try; what could not have seen copies does not reassure."""
+    attacks = [part for part in attacks if part.difference is not None]
     sure = f"with {percent(plan.confidence)} confidence for all {len(attacks)} attacks together"
     flagged = [part for part in attacks if part.status == "flagged"]
     open_ = [part for part in attacks if part.status == "inconclusive"]
@@ -455,6 +457,13 @@ def _verdict(attacks: Sequence[found.Attack], plan: TablePlan) -> TableVerdict:
         text = (
             f"Inconclusive: {sure}, no attack is shown to find more than {percent(plan.threshold)} more of the "
             f"members, but {widest.name} may find up to {percent(widest.difference_high)} more."
+        )
+        return TableVerdict("inconclusive", text, plan.confidence)
+    if not control.found:
+        text = (
+            f"Inconclusive: no attack is shown to find more of the members, but the positive control was not found: of "
+            f"the same table with {control.copies:,} copied members among its records this audit would have said the "
+            "same. More control records, or columns that tell records apart, would let it see."
         )
         return TableVerdict("inconclusive", text, plan.confidence)
     most = max(attacks, key=lambda part: part.difference_high)
@@ -473,6 +482,9 @@ def _notes(
     others: Table,
 ) -> list[str]:
     said = []
+    idle = [part.name for part in attacks if part.difference is None]
+    if idle:
+        said.append(f"The table suggests no predicate to {', '.join(idle)}, which therefore had nothing to try.")
     if len(members.schema) > MOST_SECRETS:
         said.append(f"Of {len(members.schema)} columns at most {MOST_SECRETS} are guessed, unless secrets are named.")
     above = [part.name for part in attacks if part.status != "flagged" and part.difference_low > 0]

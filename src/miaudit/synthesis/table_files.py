@@ -3,7 +3,7 @@
 # ruff: noqa: PLC0415 - polars loads when files are read
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ import numpy as np
 from miaudit import tables
 from miaudit.errors import InputError, nearest, one_line
 from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.wording import percent
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,6 +22,7 @@ SUFFIXES = (".csv", ".parquet")
 ELSEWHERE = "(not in the synthetic table)"
 _MOST_LEVELS = 1000  # a column of text with more is an identifier, or free text
 _SHOWN = 6
+_MOSTLY = 0.5  # share of values that no synthetic record has, above which something is said
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +52,11 @@ def read(
     InputError
         For files that cannot be read, a column that is missing, or values that the schema does not allow.
     """
-    frames = {
-        "synthetic": _frame(synthetic, "synthetic"),
-        "members": _frame(members, "members"),
-        "nonmembers": _frame(control, "nonmembers"),
-    }
-    return of_frames(*frames.values(), schema=schema if isinstance(schema, Schema | None) else read_schema(schema))
+    declared = schema if isinstance(schema, Schema | None) else read_schema(schema)
+    made = _frame(synthetic, "synthetic", () if declared is None else declared.text_columns)
+    # Codes such as 007 are text where they are text in the synthetic table, or nothing would be equal to anything.
+    text = _text(made) if declared is None else declared.text_columns
+    return of_frames(made, _frame(members, "members", text), _frame(control, "nonmembers", text), schema=declared)
 
 
 def of_frames(
@@ -101,6 +102,9 @@ def of_frames(
         raise InputError("synthetic", "a column that varies", "none", "give the table with its columns")
     found = Schema(tuple(kept))
     made, inside, outside = (_table(_with_elsewhere(frame, found), found, name) for name, frame in frames.items())
+    notes += [
+        note for table, name in ((inside, "members"), (outside, "control records")) for note in _strange(table, name)
+    ]
     return Tables(made, inside, outside, "The schema was inferred from the synthetic table.", tuple(notes))
 
 
@@ -118,7 +122,8 @@ def read_schema(path: str | Path) -> Schema:
     return Schema.from_mapping(content["columns"] if isinstance(content, Mapping) and "columns" in content else content)
 
 
-def _frame(path: str | Path, argument: str) -> pl.DataFrame:
+def _frame(path: str | Path, argument: str, text: Collection[str] = ()) -> pl.DataFrame:
+    """Read a file; the columns named in ``text`` are not taken for numbers, so that leading zeros stay."""
     import polars as pl
     from polars.exceptions import PanicException, PolarsError
 
@@ -127,7 +132,9 @@ def _frame(path: str | Path, argument: str) -> pl.DataFrame:
         if file.suffix.lower() == ".parquet":
             frame = pl.read_parquet(file, glob=False)
         else:
-            frame = pl.read_csv(file, glob=False, infer_schema_length=None)
+            # names that the file lacks would make polars give its columns other names
+            kinds = dict.fromkeys(set(text) & set(tables.column_names(file, argument)), pl.String)
+            frame = pl.read_csv(file, glob=False, infer_schema_length=None, schema_overrides=kinds)
     except (PolarsError, PanicException, OSError, ValueError) as error:  # polars panics on some damaged files
         raise InputError(
             argument, f"a complete {file.suffix} file", one_line(str(error))[:100], "write it again"
@@ -135,6 +142,13 @@ def _frame(path: str | Path, argument: str) -> pl.DataFrame:
     if not frame.height:
         raise InputError(argument, "at least one row", f"none in {file.name}", "give records")
     return frame
+
+
+def _text(frame: pl.DataFrame) -> tuple[str, ...]:
+    """Name the columns of text."""
+    import polars as pl
+
+    return tuple(name for name, kind in frame.schema.items() if kind == pl.String)
 
 
 def _table(frame: pl.DataFrame, schema: Schema, argument: str) -> Table:
@@ -176,6 +190,22 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
     if elsewhere or len(levels) < 2:
         levels.append(ELSEWHERE)
     return Column(name, "categorical", tuple(levels), missing=missing)
+
+
+def _strange(table: Table, name: str) -> list[str]:
+    """Say of which columns most values stand in no synthetic record: they may be written differently there."""
+    said = []
+    for j, column in enumerate(table.schema.columns):
+        if ELSEWHERE not in column.categories:
+            continue
+        known = table.values[~np.isnan(table.values[:, j]), j]
+        share = float(np.mean(known == column.categories.index(ELSEWHERE))) if len(known) else 0.0
+        if share > _MOSTLY:
+            said.append(
+                f"{percent(share)} of the {name} have a {column.name} that no synthetic record has: if the files write "
+                "it differently (spaces, capitals, leading zeros), no copy can be found; write it alike in all three."
+            )
+    return said
 
 
 def _with_elsewhere(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:

@@ -29,7 +29,7 @@ from miaudit.synthesis.noise import standard_normal
 from miaudit.synthesis.schema import Schema, Table
 from miaudit.synthesis.vae import Network, Pass, Stack
 
-__all__ = ["GeneratorConfig", "Privacy", "fit", "fit_many", "gradient_norms", "same_capacity"]
+__all__ = ["GeneratorConfig", "Privacy", "check_fit", "fit", "fit_many", "gradient_norms", "same_capacity"]
 
 IntArray = NDArray[np.int64]
 Float32Array = NDArray[np.float32]
@@ -129,6 +129,33 @@ def fit_many(
             for own, weights in zip(owned[stack], run.train(told), strict=True):
                 found.append(Generator.of(network, graph, config, privacy, noise, weights, base.values, own))
     return found
+
+
+def check_fit(
+    table: Table,
+    graph: CausalGraph | None = None,
+    privacy: Privacy | None = None,
+    *,
+    config: GeneratorConfig | None = None,
+    public: Table | None = None,
+) -> None:
+    """Refuse what :func:`fit` would refuse, before a budget is spent on it; the arguments are those of :func:`fit`.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> from miaudit.synthesis.schema import Column
+    >>> check_fit(Table(Schema((Column("a"), Column("b"))), [[0, 1]]))
+    Traceback (most recent call last):
+    miaudit.errors.InputError: table: expected at least as many records as a batch of 100, received 1; lower batch, or
+    bring more records
+    """
+    base, owned = _records([table], None)
+    config = GeneratorConfig() if config is None else config
+    _checked(base, owned, _graph(base.schema, graph), privacy, config, public)
 
 
 def gradient_norms(
