@@ -31,6 +31,8 @@ __all__ = ["calibrate_noise", "dp_sgd", "from_mapping", "upper_bound"]
 _CLOSED_FORM = "the closed form of Gaussian DP"
 _MOST_NOISE = 1e6
 _LEAST_NOISE = 1e-3
+_LOSS_STEP = 1e-4  # the accountant's default
+_MOST_LOSSES = 1e6  # on the grid of one use
 
 
 def upper_bound(
@@ -193,9 +195,27 @@ def _by_accountant(mechanism: Mechanism, delta: float) -> float:
         raise MiauditError(
             "this mechanism needs the accountant dp-accounting, which is not installed; run: pip install miaudit[dp]"
         ) from None
-    accountant = pld.PLDAccountant()
+    accountant = pld.PLDAccountant(value_discretization_interval=_loss_step(mechanism))
     accountant.compose(_event(mechanism, dp_event))
     return float(accountant.get_epsilon(delta))
+
+
+def _loss_step(mechanism: Mechanism) -> float:
+    """Return the step of the grid of privacy losses: the accountant's own, wider where little noise spreads them far.
+
+    Losses are rounded up to the grid, so a wide one is an upper bound too, and dearer by at most a step for each use.
+    """
+    noise = _least_noise(mechanism)
+    return max(_LOSS_STEP, (1 / noise**2 + 18 / noise) / _MOST_LOSSES)
+
+
+def _least_noise(mechanism: Mechanism) -> float:
+    match mechanism:
+        case GaussianNoise() | LaplaceNoise():
+            return mechanism.noise
+        case Composed():
+            return min(map(_least_noise, mechanism.parts))
+    return _least_noise(mechanism.mechanism)
 
 
 def _event(mechanism: Mechanism, dp_event: Any) -> Any:
