@@ -239,6 +239,7 @@ def p_value(
 
     Examples
     --------
+    >>> from miaudit.dp.tradeoff import Gaussian
     >>> counts = dict(true_positives=90, members=100, false_positives=10, nonmembers=100)
     >>> p_value(Gaussian(1.5), **counts) < 0.001 < p_value(Gaussian(2.2), **counts)
     True
