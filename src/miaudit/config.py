@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -286,9 +287,9 @@ class Options(File):
         except InputError as error:
             yield f"{_section_of(error.argument)}{error}"
 
+    @abstractmethod
     def attack_options(self) -> object:
         """Return the attacks that were asked for, as the kind of file takes them."""
-        raise NotImplementedError
 
     def plan(self) -> Plan:
         """Return the options of the audit."""

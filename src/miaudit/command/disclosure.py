@@ -10,7 +10,7 @@ import typer
 from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.options import DryRun, Json, Overwrite
 from miaudit.command.terminal import progress
-from miaudit.command.user_code import announce, forecast
+from miaudit.command.user_code import announce, forecast, kept
 from miaudit.errors import one_line
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _forecast(settings: DisclosureConfig, config: Path, rng: Any) -> str:
     size = sum(cost.disk_bytes for cost in costs.values()) / 1e6
     place = "in memory" if trial.shadows.store is None else "on disk"
     lines.append(f"{fits} fits, {hours:.2g} hours, {size:,.1f} MB {place}; {len(trial.names())} options are compared")
-    return "\n".join([*lines, *forecast(settings.user_code, trial.shadows.store)])
+    return "\n".join([*lines, kept(trial.shadows.store), *forecast(settings.user_code)])
 
 
 def _summary(findings: DisclosureFindings) -> str:

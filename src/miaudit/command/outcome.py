@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import typer
 
 from miaudit.command.delivery import repeat
 from miaudit.command.terminal import complain, progress
-from miaudit.errors import InputError, OutputError, one_line
+from miaudit.errors import InputError
 
 if TYPE_CHECKING:
     from miaudit.collect import Collected
@@ -32,16 +31,14 @@ class BundleWish:
         """Check a wish before the work; None where there is no bundle to write."""
         from miaudit import tables
         from miaudit.bundle import sharing
+        from miaudit.report import folder
 
         if path is None:
             if share != "all" or seal:
                 raise typer.BadParameter("--share and --seal go with --bundle FILE.zip")
             return None
         tables.require_suffix(path, "--bundle", (".zip",))
-        place = next(folder for folder in path.absolute().parents if folder.exists() or folder.is_symlink())
-        if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-            problem = "cannot be written" if place.is_dir() else "is a file, not a folder"
-            raise OutputError(one_line(f"--bundle {path}: {place} {problem}; name another file"))
+        folder.check_place(path.absolute().parent, f"--bundle {path}", "name another file")
         if path.exists() and not overwrite:
             raise InputError("--bundle", "a new file", f"{path}, which exists", "name another, or add --overwrite")
         sharing.check_sealing(sharing.check(share), seal=seal)

@@ -12,7 +12,7 @@ from miaudit.command.delivery import check_free, deliver
 from miaudit.command.options import OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
 from miaudit.command.outcome import BundleWish, computed
 from miaudit.command.terminal import progress
-from miaudit.command.user_code import announce, forecast
+from miaudit.command.user_code import announce, forecast, kept
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -120,5 +120,5 @@ def _forecast(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) ->
         lines.append(
             f"{found.fits} fits{there}, {found.hours:.2g} hours, {found.disk_bytes / 1e6:,.1f} MB {place}; {found.how}"
         )
-    kept = forecast(settings.user_code, store)
-    return "\n".join([*lines, *(kept[1:] if found is None else kept)])
+        lines.append(kept(store))
+    return "\n".join([*lines, *forecast(settings.user_code)])

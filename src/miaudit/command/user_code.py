@@ -21,8 +21,15 @@ def announce(user_code: str, config: Path) -> None:
             sys.path.append(folder)
 
 
-def forecast(user_code: str, store: object) -> list[str]:
-    """Say for a dry run what a killed process keeps, and which code would run."""
-    again = "no shadow.store: a process that is killed starts again"
-    kept = again if store is None else f"finished models are kept in {store}"
-    return [kept, f"runs code that came with the model: {one_line(user_code) or 'none'}", "Nothing was written."]
+def kept(store: object) -> str:
+    """Say for a dry run what a killed process keeps."""
+    return (
+        "no shadow.store: a process that is killed starts again"
+        if store is None
+        else f"finished models are kept in {store}"
+    )
+
+
+def forecast(user_code: str) -> list[str]:
+    """Say for a dry run which code would run, and that nothing was written."""
+    return [f"runs code that came with the model: {one_line(user_code) or 'none'}", "Nothing was written."]

@@ -67,13 +67,30 @@ def check_free(out: str | Path, *, overwrite: bool = False) -> None:
     _check(Path(out), (FINDINGS, PAGE, FIGURES), overwrite)
 
 
+def check_place(folder: Path, asked: str, hint: str) -> None:
+    """Refuse a folder in which, or in whose nearest parent that exists, nothing can be written.
+
+    Parameters
+    ----------
+    folder : where files are to go
+    asked : the option and its value, for the message
+    hint : what to do instead
+
+    Raises
+    ------
+    OutputError
+        If that place is a file, or cannot be written.
+    """
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
+    if not nearest.is_dir():
+        raise OutputError(one_line(f"{asked}: {nearest} is a file, not a folder; {hint}"))
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise OutputError(one_line(f"{asked}: {nearest} cannot be written; {hint}"))
+
+
 def _check(out: Path, names: Sequence[str], overwrite: bool) -> None:
     try:
-        nearest = next(path for path in (out, *out.absolute().parents) if path.exists() or path.is_symlink())
-        if not nearest.is_dir():
-            raise OutputError(one_line(f"--out {out}: {nearest} is a file, not a folder; choose another --out"))
-        if not os.access(nearest, os.W_OK | os.X_OK):
-            raise OutputError(one_line(f"--out {out}: {nearest} cannot be written; choose another --out"))
+        check_place(out, f"--out {out}", "choose another --out")
         present = [name for name in names if os.path.lexists(out / name)]
         misplaced = [name for name in present if (out / name).is_dir() != (name == FIGURES)]
     except OSError as error:
