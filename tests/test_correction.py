@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,13 @@ import pytest
 from scipy import special
 
 from miaudit import Evidence, Findings, Plan, audit
+from miaudit.causal import lack_of_fit
+from miaudit.causal.nuisance import Nuisance
+from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
+from miaudit.plan import Bounds
 from miaudit.report import findings as reading
+from worlds import placebo
 
 PLAN = Plan(fpr_targets=(0.01, 0.1), primary_metric="auc")
 
@@ -209,3 +215,77 @@ def test_aipw_for_the_auc_and_the_effect_and_never_for_a_low_fpr() -> None:
     assert by_name["ate"].high - by_name["ate"].low < hajek.high - hajek.low  # the outcome model explains the covariate
     with pytest.raises(InputError, match="hajek or aipw"):
         Plan(estimator="ipw")
+
+
+@pytest.mark.parametrize("name", ["product", "opposite correlations", "sites as codes", "product among 30 covariates"])
+@pytest.mark.parametrize("bounds", [Bounds(), None])
+def test_a_refuted_propensity_gives_no_verdict(name: str, bounds: Bounds | None) -> None:
+    evidence = placebo.draw(name, 2000, np.random.default_rng(5))
+    evidence = evidence.replace(group=np.arange(2000) % 2)
+    found = audited(evidence, replace(PLAN, bounds=bounds))
+    assert (found.verdict.status, found.verdict.exit_code, found.exit_code) == ("refused", 4, 4)
+    assert (found.metrics, found.groups, found.memorisation, found.bounds) == ((), (), None, ())
+    assert found.overlap is not None
+    assert found.overlap.fit is not None
+    assert found.overlap.fit.rejected
+    needed = {"age"} if name == "sites as codes" else {"age", "hours"}
+    assert needed <= set(found.overlap.fit.missed)
+    assert all(covariate in found.verdict.text for covariate in needed)
+    assert ("--categories" in found.verdict.text) == (name == "sites as codes")
+
+
+def test_raw_numbers_of_a_refuted_propensity_are_shown_only_on_request() -> None:
+    evidence = placebo.draw("product", 2000, np.random.default_rng(5))
+    found = audited(evidence, replace(PLAN, raw_only=True, bounds=None))
+    assert found.verdict.status == "refused"
+    assert {m.estimator for m in found.metrics} == {"raw"}
+    assert found.memorisation is None
+
+
+def test_a_leak_behind_an_opposite_shift_is_not_called_clear() -> None:
+    evidence = placebo.draw("leak behind opposite correlations", 4000, np.random.default_rng(5), effect=0.75)
+    plan = replace(PLAN, threshold_for_concern=0.55, bounds=None)
+    assert audited(evidence, plan).verdict.status == "refused"
+
+
+def test_the_page_names_the_covariates_that_a_better_propensity_would_need(tmp_path: Path) -> None:
+    found = audited(placebo.draw("product", 2000, np.random.default_rng(5)), replace(PLAN, bounds=None))
+    found.to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "what hours and age say" in page or "what age and hours say" in page
+    stands = audited(placebo.draw("line", 2000, np.random.default_rng(5)), replace(PLAN, bounds=None))
+    stands.to_html(tmp_path / "stands.html")
+    page = (tmp_path / "stands.html").read_text(encoding="utf-8")
+    assert "Neither a forest" in page
+
+
+def test_a_challenge_that_refutes_reaches_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bets that guard the bounds refute the same propensity: no verdict may rest on it, whatever else passed."""
+    monkeypatch.setattr(lack_of_fit, "LIMIT", 1e9)
+    monkeypatch.setattr(lack_of_fit, "_FAMILYWISE", 1e-300)
+    found = audited(placebo.draw("product", 4000, np.random.default_rng(5)))
+    assert found.challenge is not None
+    assert found.challenge.rejected
+    assert found.verdict.status == "refused"
+    assert found.metrics == ()
+
+
+def test_a_stated_margin_is_what_the_bounds_are_judged_by() -> None:
+    """Bounds hold at a margin that covers the misfit; metrics have no margin, so that there is still no verdict."""
+    evidence = placebo.draw("product", 2000, np.random.default_rng(5))
+    found = audited(evidence, replace(PLAN, bounds=Bounds(margin=2.0)))
+    assert found.verdict.status == "refused"
+    assert found.challenge is not None
+    assert not found.challenge.rejected
+    assert found.bounds
+
+
+def test_a_propensity_that_was_given_without_covariates_cannot_be_asked() -> None:
+    rng = np.random.default_rng(0)
+    member = rng.random(1000) < 0.5
+    evidence = Evidence(score=rng.normal(size=1000), member=member, design="zero-run")
+    nuisance = Nuisance(propensity=Propensity.given(np.full(1000, 0.5)))
+    found = audit(evidence, plan=PLAN, nuisance=nuisance, rng=rng)
+    assert found.overlap is not None
+    assert found.overlap.fit is None
+    assert any("cannot be checked" in text for text in found.overlap.warnings)

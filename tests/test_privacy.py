@@ -106,7 +106,10 @@ def test_a_shift_alone_shows_nothing_that_the_one_run_test_would_call_a_leak() -
 def test_propensities_that_miss_a_shift_are_refuted_and_their_bounds_void() -> None:
     found = audit(observed(6, interaction=True), claim=ma.Claim.gaussian(0.5))
     assert found.overlap is not None
-    assert found.overlap.status != "refused"  # means and squares agree: nothing but another model sees this shift
+    assert len(found.overlap.reasons) == 2  # means and squares agree: nothing but other models sees this shift
+    assert found.overlap.fit is not None
+    assert found.overlap.fit.rejected
+    assert found.verdict.status == "refused"
     assert found.challenge is not None
     assert found.challenge.rejected
     assert not found.bounds

@@ -16,6 +16,7 @@ from miaudit.causal import (
     crossfit,
     duplicates,
     effects,
+    lack_of_fit,
     propensity,
     replicates,
     sensitivity,
@@ -23,6 +24,7 @@ from miaudit.causal import (
 )
 from miaudit.causal.classical import Estimate, tpr_name
 from miaudit.causal.covariates import Encoding
+from miaudit.causal.lack_of_fit import LackOfFit
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.outcome import FEWEST_NONMEMBERS
 from miaudit.causal.propensity import LearningCurve, Propensity
@@ -33,6 +35,7 @@ from miaudit.report.findings import (
     CalibrationBin,
     Distribution,
     FeatureBalance,
+    Fit,
     Memorisation,
     Metric,
     Mislabelled,
@@ -44,6 +47,7 @@ FloatArray = NDArray[np.float64]
 ESTIMATOR = "hajek"
 _WRONG_LABELS = ((0.01, 0.0), (0.05, 0.0), (0.0, 0.05), (0.05, 0.05), (0.1, 0.1))  # shares of members, non-members
 _TWINS = ("exact_pairs", "near_pairs", "members_affected", "nonmembers_affected", "members_alike")
+_MOST_CODES = 100
 _BLOCK = 100  # replicates of a given propensity that are looked at together
 _MOST_FEATURES = 400  # of a love plot: those out of balance come first, the others add nothing to see
 
@@ -53,13 +57,15 @@ class Correction:
     """The propensity of zero-run evidence, and what it says of overlap.
 
     ``still_learning`` is the sentence to refuse with while more records would still improve the propensity (errata A10,
-    B20); empty if not. ``encoding``, ``nuisance`` and ``seed`` are how it was learned: resamples learn it alike.
+    B20); ``misfit`` the one to refuse with where it misses what the covariates say; both are empty if not.
+    ``encoding``, ``nuisance`` and ``seed`` are how it was learned: resamples learn it alike.
     """
 
     propensity: Propensity
     overlap: Overlap
     effective_nonmembers: float
     still_learning: str
+    misfit: str
     encoding: Encoding
     nuisance: Nuisance
     seed: int
@@ -68,6 +74,11 @@ class Correction:
     def answered(self) -> bool:
         """Whether the evidence allows corrected metrics."""
         return self.overlap.status != "refused"
+
+    def refuted(self, reason: str) -> Correction:
+        """Refuse for one more reason that was found later."""
+        reasons = (*self.overlap.reasons, reason)
+        return replace(self, overlap=replace(self.overlap, status="refused", reasons=reasons))
 
     def refits(self, evidence: Evidence, count: int) -> tuple[NDArray[np.uint16], Iterator[tuple[slice, FloatArray]]]:
         """Resample the evidence, and learn the propensity again on each resample, block by block; keep a given one.
@@ -114,7 +125,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         return "there are no covariates to correct the difference between members and non-members with"
     encoding = _encoding(evidence, plan, nuisance)
     given = None if nuisance.propensity is None else nuisance.propensity.matched(evidence)
-    fit_rng, curve_rng, twin_rng, seen_rng, word_rng = rng.spawn(5)
+    fit_rng, curve_rng, twin_rng, seen_rng, word_rng, doubt_rng = rng.spawn(6)
     seed = crossfit.seed_of(fit_rng)
     curve: LearningCurve | None = None
     try:
@@ -127,6 +138,9 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
             options: dict[str, Any] = {"classifier": nuisance.classifier, "encoding": encoding}
             learned = propensity.fit(evidence, **options, rng=np.random.default_rng(seed))
             curve = propensity.learning_curve(evidence, **options, folds=_folds(learned), rng=curve_rng)
+        fit = None
+        if seen.covariates is not None:
+            fit = lack_of_fit.measure(seen, learned, rng=doubt_rng)
     except InputError as error:
         return f"the propensity cannot be learned ({error})"
     measured = balance.measure(seen, learned, confidence=plan.confidence)
@@ -138,7 +152,8 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
             f"The propensity is not learned yet: the AUC of the covariates alone rises from {curve.half:.3f} at half "
             f"the records to {curve.full:.3f} at all of them, so part of the shift is still uncorrected."
         )
-    reasons = (*judged.reasons, *said, *([still] if still else []))
+    misfit = _misfit(fit, evidence, plan)
+    reasons = tuple(text for text in (*judged.reasons, misfit, *said, still) if text)
     shown = Overlap(
         status="refused" if reasons else judged.status,
         reasons=reasons,
@@ -157,8 +172,9 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         log_odds=Distribution(measured.log_odds.edges, measured.log_odds.members, measured.log_odds.nonmembers),
         duplicates=None if twins is None else {name: getattr(twins, name) for name in _TWINS},
         learning=None if curve is None else {"half": curve.half, "full": curve.full, "rising": curve.rising},
+        fit=None if fit is None else _shown_fit(fit),
     )
-    return Correction(learned, shown, measured.effective_size, still, encoding, nuisance, seed)
+    return Correction(learned, shown, measured.effective_size, still, misfit, encoding, nuisance, seed)
 
 
 def metrics(
@@ -336,6 +352,35 @@ def _of_words(evidence: Evidence, blind: Estimate, confidence: float, rng: np.ra
         return ()
     found = words.measure(evidence, blind, confidence=confidence, rng=rng)
     return (found.reason,) if found.reason else ()
+
+
+def _shown_fit(fit: LackOfFit) -> Fit:
+    tried = math.isfinite(fit.product_limit)
+    z, limit = (fit.product_z if tried else None), (fit.product_limit if tried else None)
+    return Fit(fit.z, fit.limit, z, limit, fit.product, fit.missed, fit.rejected)
+
+
+def _misfit(fit: LackOfFit | None, evidence: Evidence, plan: Plan) -> str:
+    """Say that the propensity is refuted, and which covariates a better one would need; empty if it is not."""
+    if fit is None or not fit.rejected:
+        return ""
+    codes = [name for name in fit.missed if name in _codes(evidence) and name not in plan.categories]
+    step = f"declare {lack_of_fit.listed(codes)} as categories (--categories)" if codes else ""
+    other = "learn the propensity with a classifier that sees it (Nuisance(classifier=...))"
+    return (
+        f"{fit.sentence} Weights that miss a part of the shift show that part as memorisation. "
+        f"Next: {step + ', or ' if step else ''}{other}, or leave out the records that differ in this."
+    )
+
+
+def _codes(evidence: Evidence) -> frozenset[str]:
+    """Names of covariates that look like codes: whole numbers, three to a hundred different ones."""
+    x = evidence.covariates
+    if x is None:
+        return frozenset()
+    names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
+    whole = np.flatnonzero((x == np.rint(x)).all(axis=0))
+    return frozenset(names[i] for i in whole if 3 <= len(np.unique(x[:, i])) <= _MOST_CODES)
 
 
 def _unseen(seen: Evidence) -> tuple[str, ...]:

@@ -145,17 +145,6 @@ def examine(
     choice = headline.choose(evidence, plan, rng=choose_rng)
     samples = {name: Sample.of(choice.audited.only(name)) for name in choice.names}
     case = _Case.of(choice.audited, plan, nuisance.of_rows(choice.rows), rng=correct_rng)
-    nonmembers = case.effective_nonmembers(samples[choice.names[0]])
-    primary = headline.primary_metric(plan, nonmembers, choice.confidence)
-    told = _Stages(progress, plan.n_bootstrap, len(samples) + (case.learned is not None))
-    found = _measure(samples, plan, choice.confidence, bootstrap_rng, told)
-    if case.learned is not None:
-        causal = case.metrics(choice.confidence, told.next())
-        found = {name: (*causal[name], *raw) for name, raw in found.items()}
-    measured = [concern.Measured(name, *_limits(_named(found[name], primary))) for name in choice.judged]
-    verdict = _verdict(case, plan, primary, measured, exploratory=choice.exploratory)
-    best = choice.headline or max(measured, key=lambda m: (m.resolved and m.low, m.high)).score
-    order = [best, *(name for name in choice.names if name != best)]
     bounded = privacy.assess(
         choice.audited,
         choice.judged,
@@ -167,6 +156,19 @@ def examine(
         exploratory=choice.exploratory,
         rng=bound_rng,
     )
+    if bounded.challenge is not None and bounded.challenge.rejected:
+        case = case.refuted(bounded.challenge.text)
+    nonmembers = case.effective_nonmembers(samples[choice.names[0]])
+    primary = headline.primary_metric(plan, nonmembers, choice.confidence)
+    told = _Stages(progress, plan.n_bootstrap, len(samples) + (case.learned is not None))
+    found = _measure(samples, plan, choice.confidence, bootstrap_rng, told)
+    if case.learned is not None:
+        causal = case.metrics(choice.confidence, told.next())
+        found = {name: (*causal[name], *raw) for name, raw in found.items()}
+    measured = [concern.Measured(name, *_limits(_named(found[name], primary))) for name in choice.judged]
+    verdict = _verdict(case, plan, primary, measured, exploratory=choice.exploratory)
+    best = choice.headline or max(measured, key=lambda m: (m.resolved and m.low, m.high)).score
+    order = [best, *(name for name in choice.names if name != best)]
     shown = tuple(_score_findings(case, name, samples[name], found[name], plan, choice.confidence) for name in order)
     findings = Findings(
         verdict=replace(verdict, besides=_besides(verdict, shown[0])),
@@ -239,9 +241,12 @@ class _Case:
         assessed = correction.assess(audited, plan, nuisance, rng=assess_rng)
         if isinstance(assessed, str):
             return cls(audited, plan, None, assessed, rest)
-        reasons = assessed.overlap.reasons
-        more = {0: "", 1: "", 2: " One more reason is given."}.get(len(reasons), f" {len(reasons) - 1} more are given.")
-        return cls(audited, plan, assessed, reasons[0] + more if reasons else "", rest)
+        return cls(audited, plan, assessed, _obstacle(assessed), rest)
+
+    def refuted(self, reason: str) -> _Case:
+        """Withhold the answer for a reason that was found after overlap was judged."""
+        correction = self._correction.refuted(reason)
+        return replace(self, correction=correction, obstacle=_obstacle(correction))
 
     @property
     def learned(self) -> Propensity | None:
@@ -309,6 +314,13 @@ class _Case:
         if self.correction is None:
             raise AttributeError("no correction")
         return self.correction
+
+
+def _obstacle(correction: Correction) -> str:
+    """The first reason to refuse, and how many more there are; empty if there is none."""
+    reasons = correction.overlap.reasons
+    more = {0: "", 1: "", 2: " One more reason is given."}.get(len(reasons), f" {len(reasons) - 1} more are given.")
+    return reasons[0] + more if reasons else ""
 
 
 # -- measuring --------------------------------------------------------------------------------------------------------
@@ -394,7 +406,8 @@ def _verdict(
     threshold = plan.threshold_for_concern
     threshold = concern.default_threshold(primary) if threshold is None else threshold
     if case.obstacle:
-        refused = case.correction is not None and not case.correction.still_learning
+        # Not learned yet is not testable; anything else that is wrong with the propensity or the overlap is refused.
+        refused = case.correction is not None and case.correction.overlap.reasons != (case.correction.still_learning,)
         return concern.no_answer(
             "refused" if refused else "not-testable",
             f"{_NO_ANSWER} {case.obstacle}" if case.correction is not None else f"{_NO_ANSWER} Here {case.obstacle}.",

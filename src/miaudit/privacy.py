@@ -97,9 +97,12 @@ def assess(
         evidence, correction, drawn = _one_record_each(evidence, correction, rng.spawn(1)[0])
         reasons = _not_testable(evidence, options, correction, drawn)
     seen = evidence.covariates is not None or evidence.text is not None
-    if evidence.design == "zero-run" and not reasons and correction is not None and seen:
-        challenged = _challenge(evidence, options, correction, challenge_rng)
-        reasons = (challenged.text,) if challenged.rejected else ()
+    if evidence.design == "zero-run" and not reasons and correction is not None:
+        if seen:
+            challenged = _challenge(evidence, options, correction, challenge_rng)
+        # A margin that was stated is what the challenge tested; without one, any misfit voids the bounds.
+        told = correction.misfit if options.margin is None else ""
+        reasons = (challenged.text,) if challenged is not None and challenged.rejected else (told,) if told else ()
     found: list[LowerBound] = []
     if not reasons:
         ways = list(_ways(evidence, options, claim, correction, confidence))
@@ -177,8 +180,9 @@ def _not_testable(evidence: Evidence, options: Bounds, correction: Correction | 
         return ()
     if correction is None:
         return (_sentence(obstacle),)
-    if not correction.answered:
-        return tuple(map(_sentence, correction.overlap.reasons))
+    others = tuple(text for text in correction.overlap.reasons if text != correction.misfit)
+    if others:
+        return tuple(map(_sentence, others))
     stated = options.margin is not None
     found = zero_run.testability(evidence, correction.propensity, bounds_given=stated)
     return tuple(map(_sentence, found.reasons))

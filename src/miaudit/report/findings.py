@@ -107,6 +107,29 @@ class CalibrationBin:
 
 
 @dataclass(frozen=True)
+class Fit:
+    """Whether the propensity describes how membership goes with the covariates; if not, the audit is refused.
+
+    Attributes
+    ----------
+    z, limit : of a forest that foresees its residuals from the same covariates, and what is tolerated
+    product_z, product_limit : of the product of two covariates (or the square of one) that goes with its residuals most
+        closely, and what is tolerated; None where none could be tried
+    product : names of its one or two covariates
+    missed : covariates that a better propensity would need, the most important first; empty unless ``rejected``
+    rejected : whether the propensity is refuted
+    """
+
+    z: float
+    limit: float
+    product_z: float | None
+    product_limit: float | None
+    product: tuple[str, ...]
+    missed: tuple[str, ...]
+    rejected: bool
+
+
+@dataclass(frozen=True)
 class Overlap:
     """How comparable members and non-members of zero-run evidence are, and whether that allows an answer.
 
@@ -125,6 +148,7 @@ class Overlap:
     log_odds : distribution of the estimated log-odds of membership in both classes
     duplicates : members and non-members with a twin in the other class, and members with one among the members
     learning : blind AUC at ``half`` and at the ``full`` sample, and whether it is still ``rising``
+    fit : whether the propensity misses what the covariates say; None where there are none to ask
     """
 
     status: str
@@ -144,6 +168,7 @@ class Overlap:
     log_odds: Distribution
     duplicates: Mapping[str, int] | None = None
     learning: Mapping[str, float | bool] | None = None
+    fit: Fit | None = None
 
 
 @dataclass(frozen=True)

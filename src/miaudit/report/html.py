@@ -248,6 +248,7 @@ def _overlap(findings: Mapping[str, Any]) -> dict[str, Any] | None:
         "word": word,
         "facts": [{"name": name, "value": value, "note": note} for name, value, note in facts],
         "learned": _learned(found["learning"]),
+        "fit": _fit(found["fit"]),
         "left_out": found["status"] == "refused" and not findings["metrics"],
     }
 
@@ -262,6 +263,20 @@ def _learned(learning: Mapping[str, Any] | None) -> str:
     if learning["rising"]:
         return f"{said}. It is still rising: more records would change the propensity, so it is not to be trusted yet."
     return f"{said}: more records would teach the propensity little."
+
+
+def _fit(fit: Mapping[str, Any] | None) -> str:
+    """Say what the propensity was tested by, where it stood; where it did not, the reasons do."""
+    if fit is None or fit["rejected"]:
+        return ""
+    tried = f"z {fit['z']:.1f}, refuted above {fit['limit']:g}"
+    if fit["product_z"] is None:
+        return f"A forest foresees no more of membership from the same covariates ({tried})."
+    product = f"{' times '.join(fit['product'])}: z {fit['product_z']:.1f}, refuted above {fit['product_limit']:.1f}"
+    return (
+        f"Neither a forest ({tried}) nor any product or square of covariates ({product}) foresees more of membership. "
+        "That is no proof of the propensity."
+    )
 
 
 def _is_raw(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> bool:

@@ -1,0 +1,134 @@
+"""A propensity that misses what its covariates say is refuted, one that does not is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import special
+
+from miaudit import Evidence
+from miaudit.causal import lack_of_fit, propensity
+from miaudit.causal.covariates import Categories
+from miaudit.causal.propensity import Propensity
+from miaudit.errors import InputError
+from worlds import placebo
+
+
+def measured(name: str, n: int = 2000, seed: int = 0) -> lack_of_fit.LackOfFit:
+    rng = np.random.default_rng(seed)
+    evidence = placebo.draw(name, n, rng)
+    learned = propensity.fit(evidence, rng=rng)
+    return lack_of_fit.measure(evidence, learned, rng=rng)
+
+
+@pytest.mark.parametrize(
+    ("name", "missed"),
+    [
+        ("product", {"age", "hours"}),
+        ("opposite correlations", {"age", "hours"}),
+        ("sites as codes", {"age"}),
+    ],
+)
+def test_what_a_line_misses_is_refuted_by_a_forest_and_named(name: str, missed: set[str]) -> None:
+    found = measured(name)
+    assert found.by_forest
+    assert found.z > 6
+    assert set(found.missed) == missed
+
+
+def test_a_product_that_trees_lose_among_many_covariates_is_found_by_its_score() -> None:
+    found = measured("product among 30 covariates")
+    assert found.by_product
+    assert set(found.product) == {"age", "hours"}
+    assert set(found.product) <= set(found.missed)
+
+
+def test_a_line_is_not_refuted_by_a_line() -> None:
+    found = [measured("line", seed=seed) for seed in range(4)]
+    assert not any(one.rejected for one in found)
+    assert all(one.missed == () for one in found)
+
+
+def test_products_are_as_if_they_were_tried_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    n, d = 300, 4
+    x = rng.normal(size=(n, d))
+    member = rng.random(n) < special.expit(x[:, 0])
+    values = special.expit(0.7 * x[:, 0] + 0.1)
+    unit = np.repeat(np.arange(n // 2), 2)
+    for code in (None, unit):
+        evidence = Evidence(score=x[:, 1], member=member, covariates=x, unit=code)
+        case = lack_of_fit._Case.of(evidence, Propensity.given(values), np.arange(n) % 5)
+        z, limit, pair = lack_of_fit._products(case, x)
+        best = 0.0
+        s = special.ndtri((x.argsort(axis=0).argsort(axis=0) + 0.5) / n)
+        s = (s - s.mean(axis=0)) / s.std(axis=0)
+        w = values * (1 - values)
+        for i in range(d):
+            for j in range(i, d):
+                p = s[:, i] * s[:, j]
+                p = p - np.average(p, weights=w)
+                variance = (w * p**2).sum()
+                if code is not None:
+                    variance = max(variance, (np.bincount(code, (member - values) * p) ** 2).sum())
+                best = max(best, abs(((member - values) * p).sum()) / np.sqrt(variance))
+        assert z == pytest.approx(best, rel=1e-9)
+        assert limit == pytest.approx(-special.ndtri(0.01 / 20))
+        assert len(pair) in (1, 2)
+
+
+def test_noise_of_learning_is_no_lack_of_fit() -> None:
+    """A strong category beside thirty columns that say nothing: coefficients err, and balance is what judges that."""
+    refuted = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        member = np.arange(2000) < 1000
+        home = rng.random(2000) < np.where(member, 0.7, 0.3)
+        site = np.where(home, rng.integers(0, 2, 2000), rng.integers(2, 4, 2000))
+        x = np.c_[site, rng.normal(size=(2000, 30))]
+        evidence = Evidence(score=x[:, 1], member=member, covariates=x, design="zero-run")
+        learned = propensity.fit(evidence, encoding=Categories((0,)), rng=rng)
+        refuted.append(lack_of_fit.measure(evidence, learned, rng=rng).z > 2)
+    assert sum(refuted) <= 1
+
+
+def test_a_given_propensity_with_the_wrong_scale_is_refuted() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 2))
+    member = rng.random(3000) < special.expit(x[:, 0])
+    evidence = Evidence(score=x[:, 1], member=member, covariates=x, design="zero-run")
+    right, wrong = (Propensity.given(special.expit(k * x[:, 0])) for k in (1.0, 3.0))
+    assert not lack_of_fit.measure(evidence, right, rng=rng).rejected
+    assert lack_of_fit.measure(evidence, wrong, rng=rng).rejected
+
+
+def test_copies_of_the_same_units_are_no_further_evidence() -> None:
+    """Ten copies of each record make chance look like a pattern, unless they are declared to be one unit."""
+    rng = np.random.default_rng(3)
+    x = np.repeat(rng.normal(size=(200, 3)), 10, axis=0)
+    member = np.repeat(rng.random(200) < 0.5, 10)
+    truth = Propensity.given(np.full(2000, 0.5))
+    evidence = Evidence(score=x[:, 1], member=member, covariates=x, design="zero-run")
+    declared = evidence.replace(unit=np.repeat(np.arange(200), 10))
+    assert lack_of_fit.measure(evidence, truth, rng=np.random.default_rng(0)).rejected
+    assert not lack_of_fit.measure(declared, truth, rng=np.random.default_rng(0)).rejected
+
+
+def test_constant_and_rare_columns_are_no_obstacle() -> None:
+    rng = np.random.default_rng(0)
+    n = 1000
+    x = np.c_[np.zeros(n), np.arange(n) < 2, rng.normal(size=n)]
+    member = rng.random(n) < 0.5
+    evidence = Evidence(score=x[:, 2], member=member, covariates=x, design="zero-run")
+    found = lack_of_fit.measure(evidence, Propensity.given(np.full(n, 0.5)), rng=rng)
+    assert np.isfinite(found.z)
+    assert "covariate 1" not in found.product
+    alone = evidence.replace(covariates=(np.arange(n) % 2)[:, None])
+    found = lack_of_fit.measure(alone, Propensity.given(np.full(n, 0.5)), rng=rng)
+    assert (found.product, found.product_limit) == ((), np.inf)
+
+
+def test_without_covariates_there_is_nothing_to_ask() -> None:
+    evidence = Evidence(score=range(40), member=np.arange(40) < 20, design="zero-run")
+    with pytest.raises(InputError, match=r"evidence\.covariates"):
+        lack_of_fit.measure(evidence, Propensity.given(np.full(40, 0.5)), rng=np.random.default_rng(0))
