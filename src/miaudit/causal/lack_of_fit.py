@@ -38,7 +38,8 @@ _STEP = 2.0  # what the trees may change of a log-odds: a few far-off records sh
 _MOST_LOOKED_AT = 20  # covariates, those that the trees split most, whose share in the refutation is measured
 _MOST_NAMED = 4
 _LEAST_LOSS = 0.15  # of z, for a covariate to be named
-_FAMILYWISE = 0.01  # of all products and squares together
+_FAMILYWISE = 0.01  # of all products and squares together ...
+_LEAST_LIMIT = 3.5  # ... and never below this: sums of heavy residuals are not quite normal
 _FEWEST_BEHIND = 25.0  # records, counted as equally heavy ones, that a product must rest on
 _MOST_COLUMNS = 1000
 
@@ -53,8 +54,8 @@ class LackOfFit:
         smaller where the propensity is right, larger the more it misses
     limit : above it the propensity is refuted (one-sided 1%)
     product_z : the largest |z| of residuals times a product of two covariates, or the square of one
-    product_limit : above it the propensity is refuted (1% for all of them together, Bonferroni); inf where none was
-        tried
+    product_limit : above it the propensity is refuted (1% for all of them together, Bonferroni, and at least 3.5); inf
+        where none was tried
     product : names of its one or two covariates
     missed : names of the covariates without which the forest sees less, the most important first, or of the product; of
         a refuted propensity only
@@ -282,7 +283,7 @@ def _products(case: _Case, x: FloatArray) -> tuple[float, float, tuple[int, ...]
         return 0.0, np.inf, ()
     z = np.where(tested, np.abs(summed) / np.sqrt(np.where(tested, variance, 1.0)), 0.0)
     first, second = np.unravel_index(int(np.argmax(z)), z.shape)
-    limit = -float(special.ndtri(_FAMILYWISE / (2 * np.count_nonzero(tested))))
+    limit = max(_LEAST_LIMIT, -float(special.ndtri(_FAMILYWISE / (2 * np.count_nonzero(tested)))))
     return float(z.max()), limit, tuple(dict.fromkeys((int(kept[first]), int(kept[second]))))
 
 
