@@ -105,6 +105,13 @@ def test_what_an_attack_is_comes_from_its_registration_and_not_from_its_name() -
         collected(Campaign(Nearest(), noise(), attacks=("four",), shadows=Shadows(models=2)))
 
 
+@pytest.mark.parametrize("wrong", [lambda t: np.asarray(t)[:-1], lambda t: np.asarray(t)[:, None], lambda _: None])
+def test_scores_of_another_shape_are_refused_by_the_attacks_name(wrong: Any) -> None:
+    registry.register("wrong", wrong, "target", "of another shape")
+    with pytest.raises(InputError, match="scores of wrong: expected one score for each of 80 records"):
+        collected(Campaign(Nearest(), noise(), attacks=("wrong",)))
+
+
 @pytest.mark.parametrize("name", [*collect.ATTACKS, *registry.ATTACKS, "", None])
 def test_a_name_that_is_taken_is_refused(name: Any) -> None:
     with pytest.raises(InputError, match="name: expected"):

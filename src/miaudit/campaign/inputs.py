@@ -35,7 +35,11 @@ class Inputs:
         """Score the audited records (a,) by one attack."""
         attack = registry.get(name)
         inputs = {need: self._input(need, attack.statistic) for need in attack.needs}
-        return attack.score(inputs, rng=self.draws.rng)
+        found = attack.score(inputs, rng=self.draws.rng)
+        if np.shape(found) != self.draws.rows.shape:
+            allowed = f"one score for each of {len(self.draws.rows):,} records"
+            raise InputError(f"scores of {name}", allowed, f"shape {np.shape(found)}", "return an array (n,)")
+        return found
 
     def notes(self, names: Iterable[str]) -> list[str]:
         """What is to be said of the shadow statistics."""
