@@ -2,6 +2,8 @@
 
 ``python benchmarks/shadow.py`` trains with two processes and prints the seconds of each stage and the rates of LiRA
 beside the raw loss. ``--executor ray`` does the same on a local Ray cluster, ``--store FOLDER`` keeps the models.
+Before it, vulnerability alone: 50,000 records under 256 models, beside every pair of models and a table for each block
+(``tests/models/vulnerability_twins.py``), timed on as many records as fill ten blocks.
 """
 
 from __future__ import annotations
@@ -20,12 +22,15 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
 from miaudit.attacks import lira
 from miaudit.causal.roc import Roc
 from miaudit.models import nets, shadow
 from miaudit.models.shadow import ShadowOutputs
 from miaudit.models.targets import TorchTarget
 from miaudit.models.train_config import TrainConfig
+from models.vulnerability_twins import pair_by_pair  # the same pairs that the tests use as a twin
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "location30" / "location30.npz"
 LIMIT = 300.0  # seconds on two cores
@@ -44,6 +49,22 @@ def timed(name: str, call: Callable[[], Any]) -> Any:
     found = call()
     print(f"{name:<44}{time.perf_counter() - start:8.2f} s", flush=True)
     return found
+
+
+def cpu(call: Callable[[], Any]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def vulnerability_alone(n: int = 50_000, models: int = 256, few: int = 1280) -> None:
+    rng = np.random.default_rng(0)
+    included = shadow.inclusion(n, models, rng=rng)
+    signal = rng.normal(size=(n, models)) + 0.5 * included.T
+    ours = cpu(lambda: shadow.vulnerability(signal, included, rng=rng))
+    pairs = cpu(lambda: pair_by_pair(signal[:few], included[:, :few])) * n / few
+    print(f"vulnerability of {n:,} records under {models} models: {ours:.1f} CPU s (target: at most 10)")
+    print(f"  every pair of models, a table for each block: {pairs:.0f} CPU s, {pairs / ours:.0f} times as many")
 
 
 def rates(name: str, score: np.ndarray, member: np.ndarray) -> None:
@@ -66,6 +87,7 @@ def main() -> None:
     parser.add_argument("--executor", default="local")
     parser.add_argument("--store", help="default: a temporary folder")
     options = parser.parse_args()
+    vulnerability_alone()
     if not DATA.is_file():
         print(f"skipped: {DATA} is not there, and this benchmark needs the data set location30")
         return

@@ -6,12 +6,14 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import typer
 from pydantic import BaseModel
 
 from miaudit import cli, config
+from miaudit.attacks import registry
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -75,6 +77,8 @@ def test_the_architecture_names_every_module_and_no_other() -> None:
 def test_python_in_the_docs_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.M | re.S)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_ATTACKS", dict(registry.ATTACKS))  # what a page registers goes with it
+    monkeypatch.setattr(registry, "ATTACKS", MappingProxyType(registry._ATTACKS))
     for block in blocks:
         exec(compile(block, str(path), "exec"), {})
 

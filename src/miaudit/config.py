@@ -73,11 +73,10 @@ class AttackSection(Section):
     @classmethod
     def _known(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
         for name in (value,) if isinstance(value, str) else value:
-            if name not in campaign.KNOWN:
-                hint = nearest(name, campaign.KNOWN)
-                raise ValueError(
-                    f"expected one of {', '.join(campaign.KNOWN)}, received {name!r}; {hint or 'choose one'}"
-                )
+            known = campaign.known()
+            if name not in known:
+                hint = nearest(name, known) or "choose one"
+                raise ValueError(f"expected one of {', '.join(known)}, received {name!r}; {hint}")
         return value
 
     @field_validator("n_bootstrap")

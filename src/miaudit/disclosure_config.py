@@ -15,7 +15,8 @@ from miaudit.defences.ensemble import Ensemble, Stack
 from miaudit.defences.synthetic import SyntheticTraining
 from miaudit.defences.trial import AS_IT_IS, Trial
 from miaudit.errors import InputError, nearest
-from miaudit.models.targets import Precomputed, Target, Trainable
+from miaudit.models.protocol import Target, Trainable
+from miaudit.models.targets import Precomputed
 from miaudit.sections import File, Refused, Section, Text, read_mapping, validated
 from miaudit.synthesis import CausalGraph, Privacy
 from miaudit.synthesis.synthesise_config import GeneratorSection, PrivacySection

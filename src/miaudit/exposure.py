@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import comb
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.models.vulnerability import Vulnerability, least_models, rank_survival, vulnerability
+from miaudit.models.vulnerability import Vulnerability, least_models, rank_survivals, vulnerability
 from miaudit.report.findings import Separation, VulnerableGroup, VulnerableRecord
 from miaudit.report.findings import Vulnerability as VulnerabilityFindings
 from miaudit.wording import percent
@@ -170,9 +171,10 @@ class _Subjects:
 def _separation(found: FloatArray, sides: NDArray[np.int64], models: int) -> Separation:
     """Histogram of the separation, beside its exact law where the memberships of the models mean nothing."""
     expected = np.zeros(_BINS)
-    for a, count in zip(*np.unique(sides, return_counts=True), strict=True):
-        pairs = int(a) * (models - int(a))
-        survival = rank_survival(int(a), models - int(a))
+    counts = Counter(sides.tolist())
+    laws = rank_survivals([(a, models - a) for a in sorted(counts)])
+    for (a, b), survival in laws.items():
+        count, pairs = counts[a], a * b
         mass = survival - np.append(survival[1:], 0.0)
         expected += count * np.bincount(_bin(np.arange(pairs + 1) / pairs), weights=mass, minlength=_BINS)
     observed = np.bincount(_bin(found), minlength=_BINS) / len(found)

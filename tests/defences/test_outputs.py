@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, make_dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from miaudit.defences import registry
-from miaudit.defences.outputs import AsItIs, LabelOnly, Rounding, TopK, TrueLabel, checked
+from miaudit.defences.outputs import AsItIs, Disclosed, Kind, LabelOnly, Rounding, Stateless, TopK, TrueLabel, checked
+from miaudit.disclosure_config import DisclosureSection
 from miaudit.errors import InputError
 
 
@@ -55,6 +59,51 @@ def test_every_measure_says_when_it_draws() -> None:
         one, other = (fitted.apply(p, rng=np.random.default_rng(seed)).values for seed in (1, 2))
         if name != "adversarial-noise":  # which draws only where the budget is short
             assert np.array_equal(one, other) == (defence.randomness == "none"), name
+
+
+@dataclass(frozen=True)
+class Blunt(Stateless):
+    """Probabilities that are drawn towards equal ones."""
+
+    share: float = 0.5
+    kind: Kind = "confidence-vector"
+    words: str = "blunted"
+
+    def apply(self, probabilities: np.ndarray, *, rng: np.random.Generator) -> Disclosed:
+        p = checked(probabilities)
+        return Disclosed(self.kind, (1 - self.share) * p + self.share / p.shape[-1])
+
+
+def test_a_registered_measure_is_known_from_then_on() -> None:
+    asked = {"defences": ["label", {"blunt": {"share": 0.2}}]}
+    with pytest.raises(ValidationError, match="blunt"):
+        DisclosureSection.model_validate(asked)
+    registry.register("blunt", Blunt)
+    try:
+        assert registry.make("blunt", {"share": 0.2}) == Blunt(0.2)
+        assert "blunt" in registry.DEFENCES
+        assert ("blunt", {"share": 0.2}) in DisclosureSection.model_validate(asked).defences
+        with pytest.raises(InputError, match="name: expected a new name, received 'blunt'"):
+            registry.register("blunt", TopK)
+    finally:
+        registry._DEFENCES.pop("blunt")
+
+
+@pytest.mark.parametrize(
+    ("name", "measure", "words"),
+    [
+        ("label", Blunt, "name"),
+        ("", Blunt, "name"),
+        ("other", Blunt(), "measure: expected a dataclass"),
+        ("other", dict, "measure: expected a dataclass"),
+        ("other", Disclosed, "without a default of kind"),
+        ("other", make_dataclass("Bare", ["a"], namespace={"a": 1}), "measure: expected a Defence"),
+    ],
+)
+def test_what_is_no_measure_is_not_registered(name: str, measure: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        registry.register(name, measure)
+    assert "other" not in registry.DEFENCES
 
 
 def test_shapes_of_any_depth() -> None:

@@ -162,6 +162,117 @@ def test_one_record_moves_the_sum_by_at_most_the_clipping_norm(name) -> None:
     assert moved == pytest.approx(clip, rel=1e-3)  # it is clipped, so by exactly that
 
 
+class Pooled(nn.Module):
+    """One layer with parameters, whose output, averaged over positions, is three logits or more."""
+
+    def __init__(self, layer: nn.Module, channels_last: bool = True) -> None:
+        super().__init__()
+        self.layer, self.last = layer, channels_last
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = self.layer(x)
+        return out.flatten(1, -2).mean(1) if self.last else out.flatten(2).mean(2)
+
+
+KINDS = {
+    "linear": (lambda: nn.Linear(20, 9), lambda: images(20)),
+    "linear over positions": (lambda: Pooled(nn.Linear(20, 9)), lambda: images(6, 20)),
+    "conv1d": (lambda: Pooled(nn.Conv1d(4, 9, 3), False), lambda: images(4, 12)),
+    "conv2d": (lambda: Pooled(nn.Conv2d(4, 9, 3, padding=1), False), lambda: images(4, 6, 6)),
+    "conv2d in groups": (lambda: Pooled(nn.Conv2d(4, 8, 3, groups=2), False), lambda: images(4, 6, 6)),
+    "group norm": (lambda: Pooled(nn.GroupNorm(2, 6), False), lambda: images(6, 5)),
+    "layer norm": (lambda: Pooled(nn.LayerNorm(9)), lambda: images(4, 9)),
+    "embedding": (lambda: Pooled(nn.Embedding(11, 9, padding_idx=0)), lambda: torch.randint(0, 11, (7, 30))),
+    "parameters in bfloat16": (lambda: nn.Sequential(*convolutions()).bfloat16(), lambda: images(2, 9, 8).bfloat16()),
+}
+
+
+def moved(net: nn.Module, x: torch.Tensor, y: torch.Tensor, clip: float) -> list[float]:
+    """How far the clipped sum moves when a record leaves, in units of ``clip``: for each record."""
+
+    def total(rows: list[int]) -> torch.Tensor:
+        with ClippedSum(net, clip=clip) as clipped:
+            _, found = clipped(x[rows], lambda out: F.cross_entropy(out.float(), y[rows], reduction="none"))
+        assert all(t.dtype == torch.float32 for t in found.values())
+        return torch.cat([t.reshape(-1) for t in found.values()]).double()
+
+    every = list(range(len(x)))
+    whole = total(every)
+    return [float((whole - total([j for j in every if j != i])).norm()) / clip for i in every]
+
+
+def test_every_layer_that_can_be_clipped_is_among_the_kinds() -> None:
+    tried = {type(layer) for make, _ in KINDS.values() for layer in make().modules()}
+    assert tried >= set(private._RULES)
+
+
+@pytest.mark.parametrize("by_gram", [True, False])
+@pytest.mark.parametrize("name", [*KINDS, *CASES])
+def test_under_autocast_one_record_moves_the_sum_by_at_most_the_clipping_norm(name, by_gram, monkeypatch) -> None:
+    monkeypatch.setattr(private, "_by_gram", lambda *_: by_gram)
+    make, draw = (KINDS | CASES)[name]
+    with torch.random.fork_rng([]):
+        torch.manual_seed(5)
+        net, x, y = make(), draw(), torch.randint(0, 3, (7,))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = moved(net, x, y, clip=1e-3)  # far below all gradients, so each record moves it by just that
+    assert min(found) > 1 - 1e-3 and max(found) <= 1 + 1e-5
+
+
+def test_products_in_bfloat16_or_tf32_do_not_loosen_the_clip() -> None:
+    before = torch.get_float32_matmul_precision()
+    torch.manual_seed(0)
+    net, x, y = nets.mlp(512, 10, hidden=(512,))(), torch.randn(64, 512), torch.randint(0, 10, (64,))
+    try:
+        torch.set_float32_matmul_precision("medium")  # what a processor without bfloat16 ignores
+        with private.in_float32("cpu"):
+            inside = torch.backends.cuda.matmul.fp32_precision
+        with ClippedSum(net, clip=1e-3) as clipped:
+            alone = [clipped(x[i : i + 1], lambda out: out[:, 0])[1] for i in range(3)]
+            whole = clipped(x, lambda out: F.cross_entropy(out, y, reduction="none"))[1]
+            rest = clipped(x[1:], lambda out: F.cross_entropy(out, y[1:], reduction="none"))[1]
+        assert torch.get_float32_matmul_precision() == "medium"  # the caller's, as it was
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert inside == "ieee"
+    away = torch.cat([(whole[key] - rest[key]).reshape(-1) for key in whole]).double().norm()
+    assert float(away) <= 1e-3 * (1 + 1e-5)
+    for own in alone:
+        assert float(torch.cat([t.reshape(-1) for t in own.values()]).double().norm()) <= 1e-3 * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("size", [1e2, 1e4, 1e6])
+@pytest.mark.parametrize("layer", ["linear", "embedding"])
+def test_positions_that_cancel_do_not_hide_a_gradient(size, layer) -> None:
+    """Gram matrices of terms far above their sum leave nothing of its norm, and so of the clipping, in float32."""
+    torch.manual_seed(0)
+    if layer == "linear":
+        net = Pooled(nn.Linear(64, 64))
+        u = torch.randn(1, 2, 64)
+        x = torch.cat([size * u, -size * u], 1) + 3 * torch.randn(1, 4, 64)
+        with torch.no_grad():
+            net.layer.weight /= size
+        slope = torch.randn(64)
+        answer = lambda out: out @ slope  # noqa: E731
+    else:
+        net, x = nn.Embedding(2, 8), torch.tensor([[0, 0]])
+        u, v = torch.randn(2, 8)
+        answer = lambda out: out[:, 0] @ (size * u + v) - out[:, 1] @ (size * u)  # noqa: E731
+    with ClippedSum(net, clip=1.0) as clipped:
+        _, total = clipped(x, answer)
+    assert float(torch.cat([t.reshape(-1) for t in total.values()]).double().norm()) <= 1 + 1e-5
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 3e38])
+@pytest.mark.parametrize("name", [name for name in CASES if "words" not in name])
+def test_a_record_whose_gradient_is_no_number_adds_nothing(name, bad) -> None:
+    net, x, y = batch_of(name)
+    x[2] = bad
+    found = moved(net, x, y, clip=1e-3)
+    assert found[2] < 1e-3
+    assert max(found) <= 1 + 1e-5 and min(found[:2] + found[3:]) > 1 - 1e-3
+
+
 def test_gram_matrices_are_taken_where_they_are_smaller_and_gradients_not_cheap() -> None:
     assert not private._by_gram(64, 100, 20, 20)  # 20,000 numbers against 400
     assert private._by_gram(64, 2, 1000, 1000)
@@ -342,6 +453,34 @@ def test_without_any_record_in_the_sample_the_step_is_noise() -> None:
     config = TrainConfig(epochs=1, batch=100, private=options)
     state = fit(nets.mlp(3, 2), config, np.ones((2, 3)), np.array([0, 1]), [0], seed=1)
     assert all(t.isfinite().all() for t in state.values())
+
+
+def test_the_noise_is_float32_whatever_the_default() -> None:
+    """In bfloat16 the noise would have 8 bits, and the sum that it is added to would be rounded to as many."""
+    weights = loop.Weights.of([nets.mlp(3, 2)().float()])
+    options = Private(noise=1.0, clip=1.0, delta=0.01, records=10)
+    config = TrainConfig(batch=5, private=options)
+    empty = loop.Batch(torch.zeros(1, 0, 3), torch.zeros(1, 0, dtype=torch.long), torch.zeros(1, 0))
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.bfloat16)
+        with ClippedSum(weights.nets[0], clip=1.0) as clipped:
+            _, slope = loop.private_gradient(clipped, weights, config, options, 1)(empty)
+    finally:
+        torch.set_default_dtype(before)
+    assert slope.dtype == torch.float32
+
+
+def test_one_record_without_a_finite_loss_does_not_stop_a_private_training() -> None:
+    """A failure would say that it is among the records, without any noise."""
+    options = Private(noise=1.0, clip=1.0, delta=0.01, records=20)
+    config = TrainConfig(epochs=2, batch=10, private=options)
+    x, y = np.random.default_rng(0).normal(size=(20, 5)), np.arange(20) % 2
+    x[3] = 1e38
+    state = fit(nets.mlp(5, 2, hidden=(8,)), config, x, y, np.arange(20), seed=0)
+    assert all(t.isfinite().all() for t in state.values())
+    with pytest.raises(train.TrainingError):  # without privacy it is no secret, and an error
+        fit(nets.mlp(5, 2, hidden=(8,)), TrainConfig(epochs=2, batch=10), x, y, np.arange(20), seed=0)
 
 
 def test_with_little_noise_and_a_wide_clip_it_learns_and_with_much_noise_it_does_not() -> None:

@@ -21,6 +21,7 @@ from miaudit.errors import InputError, nearest
 
 FloatArray = NDArray[np.float64]
 Statistic = Literal["logit_confidence", "log_probability"]
+Variance = Literal["record", "global"]
 
 # What an attack may need: n records, M shadow models, m other records, k copies of a record.
 INPUTS: Mapping[str, str] = MappingProxyType(
@@ -68,6 +69,10 @@ class Attack:
     needs : names from :data:`INPUTS`
     statistic : what ``target``, ``shadow`` and the population's statistics should be
     random : whether the function takes ``rng``
+    least_models : shadow models that it takes, of those that look at any
+    online : whether it needs models that learned a record and models that did not, for every record
+    gaussian : whose variance it takes where it takes the statistics for Gaussian, "record" or "global"; else None
+        A campaign then says how Gaussian they look.
     """
 
     name: str
@@ -76,6 +81,9 @@ class Attack:
     needs: tuple[str, ...]
     statistic: Statistic = "logit_confidence"
     random: bool = False
+    least_models: int = 1
+    online: bool = False
+    gaussian: Variance | None = None
 
     def score(self, inputs: Mapping[str, Any], *, rng: np.random.Generator) -> FloatArray:
         """Score the records (n,); inputs that the attack does not need are not looked at.
@@ -98,6 +106,7 @@ class Attack:
 
 
 _ATTACKS: dict[str, Attack] = {}
+_ELSEWHERE = ("gaussian_lira",)  # see above: it has a name, and folds
 ATTACKS: Mapping[str, Attack] = MappingProxyType(_ATTACKS)
 
 
@@ -109,15 +118,27 @@ def register(
     *,
     statistic: Statistic = "logit_confidence",
     random: bool = False,
+    least_models: int = 1,
+    online: bool = False,
+    gaussian: Variance | None = None,
 ) -> Attack:
-    """Add an attack; ``needs`` are names from :data:`INPUTS`, separated by spaces, in the order of the arguments.
+    """Add an attack; from then on campaigns and configuration files know it by its name.
+
+    Parameters
+    ----------
+    needs : names from :data:`INPUTS`, separated by spaces, in the order of the arguments of ``function``
+    name, function, words, statistic, random, least_models, online, gaussian : as of :class:`Attack`
 
     Raises
     ------
     InputError
-        For a name that is taken, and needs or a statistic that nobody provides.
+        For a name that is taken, something that cannot be called, and needs or a statistic that nobody provides.
     """
-    if name in _ATTACKS:
+    if not isinstance(name, str) or not name.strip():
+        raise InputError("name", "a text", repr(name), "findings and configuration files will name it so")
+    if not callable(function):
+        raise InputError("function", "a function of the inputs", type(function).__name__, "it returns one score each")
+    if name in _ATTACKS or name in _ELSEWHERE:
         raise InputError("name", "a new name", repr(name), "choose another, or use the attack that has it")
     wanted = tuple(needs.split())
     for need in wanted:
@@ -127,7 +148,7 @@ def register(
             )
     if statistic not in get_args(Statistic):
         raise InputError("statistic", " or ".join(get_args(Statistic)), repr(statistic), "choose one")
-    _ATTACKS[name] = Attack(name, words, function, wanted, statistic, random)
+    _ATTACKS[name] = Attack(name, words, function, wanted, statistic, random, least_models, online, gaussian)
     return _ATTACKS[name]
 
 
@@ -162,12 +183,24 @@ _LOGITS = "logits labels shadow_logits shadow_labels shadow_member"
 
 for _name in signals.SIGNALS:
     register(_name, _signal(_name), "logits labels", _name.replace("_", " "))
-register("lira_online", lira.online, _SHADOW, "LiRA, online")
-register("lira_online_global", partial(lira.online, variance="global"), _SHADOW, "LiRA, online, global variance")
-register("lira_online_one_sided", partial(lira.online, sides=1), _SHADOW, "LiRA, online, one-sided")
-register("lira_offline", lira.offline, _SHADOW, "LiRA, offline")
-register("lira_offline_global", partial(lira.offline, variance="global"), _SHADOW, "LiRA, offline, global variance")
-register("lira_offline_two_sided", partial(lira.offline, sides=2), _SHADOW, "LiRA, offline, two-sided")
+_online = partial(register, needs=_SHADOW, least_models=4, online=True)  # two models of each side give a variance
+_offline = partial(register, needs=_SHADOW, least_models=4)
+_online("lira_online", lira.online, words="LiRA, online", gaussian="record")
+_online(
+    "lira_online_global",
+    partial(lira.online, variance="global"),
+    words="LiRA, online, global variance",
+    gaussian="global",
+)
+_online("lira_online_one_sided", partial(lira.online, sides=1), words="LiRA, online, one-sided", gaussian="record")
+_offline("lira_offline", lira.offline, words="LiRA, offline", gaussian="record")
+_offline(
+    "lira_offline_global",
+    partial(lira.offline, variance="global"),
+    words="LiRA, offline, global variance",
+    gaussian="global",
+)
+_offline("lira_offline_two_sided", partial(lira.offline, sides=2), words="LiRA, offline, two-sided", gaussian="record")
 register(
     "dirichlet_ratio",
     disclosed.confidence_vector,
@@ -180,7 +213,7 @@ register(
     "confidence shadow_confidence included",
     "Beta ratio of the true label's confidence",
 )
-register("rmia_online", rmia.online, _POPULATION, "RMIA, online", statistic="log_probability")
+register("rmia_online", rmia.online, _POPULATION, "RMIA, online", statistic="log_probability", online=True)
 register("rmia_offline", rmia.offline, _POPULATION, "RMIA, offline", statistic="log_probability")
 register(
     "quantile_regression",

@@ -5,6 +5,6 @@ so they share the store, the executor and whatever was finished before an interr
 """
 
 from miaudit.campaign.collecting import collect, cost
-from miaudit.campaign.settings import KNOWN, Campaign, Shadows
+from miaudit.campaign.settings import Campaign, Shadows, known
 
-__all__ = ["KNOWN", "Campaign", "Shadows", "collect", "cost"]
+__all__ = ["Campaign", "Shadows", "collect", "cost", "known"]

@@ -15,6 +15,7 @@ from miaudit.campaign.draws import Draws
 from miaudit.campaign.settings import Campaign
 from miaudit.errors import InputError
 from miaudit.models import shadow
+from miaudit.models.protocol import traits_of
 from miaudit.models.shadow import ShadowOutputs
 
 Progress = Callable[[int, int], None]
@@ -48,18 +49,17 @@ class Asked:
     @classmethod
     def of(cls, campaign: Campaign, draws: Draws, progress: Progress | None) -> Asked:
         """Train and ask. Runs the target's code."""
-        target, notes = campaign.target, tuple(getattr(campaign.target, "notes", ()))
+        target, notes = campaign.target, traits_of(campaign.target).notes
         trained = _trained(campaign, draws, progress) if len(draws.included) else None
         given, n = campaign.shadows.given, campaign.records.n
         if not campaign.stands and trained is not None:
             outputs = trained.model(0)
             trained = replace(trained, included=trained.included[1:], sources=trained.sources[1:])
             trained = trained if trained.models else None
-        elif hasattr(target, "explained"):
-            outputs, said = target.explained(campaign.records.x)
-            notes = (*notes, *said)
         else:
-            outputs = target.outputs(None, _all_records(campaign) if _asks_copies(campaign) else campaign.records.x)
+            x = _all_records(campaign) if _asks_copies(campaign) else campaign.records.x
+            outputs, said = traits_of(target).explained(x)
+            notes = (*notes, *said)
         on_copies = campaign.copies if _gives_copies(campaign) else None
         if _asks_copies(campaign):
             on_copies = np.asarray(outputs[n:]).reshape(n, -1, outputs.shape[1])
@@ -84,7 +84,7 @@ class Asked:
             k = of_copies.n // a
             copies = np.stack([of_copies.model(i)[i * k : (i + 1) * k] for i in range(a)])
         others = replace(of_records, included=np.eye(a, dtype=np.bool_))
-        return cls(own, others, copies=copies, runs=True, notes=tuple(getattr(campaign.target, "notes", ())))
+        return cls(own, others, copies=copies, runs=True, notes=traits_of(campaign.target).notes)
 
 
 def training(campaign: Campaign, draws: Draws) -> dict[str, Any]:
@@ -151,8 +151,7 @@ def _gives_copies(campaign: Campaign) -> bool:
 
 def _asks_copies(campaign: Campaign) -> bool:
     """Whether models are asked about copies here: outputs that are given hold what was said of them."""
-    asked = hasattr(campaign.target, "fit") or hasattr(campaign.target, "weights")
-    return asked and _gives_copies(campaign)
+    return not traits_of(campaign.target).by_row and _gives_copies(campaign)
 
 
 def _copies_of(campaign: Campaign) -> NDArray[Any]:

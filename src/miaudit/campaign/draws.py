@@ -19,7 +19,6 @@ from miaudit.records import Records
 
 Rows = NDArray[np.intp]
 _POPULATION_SHARE = 5
-_ONLINE = ("rmia_online", "lira_online")
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +128,8 @@ def _runs(whole: Evidence, asked: int | None, rng: np.random.Generator) -> tuple
 
 def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -> Rows:
     """Records that no model learns, drawn at random; of known memberships only from non-members."""
-    needed = any("population" in registry.ATTACKS[n].needs for n in campaign.names if n in registry.ATTACKS)
+    attacks = [registry.ATTACKS[name] for name in campaign.names if name in registry.ATTACKS]
+    needed = any("population" in attack.needs for attack in attacks)
     asked = campaign.shadows.population
     if asked is None and not needed:
         return np.empty(0, dtype=np.intp)
@@ -145,7 +145,7 @@ def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -
     # Given shadow models leave records without a model that learned them, which online attacks cannot score: all of
     # these are set aside, where others remain.
     most = len(possible) - (0 if place is not None and np.count_nonzero(~free & ~whole.member) >= 2 else 2)
-    all_of_them = place is not None and any(name.startswith(_ONLINE) for name in campaign.names)
+    all_of_them = place is not None and any(attack.online for attack in attacks)
     count = asked or (most if all_of_them else len(possible) // _POPULATION_SHARE)
     if not 0 < count <= most:
         allowed = f"1 to {most}, of records that no model learns" if most > 0 else "records that no model learns"

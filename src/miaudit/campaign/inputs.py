@@ -35,12 +35,16 @@ class Inputs:
         """Score the audited records (a,) by one attack."""
         attack = registry.get(name)
         inputs = {need: self._input(need, attack.statistic) for need in attack.needs}
-        return attack.score(inputs, rng=self.draws.rng)
+        found = attack.score(inputs, rng=self.draws.rng)
+        if np.shape(found) != self.draws.rows.shape:
+            allowed = f"one score for each of {len(self.draws.rows):,} records"
+            raise InputError(f"scores of {name}", allowed, f"shape {np.shape(found)}", "return an array (n,)")
+        return found
 
     def notes(self, names: Iterable[str]) -> list[str]:
         """What is to be said of the shadow statistics."""
         names = list(names)
-        likelihoods = [name for name in names if name.startswith("lira")]
+        likelihoods = [variance for name in names if (variance := registry.get(name).gaussian) is not None]
         if self.asked.runs:
             return self._notes_of_runs(likelihoods)
         shadows = self.asked.shadows or self.asked.pooled
@@ -61,7 +65,7 @@ class Inputs:
         words = _WORDS.get(kind, self._column() if kind == "signals" else kind)
         return words, lambda: self._shadow_statistic("logit_confidence")[self.draws.rows]
 
-    def _notes_of_runs(self, likelihoods: list[str]) -> list[str]:
+    def _notes_of_runs(self, likelihoods: list[registry.Variance]) -> list[str]:
         a = len(self.draws.rows)
         notes = [f"{a:,} models, one for each audited record."]
         if not likelihoods:
@@ -69,12 +73,12 @@ class Inputs:
         said = f"LiRA compares each record's own model with the {a - 1:,} of the other records, which never learned it."
         return [*notes, said, *self._health(likelihoods, None)]
 
-    def _health(self, likelihoods: list[str], included: BoolArray | None) -> list[str]:
-        variance = "global" if all("global" in name for name in likelihoods) else "record"
+    def _health(self, likelihoods: list[registry.Variance], included: BoolArray | None) -> list[str]:
+        variance: registry.Variance = "record" if "record" in likelihoods else "global"
         statistic = self._shadow_statistic("logit_confidence")[self.draws.rows]
         if self.asked.runs:  # without each record's own model
             statistic = statistic[~np.eye(len(statistic), dtype=np.bool_)].reshape(len(statistic), -1)
-        state = lira.health(statistic, included, variance=variance)  # type: ignore[arg-type]
+        state = lira.health(statistic, included, variance=variance)
         return [f"LiRA: {state.note}."] if state.note else []
 
     def _input(self, need: str, statistic: str) -> Any:

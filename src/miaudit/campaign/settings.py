@@ -14,18 +14,18 @@ from miaudit.attacks.likelihood import GaussianLira
 from miaudit.collect import ATTACKS, GAUSSIAN_LIRA
 from miaudit.errors import InputError, nearest
 from miaudit.models.given import GivenShadows
-from miaudit.models.targets import Precomputed, Target, Trainable
+from miaudit.models.protocol import Target, Trainable, check_target, stands, trainable, traits_of
+from miaudit.models.targets import Precomputed
 from miaudit.records import Records
 
-# Attacks by name that a campaign can carry out; those on tokens are columns of a language model's outputs.
-KNOWN = tuple(dict.fromkeys([*ATTACKS, *registry.ATTACKS]))
-LEAST_FOR_LIRA = 4
 # What the runs of a multi-run can tell without any further model: each record's own model says all that is plain, and
 # the models of the other records never learnt it, which is what the offline attacks ask for.
 MULTI_RUN = (
     *(GAUSSIAN_LIRA, *signals.SIGNALS, "label_only"),
     *("lira_offline", "lira_offline_global", "lira_offline_two_sided"),
 )
+# What an attack of the registry may need in a multi-run: what each record's own model says of it.
+_OF_OWN_MODEL = {"target", "logits", "labels", "probabilities", "confidence", "correct"}
 _TOKEN_NAMES = {"token_loss": "loss"}
 # Inputs that are of the audited records one by one: shadow models on other records cannot give them.
 _PER_RECORD = {
@@ -81,7 +81,7 @@ class Campaign:
     target : what is trained, or stands as it is
     records : with ``member``, or without: then memberships are drawn, a fair coin for each record, or unit
     design : how memberships came about; by default "one-run" where they are drawn here, else not declared
-    attacks : names from :data:`KNOWN`; none for the default: online LiRA with shadow models, else the loss
+    attacks : names from :func:`known`; none for the default: online LiRA with shadow models, else the loss
     gaussian : options of ``gaussian_lira``
     shadows : Shadows
     audited : records of a multi-run, one model each; all other records are in every training
@@ -112,10 +112,13 @@ class Campaign:
     user_code: str = ""
     copies: NDArray[Any] | None = None
 
+    def __post_init__(self) -> None:
+        check_target(self.target)
+
     @property
     def stands(self) -> bool:
         """Whether the audited model stands as it is."""
-        return not isinstance(self.target, Trainable) or getattr(self.target, "weights", None) is not None
+        return stands(self.target)
 
     @property
     def draws(self) -> bool:
@@ -138,18 +141,14 @@ class Campaign:
         """Names of the columns of outputs that are scores already; for a width of 0 as far as they are known."""
         if self.target.kind != "signals":
             return ()
-        known: tuple[str, ...] = getattr(self.target, "columns", self.columns)
+        known = traits_of(self.target).columns or self.columns
         if known or not width:
             return known
         return ("score",) if width == 1 else tuple(f"score_{i}" for i in range(width))
 
     def trainable(self) -> Trainable:
         """Return the target, if it can be trained."""
-        if not isinstance(self.target, Trainable):
-            received = f"{self.target.name}, which stands as it is"
-            hint = "set shadow.models: 0, or name an estimator or a factory with training"
-            raise InputError("target", "one that can be trained, for shadow models", received, hint)
-        return self.target
+        return trainable(self.target)
 
     def labels(self) -> NDArray[Any]:
         """Labels (n,); zeros for a target that needs none."""
@@ -186,27 +185,30 @@ class Campaign:
         self._check_rows()
         kind, own = self.target.kind, self.score_columns()
         for name in self.names:
-            if name in own or (kind == "signals" and not own and name not in KNOWN):
+            if name in own or (kind == "signals" and not own and name not in known()):
                 continue
-            if name not in KNOWN:
-                hint = nearest(name, (*own, *KNOWN)) or "choose one"
-                raise InputError("attack.type", f"one of {', '.join((*own, *KNOWN))}", repr(name), hint)
-            needs = set() if name not in registry.ATTACKS else set(registry.ATTACKS[name].needs)
+            if name not in known():
+                names = (*own, *known())
+                raise InputError(
+                    "attack.type", f"one of {', '.join(names)}", repr(name), nearest(name, names) or "choose one"
+                )
+            attack = registry.ATTACKS.get(name)
+            needs = set() if attack is None else set(attack.needs)
             if name == "reference_ratio" and kind == "signals":
                 hint = "beside target.folder name the folder of a model that has not seen these texts"
                 raise InputError("target.reference", "a reference model, for reference_ratio", "none", hint)
             if needs & {"log_p"}:
                 raise InputError("attack.type", f"attacks on {kind}", name, "it needs texts and a language model")
             if design == "multi-run":
-                _check_multi_run(name, kind)
+                _check_multi_run(name, needs, kind)
             elif any("shadow" in need or need in ("included", "pooled_correct") for need in needs):
-                self._check_shadows(name, needs)
+                self._check_shadows(name, needs, 1 if attack is None else attack.least_models)
             outputs_needed = bool(needs & _OUTPUTS)
             if outputs_needed and kind != "logits" and not (kind == "predictions" and name == "loss"):
                 raise InputError("attack.type", f"an attack on {kind}", name, "it needs the outputs of a classifier")
             if name == GAUSSIAN_LIRA and kind == "signals":
                 raise InputError("attack.type", "an attack on outputs of one model", name, "choose the loss")
-            if name.startswith("rmia") and kind == "predictions":
+            if attack is not None and attack.statistic == "log_probability" and kind == "predictions":
                 raise InputError("attack.type", "an attack on predictions", name, "LiRA works on squared errors")
 
     def _check_rows(self) -> None:
@@ -220,7 +222,7 @@ class Campaign:
             hint = "keep the same records in both files, or name a column of row numbers as data.x"
             raise InputError("target.outputs_path", allowed, received, hint)
 
-    def _check_shadows(self, name: str, needs: set[str]) -> None:
+    def _check_shadows(self, name: str, needs: set[str], least: int) -> None:
         given = self.shadows.given
         if not self.shadows.count:
             raise InputError("shadow.models", f"shadow models, for {name}", "none", "add shadow: {models: 16}")
@@ -228,9 +230,8 @@ class Campaign:
             given.require_labels(self.records.n, self.records.y, name)
         if given is not None and needs & _PER_RECORD:
             given.require_same_records(self.records.n, self.records.y, name)
-        if name.startswith("lira") and self.shadows.count < LEAST_FOR_LIRA:
-            allowed = f"{LEAST_FOR_LIRA} or more, for {name}"
-            hint = "two models of each side give a variance; 16 and more are better"
+        if self.shadows.count < least:
+            allowed, hint = f"{least} or more, for {name}", "16 and more are better"
             raise InputError("shadow.models", allowed, str(self.shadows.count), hint)
         if given is not None and given.signal and needs & _SHADOW_OUTPUTS:
             received = f"signals in {given.source}, for {name}"
@@ -241,9 +242,21 @@ class Campaign:
             raise InputError("shadow.outputs_path", "the shadow models' labels of data.copies", received, hint)
 
 
-def _check_multi_run(name: str, kind: str) -> None:
-    if name not in MULTI_RUN:
+def known() -> tuple[str, ...]:
+    """Return the attacks by name that a campaign can carry out now; those on tokens are columns of a language model.
+
+    Examples
+    --------
+    >>> "lira_online" in known(), "my_attack" in known()
+    (True, False)
+    """
+    return tuple(dict.fromkeys([*ATTACKS, *registry.ATTACKS]))
+
+
+def _check_multi_run(name: str, needs: set[str], kind: str) -> None:
+    own_model = bool(needs) and needs <= _OF_OWN_MODEL
+    if name not in MULTI_RUN and not own_model:
         hint = "one-run takes shadow models"
         raise InputError("attack.type", f"one of {', '.join(MULTI_RUN)}", f"{name} in a multi-run", hint)
-    if kind == "signals" and name not in ("lira_offline", "lira_offline_global", "lira_offline_two_sided"):
+    if kind == "signals" and not (needs and needs <= {"target", "shadow", "included"}):
         raise InputError("attack.type", "a column of the target", f"{name} in a multi-run", "or lira_offline")

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from miaudit.errors import InputError
-from miaudit.models.targets import Kind, Outputs, SklearnTarget, Trainable, checked_outputs
+from miaudit.models.protocol import Kind, Outputs, Target, Trainable, can_be_trained
+from miaudit.models.targets import SklearnTarget, checked_outputs
 
 _LEAST = 2
 
@@ -144,9 +145,9 @@ def _top() -> SklearnTarget:
 
 
 def _check(base: Any, models: int) -> None:
-    if not isinstance(base, Trainable) or base.kind != "logits":
-        received = getattr(base, "name", type(base).__name__)
-        raise InputError("base", "a classifier that can be trained", str(received), "name an estimator or a factory")
+    if not can_be_trained(base) or base.kind != "logits":
+        received = base.name if isinstance(base, Target) else type(base).__name__
+        raise InputError("base", "a classifier that can be trained", received, "name an estimator or a factory")
     if isinstance(models, bool) or not isinstance(models, int) or models < _LEAST:
         raise InputError("models", "a whole number from 2 up", repr(models), "one model is no ensemble")
 

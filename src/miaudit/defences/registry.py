@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields, is_dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -14,23 +14,53 @@ from miaudit.defences.sets import AdaptiveSet, ConformalSet, SetThreshold, Sized
 from miaudit.errors import InputError, nearest
 
 _OWN = {"kind", "words", "keeps_label", "randomness"}
-DEFENCES: Mapping[str, Any] = MappingProxyType(
-    {
-        "true-label": TrueLabel,
-        "top-k": TopK,
-        "rounding": Rounding,
-        "label": LabelOnly,
-        "temperature": Temperature,
-        "platt": Platt,
-        "isotonic": Isotonic,
-        "threshold": SetThreshold,
-        "sized-set": SizedSet,
-        "conformal": ConformalSet,
-        "adaptive-set": AdaptiveSet,
-        "noise": OutputNoise,
-        "adversarial-noise": AdversarialNoise,
-    }
-)
+_DEFENCES: dict[str, Any] = {
+    "true-label": TrueLabel,
+    "top-k": TopK,
+    "rounding": Rounding,
+    "label": LabelOnly,
+    "temperature": Temperature,
+    "platt": Platt,
+    "isotonic": Isotonic,
+    "threshold": SetThreshold,
+    "sized-set": SizedSet,
+    "conformal": ConformalSet,
+    "adaptive-set": AdaptiveSet,
+    "noise": OutputNoise,
+    "adversarial-noise": AdversarialNoise,
+}
+DEFENCES: Mapping[str, Any] = MappingProxyType(_DEFENCES)
+
+
+def register(name: str, measure: Any) -> None:
+    """Add a measure of one's own; from then on comparisons and configuration files know it by its name.
+
+    Parameters
+    ----------
+    measure : a dataclass whose fields besides those of :class:`miaudit.defences.outputs.Defence` are its options
+        Each option has a default, from which its type is known: true or false, a whole number or a number.
+
+    Raises
+    ------
+    InputError
+        For a name that is taken, and something that is no such class.
+
+    Examples
+    --------
+    >>> register("top-k", TopK)
+    Traceback (most recent call last):
+    miaudit.errors.InputError: name: expected a new name, received 'top-k'; choose another
+    """
+    if not isinstance(name, str) or not name.strip() or name in _DEFENCES:
+        raise InputError("name", "a new name", repr(name), "choose another")
+    if not isinstance(measure, type) or not is_dataclass(measure):
+        raise InputError("measure", "a dataclass, as the others are", repr(measure)[:60], "see Defence")
+    needed = [one.name for one in fields(measure) if one.default is MISSING and one.init]
+    lacking = [part for part in (*sorted(_OWN), "fit") if not hasattr(measure, part)]
+    if needed or lacking:
+        received = f"{measure.__name__} without a default of {needed[0]}" if needed else f"one without {lacking[0]}"
+        raise InputError("measure", "a Defence whose options have defaults", received, "add it")
+    _DEFENCES[name] = measure
 
 
 def make(name: str, options: Mapping[str, Any] | None = None) -> Defence:

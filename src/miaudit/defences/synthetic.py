@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError
-from miaudit.models.targets import Kind, Outputs, Trainable
+from miaudit.models.protocol import Kind, Outputs, Trainable
 
 if TYPE_CHECKING:
     from miaudit.synthesis import CausalGraph, GeneratorConfig, Privacy, Schema

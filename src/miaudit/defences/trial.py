@@ -18,7 +18,8 @@ from miaudit.defences.outputs import AsItIs, Defence
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.models import shadow
-from miaudit.models.targets import Target, Trainable, class_count
+from miaudit.models.protocol import Target, can_be_trained_together, check_target, stands, trainable
+from miaudit.models.targets import class_count
 from miaudit.records import Records
 
 Progress = Callable[[int, int], None]
@@ -53,10 +54,14 @@ class Trial:
     source: Source = "held-out"
     queries: int = 1
 
+    def __post_init__(self) -> None:
+        for target in (self.target, *self.trainings.values(), *self.given.values()):
+            check_target(target)
+
     @property
     def stands(self) -> bool:
         """Whether the audited model stands as it is."""
-        return not isinstance(self.target, Trainable) or getattr(self.target, "weights", None) is not None
+        return stands(self.target)
 
     def names(self) -> list[str]:
         """Return the names of all options, the reference first."""
@@ -112,7 +117,7 @@ def cost(trial: Trial, *, rng: np.random.Generator) -> dict[str, shadow.Cost]:
         if len(included):
             options = trial.shadows
             found[name] = shadow.estimate(
-                _trainable(target),
+                trainable(target),
                 trial.records.x,
                 drawn.y,
                 included,
@@ -238,7 +243,7 @@ def _models(
     if len(included):
         options = trial.shadows
         found = shadow.train(
-            _trainable(target),
+            trainable(target),
             trial.records.x,
             drawn.y,
             included,
@@ -277,12 +282,4 @@ def _store(options: Shadows, name: str) -> Path | None:
 
 
 def _at_once(target: Target, options: Shadows) -> int:
-    return options.at_once if hasattr(target, "fit_many") else 1
-
-
-def _trainable(target: Target) -> Trainable:
-    if not isinstance(target, Trainable):
-        received = f"{target.name}, which stands as it is"
-        hint = "set shadow.models: 0, or name an estimator or a factory with training"
-        raise InputError("target", "one that can be trained, for shadow models", received, hint)
-    return target
+    return options.at_once if can_be_trained_together(target) else 1

@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 from miaudit.attacks import tokens
 from miaudit.models import text
 from miaudit.models.loop import one_thread
-from miaudit.models.targets import Kind, Outputs, checked_outputs
+from miaudit.models.protocol import Kind, Outputs, Traits
+from miaudit.models.targets import checked_outputs
 
 SIGNALS = ("loss", "min_k", "min_k_plus_plus", "zlib_ratio")
 REFERENCE = "reference_ratio"
 
 
 @dataclass(frozen=True, eq=False)
-class SavedLanguage:
+class SavedLanguage(Traits):
     """A causal language model in a local folder, which stays as it is. Runs no code of the folder.
 
     Parameters
@@ -87,7 +88,7 @@ class SavedLanguage:
 
 
 @dataclass(frozen=True, eq=False)
-class SmallLanguage:
+class SmallLanguage(Traits):
     """A small GPT-2 from random weights, trained here on some of the texts. Runs nobody's code.
 
     The vocabulary is learned from all texts, whether members or not, so that it gives nobody away.

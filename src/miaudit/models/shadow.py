@@ -16,8 +16,15 @@ from miaudit.attacks import signals
 from miaudit.errors import InputError, MiauditError, nearest
 from miaudit.executor import JobsFailedError
 from miaudit.models.inclusion import checked_included, inclusion
+from miaudit.models.protocol import (
+    Target,
+    Trainable,
+    can_be_trained,
+    can_be_trained_together,
+    check_target,
+)
 from miaudit.models.store import Store, digest
-from miaudit.models.targets import Target, Trainable, checked_outputs, class_count, described_function
+from miaudit.models.targets import checked_outputs, class_count, described_function
 from miaudit.models.vulnerability import Vulnerability, vulnerability
 
 BoolArray = NDArray[np.bool_]
@@ -211,7 +218,7 @@ def train(
 
     Parameters
     ----------
-    target : what is trained, see :class:`miaudit.models.targets.Trainable`
+    target : what is trained, see :class:`miaudit.models.protocol.Trainable`
     x : records (n, ...): an array, or a list of texts
     y : labels (n,): classes 0, 1, ... or numbers
     included : array (M, n) of bool
@@ -287,10 +294,11 @@ class _Plan:
         at_once: int,
         keep: ArrayLike | None,
     ) -> _Plan:
-        if not isinstance(target, Trainable):
-            received = getattr(target, "name", type(target).__name__)
+        if not can_be_trained(target):
+            received = target.name if isinstance(target, Target) else type(target).__name__
             hint = "shadow models are trained: name an estimator, or a factory with a TrainConfig"
             raise InputError("target", "one that can be fitted", f"{received}, which cannot", hint)
+        check_target(target)
         if not hasattr(x, "__len__") or isinstance(x, str):
             raise InputError("x", "records (n, ...)", type(x).__name__, "pass an array, or a list of texts")
         labels = np.asarray(y)
@@ -300,7 +308,7 @@ class _Plan:
             class_count(labels)
         if seed < 0:
             raise InputError("seed", "0 or more", str(seed), "any number of your choice")
-        if at_once < 1 or (at_once > 1 and not hasattr(target, "fit_many")):
+        if at_once < 1 or (at_once > 1 and not can_be_trained_together(target)):
             received = f"{at_once} of {target.name}"
             raise InputError("at_once", "1, or more where the target has fit_many", received, "1 is the default")
         if isinstance(signal, str) and signal not in SIGNALS:

@@ -1,7 +1,7 @@
 """What can be audited: models behind one small protocol, with their outputs as float32 arrays.
 
-A target gives outputs on records; one that can be retrained also fits on a subset. ``runs_user_code`` says whether it
-calls code that came with the audited model: a factory function, an estimator, a network.
+A target gives outputs on records; one that can be retrained also fits on a subset (:mod:`miaudit.models.protocol`).
+``runs_user_code`` says whether it calls code that came with the audited model: a factory, an estimator, a network.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,59 +22,29 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit import tables
 from miaudit.attacks.signals import PROBABILITY_FLOOR
 from miaudit.errors import InputError, MiauditError, nearest, one_line
+from miaudit.models.protocol import Kind, Outputs, Target, Trainable, Traits
 from miaudit.models.store import digest
 
 if TYPE_CHECKING:
     from miaudit.models.train_config import TrainConfig
 
-Outputs = NDArray[np.float32]
-# logits: (n, C), up to a constant in each row; predictions: (n, 1) of a regression; signals: (n, S), ready for attacks
-# (what a language model gives of texts of unequal length, for example).
-Kind = Literal["logits", "predictions", "signals"]
+__all__ = [
+    "Kind",
+    "Outputs",
+    "Precomputed",
+    "SavedTorch",
+    "SklearnTarget",
+    "Target",
+    "TorchTarget",
+    "Trainable",
+    "checked_outputs",
+    "class_count",
+    "described_function",
+    "load_factory",
+]
+
 _LARGEST = np.finfo(np.float32).max
 _LIBRARIES = {"builtins", "abc", "typing", "torch", "sklearn", "miaudit"}  # described by their versions
-
-
-@runtime_checkable
-class Target(Protocol):
-    """A model that gives outputs.
-
-    Attributes
-    ----------
-    name : what a page calls it
-    kind : what the columns of its outputs are
-    runs_user_code : whether code that came with the model is run
-    """
-
-    @property
-    def name(self) -> str:
-        """What a page calls it."""
-
-    @property
-    def kind(self) -> Kind:
-        """What the columns of its outputs are."""
-
-    @property
-    def runs_user_code(self) -> bool:
-        """Whether code that came with the model is run."""
-
-    def identity(self) -> str:
-        """All that decides a fit besides data and seed, as text that is the same in every process."""
-
-    def outputs(self, fitted: Any, x: Any) -> Outputs:
-        """Outputs (n, C) of a fitted model on records (n, ...). ``fitted`` is None for a fixed model."""
-
-
-@runtime_checkable
-class Trainable(Target, Protocol):
-    """A target that can be trained again on part of the records.
-
-    It may also have ``fit_many(x, y, included, *, seeds)``, that returns several fits at once: ``included`` is
-    (M, n) bool. In the place of a fit that failed it has a MiauditError that says why.
-    """
-
-    def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> Any:
-        """Train on the given rows of the records x (n, ...) with labels y (n,); equal seeds give equal fits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +144,7 @@ class _FittedEstimator:
 
 
 @dataclass(frozen=True, eq=False)
-class TorchTarget:
+class TorchTarget(Traits):
     """A PyTorch network from a factory, trained here. Runs the factory's code.
 
     Parameters
@@ -224,6 +194,11 @@ class TorchTarget:
     def runs_user_code(self) -> bool:
         """A factory is code."""
         return True
+
+    @property
+    def stands(self) -> bool:
+        """Whether there are weights, those of the model that is audited."""
+        return self.weights is not None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -344,7 +319,7 @@ class SavedTorch:
 
 
 @dataclass(frozen=True, eq=False)
-class Precomputed:
+class Precomputed(Traits):
     """Outputs that were computed elsewhere; records are row numbers. Runs no code of anyone.
 
     Parameters
@@ -404,6 +379,11 @@ class Precomputed:
     def runs_user_code(self) -> bool:
         """Arrays are no code."""
         return False
+
+    @property
+    def by_row(self) -> bool:
+        """Nothing else can be asked."""
+        return True
 
     def identity(self) -> str:
         """The values."""

@@ -22,6 +22,7 @@ from torch import Tensor
 from miaudit.errors import InputError, MiauditError
 from miaudit.models import batches
 from miaudit.models.loop import one_thread
+from miaudit.models.private import in_float32
 from miaudit.synthesis.generator import Generator
 from miaudit.synthesis.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.graph import CausalGraph
@@ -86,6 +87,7 @@ def fit(
     return fit_many([table], graph, privacy, rng=rng, config=config, public=public, progress=progress)[0]
 
 
+@in_float32("cpu")
 def fit_many(
     tables: Table | Sequence[Table],
     graph: CausalGraph | None = None,
@@ -158,6 +160,7 @@ def check_fit(
     _checked(base, owned, _graph(base.schema, graph), privacy, config, public)
 
 
+@in_float32("cpu")
 def gradient_norms(
     public: Table,
     graph: CausalGraph | None = None,

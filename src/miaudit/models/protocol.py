@@ -1,0 +1,185 @@
+"""What a target must give, and what it may state beside: the small protocol behind which every audited model stands."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.errors import InputError
+
+Outputs = NDArray[np.float32]
+# logits: (n, C), up to a constant in each row; predictions: (n, 1) of a regression; signals: (n, S), ready for attacks
+# (what a language model gives of texts of unequal length, for example).
+Kind = Literal["logits", "predictions", "signals"]
+_MEMBERS = ("name", "kind", "runs_user_code", "identity", "outputs")
+
+
+@runtime_checkable
+class Target(Protocol):
+    """A model that gives outputs.
+
+    Attributes
+    ----------
+    name : what a page calls it
+    kind : what the columns of its outputs are
+    runs_user_code : whether code that came with the model is run
+    """
+
+    @property
+    def name(self) -> str:
+        """What a page calls it."""
+
+    @property
+    def kind(self) -> Kind:
+        """What the columns of its outputs are."""
+
+    @property
+    def runs_user_code(self) -> bool:
+        """Whether code that came with the model is run."""
+
+    def identity(self) -> str:
+        """All that decides a fit besides data and seed, as text that is the same in every process."""
+
+    def outputs(self, fitted: Any, x: Any) -> Outputs:
+        """Outputs (n, C) of a fitted model on records (n, ...). ``fitted`` is None for a fixed model."""
+
+
+@runtime_checkable
+class Trainable(Target, Protocol):
+    """A target that can be trained again on part of the records."""
+
+    def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> Any:
+        """Train on the given rows of the records x (n, ...) with labels y (n,); equal seeds give equal fits."""
+
+
+@runtime_checkable
+class TrainableTogether(Trainable, Protocol):
+    """A target that can train several models at once, for those who ask for that (``at_once``)."""
+
+    def fit_many(self, x: Any, y: NDArray[Any], included: NDArray[np.bool_], *, seeds: Sequence[int]) -> list[Any]:
+        """Fits of models that learn the records ``included`` (M, n); a MiauditError in the place of a failed one."""
+
+
+class Traits(ABC):
+    """What a target may state beside its protocol, with what holds for one that states nothing.
+
+    A target states it by deriving from this class. Nothing is read off a name: another target may have attributes
+    ``weights``, ``columns`` or ``notes`` of its own, and they stay its own.
+
+    Examples
+    --------
+    >>> class Fixed(Traits):
+    ...     notes = ("Trained in 2020.",)
+    ...     def outputs(self, fitted, x):
+    ...         return np.zeros((len(x), 2), dtype=np.float32)
+    >>> traits_of(Fixed()).notes, traits_of(Fixed()).stands
+    (('Trained in 2020.',), False)
+    """
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is audited as it is, although more models like it can be trained."""
+        return False
+
+    @property
+    def by_row(self) -> bool:
+        """Whether it has outputs of stored records only, asked for by their row numbers."""
+        return False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of outputs that are signals; none where they are not known."""
+        return ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said of it on a page, in sentences."""
+        return ()
+
+    @abstractmethod
+    def outputs(self, fitted: Any, x: Any) -> Outputs:
+        """As of :class:`Target`."""
+
+    def explained(self, x: Any) -> tuple[Outputs, tuple[str, ...]]:
+        """Outputs of the model as it is, and what is to be said of these, in sentences."""
+        return self.outputs(None, x), ()
+
+
+class _NoneStated(Traits):
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def outputs(self, fitted: Any, x: Any) -> Outputs:
+        return self._target.outputs(fitted, x)
+
+
+def traits_of(target: Any) -> Traits:
+    """Return what a target states: itself if it derives from :class:`Traits`, else what holds by default."""
+    return target if isinstance(target, Traits) else _NoneStated(target)
+
+
+def can_be_trained(target: object) -> TypeGuard[Trainable]:
+    """Whether a target has the method ``fit``; something of that name that cannot be called is another matter."""
+    return isinstance(target, Trainable) and callable(target.fit)
+
+
+def can_be_trained_together(target: object) -> TypeGuard[TrainableTogether]:
+    """Whether a target has the method ``fit_many`` too."""
+    return can_be_trained(target) and isinstance(target, TrainableTogether) and callable(target.fit_many)
+
+
+def stands(target: Target) -> bool:
+    """Whether the audited model stands as it is: it cannot be trained, or says that it is not to be."""
+    return not can_be_trained(target) or traits_of(target).stands
+
+
+def trainable(target: Target) -> Trainable:
+    """Return the target, if it can be trained.
+
+    Raises
+    ------
+    InputError
+        If it cannot.
+    """
+    if not can_be_trained(target):
+        received = f"{target.name}, which stands as it is"
+        hint = "set shadow.models: 0, or name an estimator or a factory with training"
+        raise InputError("target", "one that can be trained, for shadow models", received, hint)
+    return target
+
+
+def check_target(target: object) -> None:
+    """Refuse what is no target, and say which part of the protocol it lacks.
+
+    Raises
+    ------
+    InputError
+        For a member that is missing or is something else.
+
+    Examples
+    --------
+    >>> check_target([0.5])
+    Traceback (most recent call last):
+    miaudit.errors.InputError: target: expected an object with name, kind, runs_user_code, identity() and
+    outputs(fitted, x), received list without name; wrap an estimator in miaudit.models.targets.SklearnTarget
+    """
+    if isinstance(target, type):
+        lacking = [f"the class {target.__name__} without its arguments"]
+    elif isinstance(target, Target):
+        wrong = {
+            "a text as name": not isinstance(target.name, str),
+            f"{' or '.join(get_args(Kind))} as kind": target.kind not in get_args(Kind),
+            "true or false as runs_user_code": not isinstance(target.runs_user_code, bool),
+            "a method identity()": not callable(target.identity),
+            "a method outputs(fitted, x)": not callable(target.outputs),
+        }
+        lacking = [f"one without {what}" for what, is_wrong in wrong.items() if is_wrong]
+    else:
+        lacking = [f"{type(target).__name__} without {name}" for name in _MEMBERS if not hasattr(target, name)]
+    if lacking:
+        allowed = "an object with name, kind, runs_user_code, identity() and outputs(fitted, x)"
+        raise InputError("target", allowed, lacking[0], "wrap an estimator in miaudit.models.targets.SklearnTarget")
