@@ -7,9 +7,7 @@ says why. Files are written under a temporary name and renamed, so a killed proc
 from __future__ import annotations
 
 import math
-import os
 import re
-import tempfile
 import tokenize
 import zipfile
 import zlib
@@ -21,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
+from miaudit.whole import write_atomically as write_atomically  # noqa: PLC0414 - its callers find it here
 
 if TYPE_CHECKING:
     import polars as pl
@@ -234,27 +233,6 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None
                 frame.write_parquet(target)
 
     write_atomically(path, write)
-
-
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Call ``write`` with a temporary name in the same folder, then rename; on any error leave nothing behind."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
-        write(temporary)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _read_member(path: Path, name: str) -> NDArray[Any]:
