@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import typer
 
 from miaudit import __version__
+from miaudit.command.terminal import complain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +65,9 @@ def deliver(
     if out is not None:
         from miaudit.report import folder
 
-        folder.write(found, out, overwrite=overwrite, release=release)
+        undrawn = folder.write(found, out, overwrite=overwrite, release=release)
+        if undrawn:
+            complain(f"note: {undrawn}")
     if json:
         typer.echo(found.to_json(), nl=False)
     else:

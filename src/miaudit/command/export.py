@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from miaudit.errors import InputError, OutputError, one_line
+from miaudit.whole import write_atomically
 
 
 class Target(StrEnum):
@@ -71,9 +72,13 @@ def _deliver(card: str, out: Path | None, *, overwrite: bool) -> None:
     if out.exists() and not overwrite:
         raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
     try:
-        out.write_text(card, encoding="utf-8")
+        write_atomically(out, lambda target: _write_text(target, card))
     except OSError as error:
         raise OutputError(
             one_line(f"--out {out}: cannot be written ({error.strerror}); choose another --out")
         ) from error
     typer.echo(f"{out}")
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,7 @@ RELEASE = ("synthetic.csv", "synthetic.parquet", "synthetic.json")
 Release = Callable[[Path], None]
 
 
-def write(
-    findings: kinds.Writable, out: str | Path, *, overwrite: bool = False, release: Release | None = None
-) -> None:
+def write(findings: kinds.Writable, out: str | Path, *, overwrite: bool = False, release: Release | None = None) -> str:
     """Write findings.json, report.html and figures/ (SVG and PNG) into a folder.
 
     All of it is made in a hidden folder first, and takes the place of an earlier audit whole: an error or a kill on the
@@ -34,6 +34,11 @@ def write(
         Writes a synthetic table, under the names of ``RELEASE``, into the folder that it is given: it belongs to the
         findings, and an earlier one is replaced with them.
 
+    Returns
+    -------
+    str
+        Why the folder is without figures; empty where it has them.
+
     Raises
     ------
     OutputError
@@ -42,7 +47,9 @@ def write(
     released = release is not None
     check_free(out, overwrite=overwrite, released=released)
     names = (*(RELEASE if released else ()), FINDINGS, PAGE, FIGURES)
-    _publish(findings.to_dict(), findings.to_json(), Path(out), lambda: _check(Path(out), names, overwrite), release)
+    return _publish(
+        findings.to_dict(), findings.to_json(), Path(out), lambda: _check(Path(out), names, overwrite), release
+    )
 
 
 def rerender(content: Mapping[str, Any], out: str | Path, *, overwrite: bool = False) -> None:
@@ -52,6 +59,8 @@ def rerender(content: Mapping[str, Any], out: str | Path, *, overwrite: bool = F
 
     Raises
     ------
+    DrawingError
+        If figures cannot be drawn here; what was there stays.
     OutputError
         As :func:`write`.
     """
@@ -64,7 +73,7 @@ def rerender(content: Mapping[str, Any], out: str | Path, *, overwrite: bool = F
 
     _recover(Path(out))
     check()
-    _publish(content, text, Path(out), check)
+    _publish(content, text, Path(out), check, insist=True)
 
 
 def check_free(out: str | Path, *, overwrite: bool = False, released: bool = False) -> None:
@@ -132,13 +141,25 @@ def _check(out: Path, names: Sequence[str], overwrite: bool) -> None:
 
 
 def _publish(
-    content: Mapping[str, Any], text: str, out: Path, check: Callable[[], None], release: Release | None = None
-) -> None:
-    """Make the folder and put it in its place; ``check`` refuses one that somebody else has filled in the meantime."""
-    drawn = kinds.of(content)
+    content: Mapping[str, Any],
+    text: str,
+    out: Path,
+    check: Callable[[], None],
+    release: Release | None = None,
+    *,
+    insist: bool = False,
+) -> str:
+    """Make the folder and put it in its place; ``check`` refuses one that somebody else has filled in the meantime.
+
+    ``insist`` raises where figures cannot be drawn.
+    """
+    undrawn = ""
 
     def make(folder: Path) -> None:
-        _make(drawn, content, text, folder)
+        nonlocal undrawn
+        undrawn = _make(kinds.of(content), content, text, folder)
+        if undrawn and insist:
+            raise pictures.DrawingError(undrawn)
         if release is not None:
             release(folder)
 
@@ -146,6 +167,7 @@ def _publish(
         exchange.replace(out, _owned(release is not None), make, check)
     except OSError as error:
         raise _unwritable(out, error) from error
+    return undrawn
 
 
 def _owned(released: bool) -> tuple[str, ...]:
@@ -155,14 +177,22 @@ def _owned(released: bool) -> tuple[str, ...]:
     return (*drawings, *(RELEASE if released else ()), PAGE, FINDINGS)
 
 
-def _make(kind: kinds.Kind, content: Mapping[str, Any], text: str, folder: Path) -> None:
-    for name, chart in kind.charts(content).items():
-        (folder / FIGURES).mkdir(exist_ok=True)
-        spec = chart.to_dict(validate=False)
-        (folder / FIGURES / f"{name}.svg").write_text(pictures.svg(spec), encoding="utf-8")
-        (folder / FIGURES / f"{name}.png").write_bytes(pictures.png(spec))
+def _make(kind: kinds.Kind, content: Mapping[str, Any], text: str, folder: Path) -> str:
+    """Fill a folder; return why it is without figures, or nothing."""
+    undrawn = ""
+    try:
+        for name, chart in kind.charts(content).items():
+            spec = chart.to_dict(validate=False)
+            drawing, picture = pictures.svg(spec), pictures.png(spec)
+            (folder / FIGURES).mkdir(exist_ok=True)
+            (folder / FIGURES / f"{name}.svg").write_text(drawing, encoding="utf-8")
+            (folder / FIGURES / f"{name}.png").write_bytes(picture)
+    except pictures.DrawingError as error:
+        shutil.rmtree(folder / FIGURES, ignore_errors=True)
+        undrawn = str(error)
     (folder / PAGE).write_text(kind.page(content), encoding="utf-8")
     (folder / FINDINGS).write_text(text, encoding="utf-8")
+    return undrawn
 
 
 def _unwritable(out: Path, error: OSError) -> OutputError:
