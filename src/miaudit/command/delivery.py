@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import typer
 
 from miaudit import __version__
-from miaudit.command.terminal import complain
+from miaudit.command.terminal import complain, say, say_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,9 +69,9 @@ def deliver(
         if undrawn:
             complain(f"note: {undrawn}")
     if json:
-        typer.echo(found.to_json(), nl=False)
+        say_json(found.to_json())
     else:
-        typer.echo(said())
+        say(said())
         if out is not None:
-            typer.echo(f"\n{besides}Report: {out / 'report.html'}")
+            say(f"\n{besides}Report: {out / 'report.html'}")
     raise typer.Exit(found.exit_code if exit_code is None else exit_code)

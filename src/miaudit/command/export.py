@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from miaudit.command.terminal import say
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.whole import write_atomically
 
@@ -62,12 +63,12 @@ def export(
     run = exports.to_mlflow(
         file.parent, kinds.read(file), tracking_uri=tracking_uri, experiment=experiment, run_id=run_id
     )
-    typer.echo(f"MLflow run {run}")
+    say(f"MLflow run {run}")
 
 
 def _deliver(card: str, out: Path | None, *, overwrite: bool) -> None:
     if out is None:
-        typer.echo(card, nl=False)
+        say(card, nl=False)
         return
     if out.exists() and not overwrite:
         raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
@@ -77,7 +78,7 @@ def _deliver(card: str, out: Path | None, *, overwrite: bool) -> None:
         raise OutputError(
             one_line(f"--out {out}: cannot be written ({error.strerror}); choose another --out")
         ) from error
-    typer.echo(f"{out}")
+    say(f"{out}")
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.options import Json, Overwrite
-from miaudit.command.terminal import progress
+from miaudit.command.terminal import progress, say
 from miaudit.errors import one_line
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def synthesise(
     table, plan = settings.read(config.parent)
     if dry_run:
         publication.check(table, plan)
-        typer.echo(_forecast(plan, len(table)))
+        say(_forecast(plan, len(table)))
         return
     target = out if out is not None else config.parent / settings.output_dir
     file = target / f"{_STEM}.{settings.release.format}"
