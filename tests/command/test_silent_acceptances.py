@@ -226,14 +226,16 @@ SYNTHETIC = ("audit", "--synthetic", "table.csv", "--members", "table.csv", "--n
     ("words", "option"),
     [
         (audit("t.npz", "--labels", "label"), "labels"),
-        (audit("t.npz", "--signal", "loss", "--labels", "label"), "labels"),
         (audit("t.npz", "--member-labels", "in.npy"), "member-labels"),
         (audit("t.npz", "--records", "9"), "records"),
         (audit("t.npz", "--secret", "x"), "secret"),
         (audit("t.npz", *DESIGN, "--guesses", "9"), "guesses"),
         (audit("t.npz", *DESIGN, "--delta", "0.1"), "delta"),
         (audit("t.npz", *DESIGN, "--margin", "0.1"), "margin"),
-        (audit("t.npz", "--design", "one-run", "--categories", "x"), "categories"),
+        (audit("t.npz", "--categories", "x"), "categories"),
+        (audit("t.npz", "--design", "zero-run", "--categories", "x"), "categories"),
+        (audit("t.npz", "--design", "zero-run", "--components", "2"), "components"),
+        (audit("t.npz", "--design", "one-run", "--covariates", "x", "--categories", "x"), "categories"),
         (audit("t.npz", "--design", "one-run", "--components", "2"), "components"),
         (audit("t.npz", "--design", "one-run", "--estimator", "aipw"), "estimator"),
         (audit("t.npz", "--design", "one-run", "--raw-only"), "raw-only"),
@@ -257,11 +259,20 @@ def test_an_option_that_nothing_uses_is_refused(place: Path, run: Run, words: li
 
 
 def test_an_option_that_nothing_uses_yet_is_said(place: Path, run: Run) -> None:
-    code, _, err = run(*audit("t.npz", "--categories", "x"))
+    code, _, err = run(*audit("t.npz", "--covariates", "x", "--categories", "x", "--no-bounds"))
     assert code in (0, 3, 4) and "--categories is of use with --design zero-run" in err
-    code, _, err = run(*audit("t.npz", "--design", "zero-run", "--categories", "nothing"))
+    code, _, err = run(*audit("t.npz", "--covariates", "x", "--design", "zero-run", "--categories", "nothing"))
     assert code == 1 and one_line(err)
     del place
+
+
+@pytest.mark.parametrize("more", ["components: 2", "estimator: aipw", "categories: [x]"])
+def test_an_option_that_nothing_uses_is_refused_in_a_file_too(place: Path, run: Run, more: str) -> None:
+    (place / "c.yaml").write_text(
+        f"evaluation: {{table_path: t.npz, score: score, member: member, design: one-run, {more}}}\n"
+    )
+    code, _, err = run("run", "c.yaml")
+    assert code == 1 and one_line(err) and "goes with zero-run" in err
 
 
 def test_every_option_of_an_audit_has_its_place() -> None:

@@ -316,7 +316,7 @@ def audit(
             design=design,
             rng=rng,
         )
-    unused.refuse_of_design(given, collected.evidence.design)
+    unused.refuse_of_design(given, collected.evidence)
     if headline is not None:
         collected = collecting.with_headline(collected, headline_named(headline))
     findings = computed(collected, plan, rng, seed, bundle=wish)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import typer
 
 from miaudit.command.terminal import complain
+
+if TYPE_CHECKING:
+    from miaudit.evidence import Evidence
 
 SYNTHETIC, TOKENS, PAIR, TABLE = "synthetic", "tokens", "pair", "table"  # what an audit reads
 
@@ -25,8 +29,9 @@ _UNREAD = {  # by what is read
 _WHERE = {
     **dict.fromkeys(_OF_TABLES, "--synthetic"),
     **dict.fromkeys(_FILES_OF_LABELS, "--members and --nonmembers, for logits and probabilities"),
-    "labels": "logits and probabilities of a table",
     **dict.fromkeys(_OF_ZERO_RUN, "--design zero-run"),
+    **dict.fromkeys(("categories", "components"), "--covariates and --design zero-run"),
+    "labels": "logits and probabilities of a table",
 }
 
 
@@ -51,7 +56,7 @@ def refuse_unread(names: frozenset[str], kind: str, signal: str) -> None:
         Naming the first such option, and where it is of use.
     """
     _refuse(names, _UNREAD[kind], f"the input is {_SAID[kind]}")
-    if signal not in ("logits", "probabilities"):
+    if signal == "score":  # of other signals those who read them know
         _refuse(names, ("labels", *_FILES_OF_LABELS), f"--signal is {signal}")
     if "no_bounds" in names:
         _refuse(names, _OF_BOUNDS, "--no-bounds leaves them out")
@@ -60,8 +65,13 @@ def refuse_unread(names: frozenset[str], kind: str, signal: str) -> None:
 _SAID = {SYNTHETIC: "a synthetic table", TOKENS: "a file of token-logprobs", PAIR: "two files", TABLE: "a table"}
 
 
-def refuse_of_design(names: frozenset[str], design: str | None) -> None:
+def refuse_of_design(names: frozenset[str], evidence: Evidence) -> None:
     """Refuse options that the design of the evidence has no use for; of an undeclared one, which may be any, say so."""
+    design = evidence.design
+    if evidence.covariates is None:
+        _refuse(names, ("categories",), "there are no covariates")
+        if evidence.text is None:
+            _refuse(names, ("components",), "there are no covariates")
     if design is None:
         for name in sorted(names.intersection(_OF_ZERO_RUN)):
             complain(f"note: --{name.replace('_', '-')} is of use with --design zero-run; no design is declared")
