@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from miaudit import __version__
 from miaudit.command.audit import audit
@@ -22,10 +25,34 @@ from miaudit.command.report import report
 from miaudit.command.run import collect, run
 from miaudit.command.synthesise import synthesise
 from miaudit.command.terminal import complain
-from miaudit.errors import MiauditError
+from miaudit.errors import MiauditError, one_line
+
+
+class _Program(TyperGroup):
+    """Commands whose complaints about arguments hold nothing that steers a terminal, though a file's name may."""
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        with _told():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _told():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, typer.BadParameter.__mro__[2]):  # what typer calls any complaint
+            error.message = one_line(str(error.message))  # type: ignore[attr-defined]
+        raise
+
 
 app = typer.Typer(
     name="miaudit",
+    cls=_Program,
     help="How much does a model give away about the records it was trained on, and how far can that number be trusted?",
     epilog=f"Start with: miaudit demo. {EXIT_CODES}",
     no_args_is_help=True,

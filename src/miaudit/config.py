@@ -26,6 +26,11 @@ _DEEPEST_MECHANISM = 20
 _PAIRED = ("losses", "scores", "logits", "probabilities")
 _COLUMNS = {"labels": "labels", "covariates": "covariates", "text": "texts", "unit": "units", "group": "groups"}
 _OF_OUTPUTS = ("type", "variance", "statistic", "statistics", "folds")
+_OF_ZERO_RUN = (
+    *(("evaluation", name) for name in ("categories", "components", "estimator")),
+    *(("privacy", name) for name in ("correction", "margin")),
+    ("reporting", "raw_only"),
+)
 _SIGNAL_OF: dict[str, SignalKind] = {
     "losses": "loss",
     "scores": "score",
@@ -285,6 +290,11 @@ class Options(File):
             self.attack_options()
         except InputError as error:
             yield f"{_section_of(error.argument)}{error}"
+        design = self.evaluation.design
+        for section, name in _OF_ZERO_RUN if design in ("one-run", "multi-run") else ():
+            options = getattr(self, section)
+            if getattr(options, name) != type(options).model_fields[name].default:
+                yield f"{section}.{name}: expected none, with design {design}, received one; it goes with zero-run"
 
     @abstractmethod
     def attack_options(self) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TypeGuard
 
 
 class MiauditError(Exception):
@@ -44,7 +45,7 @@ class ConfigError(MiauditError):
 
     def __init__(self, source: str, problems: Iterable[str]) -> None:
         self.problems = tuple(one_line(problem) for problem in problems)
-        head = f"{source}: "
+        head = f"{one_line(source)}: "
         if len(self.problems) == 1:
             super().__init__(head + self.problems[0])
         else:
@@ -62,6 +63,21 @@ class OutputError(MiauditError):
 def one_line(text: str) -> str:
     """Fold a message into a single printable line, so that text from a file cannot forge further lines."""
     return " ".join("".join(ch if ch.isprintable() or ch.isspace() else "?" for ch in text).split())
+
+
+def printable(text: str) -> str:
+    """Keep the lines of a text, without what steers a terminal: escape characters come out of names of files too."""
+    return "".join(ch if ch.isprintable() or ch in "\n\t" else "?" for ch in text)
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a number: true and false are none, though Python counts with them."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number; true and false are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -7,11 +7,12 @@ import math
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from miaudit.causal.intervals import SMALLEST_FPR
 from miaudit.dp import accounting, guesses, zero_run
 from miaudit.dp.bounds import check_delta
 from miaudit.dp.mechanism import Mechanism, check_mechanism
 from miaudit.dp.verdict import Claim
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, is_number, is_whole, nearest
 
 ESTIMATORS = ("hajek", "aipw")
 CORRECTIONS = ("thinning", "conditional", "composition")
@@ -110,7 +111,7 @@ class Bounds:
         zero_run.check(self.correction)
         if self.mechanism is not None and self.claim is not None and self.claim.parameter == "mu":
             accounting.upper_bound(self.mechanism, parameter="mu")  # refused now where a mechanism has none
-        stated = self.margin is None or (_is_number(self.margin) and 0 <= self.margin < math.inf)
+        stated = self.margin is None or (is_number(self.margin) and 0 <= self.margin < math.inf)
         _require(stated, "margin", "a number from 0 up", self.margin, "it is in units of log-odds; 0.1 is usual")
 
 
@@ -184,6 +185,10 @@ class Plan:
         _require(len(targets) > 0, "fpr_targets", "at least one number in (0, 1)", "none", "add a target such as 0.01")
         for target in targets:
             _require(0 < target < 1, "fpr_targets", "numbers in (0, 1)", target, "write 0.001 for 0.1%")
+            resolvable = target >= SMALLEST_FPR
+            _require(
+                resolvable, "fpr_targets", f"{SMALLEST_FPR:g} or more", target, "no count of records resolves less"
+            )
         named = tuple(sorted({float(f"{target:g}") for target in targets}))  # metrics are named by six digits
         for target in named:
             _require(0 < target < 1, "fpr_targets", "numbers that six digits tell from 0 and 1", target, "round them")
@@ -198,18 +203,16 @@ class Plan:
         _require(_inside(self.prior, 0), "prior", "a number in (0, 1)", self.prior, "0.5 means even odds")
         self._check_kind("headline", Headline)
         self._check_kind("intervals", Intervals)
-        whole = isinstance(self.n_bootstrap, int) and (self.n_bootstrap == 0 or 100 <= self.n_bootstrap <= 1_000_000)
+        whole = is_whole(self.n_bootstrap) and (self.n_bootstrap == 0 or 100 <= self.n_bootstrap <= 1_000_000)
         _require(whole, "n_bootstrap", "0, or 100 to 1000000 replicates", self.n_bootstrap, "1000 is customary")
         if isinstance(self.intervals, Bootstrap) and not self.n_bootstrap:
             raise InputError("n_bootstrap", "at least 100 for bootstrap intervals", "0", "set it to 1000")
-        _require(
-            isinstance(self.row_level, int) and self.row_level >= 0, "row_level", "0 or more", self.row_level, "use 0"
-        )
+        _require(is_whole(self.row_level) and self.row_level >= 0, "row_level", "0 or more", self.row_level, "use 0")
         _require(
             not isinstance(self.categories, str), "categories", "a tuple of names", self.categories, "write (a, b)"
         )
         object.__setattr__(self, "categories", tuple(str(name) for name in self.categories))
-        some = self.components is None or (isinstance(self.components, int) and self.components >= 1)
+        some = self.components is None or (is_whole(self.components) and self.components >= 1)
         _require(some, "components", "1 or more", self.components, "10 to 20 suit embeddings")
         known = self.estimator in ESTIMATORS
         _require(
@@ -251,7 +254,7 @@ class Plan:
                 hint = f"{nearest(name, self.metric_names)} or add its FPR to fpr_targets".removeprefix(" or ")
                 raise InputError("primary_metric", f"one of {', '.join(self.metric_names)}", repr(name), hint)
         if threshold is not None:
-            finite = isinstance(threshold, int | float) and not isinstance(threshold, bool) and math.isfinite(threshold)
+            finite = is_number(threshold) and math.isfinite(threshold)
             _require(finite, "threshold_for_concern", "a finite number", threshold, "0.05 flags a TPR above 5%")
             if name != "ate":
                 _require(
@@ -286,11 +289,7 @@ def headline_named(text: str) -> Headline:
 
 
 def _inside(value: object, low: float) -> bool:
-    return isinstance(value, int | float) and low < value < 1
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number(value) and low < value < 1
 
 
 def _require(condition: bool, name: str, allowed: str, received: object, next_step: str) -> None:

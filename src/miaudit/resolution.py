@@ -488,7 +488,11 @@ def _bisect_tpr(succeeds: Callable[[float], bool], chance: float) -> float:
 
 
 def _check(*, fpr: float, members: int, nonmembers: int, confidence: float, power: float) -> None:
-    for name, value, low in (("fpr", fpr, 0.0), ("confidence", confidence, 0.5), ("power", power, 0.0)):
+    for name, value, low in (
+        ("fpr", fpr, intervals.SMALLEST_FPR),
+        ("confidence", confidence, 0.5),
+        ("power", power, 0.0),
+    ):
         if not low < value < 1:
             raise InputError(name, f"a number in ({low:g}, 1)", str(value), "write 0.01 for 1%")
     for name, count in (("members", members), ("nonmembers", nonmembers)):

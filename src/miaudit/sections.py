@@ -6,9 +6,9 @@ import re
 import typing
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from miaudit import yaml_file
 from miaudit.errors import ConfigError, InputError, nearest
@@ -21,6 +21,18 @@ class Section(BaseModel):
     """A mapping of known keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse true where a number belongs, and a number where true or false does: either would be taken for one."""
+        kinds = set(_leaves(cls.model_fields[str(info.field_name)].annotation))
+        for one in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(one, bool) and kinds & {int, float} and not kinds & {bool, Any}:
+                raise ValueError(f"expected a number, received {str(one).lower()}; write the number itself")
+            if isinstance(one, int | float | str) and not isinstance(one, bool) and kinds <= {bool, type(None)}:
+                raise ValueError(f"expected true or false, received {one!r:.60}; write one of the two")
+        return value
 
 
 class File(Section):
@@ -148,6 +160,16 @@ def _keys_at(location: tuple[int | str, ...], file: type[BaseModel]) -> list[str
             return []
         model = inner
     return list(model.model_fields)
+
+
+def _leaves(kind: Any) -> Iterator[Any]:
+    """The plain types that an annotation is made of."""
+    inside = typing.get_args(kind)
+    if inside and typing.get_origin(kind) is not Literal:
+        for inner in inside:
+            yield from _leaves(inner)
+    else:
+        yield kind
 
 
 def _models_in(kind: Any) -> Iterator[type[BaseModel]]:

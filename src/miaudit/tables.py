@@ -6,14 +6,16 @@ says why. Files are written under a temporary name and renamed, so a killed proc
 
 from __future__ import annotations
 
+import json
 import math
-import os
 import re
-import tempfile
+import subprocess
+import sys
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
+from miaudit.whole import write_atomically as write_atomically  # noqa: PLC0414 - its callers find it here
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,6 +31,21 @@ if TYPE_CHECKING:
 TABLE_SUFFIXES = (".npz", ".parquet", ".csv")
 _NPY = b"\x93NUMPY"
 _LARGE = 200_000_000  # an array below this may be as compressed as it likes
+_SMALL = 20_000_000  # bytes of a file that is tried as a whole
+_TRIAL = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[4])
+import polars as pl
+try:
+    found, names = pl.scan_parquet(sys.argv[1], glob=False), json.loads(sys.argv[2])
+    if names is None and sys.argv[3] == "False":
+        found.collect_schema()
+    else:
+        (found if names is None else found.select(names)).collect()
+except BaseException as error:
+    print((str(error).splitlines() or [type(error).__name__])[0][:200])
+    sys.exit(3)
+"""
 _RATIO = 200  # bombs grow a thousandfold
 # What numpy and zipfile raise for damaged files, and for files that were made to be damaged.
 _DAMAGED = (
@@ -87,10 +105,17 @@ def column_names(path: str | Path, argument: str = "file") -> list[str]:
     if path.suffix.lower() == ".npz":
         try:
             with zipfile.ZipFile(path) as archive:
-                return [name.removesuffix(".npy") for name in archive.namelist()]
+                names = [name.removesuffix(".npy") for name in archive.namelist()]
         except (ValueError, *_DAMAGED) as error:
             raise _unreadable(path, argument, error) from error
-    names: list[str] = _polars_guard(path, argument, lambda: list(_scan(path).collect_schema().names()))
+    else:
+        names = _polars_guard(path, argument, lambda: list(_scan(path).collect_schema().names()))
+        if path.suffix.lower() == ".csv" and any(re.sub(r"_duplicated_\d+$", "", name) != name for name in names):
+            names = _polars_guard(path, argument, lambda: _first_row(path))
+    twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+    if twice is not None:
+        received = f"{path.name}, where {twice!r} stands twice"
+        raise InputError(argument, "columns with names of their own", received, "rename one: only one would be read")
     return names
 
 
@@ -128,7 +153,7 @@ def read_columns(
     if path.suffix.lower() == ".npz":
         return {name: _read_member(path, name) for name in wanted}
     text = [name for name in as_text if name in wanted]
-    frame: pl.DataFrame = _polars_guard(path, argument, lambda: _scan(path, text).select(wanted).collect())
+    frame: pl.DataFrame = _polars_guard(path, argument, lambda: _scan(path, text).select(wanted).collect(), wanted)
     return {name: _to_numpy(frame[name]) for name in wanted}
 
 
@@ -236,27 +261,6 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None
     write_atomically(path, write)
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Call ``write`` with a temporary name in the same folder, then rename; on any error leave nothing behind."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
-        write(temporary)
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def _read_member(path: Path, name: str) -> NDArray[Any]:
     try:
         with zipfile.ZipFile(path) as entries:
@@ -332,18 +336,57 @@ def _scan(path: Path, as_text: Sequence[str] = ()) -> pl.LazyFrame:
     return pl.scan_csv(path, glob=False, infer_schema_length=None, schema_overrides=dict.fromkeys(as_text, pl.String))
 
 
-def _polars_guard(path: Path, argument: str, read: Callable[[], Any]) -> Any:
+def _first_row(path: Path) -> list[str]:
+    """The names of a .csv as they stand there: polars gives those that stand twice others."""
+    import polars as pl
+
+    first = pl.read_csv(path, glob=False, has_header=False, n_rows=1, infer_schema=False)
+    return ["" if name is None else str(name) for name in first.row(0)]
+
+
+def refuse_damaged(path: Path, argument: str, names: Sequence[str] | None = None) -> None:
+    """Refuse a .parquet file that ends its reader, by reading it first in a process of its own; others pass unread.
+
+    polars panics on some damaged files, with a backtrace on standard error, and on others ends the process for want of
+    memory that a damaged length asked for: no error of Python's says so then.
+
+    Parameters
+    ----------
+    path, argument : as :func:`existing_file`
+    names : columns to read; None for the schema alone, or for all of a small file
+
+    Raises
+    ------
+    InputError
+        If that process cannot read it.
+    """
+    if path.suffix.lower() == ".parquet" and sys.executable:
+        found = path.stat()
+        wanted = None if names is None or found.st_size < _SMALL else tuple(names)
+        problem = _trial(str(path.absolute()), found.st_size, found.st_mtime_ns, wanted)
+        if problem:
+            raise _unreadable(path, argument, ValueError(problem))
+
+
+@lru_cache(maxsize=256)
+def _trial(path: str, size: int, _changed: int, names: tuple[str, ...] | None) -> str:
+    """What is wrong with a file, in one line; empty if it can be read."""
+    words = [sys.executable, "-I", "-c", _TRIAL, path, json.dumps(names), str(size < _SMALL), json.dumps(sys.path)]
+    ran = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - our words
+    if ran.returncode < 0:
+        return f"its reader was ended by signal {-ran.returncode}"
+    lines = ran.stdout.decode(errors="replace").splitlines()
+    return lines[0] if ran.returncode == 3 and lines else ""
+
+
+def _polars_guard(path: Path, argument: str, read: Callable[[], Any], names: Sequence[str] | None = None) -> Any:
     import polars.exceptions as errors
 
+    refuse_damaged(path, argument, names)
     try:
         return read()
-    except (errors.PolarsError, OSError, ValueError) as error:
+    except (errors.PolarsError, errors.PanicException, OSError, ValueError) as error:
         raise _unreadable(path, argument, error) from error
-    except BaseException as error:
-        # polars turns an internal panic on a damaged file into a BaseException of its own.
-        if type(error).__name__ == "PanicException":
-            raise _unreadable(path, argument, error) from error
-        raise
 
 
 def _to_numpy(column: pl.Series) -> NDArray[Any]:
@@ -362,10 +405,23 @@ def _to_numpy(column: pl.Series) -> NDArray[Any]:
         if column.dtype.is_float():
             return column.to_numpy()  # nulls become NaN and are refused where finite numbers are needed
         raise InputError(name, "a value in every row", f"{column.null_count()} empty rows", "fill or drop them")
+    if column.dtype == pl.Int128:  # numpy has no such type; what fits one that it has is as good
+        column = _narrowed(column)
     values = column.to_numpy()
     if values.dtype.kind not in "biufU":
         raise InputError(name, "numbers, true/false or text", f"a column of type {column.dtype}", "convert it first")
     return values
+
+
+def _narrowed(column: pl.Series) -> pl.Series:
+    import polars as pl
+
+    for kind in (pl.Int64, pl.UInt64):
+        narrow = column.cast(kind, strict=False)
+        if not narrow.null_count():
+            return narrow
+    received = f"a column of type {column.dtype} with values beyond 64 bits"
+    raise InputError(column.name, "numbers, true/false or text", received, "convert it first")
 
 
 def _lists_to_numpy(column: pl.Series) -> NDArray[Any]:

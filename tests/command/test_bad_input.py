@@ -339,7 +339,7 @@ def test_the_table_is_long_enough() -> None:
 
 def test_the_same_calls_with_good_input_succeed(folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     """The control: the table fails because of its mistakes and not because of its form."""
-    private = table("good.npz", mechanism="mechanism_good.yaml", guesses="20", margin="0.1", design="one-run")
+    private = table("good.npz", mechanism="mechanism_good.yaml", guesses="20", design="one-run")
     calls = (table("good.npz"), logits(), pair("m.npy", "o.npy"), private, ["run", "good.yaml"])
     for number, arguments in enumerate(calls):
         chosen = [f"out{number}" if part == "out" else part for part in arguments]

@@ -1,6 +1,7 @@
 """The folder of an audit: whole or not at all, and nobody else's files."""
 
 import json
+import os
 from functools import cache
 
 import numpy as np
@@ -107,36 +108,39 @@ def test_killed_while_drawing(tmp_path, monkeypatch, where):
     assert contents(out) == before
 
 
-@pytest.mark.parametrize("survives", range(8))
-def test_killed_while_moving(tmp_path, monkeypatch, survives):
+@pytest.mark.parametrize("survives", range(0, 24, 3))
+def test_stopped_while_files_are_moved(tmp_path, monkeypatch, survives):
+    """In the working directory, which cannot be exchanged for another."""
+    monkeypatch.chdir(tmp_path)
     folder.write(audit(group=True), tmp_path, overwrite=False)
     before = contents(tmp_path)
-    move, moved = folder.Path.replace, []
+    move, moved = os.replace, []
 
-    def fragile(self, target):
-        if "new" in self.parts:
-            if len(moved) == survives:
-                raise KeyboardInterrupt
-            moved.append(target)
-        return move(self, target)
+    def fragile(source, target):
+        moved.append(target)
+        if len(moved) == survives + 1:
+            raise KeyboardInterrupt
+        return move(source, target)
 
-    monkeypatch.setattr(folder.Path, "replace", fragile)
+    monkeypatch.setattr(os, "replace", fragile)
     with pytest.raises(KeyboardInterrupt):
         folder.write(audit(gap=3.0), tmp_path, overwrite=True)
-    assert len(moved) == survives
+    assert len(moved) > survives
     assert contents(tmp_path) == before
 
 
-def test_findings_are_moved_last(tmp_path, monkeypatch):
-    move, moved = folder.Path.replace, []
-
-    def noted(self, target):
-        moved.append(target.name)
-        return move(self, target)
-
-    monkeypatch.setattr(folder.Path, "replace", noted)
+def test_where_files_are_moved_findings_leave_first_and_come_last(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     folder.write(audit(), tmp_path, overwrite=False)
-    assert moved[-2:] == ["report.html", "findings.json"]
+    move, moved = os.replace, []
+
+    def noted(source, target):
+        moved.append(target.name)
+        return move(source, target)
+
+    monkeypatch.setattr(os, "replace", noted)
+    folder.write(audit(), tmp_path, overwrite=True)
+    assert moved[0] == moved[-1] == "findings.json" and moved[-2] == "report.html"
 
 
 def test_a_file_in_the_way(tmp_path):
@@ -150,7 +154,7 @@ def test_a_file_in_the_way(tmp_path):
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(folder.os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(OutputError, match="cannot be written"):
         folder.check_free(tmp_path / "new" / "out", overwrite=False)
 

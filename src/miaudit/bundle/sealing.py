@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from miaudit.bundle.sharing import KEY_BYTES
 from miaudit.errors import InputError, OutputError, one_line
+from miaudit.whole import write_atomically
 
 SEALED = -1
 _FORMAT = 1
@@ -90,9 +90,8 @@ class Keys:
             "order": None if self.order is None else self.order.tolist(),
         }
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as handle:
-                json.dump(content, handle)
+            text = json.dumps(content)
+            write_atomically(path, lambda target: _write_text(target, text), replace=False, mode=0o600)
         except FileExistsError as error:
             raise OutputError(one_line(f"{path}: keys are there already, and are kept; name another bundle")) from error
         except OSError as error:
@@ -146,3 +145,7 @@ def _commitments(rows: NDArray[Any], labels: NDArray[Any], salts: NDArray[Any]) 
         for row, label, salt in zip(rows, labels, salts, strict=True)
     ]
     return np.frombuffer(b"".join(h.digest() for h in found), dtype=np.uint8).reshape(-1, 32)
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

@@ -504,8 +504,8 @@ def _check_confidence(confidence: float) -> None:
 
 
 def _check_rate(fpr: float) -> None:
-    if not 0 < fpr < 1:
-        raise InputError("fpr", "a number in (0, 1)", f"{fpr}", "write 0.01 for 1%")
+    if not intervals.SMALLEST_FPR <= fpr < 1:
+        raise InputError("fpr", f"a number in [{intervals.SMALLEST_FPR:g}, 1)", f"{fpr}", "write 0.01 for 1%")
 
 
 def _classical(estimator: Estimator, comparison: Comparison) -> bool:

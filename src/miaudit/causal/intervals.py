@@ -18,6 +18,7 @@ FloatArray = NDArray[np.float64]
 
 # Nodes of the mixture beyond which counts are taken in strides, and the mass that is left out at each end.
 MOST_NODES = 400
+SMALLEST_FPR = 1e-12  # below it, no number of records that anybody has resolves a TPR
 _LEFT_OUT = 6.0
 _ROUNDING = 1e-30  # a variance of the AUC that is rounding error: one comparison among 1e7 records gives 1e-28
 

@@ -12,7 +12,7 @@ from miaudit.causal import covariates, crossfit
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.outcome import Law, LocationScale
 from miaudit.causal.propensity import Propensity
-from miaudit.errors import InputError
+from miaudit.errors import InputError, is_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ class Nuisance:
             raise InputError("propensity", "a Propensity", received, "pass Propensity.given(values)")
         if given is not None and self.classifier is not None:
             raise InputError("classifier", "none, beside a propensity", "both", "choose one of the two")
-        if not (isinstance(self.workers, int) and self.workers >= 1):
+        if not (is_whole(self.workers) and self.workers >= 1):
             raise InputError("workers", "a whole number from 1 up", repr(self.workers), "1 is the default")
 
     def _check_outcome(self) -> None:

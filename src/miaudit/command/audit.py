@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from miaudit.command import options, summary
+from miaudit.command import options, summary, unused
 from miaudit.command.delivery import check_free, deliver
 from miaudit.command.options import (
     INPUT,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 
 def audit(
+    context: typer.Context,
     file: Annotated[
         Path | None,
         typer.Argument(
@@ -231,6 +232,9 @@ def audit(
     from miaudit import collect as collecting
     from miaudit.plan import headline_named
 
+    given = unused.given(context)
+    kind = _kind(file, members, nonmembers, synthetic, signal)
+    unused.refuse_unread(given, kind, signal)
     plan = options.plan(
         fpr,
         confidence=confidence,
@@ -254,9 +258,7 @@ def audit(
         ),
     )
     target = out or (None if json else Path("results/audit"))
-    if synthetic is not None:
-        if members is None or nonmembers is None or file is not None:
-            raise typer.BadParameter("--synthetic goes with --members and --nonmembers, all three tables")
+    if synthetic is not None and members is not None and nonmembers is not None:
         if bundle is not None:
             raise typer.BadParameter("--bundle goes with scores, not with --synthetic")
         _audit_table(
@@ -275,19 +277,17 @@ def audit(
             json=json,
             seed=seed,
         )
-    _refuse_options_of_tables(schema=schema, secret=secret, known=known)
     check_free(target, overwrite=overwrite)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
     rng = np.random.default_rng(seed)
     columns = {"score": score, "member": member, "labels": labels, "covariates": covariates}
     columns |= {"text": text, "unit": unit, "group": group}
-    tokens = signal == collecting.TOKENS and file is not None
-    chosen = None if tokens else _chosen(attack, signal)
-    if tokens and file is not None and members is None and nonmembers is None:
+    chosen = None if kind == unused.TOKENS else _chosen(attack, signal)
+    if kind == unused.TOKENS and file is not None:
         _refuse_table_options("the file of token-logprobs has its own keys", **columns)
         named = [name.replace("-", "_") for name in names(attack) or ()]
         collected = collecting.from_tokens(file, names=named, design=design)
-    elif file is not None and members is None and nonmembers is None:
+    elif file is not None:
         collected = collecting.from_table(
             file,
             score=names(score),
@@ -303,7 +303,8 @@ def audit(
             design=design,
             rng=rng,
         )
-    elif file is None and members is not None and nonmembers is not None:
+    else:
+        assert members is not None and nonmembers is not None  # noqa: S101 - by the kind
         _refuse_table_options("it does not go with --members and --nonmembers", **columns)
         inside = {"signal": members, **({"labels": member_labels} if member_labels else {})}
         outside = {"signal": nonmembers, **({"labels": nonmember_labels} if nonmember_labels else {})}
@@ -315,8 +316,7 @@ def audit(
             design=design,
             rng=rng,
         )
-    else:
-        raise typer.BadParameter("give either one FILE, or both --members and --nonmembers")
+    unused.refuse_of_design(given, collected.evidence)
     if headline is not None:
         collected = collecting.with_headline(collected, headline_named(headline))
     findings = computed(collected, plan, rng, seed, bundle=wish)
@@ -326,6 +326,20 @@ def audit(
         if note:
             complain(f"note: {note}")
     deliver(findings, lambda: summary.text(findings), target, overwrite=overwrite, json=json)
+
+
+def _kind(file: Path | None, members: Path | None, nonmembers: Path | None, synthetic: Path | None, signal: str) -> str:
+    """What the audit reads, as :mod:`miaudit.command.unused` calls it."""
+    pair = members is not None and nonmembers is not None and file is None
+    if synthetic is not None:
+        if not pair:
+            raise typer.BadParameter("--synthetic goes with --members and --nonmembers, all three tables")
+        return unused.SYNTHETIC
+    if pair:
+        return unused.PAIR
+    if file is None or members is not None or nonmembers is not None:
+        raise typer.BadParameter("give either one FILE, or both --members and --nonmembers")
+    return unused.TOKENS if signal == "token-logprobs" else unused.TABLE
 
 
 def _chosen(wanted: list[str] | None, signal: str) -> Attack | None:
@@ -359,12 +373,6 @@ def _audit_table(
         if columns is not None:
             chosen[name] = tuple(names(columns) or ())
     audit_files(synthetic, members, nonmembers, plan=plan, **rest, **chosen)
-
-
-def _refuse_options_of_tables(**given: Any) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise typer.BadParameter(f"--{name} goes with --synthetic")
 
 
 def _refuse_table_options(reason: str, **options: Any) -> None:

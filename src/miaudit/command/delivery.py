@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import typer
 
 from miaudit import __version__
+from miaudit.command.terminal import complain, say, say_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,12 +38,12 @@ def repeat(**more: Any) -> dict[str, Any]:
     return {"miaudit": __version__, "command": shlex.join(["miaudit", *sys.argv[1:]]), **more}
 
 
-def check_free(out: Path | None, *, overwrite: bool) -> None:
+def check_free(out: Path | None, *, overwrite: bool, released: bool = False) -> None:
     """Refuse a folder that findings could not be written to, before anything is computed."""
     if out is not None:
         from miaudit.report import folder
 
-        folder.check_free(out, overwrite=overwrite)
+        folder.check_free(out, overwrite=overwrite, released=released)
 
 
 def deliver(
@@ -54,20 +55,23 @@ def deliver(
     json: bool,
     besides: str = "",
     exit_code: int | None = None,
+    release: Callable[[Path], None] | None = None,
 ) -> NoReturn:
     """Write the folder, if there is one, tell standard output, and exit with the code of the findings.
 
     ``said`` puts them into lines of text, ``besides`` names other files that were written, ``exit_code`` stands in for
-    the findings' own.
+    the findings' own, ``release`` writes a synthetic table into the folder.
     """
     if out is not None:
         from miaudit.report import folder
 
-        folder.write(found, out, overwrite=overwrite)
+        undrawn = folder.write(found, out, overwrite=overwrite, release=release)
+        if undrawn:
+            complain(f"note: {undrawn}")
     if json:
-        typer.echo(found.to_json(), nl=False)
+        say_json(found.to_json())
     else:
-        typer.echo(said())
+        say(said())
         if out is not None:
-            typer.echo(f"\n{besides}Report: {out / 'report.html'}")
+            say(f"\n{besides}Report: {out / 'report.html'}")
     raise typer.Exit(found.exit_code if exit_code is None else exit_code)

@@ -9,7 +9,7 @@ import typer
 
 from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.options import DryRun, Json, Overwrite
-from miaudit.command.terminal import progress
+from miaudit.command.terminal import progress, say
 from miaudit.command.user_code import announce, forecast, kept
 from miaudit.errors import one_line
 
@@ -38,7 +38,7 @@ def disclosure(
     settings = disclosure_config.read(config)
     rng = np.random.default_rng(settings.evaluation.seed)
     if dry_run:
-        typer.echo(_forecast(settings, config, rng))
+        say(_forecast(settings, config, rng))
         return
     target = out if out is not None else config.parent / settings.evaluation.output_dir
     check_free(target, overwrite=overwrite)

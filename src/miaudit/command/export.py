@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from miaudit.command.terminal import say
 from miaudit.errors import InputError, OutputError, one_line
+from miaudit.whole import write_atomically
 
 
 class Target(StrEnum):
@@ -61,19 +63,23 @@ def export(
     run = exports.to_mlflow(
         file.parent, kinds.read(file), tracking_uri=tracking_uri, experiment=experiment, run_id=run_id
     )
-    typer.echo(f"MLflow run {run}")
+    say(f"MLflow run {run}")
 
 
 def _deliver(card: str, out: Path | None, *, overwrite: bool) -> None:
     if out is None:
-        typer.echo(card, nl=False)
+        say(card, nl=False)
         return
     if out.exists() and not overwrite:
         raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
     try:
-        out.write_text(card, encoding="utf-8")
+        write_atomically(out, lambda target: _write_text(target, card))
     except OSError as error:
         raise OutputError(
             one_line(f"--out {out}: cannot be written ({error.strerror}); choose another --out")
         ) from error
-    typer.echo(f"{out}")
+    say(f"{out}")
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

@@ -9,6 +9,7 @@ import typer
 
 from miaudit.command import options
 from miaudit.command.options import OUTPUT, ClaimDelta, ClaimEpsilon, ClaimMu, Confidence, Delta, Fpr, Seed
+from miaudit.command.terminal import say
 from miaudit.errors import InputError
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def plan(
             for t in targets
             if t < tpr
         ]
-    typer.echo(encoder.dumps(answer, indent=1) if json else _text(answer, members, nonmembers, claim))
+    say(encoder.dumps(answer, indent=1) if json else _text(answer, members, nonmembers, claim))
 
 
 def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, claim: Claim | None) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from miaudit.command.options import Overwrite
+from miaudit.command.terminal import say
 from miaudit.errors import InputError
 
 
@@ -31,4 +32,4 @@ def report(
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
         problem = f"{findings.name}, whose parts contradict each other ({type(error).__name__}: {error})"
         raise InputError("findings", "findings as miaudit wrote them", problem, "run the audit again") from error
-    typer.echo(f"{target / 'report.html'}")
+    say(f"{target / 'report.html'}")

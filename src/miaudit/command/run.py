@@ -11,7 +11,7 @@ from miaudit.command import summary
 from miaudit.command.delivery import check_free, deliver
 from miaudit.command.options import OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
 from miaudit.command.outcome import BundleWish, computed
-from miaudit.command.terminal import progress
+from miaudit.command.terminal import progress, say
 from miaudit.command.user_code import announce, forecast, kept
 from miaudit.errors import InputError, one_line
 
@@ -44,7 +44,7 @@ def run(
     settings = configuration.read(config)
     rng = np.random.default_rng(settings.evaluation.seed)
     if dry_run:
-        typer.echo(_forecast(settings, config, rng))
+        say(_forecast(settings, config, rng))
         return
     target = out if out is not None else config.parent / settings.evaluation.output_dir
     check_free(target, overwrite=overwrite)
@@ -77,7 +77,7 @@ def collect(
     settings = configuration.read(config)
     rng = np.random.default_rng(settings.evaluation.seed)
     if dry_run:
-        typer.echo(_forecast(settings, config, rng))
+        say(_forecast(settings, config, rng))
         return
     tables.require_suffix(out, "--out", tables.TABLE_SUFFIXES)
     if out.exists() and not overwrite:
@@ -86,7 +86,7 @@ def collect(
     collected.evidence.save(out)
     leaks = () if collected.vulnerability is None else (one_line(collected.vulnerability.text),)
     notes = (f"Note: {one_line(note)}" for note in collected.notes)
-    typer.echo("\n".join([repr(collected.evidence), *leaks, *notes, f"\nEvidence: {out}"]))
+    say("\n".join([repr(collected.evidence), *leaks, *notes, f"\nEvidence: {out}"]))
 
 
 def _collected(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) -> Collected:

@@ -9,12 +9,11 @@ import typer
 
 from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.options import Json, Overwrite
-from miaudit.command.terminal import progress
-from miaudit.errors import OutputError, one_line
+from miaudit.command.terminal import progress, say
+from miaudit.errors import one_line
 
 if TYPE_CHECKING:
     from miaudit.report.synthesis_findings import SynthesisFindings
-    from miaudit.synthesis.release import Release
 
 _STEM = "synthetic"
 
@@ -42,20 +41,26 @@ def synthesise(
     table, plan = settings.read(config.parent)
     if dry_run:
         publication.check(table, plan)
-        typer.echo(_forecast(plan, len(table)))
+        say(_forecast(plan, len(table)))
         return
     target = out if out is not None else config.parent / settings.output_dir
     file = target / f"{_STEM}.{settings.release.format}"
-    check_free(target, overwrite=overwrite)
-    _check_release(target, overwrite=overwrite)
+    check_free(target, overwrite=overwrite, released=True)
     rng = np.random.default_rng(settings.seed)
     seed = {} if plan.privacy else {"seed": "from the operating system" if settings.seed is None else settings.seed}
     with progress("epochs", meanwhile="noise, sampling, findings") as told:
         again = repeat(**seed)
         release, findings = publication.publish(table, plan, rng=rng, file=file.name, repeat=again, progress=told)
-    _save(release, file)
     besides = f"Release: {file} and {file.with_suffix('.json').name}\n"
-    deliver(findings, lambda: text(findings), target, overwrite=overwrite, json=json, besides=besides)
+    deliver(
+        findings,
+        lambda: text(findings),
+        target,
+        overwrite=overwrite,
+        json=json,
+        besides=besides,
+        release=lambda folder: release.save(folder / file.name),
+    )
 
 
 def text(findings: SynthesisFindings) -> str:
@@ -85,19 +90,3 @@ def _forecast(plan: Any, records: int) -> str:
     mechanism = plan.privacy.mechanism(plan.config)
     claimed = "" if plan.privacy.epsilon is None else f"epsilon = {plan.privacy.epsilon:g}, "
     return f"{claimed}delta = {plan.privacy.resolved_delta:.4g}: {mechanism}. Nothing was written."
-
-
-def _check_release(target: Path, *, overwrite: bool) -> None:
-    """Refuse to write over an earlier release."""
-    for name in (f"{_STEM}.csv", f"{_STEM}.parquet", f"{_STEM}.json"):
-        if (target / name).exists() and not overwrite:
-            raise OutputError(
-                one_line(f"--out {target}: holds an earlier release ({name}); pass --overwrite or choose another --out")
-            )
-
-
-def _save(release: Release, file: Path) -> None:
-    """Write the release; a table of an earlier release in another format does not stay beside it."""
-    release.save(file)
-    for suffix in {".csv", ".parquet"} - {file.suffix}:
-        file.with_suffix(suffix).unlink(missing_ok=True)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+import typer
+
+from miaudit.errors import printable
 
 
 @contextmanager
@@ -39,4 +44,14 @@ def progress(stage: str, *, meanwhile: str = "") -> Iterator[Callable[[int, int]
 def complain(text: str) -> None:
     """Write one line to standard error."""
     if sys.stderr is not None:
-        print(f"miaudit: {text}", file=sys.stderr)  # noqa: T201
+        print(f"miaudit: {printable(text)}", file=sys.stderr)  # noqa: T201
+
+
+def say(text: str, *, nl: bool = True) -> None:
+    """Write lines to standard output; what steers a terminal, in a name of a file or a column, does not reach it."""
+    typer.echo(printable(text), nl=nl)
+
+
+def say_json(text: str) -> None:
+    """Write JSON to standard output as it is, but for unprintable characters, which are escaped."""
+    typer.echo("".join(ch if ch.isprintable() or ch == "\n" else json.dumps(ch)[1:-1] for ch in text), nl=False)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miaudit.causal import logistic
 from miaudit.causal.propensity import Propensity
-from miaudit.errors import InputError
+from miaudit.errors import InputError, is_number
 
 FloatArray = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ class StandardErrors:
     multiple: float = 2.0
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.multiple, int | float) and 0 < self.multiple < math.inf):
+        if not (is_number(self.multiple) and 0 < self.multiple < math.inf):
             raise InputError("multiple", "a number above 0", repr(self.multiple), "2 is the default")
 
 
@@ -45,7 +45,7 @@ class Scheffe:
     share: float = 0.5
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.share, int | float) and 0 < self.share < 1):
+        if not (is_number(self.share) and 0 < self.share < 1):
             raise InputError("share", "a number strictly between 0 and 1", repr(self.share), "0.5 is the default")
 
 

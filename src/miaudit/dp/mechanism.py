@@ -184,9 +184,9 @@ def _read(path: str, description: object) -> Mechanism:
     if not isinstance(description, Mapping):
         raise InputError(path, "a mapping with the key 'kind'", type(description).__name__, "write kind: dp-sgd")
     kind = description.get("kind")
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         hint = nearest(str(kind), _KINDS) or "other mechanisms cannot be accounted for"
-        raise InputError(f"{path}.kind", f"one of {', '.join(_KINDS)}", repr(kind), hint)
+        raise InputError(f"{path}.kind", f"one of {', '.join(_KINDS)}", repr(kind)[:60], hint)
     make, required, optional = _KINDS[kind]
     values = {str(key): value for key, value in description.items() if key != "kind"}
     for name in values:

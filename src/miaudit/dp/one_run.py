@@ -23,7 +23,7 @@ from miaudit.causal.crossfit import one_of_each
 from miaudit.dp.bounds import LowerBound, Parameter, check_confidence, check_counts, check_delta
 from miaudit.dp.guesses import GUESSES_FIRST, CountBound, Fixed, Option, Pilot, Ranking, choose, one_sided, two_sided
 from miaudit.dp.tradeoff import Gaussian, TradeOff
-from miaudit.errors import DesignError, InputError
+from miaudit.errors import DesignError, InputError, is_number
 from miaudit.evidence import Evidence
 
 TOLERANCE = 1e-7
@@ -160,7 +160,7 @@ def lower_bound(
     """
     c, r, m = _counts(correct, guesses, canaries)
     level = 1 - check_confidence(confidence)
-    if not (isinstance(largest, int | float) and 0 < largest < math.inf):
+    if not (is_number(largest) and 0 < largest < math.inf):
         raise InputError("largest", "a finite number above 0", repr(largest), "where does the family end?")
 
     def bound(right: int) -> float:
@@ -247,7 +247,7 @@ def epsilon_p_value(epsilon: float, *, correct: int, guesses: int, canaries: flo
     0.000841
     """
     c, r, m = _counts(correct, guesses, canaries)
-    if not (isinstance(epsilon, int | float) and 0 <= epsilon < math.inf):
+    if not (is_number(epsilon) and 0 <= epsilon < math.inf):
         raise InputError("epsilon", "a finite number, 0 or more", repr(epsilon), "0 is the claim that nothing leaks")
     return _tail(float(epsilon), c, r, m, check_delta(delta))
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from miaudit.errors import OutputError, one_line
-from miaudit.report import kinds, pictures
+from miaudit.report import exchange, kinds, pictures
 from miaudit.report.findings_file import to_text
 
 FINDINGS, PAGE, FIGURES = "findings.json", "report.html", "figures"
+RELEASE = ("synthetic.csv", "synthetic.parquet", "synthetic.json")
+Release = Callable[[Path], None]
 
 
-def write(findings: kinds.Writable, out: str | Path, *, overwrite: bool = False) -> None:
+def write(findings: kinds.Writable, out: str | Path, *, overwrite: bool = False, release: Release | None = None) -> str:
     """Write findings.json, report.html and figures/ (SVG and PNG) into a folder.
 
-    Everything is made in a hidden folder inside ``out`` first and then moved, findings.json last; an error on the way
-    leaves an earlier audit as it was. Files that are not part of an audit are never touched.
+    All of it is made in a hidden folder first, and takes the place of an earlier audit whole: an error or a kill on the
+    way leaves that as it was (:mod:`miaudit.report.exchange`). Files that are not part of an audit are never touched.
 
     Parameters
     ----------
@@ -29,14 +29,26 @@ def write(findings: kinds.Writable, out: str | Path, *, overwrite: bool = False)
     out : path of a folder, made if it is missing
     overwrite : bool
         Whether an earlier audit there may be replaced, its figures included.
+    release : optional
+        Writes a synthetic table, under the names of ``RELEASE``, into the folder that it is given: it belongs to the
+        findings, and an earlier one is replaced with them.
+
+    Returns
+    -------
+    str
+        Why the folder is without figures; empty where it has them.
 
     Raises
     ------
     OutputError
         If there is an audit and ``overwrite`` is false, or nothing can be written there.
     """
-    check_free(out, overwrite=overwrite)
-    _publish(findings.to_dict(), findings.to_json(), Path(out))
+    released = release is not None
+    check_free(out, overwrite=overwrite, released=released)
+    names = (*(RELEASE if released else ()), FINDINGS, PAGE, FIGURES)
+    return _publish(
+        findings.to_dict(), findings.to_json(), Path(out), lambda: _check(Path(out), names, overwrite), release
+    )
 
 
 def rerender(content: Mapping[str, Any], out: str | Path, *, overwrite: bool = False) -> None:
@@ -46,25 +58,48 @@ def rerender(content: Mapping[str, Any], out: str | Path, *, overwrite: bool = F
 
     Raises
     ------
+    DrawingError
+        If figures cannot be drawn here; what was there stays.
     OutputError
         As :func:`write`.
     """
     text = to_text(content)
     held = Path(out) / FINDINGS
-    same = held.is_file() and held.read_bytes() == text.encode()
-    _check(Path(out), (PAGE, FIGURES) if same else (FINDINGS, PAGE, FIGURES), overwrite)
-    _publish(content, text, Path(out))
+
+    def check() -> None:
+        same = held.is_file() and held.read_bytes() == text.encode()
+        _check(Path(out), (PAGE, FIGURES) if same else (FINDINGS, PAGE, FIGURES), overwrite)
+
+    _recover(Path(out))
+    check()
+    _publish(content, text, Path(out), check, insist=True)
 
 
-def check_free(out: str | Path, *, overwrite: bool = False) -> None:
+def check_free(out: str | Path, *, overwrite: bool = False, released: bool = False) -> None:
     """Refuse a folder that an audit could not be written to; call it before computing anything.
+
+    What a killed process left there is put right first.
+
+    Parameters
+    ----------
+    out : path of a folder
+    overwrite : whether an earlier audit may be replaced
+    released : whether a synthetic table goes there too
 
     Raises
     ------
     OutputError
         If ``out`` is a file, cannot be written, or holds an audit and ``overwrite`` is false.
     """
-    _check(Path(out), (FINDINGS, PAGE, FIGURES), overwrite)
+    _recover(Path(out))
+    _check(Path(out), (*(RELEASE if released else ()), FINDINGS, PAGE, FIGURES), overwrite)
+
+
+def _recover(out: Path) -> None:
+    try:
+        exchange.recover(out)
+    except OSError as error:
+        raise _unwritable(out, error) from error
 
 
 def check_place(folder: Path, asked: str, hint: str) -> None:
@@ -104,67 +139,59 @@ def _check(out: Path, names: Sequence[str], overwrite: bool) -> None:
         raise OutputError(one_line(f"--out {out}: {misplaced[0]} is in the way; move it, or choose another --out"))
 
 
-def _publish(content: Mapping[str, Any], text: str, out: Path) -> None:
+def _publish(
+    content: Mapping[str, Any],
+    text: str,
+    out: Path,
+    check: Callable[[], None],
+    release: Release | None = None,
+    *,
+    insist: bool = False,
+) -> str:
+    """Make the folder and put it in its place; ``check`` refuses one that somebody else has filled in the meantime.
+
+    ``insist`` raises where figures cannot be drawn.
+    """
+    undrawn = ""
+
+    def make(folder: Path) -> None:
+        nonlocal undrawn
+        undrawn = _make(kinds.of(content), content, text, folder)
+        if undrawn and insist:
+            raise pictures.DrawingError(undrawn)
+        if release is not None:
+            release(folder)
+
     try:
-        with _workshop(out) as folder:
-            made, kept = folder / "new", folder / "old"
-            drawn = kinds.of(content)
-            _make(drawn, content, text, made)
-            _replace(drawn.figures, made, kept, out)
+        exchange.replace(out, _owned(release is not None), make, check)
     except OSError as error:
         raise _unwritable(out, error) from error
+    return undrawn
 
 
-@contextlib.contextmanager
-def _workshop(out: Path) -> Iterator[Path]:
-    """A hidden folder inside ``out``, so that moving out of it stays within one file system even on a mount."""
-    existed = out.exists()
-    out.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=".audit-", suffix=".part", dir=out))
+def _owned(released: bool) -> tuple[str, ...]:
+    """The files that a set may have, of whatever kind the earlier one was; findings.json last."""
+    figures = dict.fromkeys(name for kind in kinds.KINDS for name in kinds.of({"kind": kind}).figures)
+    drawings = (f"{FIGURES}/{name}.{suffix}" for name in figures for suffix in ("svg", "png"))
+    return (*drawings, *(RELEASE if released else ()), PAGE, FINDINGS)
+
+
+def _make(kind: kinds.Kind, content: Mapping[str, Any], text: str, folder: Path) -> str:
+    """Fill a folder; return why it is without figures, or nothing."""
+    undrawn = ""
     try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if not existed:
-            with contextlib.suppress(OSError):  # it is no longer empty, as it should be
-                out.rmdir()
-
-
-def _make(kind: kinds.Kind, content: Mapping[str, Any], text: str, folder: Path) -> None:
-    (folder / FIGURES).mkdir(parents=True)
-    for name, chart in kind.charts(content).items():
-        spec = chart.to_dict(validate=False)
-        (folder / FIGURES / f"{name}.svg").write_text(pictures.svg(spec), encoding="utf-8")
-        (folder / FIGURES / f"{name}.png").write_bytes(pictures.png(spec))
+        for name, chart in kind.charts(content).items():
+            spec = chart.to_dict(validate=False)
+            drawing, picture = pictures.svg(spec), pictures.png(spec)
+            (folder / FIGURES).mkdir(exist_ok=True)
+            (folder / FIGURES / f"{name}.svg").write_text(drawing, encoding="utf-8")
+            (folder / FIGURES / f"{name}.png").write_bytes(picture)
+    except pictures.DrawingError as error:
+        shutil.rmtree(folder / FIGURES, ignore_errors=True)
+        undrawn = str(error)
     (folder / PAGE).write_text(kind.page(content), encoding="utf-8")
     (folder / FINDINGS).write_text(text, encoding="utf-8")
-
-
-def _replace(figures: Sequence[str], made: Path, kept: Path, out: Path) -> None:
-    """Move the new files in, findings.json last, and drop figures that have no successor; put all back on an error."""
-    drawings = (f"{FIGURES}/{name}.{kind}" for name in figures for kind in ("svg", "png"))
-    names = (*drawings, PAGE, FINDINGS)
-    old = [name for name in names if (out / name).is_file()]
-    for name in old:
-        (kept / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(out / name, kept / name)
-    had_figures = (out / FIGURES).is_dir()
-    (out / FIGURES).mkdir(exist_ok=True)
-    try:
-        for name in names:
-            if (made / name).exists():
-                (made / name).replace(out / name)
-            else:
-                (out / name).unlink(missing_ok=True)
-    except BaseException:
-        for name in names:
-            if name in old:
-                (kept / name).replace(out / name)
-            else:
-                (out / name).unlink(missing_ok=True)
-        if not had_figures:
-            (out / FIGURES).rmdir()
-        raise
+    return undrawn
 
 
 def _unwritable(out: Path, error: OSError) -> OutputError:

@@ -6,7 +6,7 @@ import base64
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -45,10 +45,15 @@ def render(
     Returns
     -------
     str
-        The page. Equal arguments give equal text.
+        The page. Equal arguments give equal text. Where charts cannot be drawn it says so, and has none.
     """
-    drawn = {name: _figure(chart) for name, chart in charts.items()}
-    scripts = [_bundle(), _text("frame.js"), *map(_text, programs)]
+    undrawn = ""
+    try:
+        drawn = {name: _figure(chart) for name, chart in charts.items()}
+        drawing = [pictures.program(), _text("frame.js")]
+    except pictures.DrawingError as error:
+        undrawn, drawn, drawing = str(error), {}, []
+    scripts = [*drawing, *map(_text, programs)]
     return (
         _environment()
         .get_template(template)
@@ -56,6 +61,7 @@ def render(
             f=findings,
             figures=drawn,
             specs={name: figure["spec"] for name, figure in drawn.items()},
+            undrawn=undrawn,
             scripts=scripts,
             style=_text("frame.css"),
             **values,
@@ -115,15 +121,3 @@ def _environment() -> jinja2.Environment:
 @cache
 def _text(name: str) -> str:
     return resources.files("miaudit.report").joinpath(name).read_text(encoding="utf-8")
-
-
-@cache
-def _bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that can stand inside a page."""
-    import vl_convert
-
-    everything: Callable[..., str] = vl_convert.javascript_bundle
-    text = everything().replace("\r", "")
-    if "</script" in text.lower() or "<!--" in text:
-        raise RuntimeError("the charts' program cannot stand inside a page: it holds the end of a script")
-    return text

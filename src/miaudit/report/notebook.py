@@ -69,7 +69,10 @@ def _picture(findings: Mapping[str, Any]) -> str:
     for name in _CURVES:
         if name in drawn:
             spec = drawn[name].to_dict(validate=False)
-            picture = base64.b64encode(pictures.svg(spec).encode()).decode()
+            try:
+                picture = base64.b64encode(pictures.svg(spec).encode()).decode()
+            except pictures.DrawingError as error:
+                return f"<p>{escape(str(error))}</p>"
             alternative = escape(str(spec["description"]), quote=True)
             return f'<img alt="{alternative}" style="max-width:100%" src="data:image/svg+xml;base64,{picture}">'
     return ""

@@ -186,7 +186,7 @@ def read_table(
             frame = pl.read_parquet(path)
         else:
             frame = pl.read_csv(path, infer_schema_length=None, schema_overrides=dict.fromkeys(present, pl.String))
-    except (errors.PolarsError, OSError, ValueError) as error:
+    except (errors.PolarsError, errors.PanicException, OSError, ValueError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0][:120]
         received = f"{path.name}, which cannot be read ({first})"
         raise InputError(argument, f"a complete {path.suffix} file", received, "write it again") from error

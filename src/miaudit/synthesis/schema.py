@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, is_whole, nearest
 
 if TYPE_CHECKING:
     import polars as pl
@@ -107,12 +107,7 @@ class Column:
         digits = self.decimals
         if digits is None:
             return
-        if (
-            self.kind != "continuous"
-            or isinstance(digits, bool)
-            or not isinstance(digits, int)
-            or not 0 <= digits <= 15
-        ):
+        if self.kind != "continuous" or isinstance(digits, bool) or not is_whole(digits) or not 0 <= digits <= 15:
             allowed = "a whole number from 0 to 15, for a continuous column"
             raise InputError(f"{self.name}.decimals", allowed, repr(digits), "leave it out to keep all digits")
 

@@ -465,14 +465,11 @@ def _read_tables(folder: Path, files: Sequence[str], schema: Schema) -> NDArray[
         if Path(file).name != file:
             raise InputError(f"{MANIFEST}: file", "the name of a file in the folder", repr(file), "move it there")
         path = tables.existing_file(folder / file, f"{MANIFEST}: file", (".csv", ".parquet"))
-        text = dict.fromkeys(set(schema.text_columns) & set(tables.column_names(path, file)), pl.String)
+        csv = path.suffix == ".csv"
+        text = dict.fromkeys(set(schema.text_columns) & set(tables.column_names(path, file) if csv else ()), pl.String)
         try:
-            frame = (
-                pl.read_parquet(path)
-                if path.suffix == ".parquet"
-                else pl.read_csv(path, infer_schema_length=None, schema_overrides=text)
-            )
-        except (pl.exceptions.PolarsError, OSError) as error:
+            frame = pl.read_csv(path, infer_schema_length=None, schema_overrides=text) if csv else pl.read_parquet(path)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
             raise InputError(file, "a table", str(error)[:120], "write it again") from error
         parts.append(Table.from_frame(frame, schema, outside="clip").values)
     return np.concatenate(parts)

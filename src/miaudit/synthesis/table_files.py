@@ -130,6 +130,7 @@ def _frame(path: str | Path, argument: str, text: Collection[str] = ()) -> pl.Da
     file = tables.existing_file(path, argument, SUFFIXES)
     try:
         if file.suffix.lower() == ".parquet":
+            tables.column_names(file, argument)  # refuses what would end the process
             frame = pl.read_parquet(file, glob=False)
         else:
             # names that the file lacks would make polars give its columns other names
