@@ -253,10 +253,9 @@ def train(
     (4, (40, 2), (40, 4))
     """
     plan = _Plan.checked(target, x, y, included, seed, signal, tuple(views), at_once, keep)
-    place = None if store is None else Store.open(store, plan.decides())
-    if place is None:
+    if store is None:
         return _train(plan, None, executor, workers, progress)
-    with place.lock():
+    with Store.alone(store, plan.decides()) as place:
         return _train(plan, place, executor, workers, progress)
 
 

@@ -253,10 +253,9 @@ def train(
         If models failed; it names them, after all others have finished.
     """
     plan = _Plan.checked(table, targets, fit, fit_many, sample, repeats, sets, set_size, design, at_once, rng)
-    place = None if store is None else Store.open(store, plan.decides(key))
-    if place is None:
+    if store is None:
         return _train(plan, None, executor, workers, progress)
-    with place.lock():
+    with Store.alone(store, plan.decides(key)) as place:
         return _train(plan, place, executor, workers, progress)
 
 
