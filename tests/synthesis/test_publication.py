@@ -172,6 +172,23 @@ def test_a_seed_that_can_be_tried_out_is_refused_with_privacy(folder: Path) -> N
     assert synthesise_config.read(folder / "synthesise.yaml").seed == 2**100
 
 
+def test_the_command_spends_one_budget_through_links(folder: Path, tmp_path_factory: Any, command: Any) -> None:
+    other = tmp_path_factory.mktemp("other")
+    for path in folder.iterdir():
+        (other / path.name).symlink_to(path)
+    entry = yaml.safe_load((folder / "synthesise.yaml").read_text())["ledger"]
+    assert command(folder / "synthesise.yaml", "--out", folder / "out").exit_code == 0
+    (other / "ledger.json").symlink_to(folder / "ledger.json")
+    (other / "synthesise.yaml").unlink()
+    shutil.copy(folder / "synthesise.yaml", other / "synthesise.yaml")
+    change(other, ledger=entry | {"label": "again"})
+    assert command(other / "synthesise.yaml", "--out", other / "out").exit_code == 0
+    assert len(ledger.read(folder / "ledger.json").entries) == 2  # type: ignore[union-attr]
+    (folder / "ledger.json").unlink()
+    gone = command(folder / "synthesise.yaml", "--out", folder / "out2")
+    assert isinstance(gone.exception, InputError) and "ledger.lock remembers" in str(gone.exception)
+
+
 def test_a_killed_training_stays_paid_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
