@@ -228,7 +228,8 @@ def train(
     fit : function of a table and of ``rng=`` that returns a generator
     fit_many : function of the table, of ``rows=`` (k, n) of bool and of ``rng=`` that returns k generators
         In place of ``fit``, for generators that are trained together, ``at_once`` at a time; for example
-        ``functools.partial(miaudit.synthesis.fit_many, graph=graph, config=config)``.
+        ``functools.partial(miaudit.synthesis.fit_many, graph=graph, config=config)``; with privacy, ``repeatable=True``
+        has the results repeat.
     sample : function of a generator, of n and of ``rng=`` that returns n records, as a Table or array (n, d)
         By default the generator's own method ``sample(n, rng=...)``.
     repeats : models with, and as many without, each target
