@@ -97,9 +97,7 @@ class SyntheticTraining:
         values = np.asarray(x, dtype=np.float64).reshape(len(y), -1)[rows]
         table = Table(self.schema, np.column_stack([values, np.asarray(y, dtype=np.float64)[rows]]))
         rng = np.random.default_rng(seed)
-        # equal seeds give equal fits, as of any target: nothing that is drawn here is released
-        options: dict[str, Any] = {"config": self.config, "repeatable": True}
-        made = synthesis.fit(table, self.graph, self.privacy, rng=rng, **options).sample(len(rows), rng=rng)
+        made = synthesis.fit(table, self.graph, self.privacy, rng=rng, config=self.config).sample(len(rows), rng=rng)
         drawn, labels = made.values[:, :-1], made.values[:, -1].astype(np.int64)
         lost = sorted(set(range(len(self.schema.columns[-1].categories or (0, 1)))) - set(labels.tolist()))
         if lost:

@@ -206,8 +206,8 @@ def train(
     """Train shadow models and keep what each says of every record. Runs the target's code.
 
     Same target, data and seed: same outputs, bit for bit, whatever the executor, the number of workers and the
-    interruptions (on one kind of machine). Only this process writes to the store, so a killed one loses the models in
-    flight and no other.
+    interruptions (on one kind of machine), but for noise for privacy, which no seed gives again. Only this process
+    writes to the store, so a killed one loses the models in flight and no other.
 
     Parameters
     ----------

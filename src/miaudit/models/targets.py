@@ -74,7 +74,10 @@ class Trainable(Target, Protocol):
     """
 
     def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> Any:
-        """Train on the given rows of the records x (n, ...) with labels y (n,); equal seeds give equal fits."""
+        """Train on the given rows of the records x (n, ...) with labels y (n,).
+
+        Equal seeds give equal fits, up to noise for privacy, which no seed gives again.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +239,9 @@ class TorchTarget:
         whom = "networks trained here" if self.weights is None else "shadow models"
         return (
             f"DP-SGD: the {whom} are ({_rounded_up(proved.value)}, {private.delta:g})-differentially "
-            f"private by its accountant, for one record added or removed, at a public {private.records:,} records.",
+            f"private by its accountant, for one record added or removed, at a public {private.records:,} records."
+            + " The noise can be repeated: that does not hold against who knows the seed."
+            * private.repeatable,
         )
 
     def identity(self) -> str:
