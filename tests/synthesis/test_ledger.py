@@ -229,6 +229,7 @@ def test_a_crash_at_any_step_stops_no_later_release(
     path = tmp_path / "ledger.json"
     for i in range(before):
         _enter(path, f"before {i}")
+    (tmp_path / ".ledger.json.abc.part").write_text("half")
     calls = {"left": step}
 
     def counted(call: Callable[..., Any], *arguments: Any) -> Any:
@@ -249,7 +250,7 @@ def test_a_crash_at_any_step_stops_no_later_release(
     labels = [entry.label for entry in found.entries]
     assert labels in ([*labels[:before], "after"], [*labels[:before], "crashed", "after"]) and len(labels) > before
     assert 0 < step < 9 or "crashed" in labels
-    assert ledger.read(path) == found
+    assert ledger.read(path) == found and not list(tmp_path.glob(".*.part"))
     path.unlink()
     with pytest.raises(InputError, match="restore"):
         _enter(path, "again")

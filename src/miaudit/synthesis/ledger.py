@@ -19,6 +19,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,8 @@ def spend(
     try:
         place.ledger.parent.mkdir(parents=True, exist_ok=True)
         with locks.alone(place.lock, wait=True) as lock:
+            for left in place.ledger.parent.glob(f".{escape(place.ledger.name)}.*.part"):  # by a killed process
+                left.unlink(missing_ok=True)
             ledger = place.read(lock) or Ledger(table, budget, ())
             more = _grown(ledger, table, label, mechanism, budget)
             # The ledger is written between the two: one that is an entry ahead of its lock comes of a crash before this
