@@ -74,10 +74,7 @@ class Trainable(Target, Protocol):
     """
 
     def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> Any:
-        """Train on the given rows of the records x (n, ...) with labels y (n,).
-
-        Equal seeds give equal fits, up to noise for privacy, which no seed gives again.
-        """
+        """Train on the given rows of the records x (n, ...) with labels y (n,); equal seeds give equal fits."""
 
 
 @dataclass(frozen=True, eq=False)
