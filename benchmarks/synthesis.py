@@ -60,7 +60,7 @@ def stacked(table: Any, graph: Any, *, private: bool, at_once: int, epochs: int,
     steps = models * epochs * RECORDS // BATCH
 
     def train() -> None:
-        fit_many(table, graph, privacy, rows=rows, rng=np.random.default_rng(0), config=config)
+        fit_many(table, graph, privacy, rows=rows, rng=np.random.default_rng(0), config=config, repeatable=True)
 
     # the first call of a process pays for what torch sets up once
     fit_many(table, graph, privacy, rows=rows[:2], rng=np.random.default_rng(0), config=replace(config, epochs=1))

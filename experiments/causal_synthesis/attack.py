@@ -88,7 +88,7 @@ def attacked(
     began = time.process_time()
     result = membership_attack(
         table,
-        fit_many=partial(fit_many, graph=graph, privacy=privacy, config=config),
+        fit_many=partial(fit_many, graph=graph, privacy=privacy, config=config, repeatable=True),
         at_once=AT_ONCE,
         targets=chosen,
         delta=0.0 if privacy is None else privacy.resolved_delta,

@@ -93,7 +93,9 @@ def arms(
     for name, given, settings in (("plain", None, plain), ("causal", graph, config)):
         for suffix, asked in (("", None), (", DP", privacy)):
             child = rng.spawn(1)[0]
-            found[name + suffix] = fit_many([train] * form.tables, given, asked, rng=child, config=settings)
+            found[name + suffix] = fit_many(
+                [train] * form.tables, given, asked, rng=child, config=settings, repeatable=True
+            )
     return found
 
 
@@ -187,7 +189,7 @@ def by_epsilon(
         privacy = Privacy(records=len(train), epsilon=epsilon, delta=DELTA)
         scores = {}
         for arm, given, settings in (("plain", None, same_capacity(graph, config)), ("causal", graph, config)):
-            made = fit_many([train] * form.tables, given, privacy, rng=rng, config=settings)
+            made = fit_many([train] * form.tables, given, privacy, rng=rng, config=settings, repeatable=True)
             scores[arm] = [benchmark.score(one.sample(len(train), rng=rng)) for one in made]
         found[f"{epsilon:g}"] = {
             "causal_less_plain": _estimates(utility.compare_generators(scores["causal"], scores["plain"])),

@@ -50,7 +50,8 @@ def private(world: World, machine: Machine, settings: Mapping[str, Any], seed: i
     for epsilon in settings["epsilons"]:
         # The nominal number is public: half of the records, whatever the coins made of it (erratum D9).
         recipe = TrainConfig(
-            **settings["recipe"], private=Private(1.0, settings["clip"], settings["delta"], world.n // 2)
+            **settings["recipe"],
+            private=Private(1.0, settings["clip"], settings["delta"], world.n // 2, repeatable=True),
         )
         noise = accounting.calibrate_noise(
             lambda sigma, recipe=recipe: accounting.dp_sgd(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit import executor as execution
-from miaudit import tables
+from miaudit import locks, tables
 from miaudit.errors import InputError
 from miaudit.evidence import LARGEST, Evidence
 from miaudit.executor import JobsFailedError
@@ -92,7 +93,8 @@ def multi_run(
     Raises
     ------
     InputError
-        For rows that overlap, draws of one class only, a store without a key, or functions that cannot be sent.
+        For rows that overlap, draws of one class only, a store without a key or in which another process is at work, or
+        functions that cannot be sent.
     JobsFailedError
         If some runs failed: it names them, after all others have finished. With a store, calling again resumes.
 
@@ -111,10 +113,12 @@ def multi_run(
     where = execution.chosen(executor, workers)
     member = memberships(len(rows), inclusion=inclusion, rng=rng)
     plan = _Plan(rows, fixed, member, tuple(rng.spawn(len(rows))))
-    place = None if store is None else _Store.open(Path(store), plan, key)
     target = _Target(fit, score, _takes_rng(fit), fixed)
-    finished = {} if place is None else place.finished(len(rows))
-    failed, first = _perform(target, plan, finished, place, where, progress)
+    finished: dict[int, Mapping[str, float]] = {}
+    with nullcontext() if store is None else _Store.alone(Path(store), plan, key) as place:
+        if place is not None:
+            finished |= place.finished(len(rows))
+        failed, first = _perform(target, plan, finished, place, where, progress)
     if failed:
         named = sorted(failed, key=lambda one: one.run)
         error = JobsFailedError(named, len(rows), None if place is None else place.folder, "runs")
@@ -357,7 +361,9 @@ class _Store:
     fingerprint: str
 
     @classmethod
-    def open(cls, root: Path, plan: _Plan, key: str) -> _Store:
+    @contextmanager
+    def alone(cls, root: Path, plan: _Plan, key: str) -> Iterator[_Store]:
+        """Open the folder of these runs, or make it, and keep every other process out of it."""
         if not key:
             raise InputError("key", "a word for what is trained on what, with store=", "none", "change it with them")
         if root.exists() and not root.is_dir():
@@ -366,8 +372,9 @@ class _Store:
         opened = cls(root / fingerprint[:32], fingerprint)
         about = {"format": _FORMAT, "key": key, "runs": len(plan.rows), "members": int(plan.member.sum())}
         text = json.dumps({**about, "fingerprint": fingerprint}, indent=1) + "\n"
-        tables.write_atomically(opened.folder / "about.json", lambda target: _write_text(target, text))
-        return opened
+        with locks.folder(opened.folder):
+            tables.write_atomically(opened.folder / "about.json", lambda target: _write_text(target, text))
+            yield opened
 
     def keep(self, run: int, scores: Mapping[str, float]) -> None:
         """Write one run; renamed into place, so a killed process leaves it whole or absent."""

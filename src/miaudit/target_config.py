@@ -48,6 +48,7 @@ class PrivateSection(Section):
     clip: Annotated[float, Field(gt=0)]
     delta: Annotated[float, Field(gt=0, lt=1)]
     records: Whole
+    repeatable: bool = False
 
 
 class EarlyStoppingSection(Section):

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 import yaml
 
-from miaudit import Evidence
+from miaudit import Evidence, runs
+from miaudit.bundle import contents, sealing, written_plan
 
 Run = Callable[..., tuple[int, str, str]]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -105,6 +106,18 @@ def test_collect_writes_the_evidence_that_run_audits(place: Path, run: Run) -> N
     code, out, _ = run("audit", "e.npz", "--json", "--fpr", "0.1")
     assert code in (0, 3, 4)
     assert json.loads(out)["evidence"]["digest"] == findings["evidence"]["digest"] == evidence.digest
+
+
+def test_the_seed_in_a_sealed_bundle_draws_no_sealed_label(place: Path, run: Run) -> None:
+    """An attacker draws the memberships again from the generator in the bundle; the order of the records is granted."""
+    config = write(place / "c.yaml", **tree(data={"path": "d.npz", "x": "x", "y": "y"}))
+    code, _, err = run("run", config, "--out", "r", "--bundle", "b.zip", "--seal")
+    assert code in (0, 3, 4), err
+    keys = sealing.Keys.read(place / "b.key.json")
+    began = written_plan.generator_at({**contents.read(place / "b.zip").random, "children": 0})
+    for coins in (began, *began.spawn(4)):
+        guessed = runs.memberships(120, rng=coins)[keys.order[keys.rows]]
+        assert (guessed == keys.labels).mean() < 0.85, "the sealed labels follow from a published seed"
 
 
 def test_zero_run_takes_members_and_covariates_from_the_data(place: Path, run: Run) -> None:

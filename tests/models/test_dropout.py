@@ -192,7 +192,7 @@ def test_dropout_lowers_what_a_network_memorises() -> None:
 
 def test_each_record_is_clipped_under_its_own_mask() -> None:
     """The slow twin: one backward pass for each record under its mask, clipped, summed, the same noise added."""
-    private = Private(noise=0.5, clip=0.3, delta=0.01, records=40)
+    private = Private(noise=0.5, clip=0.3, delta=0.01, records=40, repeatable=True)
     config = TrainConfig(epochs=1, batch=10, learning_rate=0.1, momentum=0.0, schedule="constant", private=private)
     found = fit(MLP, config, X, Y, np.arange(40), seed=4)
     source = loop.Sources.of(0, 4)

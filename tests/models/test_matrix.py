@@ -119,7 +119,7 @@ def test_each_stacked_model_is_pruned_as_it_would_be_alone() -> None:
 
 
 def test_with_dp_sgd_the_guarantee_stays_for_pruning_looks_at_noisy_weights_alone() -> None:
-    private = Private(noise=1.0, clip=1.0, delta=0.01, records=60)
+    private = Private(noise=1.0, clip=1.0, delta=0.01, records=60, repeatable=True)
     config = replace(CONFIG, private=private)
     assert guarantee(config).value == guarantee(replace(config, pruning=None)).value
     assert zeros(fit(MLP, config, X, Y, np.arange(60), seed=0))[0] == round(0.7 * 144)

@@ -413,7 +413,7 @@ def test_poisson_samples_hold_each_record_with_its_rate_independently() -> None:
 
 def moves(noise: float, *, seed: int, steps: int = 40) -> np.ndarray:
     """Weights after training without momentum on records whose gradient is zero: a sum of noise alone."""
-    options = Private(noise=noise, clip=0.5, delta=0.01, records=10 * steps)
+    options = Private(noise=noise, clip=0.5, delta=0.01, records=10 * steps, repeatable=True)
     config = TrainConfig(
         learning_rate=1.0, momentum=0.0, schedule="constant", epochs=1, batch=10, private=options, seed=3
     )
@@ -448,8 +448,39 @@ def test_steps_rate_and_normaliser_follow_from_the_nominal_number_alone() -> Non
     assert np.mean(sizes) == pytest.approx(4, abs=1.2)
 
 
+@pytest.mark.parametrize("repeatable", [False, True])
+def test_who_knows_the_seeds_of_a_private_training_cannot_take_its_noise_away(repeatable: bool) -> None:
+    """An attacker who knows all records but whether the last is one trains both ways, and compares with what is out."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 40)), rng.integers(0, 2, 60)
+    options = Private(noise=2.0, clip=1.0, delta=0.01, records=60, repeatable=repeatable)
+    config, factory = TrainConfig(epochs=3, batch=20, private=options, seed=3), nets.mlp(40, 2, hidden=(8,))
+
+    def trained(n: int) -> torch.Tensor:
+        return torch.cat([t.ravel() for t in fit(factory, config, x, y, np.arange(n), seed=5).values()])
+
+    out = trained(60)
+    with_it, without = (float((trained(n) - out).norm()) for n in (60, 59))
+    assert (with_it == 0 < without) == repeatable
+    if not repeatable:  # two draws of the noise apart
+        assert 0.7 < with_it / without < 1.4
+
+
+def test_all_but_the_initial_weights_of_a_private_training_come_from_the_operating_system() -> None:
+    private = Private(noise=2.0, clip=1.0, delta=0.01, records=600)
+    known, others = loop.Sources.of(3, 5), [loop._sources(TrainConfig(private=private, seed=3), 5) for _ in range(2)]
+    assert {one.initial for one in others} == {known.initial}
+    for name in ("forward", "noise", "dropout", "input_noise"):
+        assert len({getattr(one, name) for one in (known, *others)}) == 3
+    assert len({one.order.random() for one in (known, *others)}) == 3
+    assert len({one.augmentation.random() for one in (loop.Sources.of(3, 5), *others)}) == 3
+    assert loop._sources(TrainConfig(seed=3), 5).noise == known.noise
+    with pytest.raises(InputError, match="true or false"):
+        Private(noise=2.0, clip=1.0, delta=0.01, records=60, repeatable=1)
+
+
 def test_without_any_record_in_the_sample_the_step_is_noise() -> None:
-    options = Private(noise=1.0, clip=1.0, delta=0.01, records=10_000)
+    options = Private(noise=1.0, clip=1.0, delta=0.01, records=10_000, repeatable=True)
     config = TrainConfig(epochs=1, batch=100, private=options)
     state = fit(nets.mlp(3, 2), config, np.ones((2, 3)), np.array([0, 1]), [0], seed=1)
     assert all(t.isfinite().all() for t in state.values())
@@ -489,7 +520,7 @@ def test_with_little_noise_and_a_wide_clip_it_learns_and_with_much_noise_it_does
     y = (x @ [1, -1, 2, 0, 1] > 0).astype(int)
 
     def accuracy(noise: float) -> float:
-        options = Private(noise=noise, clip=1.0, delta=1e-3, records=300)
+        options = Private(noise=noise, clip=1.0, delta=1e-3, records=300, repeatable=True)
         config = TrainConfig(learning_rate=0.5, epochs=10, batch=30, private=options)
         state = fit(nets.mlp(5, 2, hidden=(8,)), config, x, y, np.arange(300), seed=0)
         return float((train.logits(nets.mlp(5, 2, hidden=(8,)), state, x[300:]).argmax(1) == y[300:]).mean())

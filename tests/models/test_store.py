@@ -95,14 +95,12 @@ def test_a_real_full_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_two_processes_do_not_write_at_once_and_leftovers_go(tmp_path: Path) -> None:
-    store = Store.open(tmp_path, DECIDES)
     (tmp_path / ".model.npy.abc.part").write_bytes(b"half")
-    with store.lock():
+    with Store.alone(tmp_path, DECIDES) as store:
         assert not list(tmp_path.glob(".*.part"))
-        with pytest.raises(InputError, match="another process is at work"), store.lock():
-            pass
-    with store.lock():
-        pass
+        with pytest.raises(InputError, match="another process is at work"):
+            Store.open(tmp_path, DECIDES)
+    assert Store.open(tmp_path, DECIDES) == store
 
 
 def test_digests_tell_all_that_differs_apart() -> None:

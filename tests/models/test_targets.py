@@ -6,6 +6,7 @@ import functools
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -298,7 +299,9 @@ def test_dp_sgd_says_what_it_guarantees(module: str, tmp_path: Path) -> None:
     (note,) = TorchTarget("my_models:net", config).notes
     stated = float(note.partition("(")[2].partition(",")[0])
     assert 0 <= stated - guarantee(config).value < 0.01 * stated  # a bound is never rounded down
-    assert "networks trained here are" in note
+    assert "networks trained here are" in note and "seed" not in note
+    known = TorchTarget("my_models:net", replace(config, private=replace(private, repeatable=True)))
+    assert "does not hold against who knows the seed" in known.notes[0]
     assert "at a public 40 records" in note
     weights.save(TorchTarget("my_models:net", config)._net.build().state_dict(), tmp_path / "w.safetensors")
     assert "shadow models" in TorchTarget("my_models:net", config, tmp_path / "w.safetensors").notes[0]

@@ -23,7 +23,7 @@ from miaudit.models.private import Private  # noqa: E402
 from miaudit.models.train import EarlyStopping, Pruning, TrainConfig, TrainingError, fit, fit_many, logits  # noqa: E402
 
 MLP = nets.mlp(6, 3, hidden=(7,))
-PRIVATE = Private(noise=1.0, clip=1.0, delta=0.01, records=40)
+PRIVATE = Private(noise=1.0, clip=1.0, delta=0.01, records=40, repeatable=True)
 
 
 def data(n: int = 80, shape: tuple[int, ...] = (6,), classes: int = 3) -> tuple[np.ndarray, np.ndarray]:

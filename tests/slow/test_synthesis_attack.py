@@ -125,7 +125,7 @@ def attacked(given: Table, privacy: object, repeats: int) -> MembershipAttack:
     config = GeneratorConfig(epochs=150, batch=50, records=101, learning_rate=0.003, hidden=32, at_once=20)
     return membership_attack(
         given,
-        fit_many=partial(fit_many, graph=None, privacy=privacy, config=config),
+        fit_many=partial(fit_many, graph=None, privacy=privacy, config=config, repeatable=True),
         at_once=20,
         targets=[100],
         repeats=repeats,

@@ -83,10 +83,10 @@ def test_the_findings_say_what_is_claimed_and_proved(folder: Path) -> None:
 
 
 def test_findings_hold_no_record_and_no_seed(folder: Path) -> None:
-    change(folder, seed=2**100 + 4711, fidelity="none")
-    _, findings = published(folder)
-    text = findings.to_json()
-    assert str(2**100 + 4711) not in text and findings.fidelity is None and "seed" not in findings.repeat
+    change(folder, fidelity="none")
+    release, findings = published(folder)
+    assert findings.fidelity is None and "seed" not in findings.repeat and not release.repeatable
+    assert any("apart from all random numbers that are published" in note for note in findings.notes)
     with pytest.raises(InputError, match="findings"):
         synthesis_findings.check(findings.to_dict() | {"status": "sure"})
 
@@ -162,14 +162,39 @@ def test_no_claim_is_rounded_below_what_is_proved() -> None:
     assert synthesis_findings.rounded_up(1000**-1.1) == "0.000502"  # 0.00050118..., which ".3g" makes 0.000501
 
 
-def test_a_seed_that_can_be_tried_out_is_refused_with_privacy(folder: Path) -> None:
-    change(folder, seed=0)
-    with pytest.raises(ConfigError, match="expected no seed with privacy"):
-        synthesise_config.read(folder / "synthesise.yaml")
+def test_the_seed_of_what_is_published_does_not_repeat_a_private_release(folder: Path) -> None:
+    change(folder, ledger=None, generator={"epochs": 1, "batch": 50})
+    first, again = (published(folder)[0].table.values for _ in range(2))  # both with the generator of seed 0
+    assert first.tobytes() != again.tobytes()
+    change(folder, privacy="none")
+    first, again = (published(folder)[0].table.values for _ in range(2))
+    assert first.tobytes() == again.tobytes()
+
+
+def test_a_seed_is_refused_with_privacy(folder: Path) -> None:
+    for seed in (0, 2**100):
+        change(folder, seed=seed)
+        with pytest.raises(ConfigError, match="expected no seed with privacy"):
+            synthesise_config.read(folder / "synthesise.yaml")
     change(folder, seed=0, privacy="none")
     assert synthesise_config.read(folder / "synthesise.yaml").seed == 0
-    change(folder, seed=2**100, privacy=NOISE)
-    assert synthesise_config.read(folder / "synthesise.yaml").seed == 2**100
+
+
+def test_the_command_spends_one_budget_through_links(folder: Path, tmp_path_factory: Any, command: Any) -> None:
+    other = tmp_path_factory.mktemp("other")
+    for path in folder.iterdir():
+        (other / path.name).symlink_to(path)
+    entry = yaml.safe_load((folder / "synthesise.yaml").read_text())["ledger"]
+    assert command(folder / "synthesise.yaml", "--out", folder / "out").exit_code == 0
+    (other / "ledger.json").symlink_to(folder / "ledger.json")
+    (other / "synthesise.yaml").unlink()
+    shutil.copy(folder / "synthesise.yaml", other / "synthesise.yaml")
+    change(other, ledger=entry | {"label": "again"})
+    assert command(other / "synthesise.yaml", "--out", other / "out").exit_code == 0
+    assert len(ledger.read(folder / "ledger.json").entries) == 2  # type: ignore[union-attr]
+    (folder / "ledger.json").unlink()
+    gone = command(folder / "synthesise.yaml", "--out", folder / "out2")
+    assert isinstance(gone.exception, InputError) and "ledger.lock remembers" in str(gone.exception)
 
 
 def test_a_killed_training_stays_paid_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

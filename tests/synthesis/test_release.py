@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,18 @@ def test_the_claim_goes_to_the_verdict() -> None:
     refuted = made.verdict(shown)
     assert refuted.status == "refuted" and "what was run is not what was described" in refuted.text
     assert made.verdict(LowerBound("epsilon", 0.2, 0.95, "an attack", delta=1e-5)).status == "not-refuted"
+
+
+def test_a_release_whose_noise_can_be_repeated_says_so(tmp_path: Path) -> None:
+    for made in (release(), replace(release(), repeatable=True)):
+        made.save(tmp_path / "t.csv")
+        again = Release.load(tmp_path / "t.csv")
+        assert again.repeatable == made.repeatable
+        assert ("does not hold against who knows the seed" in again.verdict().text) == made.repeatable
+    older = json.loads((tmp_path / "t.json").read_text())
+    del older["repeatable"]
+    (tmp_path / "t.json").write_text(json.dumps(older))
+    assert Release.load(tmp_path / "t.csv").repeatable
 
 
 def test_no_claim_without_a_mechanism_and_none_below_what_is_proved() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -112,14 +113,46 @@ def test_a_generator_in_a_stack_is_the_one_alone(table: Table) -> None:
 def test_with_privacy_a_stack_repeats_and_pays_for_all_epochs(table: Table) -> None:
     privacy = Privacy(records=1000, epsilon=0.5, clip=2.0)
     config = replace(QUICK, epochs=2, records=None)
-    pair = training.fit_many([table, table], GRAPH, privacy, rng=np.random.default_rng(7), config=config)
-    alone = synthesis.fit(table, GRAPH, privacy, rng=np.random.default_rng(7), config=config)
+    options = {"config": config, "repeatable": True}
+    pair = training.fit_many([table, table], GRAPH, privacy, rng=np.random.default_rng(7), **options)
+    alone = synthesis.fit(table, GRAPH, privacy, rng=np.random.default_rng(7), **options)
     np.testing.assert_allclose(pair[0].weights, alone.weights, atol=2e-3)
     assert alone.mechanism == dp_sgd(records=1000, batch=50, epochs=2, noise=alone.noise)
     assert 0.48 < alone.guarantee().value <= 0.5
     claim = alone.claim()
     assert (claim.value, claim.delta) == (0.5, pytest.approx(1000**-1.1))
     assert synthesis.fit(table, GRAPH, rng=np.random.default_rng(7), config=config).claim() is None
+
+
+@pytest.mark.parametrize("repeatable", [False, True])
+def test_who_knows_the_seed_of_a_private_training_cannot_take_its_noise_away(table: Table, repeatable: bool) -> None:
+    """An attacker who knows all records but whether the last is one trains both ways, and compares with what is out.
+
+    The control: with noise that can be repeated they see it, and so it is said.
+    """
+    privacy, config = Privacy(records=1200, noise=4.0), replace(QUICK, epochs=1, records=None)
+
+    def trained(n: int) -> Generator:
+        rng, options = np.random.default_rng(7), {"config": config, "repeatable": repeatable}
+        return synthesis.fit(table.subset(np.arange(n)), GRAPH, privacy, rng=rng, **options)
+
+    out = trained(1200)
+    with_it, without = (np.linalg.norm(trained(n).weights - out.weights) for n in (1200, 1199))
+    assert (with_it == 0 < without) == repeatable == out.repeatable
+    if not repeatable:  # the noise of two trainings parts them, as much as it parts either from the truth
+        assert 0.7 < with_it / without < 1.4 and with_it > 1
+
+
+def test_who_knows_the_numbers_that_are_published_knows_no_private_stream() -> None:
+    known = np.random.default_rng(7)
+    streams = training._Streams.of(np.random.default_rng(7), secret=True)
+    spawned = [training._Streams.of(known, secret=False) for _ in range(3)]
+    assert streams.initial.random() == spawned[0].initial.random()
+    for name in ("order", "latent", "noise"):
+        drawn = getattr(streams, name).random()
+        assert all(drawn != getattr(one, name).random() for one in spawned)
+        assert getattr(streams, name).bit_generator.seed_seq.entropy != known.bit_generator.seed_seq.entropy
+        assert getattr(streams, name).bit_generator.seed_seq.entropy > 2**64
 
 
 def test_noise_is_the_least_that_keeps_epsilon() -> None:
@@ -161,7 +194,8 @@ def test_the_noise_of_a_step_has_the_stated_scale(table: Table) -> None:
     privacy = Privacy(records=40 * 10**6, noise=1.7, clip=0.3)  # nearly every sample is empty
     network = training.Network.of(GRAPH, config)
     features = torch.from_numpy(network.encoding.encode(table.values))
-    run = training._Run(network, config, privacy, 1.7, features, [np.arange(60)], [np.random.default_rng(9)], None)
+    streams = training._Streams.of(np.random.default_rng(9), secret=False)
+    run = training._Run(network, config, privacy, 1.7, features, [np.arange(60)], [streams], None)
     before = run._weights.values()
     run._step(0)
     moved = (run._weights.values() - before)[0].numpy()
@@ -268,9 +302,14 @@ def test_a_saved_generator_draws_the_same(learned: Generator, table: Table, tmp_
         found.save(tmp_path / "generator.npz")
         again = Generator.load(tmp_path / "generator.npz")
         assert (again.config, again.privacy, again.graph) == (found.config, found.privacy, found.graph)
-        assert again.mechanism == found.mechanism
+        assert again.mechanism == found.mechanism and not again.repeatable
         draws = [g.sample(20, rng=np.random.default_rng(0)).values.tobytes() for g in (found, again)]
         assert draws[0] == draws[1]
+    with np.load(tmp_path / "generator.npz") as held:  # of a version that drew the noise from the caller's generator
+        older = json.loads(str(held["description"]))
+        del older["repeatable"]
+        np.savez(tmp_path / "older.npz", weights=held["weights"], description=np.array(json.dumps(older)))
+    assert Generator.load(tmp_path / "older.npz").repeatable
     (tmp_path / "generator.npz").write_bytes(b"PK\x03\x04 nothing")
     with pytest.raises(InputError, match="a file with a generator"):
         Generator.load(tmp_path / "generator.npz")

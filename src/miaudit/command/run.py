@@ -49,7 +49,10 @@ def run(
     target = out if out is not None else config.parent / settings.evaluation.output_dir
     check_free(target, overwrite=overwrite)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
-    collected = _collected(settings, config, rng)
+    # The bundle says where this generator stands: sealed memberships and models must not follow from it.
+    sealed = wish is not None and wish.seal and isinstance(settings, configuration.CampaignConfig)
+    drawing = np.random.default_rng() if sealed else rng
+    collected = _collected(settings, config, drawing)
     model = settings.model.model_dump(exclude_none=True)
     findings = computed(collected, settings.plan(), rng, settings.evaluation.seed, model=model, bundle=wish)
     deliver(findings, lambda: summary.text(findings), target, overwrite=overwrite, json=json)

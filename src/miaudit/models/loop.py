@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -66,7 +67,7 @@ def train_together(
     with ExitStack() as open_:
         open_.enter_context(one_thread(device))
         open_.enter_context(torch.random.fork_rng([device.index or 0] if device.type == "cuda" else []))
-        sources = [Sources.of(config.seed, seed) for seed in seeds]
+        sources = [_sources(config, seed) for seed in seeds]
         nets = []
         for source in sources:
             torch.manual_seed(source.initial)
@@ -346,6 +347,17 @@ class Sources:
         )
         order, augmentation, held_out = (np.random.default_rng(children[i]) for i in (3, 4, 5))
         return cls(initial, forward, noise, order, augmentation, held_out, dropout, input_noise)
+
+
+def _sources(config: TrainConfig, seed: int) -> Sources:
+    """Return a model's sources; of DP-SGD all but the initial weights' from the operating system, unless it repeats.
+
+    Masks and other draws for records are among them: which record gets which depends on who else is in the sample.
+    """
+    known = Sources.of(config.seed, seed)
+    if config.private is None or config.private.repeatable:
+        return known
+    return replace(Sources.of(secrets.randbits(128), seed), initial=known.initial)
 
 
 def _check_network(net: nn.Module, data: Data, config: TrainConfig) -> None:

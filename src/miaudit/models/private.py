@@ -49,6 +49,9 @@ class Private:
     delta : at which the guarantee states its epsilon, in (0, 1)
     records : public nominal number of training records, from which the sampling rate, the number of steps and the
         normaliser follow, whatever the number of records in truth (erratum D9)
+    repeatable : whether the noise, the samples and all else but the initial weights follow from the seeds of the
+        training, for experiments that are repeated. The guarantee then does not hold against who knows the seeds. If
+        not, they come from the operating system, and no seed repeats them
 
     Raises
     ------
@@ -58,13 +61,14 @@ class Private:
     Examples
     --------
     >>> Private(noise=3.0, clip=1.0, delta=0.01, records=2000)
-    Private(noise=3.0, clip=1.0, delta=0.01, records=2000)
+    Private(noise=3.0, clip=1.0, delta=0.01, records=2000, repeatable=False)
     """
 
     noise: float
     clip: float
     delta: float
     records: int
+    repeatable: bool = False
 
     def __post_init__(self) -> None:
         for name in ("noise", "clip"):
@@ -77,6 +81,8 @@ class Private:
         if not isinstance(self.records, int) or isinstance(self.records, bool) or self.records < 1:
             hint = "state a public, nominal number of training records"
             raise InputError("records", "a whole number from 1 up", repr(self.records), hint)
+        if not isinstance(self.repeatable, bool):
+            raise InputError("repeatable", "true or false", repr(self.repeatable), "false is the default")
 
 
 @dataclass(frozen=True, eq=False)

@@ -213,8 +213,8 @@ def train(
     """Train shadow models and keep what each says of every record. Runs the target's code.
 
     Same target, data and seed: same outputs, bit for bit, whatever the executor, the number of workers and the
-    interruptions (on one kind of machine). Only this process writes to the store, so a killed one loses the models in
-    flight and no other.
+    interruptions (on one kind of machine), but for noise for privacy, which no seed gives again. Only this process
+    writes to the store, so a killed one loses the models in flight and no other.
 
     Parameters
     ----------
@@ -260,10 +260,9 @@ def train(
     (4, (40, 2), (40, 4))
     """
     plan = _Plan.checked(target, x, y, included, seed, signal, tuple(views), at_once, keep)
-    place = None if store is None else Store.open(store, plan.decides())
-    if place is None:
+    if store is None:
         return _train(plan, None, executor, workers, progress)
-    with place.lock():
+    with Store.alone(store, plan.decides()) as place:
         return _train(plan, place, executor, workers, progress)
 
 

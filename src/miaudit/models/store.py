@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit import tables
+from miaudit import locks, tables
 from miaudit.errors import InputError, OutputError, one_line
 
 _FORMAT = "miaudit store 1"
@@ -45,7 +45,8 @@ class Store:
         Raises
         ------
         InputError
-            If the folder is a store of something else: what differs is named, and nothing is reused.
+            If the folder is a store of something else: what differs is named, and nothing is reused. Also if another
+            process is at work in it.
         OutputError
             If it cannot be written.
 
@@ -59,11 +60,31 @@ class Store:
         miaudit.errors.InputError: store: expected a folder of the same seed, received ... made with another;
         name another folder, or delete this one
         """
-        opened, known, given = cls._of(Path(folder), decides)
-        if known is None:
-            decided = {"format": _FORMAT, "fingerprint": opened.fingerprint, "decides": given}
-            opened._write("about.json", lambda path: _write_text(path, json.dumps(decided, indent=1) + "\n"))
-        return opened
+        with cls.alone(folder, decides) as opened:
+            return opened
+
+    @classmethod
+    @contextmanager
+    def alone(cls, folder: str | Path, decides: Mapping[str, str]) -> Iterator[Store]:
+        """Open a store, or make one, and keep every other process out of it, as far as the file system can tell.
+
+        The lock is taken before anything is read or written, and a killed process lets go of it.
+
+        Raises
+        ------
+        InputError, OutputError
+            As :meth:`open`; also if another process is at work in it.
+        """
+        place = Path(folder)
+        cls._of(place, decides)  # what is no store, or another one, is left as it is
+        with locks.folder(place):
+            opened, known, given = cls._of(place, decides)
+            for left in place.glob(".*.part"):  # of a process that was killed while writing
+                left.unlink(missing_ok=True)
+            if known is None:
+                decided = {"format": _FORMAT, "fingerprint": opened.fingerprint, "decides": given}
+                opened._write("about.json", lambda path: _write_text(path, json.dumps(decided, indent=1) + "\n"))
+            yield opened
 
     @classmethod
     def found(cls, folder: str | Path, decides: Mapping[str, str]) -> Store | None:
@@ -83,8 +104,10 @@ class Store:
         if place.exists() and not place.is_dir():
             raise InputError("store", "a folder", f"the file {place}", "name a folder")
         given = {str(name): str(value) for name, value in decides.items()}
+        # listed before it is read: a store that is made between the two is no folder with other files
+        others = place.is_dir() and any(path.name[0] != "." for path in place.iterdir())
         known = _read_about(place)
-        if known is None and place.is_dir() and any(path.name[0] != "." for path in place.iterdir()):
+        if known is None and others:
             raise InputError("store", "a store or an empty folder", f"{place} with other files", "name a new folder")
         if known is not None and known != given:
             names = [name for name in {**given, **known} if known.get(name) != given.get(name)]
@@ -137,32 +160,6 @@ class Store:
         """
         found: NDArray[Any] = np.load(self.path(name), mmap_mode="r", allow_pickle=False)
         return found
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Hold the store alone, as far as the file system can tell; a killed process lets go.
-
-        Raises
-        ------
-        InputError
-            If another process is at work in it.
-        """
-        try:
-            import fcntl  # noqa: PLC0415 - not on every system
-        except ImportError:
-            yield
-            return
-        with (self.folder / "about.json").open("rb") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                received = f"{self.folder}, in which another process is at work"
-                raise InputError("store", "a folder that no one else writes to", received, "wait for it") from error
-            except OSError:  # a file system without locks
-                pass
-            for left in self.folder.glob(".*.part"):  # of a process that was killed while writing
-                left.unlink(missing_ok=True)
-            yield
 
     def _write(self, name: str, write: Any) -> None:
         try:

@@ -211,7 +211,9 @@ class TorchTarget(Traits):
         whom = "networks trained here" if self.weights is None else "shadow models"
         return (
             f"DP-SGD: the {whom} are ({_rounded_up(proved.value)}, {private.delta:g})-differentially "
-            f"private by its accountant, for one record added or removed, at a public {private.records:,} records.",
+            f"private by its accountant, for one record added or removed, at a public {private.records:,} records."
+            + " The noise can be repeated: that does not hold against who knows the seed."
+            * private.repeatable,
         )
 
     def identity(self) -> str:

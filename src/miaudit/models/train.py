@@ -65,6 +65,7 @@ def fit(
     """Train one network on some of the records.
 
     The same seed gives the same weights, bit for bit on one machine's CPU, in whatever process: it uses one thread.
+    With DP-SGD it does so if that is ``repeatable``; if not, the noise comes from the operating system.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class SynthesisFindings(Filed):
     fidelity_of : "public" or "private": which records the table was compared with; None without
     notes : what must be said with it
     source : what the private table is called
-    repeat : version and command; no seed where a seed is a secret
+    repeat : version and command; no seed with privacy, since none repeats its noise
     """
 
     KIND = "synthesis"

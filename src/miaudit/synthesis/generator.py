@@ -41,6 +41,8 @@ class Generator:
     noise : the noise multiplier that training used; None without
     weights : float32 (P,)
     causes : (n, d) records of which the ``empirical`` groups are drawn, other columns NaN; None without such groups
+    repeatable : whether the noise was drawn from the caller's generator: the guarantee then does not hold against who
+        knows its seed
     """
 
     network: Network
@@ -50,6 +52,7 @@ class Generator:
     noise: float | None
     weights: NDArray[np.float32]
     causes: FloatArray | None = None
+    repeatable: bool = False
 
     @classmethod
     def of(
@@ -62,6 +65,7 @@ class Generator:
         weights: NDArray[np.float32],
         values: FloatArray,
         rows: NDArray[np.int64],
+        repeatable: bool = False,
     ) -> Generator:
         """Put a generator together; of its rows of the values nothing is kept but the ``empirical`` groups' columns."""
         causes = None
@@ -70,7 +74,7 @@ class Generator:
             own = [i for group in config.empirical for i in graph.positions(group)]
             causes[:, own] = values[rows][:, own]
         weights.setflags(write=False)
-        return cls(network, graph, config, privacy, noise, weights, causes)
+        return cls(network, graph, config, privacy, noise, weights, causes, repeatable)
 
     @property
     def schema(self) -> Schema:
@@ -155,6 +159,7 @@ class Generator:
             "config": asdict(self.config),
             "privacy": None if self.privacy is None else asdict(self.privacy),
             "noise": self.noise,
+            "repeatable": self.repeatable,
         }
         arrays = {"weights": self.weights, "description": np.array(json.dumps(described))}
         if self.causes is not None:
@@ -191,10 +196,11 @@ class Generator:
             received = f"{path.name} ({str(error)[:100]})"
             raise InputError("path", "a file with a generator", received, hint) from error
         network = Network.of(graph, config)
+        repeatable = bool(described.get("repeatable", privacy is not None))  # as it was before this was written down
         weights = found.get("weights")
         if weights is None or weights.shape != (network.size,) or weights.dtype != np.float32:
             raise InputError("path", f"{network.size:,} weights, as its graph needs", path.name, hint)
-        return cls(network, graph, config, privacy, described["noise"], weights, found.get("causes"))
+        return cls(network, graph, config, privacy, described["noise"], weights, found.get("causes"), repeatable)
 
     @property
     def _parts(self) -> list[Part]:

@@ -4,18 +4,26 @@ A file beside the private table, in JSON. A release is entered before its traini
 run stays paid for, and is refused if all releases together would exceed the budget that was fixed with the first. The
 composition holds however the trainings of later releases use earlier ones; their noise and epochs, though, must be
 planned and not chosen after a look at what earlier releases showed.
+
+Each entry holds the digest of what stands before it, the first that of table and budget, and the lock beside the ledger
+remembers the digest of the last. So a ledger that was edited, cut short, replaced by an older one or deleted is seen.
+Who copies, or writes anew, both files is not.
 """
 
 from __future__ import annotations
 
-import contextlib
+import errno
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from glob import escape
 from pathlib import Path
 from typing import Any
 
+from miaudit import locks
 from miaudit.dp.bounds import UpperBound
 from miaudit.dp.mechanism import (
     Composed,
@@ -31,7 +39,8 @@ from miaudit.errors import InputError, OutputError, one_line
 from miaudit.synthesis.generator_config import proved
 from miaudit.tables import require_suffix, write_atomically
 
-_FORMAT = 1
+_FORMAT = 2
+_UNCHAINED = 1  # the format before entries held digests
 
 
 @dataclass(frozen=True)
@@ -97,21 +106,31 @@ class Ledger:
             raise InputError("ledger", f"an epsilon of at most {self.budget.value:g} for all releases", received, hint)
         return grown
 
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """SHA-256, in hexadecimal, of table and budget, and after each entry of all up to it."""
+        return tuple(link["before"] for link in self._chain())
+
     def to_mapping(self) -> dict[str, Any]:
         """Return plain values, as the file holds them."""
-        return {
-            "format": _FORMAT,
-            "table": self.table,
-            "budget": None if self.budget is None else {"epsilon": self.budget.value, "delta": self.budget.delta},
-            "entries": [
-                {
-                    "label": entry.label,
-                    "entered": entry.entered,
-                    "mechanism": None if entry.mechanism is None else described(entry.mechanism),
-                }
-                for entry in self.entries
-            ],
-        }
+        return {**self._start(), "entries": self._chain()[:-1]}
+
+    def _start(self) -> dict[str, Any]:
+        budget = self.budget
+        kept = None if budget is None else {"epsilon": float(budget.value), "delta": float(budget.delta)}
+        return {"format": _FORMAT, "table": self.table, "budget": kept}
+
+    def _chain(self) -> list[dict[str, Any]]:
+        """Return the entries, each with the digest of what is before it, and the link that the next would start with.
+
+        The digests are of what was read, not of how the file is laid out: 6 and 6.0 are one noise.
+        """
+        links: list[dict[str, Any]] = [{"before": _sha256(self._start())}]
+        for entry in self.entries:
+            mechanism = None if entry.mechanism is None else described(entry.mechanism)
+            links[-1] = {"label": entry.label, "entered": entry.entered, "mechanism": mechanism, **links[-1]}
+            links.append({"before": _sha256(links[-1])})
+        return links
 
 
 def read(path: str | Path) -> Ledger | None:
@@ -120,17 +139,16 @@ def read(path: str | Path) -> Ledger | None:
     Raises
     ------
     InputError
-        If the file is damaged or of another format: what was spent is then unknown, and nothing may be released.
+        If the file is damaged, of another format, or not what its lock remembers: what was spent is then unknown, and
+        nothing may be released. Also if it has several names (hard links).
     """
-    path = require_suffix(path, "ledger", (".json",))
-    if not path.exists():
-        return None
+    place = _Place.of(path)
     try:
-        return _from_mapping(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError) as error:
-        hint = "restore it from a copy: without it nobody knows what was spent"
-        received = f"{path.name} ({one_line(str(error))[:100]})"
-        raise InputError("ledger", f"a ledger of format {_FORMAT}", received, hint) from error
+        with locks.unchanged(place.lock) as lock:
+            return place.read(lock)
+    except OSError as error:
+        received = f"{place.lock.name} ({error.strerror or error})"
+        raise InputError("ledger", "a ledger with a lock that can be read", received, "restore both") from error
 
 
 def spend(
@@ -140,8 +158,8 @@ def spend(
 
     Parameters
     ----------
-    path : the ledger's .json file, made with the first release; a file beside it with the ending .lock keeps two
-        processes from spending the same budget
+    path : the ledger's .json file, made with the first release, or a symbolic link to it; a file beside it with the
+        ending .lock keeps two processes from spending the same budget, and remembers what was spent
     table : what the publisher calls the private table
     label : what the release is called
     mechanism : the whole training; None for a release without differential privacy
@@ -150,17 +168,25 @@ def spend(
     Raises
     ------
     InputError
-        If the ledger is of another table or budget, or the release would exceed the budget.
+        If the ledger is of another table or budget, or the release would exceed the budget; and as :func:`read`.
     OutputError
         If the file cannot be written.
     """
-    path = require_suffix(path, "ledger", (".json",))
+    place = _Place.of(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(path):
-            ledger = grown(path, table=table, label=label, mechanism=mechanism, budget=budget)
-            write_json(path, ledger.to_mapping())
-            return ledger
+        place.ledger.parent.mkdir(parents=True, exist_ok=True)
+        with locks.alone(place.lock, wait=True) as lock:
+            for left in place.ledger.parent.glob(f".{escape(place.ledger.name)}.*.part"):  # by a killed process
+                left.unlink(missing_ok=True)
+            ledger = place.read(lock) or Ledger(table, budget, ())
+            more = _grown(ledger, table, label, mechanism, budget)
+            # The ledger is written between the two: one that is an entry ahead of its lock comes of a crash before this
+            # function returned, so before any training, and is one entry more to pay for; one behind was cut short.
+            _remember(lock, ledger)
+            write_json(place.ledger, more.to_mapping())
+            _flush(place.ledger.parent)
+            _remember(lock, more)
+            return more
     except OSError as error:
         raise OutputError(one_line(f"ledger {path}: cannot be written ({error.strerror or error})")) from error
 
@@ -169,9 +195,12 @@ def grown(
     path: str | Path, *, table: str, label: str, mechanism: Mechanism | None, budget: Claim | None = None
 ) -> Ledger:
     """Return the ledger as :func:`spend` would leave it, without writing; arguments and refusals are the same."""
+    return _grown(read(path) or Ledger(table, budget, ()), table, label, mechanism, budget)
+
+
+def _grown(ledger: Ledger, table: str, label: str, mechanism: Mechanism | None, budget: Claim | None) -> Ledger:
     if budget is not None and budget.parameter != "epsilon":
         raise InputError("budget", "an epsilon and a delta", str(budget), "use Claim.epsilon_delta")
-    ledger = read(path) or Ledger(table, budget, ())
     if ledger.table != table:
         hint = "keep one ledger for each private table"
         raise InputError("ledger", f"the ledger of {table}", f"that of {ledger.table}", hint)
@@ -186,7 +215,10 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def write(target: Path) -> None:
-        target.write_text(text, encoding="utf-8")
+        with target.open("w", encoding="utf-8") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
 
     write_atomically(path, write)
 
@@ -203,13 +235,13 @@ def described(mechanism: Mechanism) -> dict[str, Any]:
     """
     match mechanism:
         case GaussianNoise():
-            return {"kind": "gaussian", "noise": mechanism.noise}
+            return {"kind": "gaussian", "noise": float(mechanism.noise)}
         case LaplaceNoise():
-            return {"kind": "laplace", "noise": mechanism.noise}
+            return {"kind": "laplace", "noise": float(mechanism.noise)}
         case PoissonSubsampled():
-            return {"kind": "subsampled", "mechanism": described(mechanism.mechanism), "rate": mechanism.rate}
+            return {"kind": "subsampled", "mechanism": described(mechanism.mechanism), "rate": float(mechanism.rate)}
         case Repeated():
-            return {"kind": "repeated", "mechanism": described(mechanism.mechanism), "times": mechanism.times}
+            return {"kind": "repeated", "mechanism": described(mechanism.mechanism), "times": int(mechanism.times)}
         case Composed():
             return {"kind": "composed", "parts": [described(part) for part in mechanism.parts]}
 
@@ -225,7 +257,7 @@ def _composed(mechanisms: list[Mechanism]) -> Mechanism:
 
 
 def _from_mapping(given: Mapping[str, Any]) -> Ledger:
-    if given["format"] != _FORMAT:
+    if given["format"] not in (_UNCHAINED, _FORMAT):
         raise ValueError(f"format {given['format']!r}")
     budget = given["budget"]
     entries = tuple(
@@ -237,17 +269,119 @@ def _from_mapping(given: Mapping[str, Any]) -> Ledger:
         for entry in given["entries"]
     )
     claim = None if budget is None else Claim.epsilon_delta(budget["epsilon"], budget["delta"])
-    return Ledger(str(given["table"]), claim, entries)
+    found = Ledger(str(given["table"]), claim, entries)
+    if given["format"] == _FORMAT:
+        for entry, before in zip(given["entries"], found.digests, strict=False):
+            if entry["before"] != before:
+                raise ValueError(f"what stands before {str(entry['label'])!r} was changed")
+    return found
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Wait until no other process spends from this ledger."""
-    with path.with_suffix(".lock").open("a") as handle:
+# -- the file, and what its lock remembers ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The file of a ledger, by whatever links it was reached, and the lock beside it."""
+
+    ledger: Path
+    lock: Path
+
+    @classmethod
+    def of(cls, path: str | Path) -> _Place:
+        real = require_suffix(os.path.realpath(require_suffix(path, "ledger", (".json",))), "ledger", (".json",))
+        return cls(real, real.with_suffix(".lock"))
+
+    def read(self, lock: int | None) -> Ledger | None:
+        """Read the ledger, None if there is none yet, and refuse one that is not what its lock remembers."""
+        remembered = None if lock is None else _remembered(lock, self.lock.name)
         try:
-            import fcntl  # noqa: PLC0415 - not on every system
+            links = self.ledger.stat().st_nlink
+            given = json.loads(self.ledger.read_text(encoding="utf-8"))
+            found = _from_mapping(given)
+        except FileNotFoundError as error:
+            if remembered is None or remembered[0] == 0:
+                return None
+            hint = "restore it from a copy: nobody knows what may still be spent; for another table name another file"
+            raise InputError("ledger", self._as_remembered(remembered[0]), f"no {self.ledger.name}", hint) from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, InputError) as error:
+            hint = "restore it from a copy: without it nobody knows what was spent"
+            received = f"{self.ledger.name} ({one_line(str(error))[:100]})"
+            raise InputError("ledger", f"a ledger of format {_FORMAT}", received, hint) from error
+        if links > 1:
+            received = f"{self.ledger.name}, which has {links} hard links"
+            hint = "delete all names but one: under another the same budget could be spent again"
+            raise InputError("ledger", "a file of one name", received, hint)
+        self._check(found, remembered, chained=given["format"] == _FORMAT)
+        return found
 
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        except ImportError:  # pragma: no cover - then a person must not run two releases at once
-            pass
-        yield
+    def _check(self, found: Ledger, remembered: tuple[int, str] | None, *, chained: bool) -> None:
+        if remembered is None:
+            if chained:
+                allowed, received = f"a ledger beside its {self.lock.name}", f"{self.ledger.name} without it"
+                hint = "restore both: the lock alone knows whether this is the whole ledger"
+                raise InputError("ledger", allowed, received, hint)
+            return
+        releases, head = remembered
+        if len(found.entries) - releases not in (0, 1) or found.digests[releases] != head:
+            many = len(found.entries)
+            received = f"{self.ledger.name} with {many} that are not those" if many else f"{self.ledger.name} with none"
+            hint = "restore it from a copy: it was changed, or is an older one"
+            raise InputError("ledger", self._as_remembered(releases), received, hint)
+
+    def _as_remembered(self, releases: int) -> str:
+        return f"the {releases} release{'s' * (releases != 1)} that {self.lock.name} remembers"
+
+
+def _remembered(lock: int, name: str) -> tuple[int, str] | None:
+    """Return how many releases the last whole line of a lock counts, and the digest after them; None where it is new.
+
+    A line without an end comes of a crash, and counts for nothing.
+    """
+    lines = _content(lock).split(b"\n")[:-1]
+    if not lines:
+        return None
+    try:
+        line = json.loads(lines[-1])
+        releases, head = line["releases"], line["head"]
+        if isinstance(releases, bool) or not isinstance(releases, int) or releases < 0 or not isinstance(head, str):
+            raise ValueError("other values")
+    except (ValueError, KeyError, TypeError) as error:
+        hint = "restore both from a copy: without it nobody knows what was spent"
+        raise InputError("ledger", "a lock that remembers releases", f"{name}, which is damaged", hint) from error
+    return releases, head
+
+
+def _remember(lock: int | None, ledger: Ledger) -> None:
+    """Add a line for the last entry of a ledger, unless it is remembered; lines are only ever added."""
+    now = (len(ledger.entries), ledger.digests[-1])
+    if lock is None or _remembered(lock, "") == now:
+        return
+    end = _content(lock).rfind(b"\n") + 1
+    line = json.dumps({"releases": now[0], "head": now[1]}).encode() + b"\n"
+    os.ftruncate(lock, end)
+    os.lseek(lock, end, os.SEEK_SET)
+    if os.write(lock, line) < len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.fsync(lock)
+
+
+def _content(lock: int) -> bytes:
+    os.lseek(lock, 0, os.SEEK_SET)
+    return os.read(lock, os.fstat(lock).st_size)
+
+
+def _flush(folder: Path) -> None:
+    """Have a renaming in a folder survive a loss of power, where the system can."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:  # not every system opens folders
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sha256(value: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -30,7 +30,10 @@ _GRAPH = (
     "The causal graph changes neither epsilon nor delta: they follow from the sampling rate, the noise, the steps and "
     "nothing else. What it can change is how well attacks do, and what the table is good for."
 )
-_SEED = "The seed of a private release is a secret: who knows it can take the noise away. It is not written down here."
+_SEED = (
+    "The noise came from the operating system, apart from all random numbers that are published or could be repeated: "
+    "no seed gives it again."
+)
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ def publish(
     Parameters
     ----------
     table : the private records
-    rng : with privacy its seed is a secret
+    rng : of initial weights, released records and fidelity; without privacy of all the training. The noise of a private
+        one never comes from it, see :func:`miaudit.synthesis.fit`
     file : what the synthetic table will be called
     repeat : what the findings say of how to repeat it
     progress : told (finished, all) epochs

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from miaudit.synthesis.generator import Generator
 
 _FORMAT = 1
+REPEATABLE = (
+    "The noise was drawn from a seed, so that the training can be repeated: the claim does not hold against who knows "
+    "the seed, and can take the noise away."
+)
 TABLE_SUFFIXES = (".csv", ".parquet")
 Format = Literal["csv", "parquet"]
 
@@ -39,6 +43,7 @@ class Release:
     bound : what an accountant proves of the mechanism; None without
     graph : along which the generator factorised; None for a plain one
     parameters : further public facts of the training, by name: epochs, batch, clip, ...
+    repeatable : whether the noise can be drawn again by who knows a seed, against whom the claim then does not hold
     """
 
     table: Table
@@ -47,6 +52,7 @@ class Release:
     bound: UpperBound | None = None
     graph: CausalGraph | None = None
     parameters: tuple[tuple[str, int | float | str], ...] = ()
+    repeatable: bool = False
 
     def __post_init__(self) -> None:
         if (self.mechanism is None) != (self.claim is None):
@@ -84,7 +90,8 @@ class Release:
         if privacy is not None and generator.noise is not None:
             facts |= {"records": privacy.records, "noise": generator.noise, "clip": privacy.clip}
         table = generator.sample(n, rng=rng)
-        return cls(table, generator.mechanism, generator.claim(), generator.guarantee(), graph, tuple(facts.items()))
+        proof = generator.claim(), generator.guarantee()
+        return cls(table, generator.mechanism, *proof, graph, tuple(facts.items()), generator.repeatable)
 
     def verdict(self, lower: LowerBound | None = None) -> ClaimVerdict:
         """Judge the claim against what was shown by an audit, if there is one, and what is proved.
@@ -96,8 +103,9 @@ class Release:
         """
         if self.claim is None:
             raise InputError("claim", "a release with differential privacy", "one without", "nothing was claimed")
-        reasons = () if lower is not None else ("No audit has tried to refute it.",)
-        return judge(self.claim, lower, upper=self.bound, reasons=reasons)
+        untried = () if lower is not None else ("No audit has tried to refute it.",)
+        known = (REPEATABLE,) if self.repeatable else ()
+        return judge(self.claim, lower, upper=self.bound, reasons=(*untried, *known))
 
     def to_mapping(self) -> dict[str, Any]:
         """Return everything but the records as plain values."""
@@ -114,6 +122,7 @@ class Release:
             "claim": None if claim is None else {"epsilon": claim.value, "delta": claim.delta},
             "bound": None if bound is None else {"epsilon": bound.value, "delta": bound.delta, "by": bound.accountant},
             "parameters": dict(self.parameters),
+            "repeatable": self.repeatable,
         }
 
     def save(self, path: str | Path) -> None:
@@ -159,10 +168,11 @@ class Release:
                 None if proof is None else UpperBound("epsilon", proof["epsilon"], proof["delta"], text, proof["by"])
             )
             parameters = tuple(found["parameters"].items())
+            repeatable = bool(found.get("repeatable", mechanism is not None))  # as it was before this was written down
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             received = f"{beside.name} ({one_line(str(error))[:100]})"
             raise InputError("release", f"a release of format {_FORMAT}", received, "write it again") from error
-        return cls(read_table(path, schema), mechanism, claim, bound, graph, parameters)
+        return cls(read_table(path, schema), mechanism, claim, bound, graph, parameters, repeatable)
 
 
 def read_table(

@@ -228,7 +228,8 @@ def train(
     fit : function of a table and of ``rng=`` that returns a generator
     fit_many : function of the table, of ``rows=`` (k, n) of bool and of ``rng=`` that returns k generators
         In place of ``fit``, for generators that are trained together, ``at_once`` at a time; for example
-        ``functools.partial(miaudit.synthesis.fit_many, graph=graph, config=config)``.
+        ``functools.partial(miaudit.synthesis.fit_many, graph=graph, config=config)``; with privacy, ``repeatable=True``
+        has the results repeat.
     sample : function of a generator, of n and of ``rng=`` that returns n records, as a Table or array (n, d)
         By default the generator's own method ``sample(n, rng=...)``.
     repeats : models with, and as many without, each target
@@ -253,10 +254,9 @@ def train(
         If models failed; it names them, after all others have finished.
     """
     plan = _Plan.checked(table, targets, fit, fit_many, sample, repeats, sets, set_size, design, at_once, rng)
-    place = None if store is None else Store.open(store, plan.decides(key))
-    if place is None:
+    if store is None:
         return _train(plan, None, executor, workers, progress)
-    with place.lock():
+    with Store.alone(store, plan.decides(key)) as place:
         return _train(plan, place, executor, workers, progress)
 
 

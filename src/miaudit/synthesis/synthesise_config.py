@@ -20,9 +20,6 @@ from miaudit.synthesis.schema import Table
 Positive = Annotated[float, Field(gt=0)]
 Whole = Annotated[int, Field(ge=1)]
 
-# Seeds below this can be tried out, by who knows all records but one: the noise then hides nothing.
-_GUESSABLE = 2**96
-
 
 class DataSection(Section):
     """The private table: a .csv or .parquet file; values of numbers outside their range are refused or moved."""
@@ -144,10 +141,10 @@ class SynthesiseConfig(File):
             raise ValueError("expected public, a file, beside patience; private records cannot decide when to stop")
         if self.privacy is not None and self.generator.empirical:
             raise ValueError("expected no empirical groups with privacy: they are private records; leave empirical out")
-        if self.privacy is not None and self.seed is not None and self.seed < _GUESSABLE:
+        if self.privacy is not None and self.seed is not None:
             raise ValueError(
-                "expected no seed with privacy, received one that can be found by trying: the noise could then be "
-                "taken away, and no claim would hold; leave seed out"
+                "expected no seed with privacy, received one: noise that can be repeated can be taken away, so it "
+                "comes from the operating system, and no seed repeats the release; leave seed out"
             )
         return self
 

@@ -50,6 +50,7 @@ def fit(
     config: GeneratorConfig | None = None,
     public: Table | None = None,
     progress: Callable[[int, int], None] | None = None,
+    repeatable: bool = False,
 ) -> Generator:
     """Train a generator of a table's records along a causal graph.
 
@@ -58,12 +59,14 @@ def fit(
     table : the private records, n of them
     graph : over the columns of the table's schema; None is a plain VAE
     privacy : what differential privacy is asked of it; None is none, and the generator then claims nothing
-    rng : gives initial weights, samples, z and noise. With privacy its seed is a secret: who knows it can take the
-        noise away
+    rng : gives initial weights, samples and z. With privacy the samples, z and the noise come from the operating system
+        instead, and from nothing that could be published: who knows how they were drawn can take the noise away
     config : the network and its training
     public : records of the same schema that are public or simulated. If given, training stops when their ELBO no longer
         improves, and the best weights are kept; the claim still pays for all epochs
     progress : told (finished, all) epochs
+    repeatable : with privacy, draw everything from ``rng`` all the same, for experiments that are repeated. The claim
+        then does not hold against who knows its seed, and the generator and its releases say so
 
     Raises
     ------
@@ -84,7 +87,8 @@ def fit(
     >>> bool(np.mean(made.values[:, 0] == made.values[:, 1]) > 0.95)
     True
     """
-    return fit_many([table], graph, privacy, rng=rng, config=config, public=public, progress=progress)[0]
+    options: dict[str, Any] = {"config": config, "public": public, "progress": progress, "repeatable": repeatable}
+    return fit_many([table], graph, privacy, rng=rng, **options)[0]
 
 
 @in_float32("cpu")
@@ -98,6 +102,7 @@ def fit_many(
     config: GeneratorConfig | None = None,
     public: Table | None = None,
     progress: Callable[[int, int], None] | None = None,
+    repeatable: bool = False,
 ) -> list[Generator]:
     """Train many generators of one form as stacks; each is what it would be alone, up to rounding.
 
@@ -105,7 +110,7 @@ def fit_many(
     ----------
     tables : a table for each generator, all under one schema; or one table, with ``rows``
     rows : (M, n) true and false: which records of the one table each of M generators is trained on
-    graph, privacy, rng, config, public : as in :func:`fit`
+    graph, privacy, rng, config, public, repeatable : as in :func:`fit`
     progress : told (finished, all) epochs of all stacks
 
     Returns
@@ -120,16 +125,18 @@ def fit_many(
     network = Network.of(graph, config)
     features = torch.from_numpy(network.encoding.encode(base.values))
     children = rng.spawn(len(owned) + 1)
+    known = privacy is not None and repeatable
+    streams = [_Streams.of(child, secret=privacy is not None and not known) for child in children[:-1]]
     watch = None if public is None else _Watch.of(network, public, config, children[-1])
     found: list[Generator] = []
     with one_thread(features.device):
         stacks = range(0, len(owned), config.at_once)
         for done, at in enumerate(stacks):
             stack = slice(at, at + config.at_once)
-            run = _Run(network, config, privacy, noise, features, owned[stack], children[:-1][stack], watch)
+            run = _Run(network, config, privacy, noise, features, owned[stack], streams[stack], watch)
             told = _shifted(progress, done * config.epochs, len(stacks) * config.epochs)
             for own, weights in zip(owned[stack], run.train(told), strict=True):
-                found.append(Generator.of(network, graph, config, privacy, noise, weights, base.values, own))
+                found.append(Generator.of(network, graph, config, privacy, noise, weights, base.values, own, known))
     return found
 
 
@@ -262,6 +269,26 @@ class _Watch:
             return taken.negative_elbo(self.features.expand(stack, -1, -1), self.latent.expand(stack, -1, -1)).mean(1)
 
 
+@dataclass(frozen=True, eq=False)
+class _Streams:
+    """What one model's random numbers come from.
+
+    The noise, which records a step sees, and z, of which a record's place in the sample decides the draw, are what
+    differential privacy rests on; initial weights are not.
+    """
+
+    initial: np.random.Generator
+    order: np.random.Generator
+    latent: np.random.Generator
+    noise: np.random.Generator
+
+    @classmethod
+    def of(cls, rng: np.random.Generator, *, secret: bool) -> _Streams:
+        """Take all from a generator, or all but the initial weights from the operating system."""
+        initial, *others = rng.spawn(4)
+        return cls(initial, *(np.random.default_rng().spawn(3) if secret else others))
+
+
 class _Run:
     """The training of one stack of K models."""
 
@@ -273,14 +300,14 @@ class _Run:
         noise: float | None,
         features: Tensor,
         owned: Sequence[IntArray],
-        sources: Sequence[np.random.Generator],
+        streams: Sequence[_Streams],
         watch: _Watch | None,
     ) -> None:
         self._network, self._config, self._privacy, self._noise = network, config, privacy, noise
         self._features, self._watch = features, watch
-        initial, order, self._latent, self._noises = zip(*(source.spawn(4) for source in sources), strict=True)
+        self._latent, self._noises = [one.latent for one in streams], [one.noise for one in streams]
         self._weights, self._sums = Stack(network, len(owned)), Stack(network, len(owned))
-        self._weights.put(torch.from_numpy(np.stack([network.initial(source) for source in initial])))
+        self._weights.put(torch.from_numpy(np.stack([network.initial(one.initial) for one in streams])))
         self._optimiser = _optimiser(config, self._weights.buffer)
         self._weights.buffer.grad = self._sums.buffer
         self._existing = [None if layer.mask is None else np.flatnonzero(layer.mask) for layer in network.layers]
@@ -288,7 +315,7 @@ class _Run:
         nominal = None if privacy is None else privacy.records
         self._steps = np.array([config.steps(nominal or len(own)) for own in owned])
         self._epoch = max(1, math.ceil(self._steps.max() / config.epochs))
-        self._streams = [self._stream(own, rng) for own, rng in zip(owned, order, strict=True)]
+        self._streams = [self._stream(own, one.order) for own, one in zip(owned, streams, strict=True)]
 
     def train(self, told: Callable[[int], None]) -> list[Float32Array]:
         """Take all steps, telling the epochs that are done, and return the weights (P,) of each model."""
