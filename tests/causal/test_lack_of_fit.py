@@ -73,7 +73,7 @@ def test_products_are_as_if_they_were_tried_one_by_one() -> None:
                     variance = max(variance, (np.bincount(code, (member - values) * p) ** 2).sum())
                 best = max(best, abs(((member - values) * p).sum()) / np.sqrt(variance))
         assert z == pytest.approx(best, rel=1e-9)
-        assert limit == 3.5
+        assert limit == 4.0
         assert len(pair) in (1, 2)
 
 
