@@ -25,7 +25,7 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.plan import Declared, Plan
 from miaudit.report.findings import Findings
-from miaudit.wording import label
+from miaudit.wording import at_most, difference, label
 
 LEVEL = 0.05
 STATED, CHALLENGER = "bundle", "challenger"
@@ -316,7 +316,7 @@ def _said_of_scores(
     metric: str, found: Estimate, won: bool, ahead: bool, visible: bool, before: int, judged: int
 ) -> str:
     value, low, high = (0.0 if x is None else x for x in (found.value, found.low, found.high))
-    limits = f"{label(metric)} {value:+.4f} [{low:+.4f}, {high:+.4f}] against the bundle's, on {judged:,} records"
+    limits = f"{label(metric)} {difference(value, low, high)} against the bundle's, on {judged:,} records"
     head = "The challenger's attack is stronger" if won else "The bundle's attack stands"
     chance = "" if won or not ahead else " It is not shown to be better than chance."
     return f"{head}: {limits}.{chance} {_paid(before)}{_visible(visible, won)}"
@@ -324,7 +324,7 @@ def _said_of_scores(
 
 def _said_of_bet(bet: betting.Challenge, visible: bool, before: int) -> str:
     head = "The challenger's propensity refutes the bundle's" if bet.rejected else "The bundle's propensity stands"
-    counted = f"{bet.correct:,} of {bet.guesses:,} bets won, p = {bet.p_value:.3g} at a margin of {bet.gamma:g}"
+    counted = f"{bet.correct:,} of {bet.guesses:,} bets won, p = {at_most(bet.p_value)} at a margin of {bet.gamma:g}"
     return f"{head}: {counted}. {_paid(before)}{_visible(visible, bet.rejected)}"
 
 

@@ -10,6 +10,7 @@ import typer
 from miaudit.command import options
 from miaudit.command.options import OUTPUT, ClaimDelta, ClaimEpsilon, ClaimMu, Confidence, Delta, Fpr, Seed
 from miaudit.errors import InputError
+from miaudit.wording import amount, written
 
 if TYPE_CHECKING:
     from miaudit.dp.verdict import Claim
@@ -99,7 +100,9 @@ def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, c
                 )
             lines.append(f"    without any leakage, the upper limit would be {percent(t['clear_from'])} or less")
         auc = answer["smallest_auc"]
-        lines.append(f"  AUC: {auc:.3f} or more would be told from 0.5" if auc < 1 else "  AUC: too few for any")
+        lines.append(
+            f"  AUC: {amount('auc', auc, 'up')} or more would be told from 0.5" if auc < 1 else "  AUC: too few for any"
+        )
         lines += _reach_text(answer)
     if claim is not None:
         lines.append(f"Claim: {claim}.")
@@ -117,8 +120,8 @@ def _reach_text(answer: dict[str, Any]) -> Iterator[str]:
     yield f"Lower bounds on mu, and on epsilon at delta = {delta:g} ({100 * answer['confidence']:.6g}%, one-sided):"
     for found in answer["bounds"]:
         yield (
-            f"  {_DESIGNS[found['design']]}: at most mu {found['mu']:.2f} ({found['mu_guesses']:,} guesses, all right) "
-            f"and epsilon {found['epsilon']:.2f}"
+            f"  {_DESIGNS[found['design']]}: at most mu {written(found['mu'], '.2f', 'up')} "
+            f"({found['mu_guesses']:,} guesses, all right) and epsilon {written(found['epsilon'], '.2f', 'up')}"
         )
         for typical in found["typical"]:
             true = "" if typical["epsilon"] is None else f" (epsilon = {typical['epsilon']:.2f})"
@@ -131,7 +134,8 @@ def _reach_text(answer: dict[str, Any]) -> Iterator[str]:
 def _refutation_text(found: dict[str, Any]) -> str:
     design, name = _DESIGNS[found["design"]], found["parameter"]
     if not found["refutable"]:
-        return f"{design}: not refutable by so many records, which show at most {name} {found['reachable']:.2f}"
+        most = written(found["reachable"], ".2f", "up")
+        return f"{design}: not refutable by so many records, which show at most {name} {most}"
     return (
         f"{design}: refutable, by about {found['correct']:,} of {found['guesses']:,} guesses right "
         f"({found['accuracy']:.1%}), as the best attack on a true mu of {found['true_mu']:.2f} would have"
