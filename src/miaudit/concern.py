@@ -238,5 +238,6 @@ def _inverted_sentence(inverted: list[Measured], metric: str, confidence: float,
     said = ", ".join(map(shown, inverted))
     return (
         f"No answer: scores point the wrong way (with {percent(confidence)} confidence {said}); {turn}. Scores must be "
-        "higher for members: where they are lower, an attacker turns them round, and that attack was not measured."
+        "higher for members: where they are lower, an attacker turns them round, and that attack was not measured. "
+        f"(Of scores that say nothing, {percent((1 - confidence) / 2)} look so by chance.)"
     )
