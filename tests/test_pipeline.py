@@ -134,7 +134,9 @@ def test_the_covariates_alone_move_no_other_draw() -> None:
 # -- scores that point the wrong way ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("metric", ["tpr_at_fpr_0.01", "tpr_at_fpr_0.1", "auc", "advantage", "balanced_accuracy", "ate"])
+@pytest.mark.parametrize(
+    "metric", ["tpr_at_fpr_0.01", "tpr_at_fpr_0.1", "auc", "advantage", "balanced_accuracy", "ate"]
+)
 def test_scores_that_point_the_wrong_way_are_never_no_concern(metric: str) -> None:
     evidence = evidence_of()
     threshold = 5.0 if metric == "ate" else 0.99

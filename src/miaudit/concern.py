@@ -131,7 +131,8 @@ def judge(
         status, about = "flagged", loudest
     elif inverted:
         reason = _inverted_sentence(inverted, metric, confidence, turn)
-        return no_answer("not-testable", reason, metric=metric, threshold=threshold, confidence=confidence)
+        none = no_answer("not-testable", reason, metric=metric, threshold=threshold, confidence=confidence)
+        return replace(none, exploratory=exploratory)
     elif widest.high < threshold:
         status, about = "clear", widest
     else:

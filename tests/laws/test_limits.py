@@ -40,7 +40,18 @@ def numbers(rates: bool) -> list[float]:
     drawn = rng.random(400).tolist()
     drawn += (10.0 ** rng.uniform(-9, 0, 300)).tolist() + (1 - 10.0 ** rng.uniform(-12, 0, 100)).tolist()
     drawn += [round(x, k) for x, k in zip(drawn[:200], 200 * [1, 2, 3, 4], strict=False)]
-    drawn += [0.0, 1.0, 0.05, 0.1, 0.1 + 0.2, 0.9995, 0.99949999, 1e-300, math.nextafter(0.05, 1), math.nextafter(0.05, 0)]
+    drawn += [
+        0.0,
+        1.0,
+        0.05,
+        0.1,
+        0.1 + 0.2,
+        0.9995,
+        0.99949999,
+        1e-300,
+        math.nextafter(0.05, 1),
+        math.nextafter(0.05, 0),
+    ]
     if not rates:
         drawn += [-x for x in drawn] + (rng.standard_cauchy(300) * 1e3).tolist() + [-1e15, 123456.789]
     return drawn

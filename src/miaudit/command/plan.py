@@ -10,7 +10,7 @@ import typer
 from miaudit.command import options
 from miaudit.command.options import OUTPUT, ClaimDelta, ClaimEpsilon, ClaimMu, Confidence, Delta, Fpr, Seed
 from miaudit.errors import InputError
-from miaudit.wording import amount, written
+from miaudit.wording import amount, percent, written
 
 if TYPE_CHECKING:
     from miaudit.dp.verdict import Claim
@@ -82,11 +82,11 @@ def plan(
 
 
 def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, claim: Claim | None) -> str:
-    from miaudit.wording import percent
-
     lines = []
     if "targets" in answer:
-        lines.append(f"With {members:,} members and {nonmembers:,} non-members ({answer['confidence']:.0%} intervals):")
+        lines.append(
+            f"With {members:,} members and {nonmembers:,} non-members ({percent(answer['confidence'])} intervals):"
+        )
         for t in answer["targets"]:
             if t["smallest_tpr"] is None:
                 lines.append(
@@ -95,10 +95,10 @@ def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, c
                 )
             else:
                 lines.append(
-                    f"  FPR {percent(t['fpr'])}: a TPR of {percent(t['smallest_tpr'])} or more would be told from "
+                    f"  FPR {percent(t['fpr'])}: a TPR of {percent(t['smallest_tpr'], 'up')} or more would be told from "
                     f"{percent(t['against'])} in {answer['power']:.0%} of audits"
                 )
-            lines.append(f"    without any leakage, the upper limit would be {percent(t['clear_from'])} or less")
+            lines.append(f"    without any leakage, the upper limit would be {percent(t['clear_from'], 'up')} or less")
         auc = answer["smallest_auc"]
         lines.append(
             f"  AUC: {amount('auc', auc, 'up')} or more would be told from 0.5" if auc < 1 else "  AUC: too few for any"
