@@ -183,7 +183,7 @@ def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator
         return f"How well the covariates alone tell members from non-members cannot be learned ({error})."
     blind = Evidence(score=np.log(learned.odds), member=evidence.member, unit=evidence.unit)
     found = Sample.of(blind).auc(plan.confidence)
-    said = "of the covariates alone, cross-fitted: 0.5 where membership was randomised"
+    said = "cross-fitted, without any score; 0.5 where membership was randomised"
     return Metric("auc", "raw", found.value, found.low, found.high, plan.confidence, said)
 
 

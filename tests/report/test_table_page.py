@@ -47,7 +47,7 @@ def test_the_page_stands_alone_and_escapes(content: dict[str, Any]) -> None:
 def test_the_box_holds_one_verdict(content: dict[str, Any], design: str | None) -> None:
     verdict, membership = content["verdict"], content["membership"]
     if design != "one-run":
-        verdict = {**verdict, "status": "not-testable", "text": "No answer: nothing was randomised."}
+        verdict = {**verdict, "status": "not-testable", "text": "No answer: Nothing was randomised."}
         membership = {**membership, "design": design, "exit_code": 4}
         membership["verdict"] = {**membership["verdict"], "status": "refused", "text": "Refused, for a reason."}
     found = {**content, "verdict": verdict, "membership": membership, "exit_code": 3 if design == "one-run" else 4}
@@ -58,10 +58,10 @@ def test_the_box_holds_one_verdict(content: dict[str, Any], design: str | None) 
     leads, follows = verdict["text"], membership["verdict"]["text"]
     if design == "zero-run":
         leads, follows = follows, leads
-    assert html.escape(leads) in box and html.escape(follows) not in box
+    assert html.escape(leads.split(": ")[-1][1:]) in box and html.escape(follows) not in box
     assert page.count(html.escape(follows)) == 1  # in its own section
     word = {"one-run": "Concern", None: "No answer", "zero-run": "Refused"}[design]
-    assert f">{word}</h2>" in box
+    assert f">{word}</h2>" in box and f"{word}: " not in box
     assert exports.tags(found)["miaudit.text"] == leads
 
 

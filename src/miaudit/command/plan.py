@@ -95,8 +95,8 @@ def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, c
                 )
             else:
                 lines.append(
-                    f"  FPR {percent(t['fpr'])}: a TPR of {percent(t['smallest_tpr'], 'up')} or more would be told from "
-                    f"{percent(t['against'])} in {answer['power']:.0%} of audits"
+                    f"  FPR {percent(t['fpr'])}: a TPR of {percent(t['smallest_tpr'], 'up')} or more would be told "
+                    f"from {percent(t['against'])} in {answer['power']:.0%} of audits"
                 )
             lines.append(f"    without any leakage, the upper limit would be {percent(t['clear_from'], 'up')} or less")
         auc = answer["smallest_auc"]

@@ -62,8 +62,8 @@ class Claim:
 
     def __str__(self) -> str:
         if self.parameter == "mu":
-            return f"{self.value:g}-Gaussian DP"
-        return f"(epsilon = {self.value:g}, delta = {self.delta:g})-DP"
+            return f"{at_most(self.value, 6)}-Gaussian DP"
+        return f"(epsilon = {at_most(self.value, 6)}, delta = {at_most(self.delta, 6)})-DP"
 
 
 @dataclass(frozen=True)

@@ -51,11 +51,13 @@ def page(content: Mapping[str, Any]) -> str:
     """
     membership = content["membership"]
     lead = table_findings.leading(content)
+    word = _WORDS[lead["status"]]
+    text = lead["text"].removeprefix(f"{word}: ")
     return frame.render(
         "table_page.html",
         content,
         charts(content),
-        overall={**lead, "word": _WORDS[lead["status"]]},
+        overall={**lead, "word": word, "said": text[:1].upper() + text[1:]},
         attacks=[_row(row) for row in content["attacks"]],
         control=_control(content["positive_control"]),
         membership={
