@@ -153,7 +153,10 @@ def _numbers(rows: Sequence[Mapping[str, Any]], across: list[float], up: list[fl
 
 def _bar(row: str, one: Mapping[str, Any]) -> dict[str, Any]:
     value, low, high = (100 * one["reduction"][key] for key in ("value", "low", "high"))
-    limits = (in_points(one["reduction"]["low"], "down"), in_points(one["reduction"]["high"], "up"))
+    limits = (
+        in_points(one["reduction"]["low"], "down", sign=False),
+        in_points(one["reduction"]["high"], "up", sign=False),
+    )
     text = f"{' to '.join(limits)} points, {one['effect']}"
     return {"row": row, "value": value, "low": low, "high": high, "effect": one["effect"], "text": text}
 

@@ -125,7 +125,10 @@ def _guarantee(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     if not found:
         return []
     return [
-        ("claim", f"ε = {rounded_up(found['epsilon'], 6)} at δ = {rounded_up(found['delta'], 4)}, one record added or removed"),
+        (
+            "claim",
+            f"ε = {rounded_up(found['epsilon'], 6)} at δ = {rounded_up(found['delta'], 4)}, one record added or removed",
+        ),
         ("mechanism", found["mechanism"]),
         ("proved", f"ε = {at_most(found['proved'], 5)}, by {found['accountant']}"),
         ("noise multiplier", f"{found['noise']:.4g}"),
