@@ -417,6 +417,18 @@ def attack(gap, noise=0.3):
     return z + noise * np.random.default_rng(8).normal(size=N) + gap * held.member
 
 
+def test_a_submission_that_points_the_wrong_way_decides_nothing(tmp_path):
+    """Losses without their sign would win if they had it: "the bundle stands" would be a wrong answer."""
+    plan = Plan(headline=Declared("loss"), primary_metric="auc", bounds=None)
+    bundle = read(made(tmp_path, plan=plan)[0])
+    won, turned = (
+        challenge.by_scores(bundle, sign * attack(1.5), rng=np.random.default_rng(1)) for sign in (1.0, -1.0)
+    )
+    assert won.status == "won"
+    assert (turned.status, turned.exit_code) == ("undecided", 4)
+    assert turned.text.startswith("Undecided: the submitted scores point the wrong way")
+
+
 @pytest.mark.parametrize("seal", [False, True])
 def test_a_stronger_attack_wins_and_a_weaker_does_not(tmp_path, seal):
     plan = Plan(headline=Declared("loss"), primary_metric="auc", bounds=None)

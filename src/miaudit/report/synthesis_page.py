@@ -124,11 +124,9 @@ def _cards(content: Mapping[str, Any]) -> list[dict[str, str]]:
 def _guarantee(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     if not found:
         return []
+    epsilon, delta = rounded_up(found["epsilon"], 6), rounded_up(found["delta"], 4)
     return [
-        (
-            "claim",
-            f"ε = {rounded_up(found['epsilon'], 6)} at δ = {rounded_up(found['delta'], 4)}, one record added or removed",
-        ),
+        ("claim", f"ε = {epsilon} at δ = {delta}, one record added or removed"),
         ("mechanism", found["mechanism"]),
         ("proved", f"ε = {at_most(found['proved'], 5)}, by {found['accountant']}"),
         ("noise multiplier", f"{found['noise']:.4g}"),
