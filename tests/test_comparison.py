@@ -92,6 +92,30 @@ def test_cautions():
     assert len(compare(a, b).cautions) == 3
 
 
+def test_a_score_that_was_turned_round_is_no_fall_of_leakage():
+    """Losses without their sign: an AUC of .64 becomes .36, and nothing has got better."""
+    right = findings(0.5)
+    member = np.arange(2000) % 2 == 0
+    rng = np.random.default_rng(0)
+    losses = ma.Evidence(score=-(rng.normal(size=2000) + 0.5 * member), member=member, design="one-run")
+    wrong = ma.audit(losses, plan=Plan(bounds=None, primary_metric="auc"), rng=rng).to_dict()
+    assert {c.name: c for c in compare(right, wrong).changes}["auc"].high < 0
+    for pair in ((right, wrong), (wrong, right)):
+        found = compare(*pair)
+        assert (found.status, found.exit_code) == ("not-comparable", 4)
+        assert "point the wrong way" in found.text and "--signal loss" in found.text
+    assert history([("a", right), ("b", wrong)]).exit_code == 4
+
+
+def test_a_design_that_nobody_declared_is_not_compared():
+    low, high = findings(0.2), findings(0.9, seed=1)
+    assert compare(low, high).status == "rose"  # control
+    for pair in ((low, {**high, "design": None}), ({**low, "design": None}, {**high, "design": None})):
+        found = compare(*pair)
+        assert (found.status, found.exit_code) == ("not-comparable", 4)
+        assert "Nobody declared" in found.text and "--design" in found.text
+
+
 @cache
 def shifted(gap=0.0):
     """A zero-run audit of a score that goes with a covariate, as membership does: all shift where the gap is 0."""

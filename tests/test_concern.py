@@ -80,6 +80,35 @@ def test_levels_are_wording_about_the_end_that_was_judged(
     assert verdict(Measured("s", low, high, True), threshold=threshold).level == level
 
 
+@pytest.mark.parametrize("fpr", ["0.02", "0.1", "0.2"])
+def test_levels_are_not_said_where_chance_alone_reaches_them(fpr: str) -> None:
+    """Pure noise at an FPR of 10% finds 10% of the members, which the levels would call material."""
+    at_chance = Measured("s", 0.8 * float(fpr), 1.2 * float(fpr), True)
+    assert verdict(at_chance, metric=f"tpr_at_fpr_{fpr}", threshold=float(fpr) + 0.05).level == ""
+    assert verdict(Measured("s", 0.008, 0.012, True), metric="tpr_at_fpr_0.01").level == "low"  # control
+    assert verdict(Measured("s", 0.001, 0.012, True), metric="tpr_at_fpr_0.001").level == "low"
+
+
+def test_a_score_that_points_the_wrong_way_is_never_clear() -> None:
+    good, inverted = Measured("a", 0.0, 0.02, True, 0.52), Measured("b", 0.0, 0.02, True, 0.4999)
+    assert verdict(good).status == "clear"
+    for measured in ([inverted], [good, inverted]):
+        found = verdict(*measured, turn="say so")
+        assert (found.status, found.exit_code, found.low, found.level) == ("not-testable", 4, None, "")
+        assert "the AUC of b is at most 0.500)" in found.text
+        assert "; say so. " in found.text
+    assert verdict(Measured("c", 0.1, 0.2, True), inverted).status == "flagged"
+    assert verdict(Measured("c", 0.01, 0.2, True), inverted).status == "not-testable"
+
+
+def test_an_undeclared_design_keeps_what_the_verdict_would_be() -> None:
+    would_be = verdict(Measured("s", 0.1, 0.2, True), exploratory=True)
+    found = concern.undeclared(would_be)
+    assert (found.status, found.exit_code, found.exploratory) == ("not-testable", 4, True)
+    assert found.text.startswith("No answer: nobody declared how membership came about. Declare it: --design one-run")
+    assert found.text.endswith(f"If membership was randomised it would be: {would_be.text}")
+
+
 def test_levels_are_of_a_tpr_only_and_change_no_status() -> None:
     assert verdict(Measured("s", 0.6, 0.7, True), metric="auc", threshold=0.55).level == ""
     one, other = (

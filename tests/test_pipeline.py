@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ import pytest
 from miaudit import Evidence, Findings, Plan, audit
 from miaudit.causal import classical
 from miaudit.causal.classical import Sample
+from miaudit.command import summary
 from miaudit.errors import InputError
 from miaudit.plan import Bonferroni, Bootstrap, Declared, Exploratory, Split
+from miaudit.report import html
 from worlds.clusters import Clusters
 from worlds.coverage import run, useless_scores
 from worlds.scores import WORLDS
@@ -53,7 +56,7 @@ def test_findings_hold_the_metrics_of_the_sample() -> None:
     ("name", "status", "code"), [("near_perfect", "flagged", 3), ("null", "clear", 0), ("constant", "clear", 0)]
 )
 def test_the_verdict_follows_the_world(name: str, status: str, code: int) -> None:
-    verdict = audited(evidence_of(name, 3000)).verdict
+    verdict = audited(evidence_of(name, 3000, seed=1)).verdict
     assert (verdict.status, verdict.exit_code) == (status, code)
     assert verdict.metric == "tpr_at_fpr_0.01"
     assert verdict.threshold == 0.05
@@ -77,13 +80,118 @@ def test_a_target_below_the_resolution_never_flags() -> None:
     assert audited(evidence_of("perfect", 3690), plan).verdict.status == "flagged"  # control
 
 
-def test_an_undeclared_design_is_a_condition() -> None:
-    findings = audited(evidence_of("near_perfect", design=None))
+@pytest.mark.parametrize(("name", "would_be"), [("near_perfect", "Concern: "), ("null", "No concern at this thr")])
+def test_an_undeclared_design_has_no_answer_but_what_it_would_be(name: str, would_be: str) -> None:
+    findings = audited(evidence_of(name, 3000, seed=1, design=None))
     assert findings.design is None
-    assert findings.verdict.status == "flagged"
-    assert "if membership was randomised" in findings.verdict.condition
-    assert findings.verdict.condition in findings.verdict.text
+    assert (findings.verdict.status, findings.exit_code) == ("not-testable", 4)
+    assert "nobody declared" in findings.verdict.text
+    assert "--design" in findings.verdict.text
+    assert f"If membership was randomised it would be: {would_be}" in findings.verdict.text
+    assert (findings.verdict.low, findings.verdict.condition, findings.verdict.level) == (None, "", "")
+    assert findings.metric("auc").estimator == "raw"
     assert any("Nobody declared" in text for text in findings.assumptions)
+    declared = audited(evidence_of(name, 3000, seed=1)).verdict  # the control
+    assert declared.text.startswith(would_be)
+    assert declared.text in findings.verdict.text
+
+
+def drifted(design: str | None = None, gap: float = 0.0, n: int = 2000, **fields: Any) -> Evidence:
+    """Membership and score both go with a covariate; nothing is memorised where there is no gap."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=n)
+    member = rng.random(n) < 1 / (1 + np.exp(-x))
+    score = x + rng.normal(size=n) + gap * member
+    return Evidence(score=score, member=member, covariates=x[:, None], design=design, **fields)
+
+
+def test_the_covariates_alone_stand_beside_the_attack_of_an_undeclared_audit() -> None:
+    findings = audited(drifted())
+    alone, attack = findings.covariates_alone, findings.metric("auc")
+    assert alone is not None and alone.value is not None and attack.value is not None
+    assert alone.low > 0.6 and alone.value > attack.value - 0.05  # the covariates do what the attack seems to do
+    assert "AUC of the covariates alone" in summary.text(findings)
+    assert "AUC of the covariates alone" in html.page(findings.to_dict())
+    rng = np.random.default_rng(8)  # the control: where membership was randomised it is one half
+    tossed = drifted().replace(member=rng.random(2000) < 0.5)
+    fair = audited(tossed).covariates_alone
+    assert fair is not None and fair.low < 0.5 < fair.high
+    assert audited(drifted("one-run")).covariates_alone is None
+    assert audited(evidence_of(design=None)).covariates_alone is None
+    few = audited(drifted(n=12))
+    assert few.covariates_alone is None
+    assert any("covariates alone" in note for note in few.notes)
+
+
+def test_the_covariates_alone_move_no_other_draw() -> None:
+    plan = Plan(fpr_targets=(0.1,), headline=Split(), n_bootstrap=100, bounds=None)
+    plain, beside = evidence_of(design=None), evidence_of(design=None, covariates=np.arange(2000.0)[:, None])
+    fields = [audited(e.replace(score={"a": e.score, "b": -e.score}), plan).to_dict() for e in (plain, beside)]
+    assert fields[0]["metrics"] == fields[1]["metrics"]
+    assert "covariates_alone" not in fields[0] and "covariates_alone" in fields[1]
+
+
+# -- scores that point the wrong way ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "metric", ["tpr_at_fpr_0.01", "tpr_at_fpr_0.1", "auc", "advantage", "balanced_accuracy", "ate"]
+)
+def test_scores_that_point_the_wrong_way_are_never_no_concern(metric: str) -> None:
+    evidence = evidence_of()
+    threshold = 5.0 if metric == "ate" else 0.99
+    plan = Plan(fpr_targets=(0.01, 0.1), primary_metric=metric, threshold_for_concern=threshold, bounds=None)
+    losses = audited(evidence.replace(score=-evidence.score), plan)
+    assert losses.metric("auc").high < 0.5
+    assert (losses.verdict.status, losses.exit_code) == ("not-testable", 4)
+    first = losses.verdict.text.split(". ")[0]
+    assert "point the wrong way" in first and "--signal loss" in first
+    assert audited(evidence, plan).verdict.status == "clear"  # control: the same scores the right way round
+    assert audited(evidence_of("null", seed=1), plan).verdict.status == "clear"
+
+
+def test_an_effect_below_zero_is_not_clear_though_the_auc_says_nothing() -> None:
+    rng = np.random.default_rng(3)
+    member = np.arange(4000) % 2 == 0
+    score = np.where(rng.random(4000) < 0.02, np.where(member, -40.0, 0.0), rng.normal(size=4000) * 0.1)
+    plan = Plan(primary_metric="ate", threshold_for_concern=0.5, bounds=None)
+    found = audited(Evidence(score=score, member=member, design="one-run"), plan)
+    assert found.metric("auc").high > 0.5 and found.metric("ate").high < 0
+    assert found.verdict.status == "not-testable"
+    assert "average effect of membership on score" in found.verdict.text
+
+
+def test_one_inverted_score_of_several_leaves_no_concern_unsaid_and_a_concern_standing() -> None:
+    evidence = evidence_of()
+    useless = np.random.default_rng(1).normal(size=2000)
+    plan = Plan(fpr_targets=(0.1,), threshold_for_concern=0.9, bounds=None)
+    quiet = audited(evidence.replace(score={"good": useless, "loss": -evidence.score}), plan)
+    assert quiet.verdict.status == "not-testable"
+    assert "the AUC of loss" in quiet.verdict.text and "AUC of good" not in quiet.verdict.text
+    strong = replace(plan, threshold_for_concern=0.15)
+    loud = audited(evidence.replace(score={"good": evidence.score, "loss": -evidence.score}), strong)
+    assert loud.verdict.status == "flagged"
+    declared = audited(
+        evidence.replace(score={"good": useless, "loss": -evidence.score}), replace(plan, headline=Declared("good"))
+    )
+    assert declared.verdict.status == "clear"  # the verdict is about the other score; a note says so
+    assert any("loss is clearly below one half" in note for note in declared.notes)
+
+
+def test_a_corrected_score_that_points_the_wrong_way_is_not_clear() -> None:
+    """Shift alone lifts the raw AUC above one half; corrected, members have lower scores."""
+    plan = Plan(fpr_targets=(0.1,), primary_metric="auc", bounds=None)
+    found = audited(drifted("zero-run", gap=-0.6, n=3000), plan)
+    corrected, raw = (m for m in found.metrics if m.name == "auc")
+    assert corrected.high < 0.5 < raw.high
+    assert (found.verdict.status, found.exit_code) == ("not-testable", 4)
+
+
+def test_an_undeclared_inverted_score_is_told_first_that_it_points_the_wrong_way() -> None:
+    evidence = evidence_of(design=None)
+    text = audited(evidence.replace(score=-evidence.score)).verdict.text
+    assert text.startswith("No answer: scores point the wrong way")
+    assert "Nor did anybody declare" in text
 
 
 @pytest.mark.parametrize("name", ["near_perfect", "null"])

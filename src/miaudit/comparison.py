@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
+from miaudit.concern import TURN
 from miaudit.errors import InputError
 from miaudit.report.findings_file import Filed
-from miaudit.wording import amount, label, reading
+from miaudit.wording import amount, difference, label, reading, written
 
 Status = Literal["rose", "fell", "no-difference", "not-comparable"]
 _EXIT_CODES: dict[str, int] = {"rose": 3, "not-comparable": 4}
@@ -143,6 +144,19 @@ def _no_contrast(before: Mapping[str, Any], after: Mapping[str, Any], names: tup
     if refused:
         was = "was" if len(refused) == 1 else "were"
         return f"{' and '.join(refused)} {was} refused: there is no number of memorisation to compare."
+    pairs = list(zip(names, (before, after), strict=True))
+    undeclared = [name for name, audit in pairs if audit["design"] is None]
+    if undeclared:
+        return (
+            f"Nobody declared how membership came about in {' and '.join(undeclared)}: its raw numbers may mix "
+            "memorisation with shift, and nothing can be said of a difference. Audit again with --design."
+        )
+    inverted = [name for name, audit in pairs if _is_inverted(audit)]
+    if inverted:
+        return (
+            f"The scores of {' and '.join(inverted)} point the wrong way: members have lower ones, so a small number "
+            f"there is no sign of little leakage. Audit again; {TURN}."
+        )
     if (before["design"] == _ZERO_RUN) != (after["design"] == _ZERO_RUN):
         one = names[0] if before["design"] == _ZERO_RUN else names[1]
         return (
@@ -156,6 +170,12 @@ def _is_refused(audit: Mapping[str, Any]) -> bool:
     return bool(audit["verdict"].get("status") == "refused")
 
 
+def _is_inverted(audit: Mapping[str, Any]) -> bool:
+    """Whether the AUC that counts, the corrected one where there is one, is shown to be below one half."""
+    auc = next((m for m in audit["metrics"] if m["name"] == "auc"), None)
+    return auc is not None and auc["high"] is not None and auc["high"] < 0.5
+
+
 def _change(before: Mapping[str, Any], after: Mapping[str, Any], note: str = "") -> Change:
     name, estimator = str(after["name"]), str(after["estimator"])
     a, b = before["value"], after["value"]
@@ -164,10 +184,10 @@ def _change(before: Mapping[str, Any], after: Mapping[str, Any], note: str = "")
         said = "; ".join(text for text in (note, "not resolved by both audits") if text)
         return Change(name, estimator, a, b, None, None, None, said)
     low_a, high_a, low_b, high_b = (float(x) for x in limits)
-    difference = float(b) - float(a)
-    low = difference - math.hypot(b - low_b, high_a - a)
-    high = difference + math.hypot(high_b - b, a - low_a)
-    return Change(name, estimator, a, b, difference, low, high, note)
+    change = float(b) - float(a)
+    low = change - math.hypot(b - low_b, high_a - a)
+    high = change + math.hypot(high_b - b, a - low_a)
+    return Change(name, estimator, a, b, change, low, high, note)
 
 
 def _status(change: Change | None) -> Status:
@@ -185,13 +205,13 @@ def _text(status: Status, change: Change | None, primary: str, names: tuple[str,
         )
     numbers = (
         f"{amount(primary, change.before)} in {names[0]}, {amount(primary, change.after)} in {names[1]}; difference "
-        f"{change.value:+.4f} ({change.low:+.4f} to {change.high:+.4f})"
+        f"{difference(change.value, change.low, change.high)}"
     )
     said = {
         "rose": f"Leakage rose: {label(primary)} is {numbers}.",
         "fell": f"Leakage fell: {label(primary)} is {numbers}.",
         "no-difference": f"No difference is shown: {label(primary)} is {numbers}. A rise by "
-        f"{max(0.0, change.high):.4f} is not excluded.",
+        f"{written(max(0.0, change.high), '.4f', 'up')} is not excluded.",
     }
     return said[status]
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from miaudit.wording import amount, describe, percent
+from miaudit.wording import amount, beyond, describe, percent
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable", "refused"]
 LEVEL_NAMES = ("low", "moderate", "elevated", "material")
 _EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
+_TPR = "tpr_at_fpr_"
+_LARGEST_FPR_OF_LEVELS = 0.01
+TURN = (
+    "if they are losses, --signal loss (signal: loss in a configuration file) turns them; any other score is turned by "
+    "its sign"
+)
+NOT_DECLARED = "No answer: nobody declared how membership came about."
+DECLARE = (
+    "Declare it: --design one-run or multi-run if inclusion was decided at random, --design zero-run if it was not "
+    "(design: in a configuration file)."
+)
 
 
 @dataclass(frozen=True)
@@ -50,12 +61,25 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Measured:
-    """The primary metric of one score, as much of it as a verdict needs."""
+    """The primary metric of one score, as much of it as a verdict needs.
+
+    Attributes
+    ----------
+    score : its name
+    low, high : confidence limits of the primary metric
+    resolved : whether it has a value
+    auc_high : upper limit of the AUC, at the same confidence and corrected where the primary metric is
+    """
 
     score: str
     low: float
     high: float
     resolved: bool
+    auc_high: float = 1.0
+
+    def is_inverted(self, metric: str) -> bool:
+        """Whether the score is shown to point the wrong way: lower for members."""
+        return self.auc_high < 0.5 or (metric == "ate" and self.high < 0)
 
 
 def default_threshold(metric: str) -> float:
@@ -83,12 +107,14 @@ def judge(
     levels: tuple[float, float, float],
     condition: str = "",
     exploratory: bool = False,
+    turn: str = TURN,
 ) -> Verdict:
     """Compare the primary metric of each score that counts with the threshold.
 
     Flagged when the lower limit of one exceeds the threshold; clear when the upper limits of all are below it;
     otherwise inconclusive. The limits must already hold for all scores together. Below its resolution a metric never
-    flags.
+    flags. Unless one is flagged, a score whose AUC is shown to be below one half leaves nothing to test: turned round
+    it is an attack that was not measured. ``turn`` then says how it is turned.
 
     Examples
     --------
@@ -99,9 +125,14 @@ def judge(
     """
     loudest = max(measured, key=lambda m: (m.low if m.resolved else -1.0, m.high))
     widest = max(measured, key=lambda m: m.high)
+    inverted = [m for m in measured if m.is_inverted(metric)]
     status: Status
     if loudest.resolved and loudest.low > threshold:
         status, about = "flagged", loudest
+    elif inverted:
+        reason = _inverted_sentence(inverted, metric, confidence, turn)
+        none = no_answer("not-testable", reason, metric=metric, threshold=threshold, confidence=confidence)
+        return replace(none, exploratory=exploratory)
     elif widest.high < threshold:
         status, about = "clear", widest
     else:
@@ -113,7 +144,7 @@ def judge(
         low=about.low,
         high=about.high,
         confidence=confidence,
-        level=_level(status, about, levels) if metric.startswith("tpr_at_fpr_") else "",
+        level=_level(status, about, levels) if has_levels(metric) else "",
         condition=condition,
         exploratory=exploratory,
         text=_sentence(status, about, metric, threshold, confidence, condition, exploratory),
@@ -125,6 +156,37 @@ def no_answer(
 ) -> Verdict:
     """Return the verdict of an audit that the evidence does not allow; the reason is its text."""
     return Verdict(status, metric, threshold, None, None, confidence, "", "", False, reason)
+
+
+def undeclared(would_be: Verdict, declare: str = DECLARE) -> Verdict:
+    """Return the verdict on evidence whose design nobody declared: no answer, and what the answer would be.
+
+    Parameters
+    ----------
+    would_be : what :func:`judge` says as if membership was randomised
+    declare : how it is declared, as a sentence
+    """
+    if would_be.status == "not-testable":
+        text = f"{would_be.text} Nor did anybody declare how membership came about. {declare}"
+    else:
+        said = f"If membership was randomised it would be: {would_be.text}"
+        text = f"{NOT_DECLARED} {declare} {said}"
+    return replace(would_be, status="not-testable", low=None, high=None, level="", condition="", text=text)
+
+
+def has_levels(metric: str) -> bool:
+    """Whether the reading levels are about a metric: a TPR at an FPR of at most 1%.
+
+    The levels (2%, 5%, 10% of the members) are of the region where chance finds next to nobody. At an FPR of 10% a coin
+    finds 10% of the members, which the levels would call material; taking chance off first would leave a number that
+    nobody set levels for. So above 1% there are none.
+
+    Examples
+    --------
+    >>> has_levels("tpr_at_fpr_0.01"), has_levels("tpr_at_fpr_0.1"), has_levels("auc")
+    (True, False, False)
+    """
+    return metric.startswith(_TPR) and float(metric.removeprefix(_TPR)) <= _LARGEST_FPR_OF_LEVELS
 
 
 def _level(status: Status, about: Measured, levels: tuple[float, float, float]) -> str:
@@ -143,17 +205,20 @@ def _sentence(
     status: Status, about: Measured, metric: str, threshold: float, confidence: float, condition: str, exploratory: bool
 ) -> str:
     what, sure = describe(metric), f"{percent(confidence)} confidence"
-    low, high, limit = (amount(metric, x) for x in (about.low, about.high, threshold))
+    limit, high = amount(metric, threshold), amount(metric, about.high, "up")
     if status == "flagged":
+        low = beyond(metric, about.low, threshold, "down")
         text = f"Concern: with {sure}, {what} is at least {low}, above the threshold of {limit}."
     elif status == "clear":
+        high = beyond(metric, about.high, threshold, "up")
         text = (
             f"No concern at this threshold: with {sure}, {what} is at most {high}, below the threshold of {limit}. "
             "Leakage below that limit, or to a stronger attack, was not looked for."
         )
     elif about.resolved:
         text = (
-            f"Inconclusive: with {sure}, {what} lies between {low} and {high}; the threshold of {limit} is in between."
+            f"Inconclusive: with {sure}, {what} lies between {amount(metric, about.low, 'down')} and {high}; the "
+            f"threshold of {limit} is in between."
         )
     else:
         text = (
@@ -163,3 +228,17 @@ def _sentence(
     if condition:
         text = f"{text} This holds {condition}."
     return f"Exploratory, not evidence: {text}" if exploratory else text
+
+
+def _inverted_sentence(inverted: list[Measured], metric: str, confidence: float, turn: str) -> str:
+    def shown(m: Measured) -> str:
+        if m.auc_high < 0.5:
+            return f"the AUC of {m.score} is at most {amount('auc', m.auc_high, 'up')}"
+        return f"the average effect of membership on {m.score} is at most {amount(metric, m.high, 'up')}"
+
+    said = ", ".join(map(shown, inverted))
+    return (
+        f"No answer: scores point the wrong way (with {percent(confidence)} confidence {said}); {turn}. Scores must be "
+        "higher for members: where they are lower, an attacker turns them round, and that attack was not measured. "
+        f"(Of scores that say nothing, {percent((1 - confidence) / 2)} look so by chance.)"
+    )

@@ -22,7 +22,7 @@ from miaudit.causal import (
     sensitivity,
     words,
 )
-from miaudit.causal.classical import Estimate, tpr_name
+from miaudit.causal.classical import Estimate, Sample, tpr_name
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.lack_of_fit import LackOfFit
 from miaudit.causal.nuisance import Nuisance
@@ -175,6 +175,32 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         fit=None if fit is None else _shown_fit(fit),
     )
     return Correction(learned, shown, measured.effective_size, still, misfit, encoding, nuisance, seed)
+
+
+def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Metric | str | None:
+    """Measure how well covariates, or texts, alone tell members from non-members, by cross-fitting.
+
+    Parameters
+    ----------
+    evidence : of any design; where membership was randomised the AUC is 0.5
+    plan : its confidence, and how covariates become numbers
+    rng : draws folds
+
+    Returns
+    -------
+    Metric
+        The AUC; a sentence where it cannot be learned; None without covariates.
+    """
+    if evidence.covariates is None and evidence.text is None:
+        return None
+    try:
+        learned = propensity.fit(evidence, encoding=_encoding(evidence, plan, Nuisance()), rng=rng)
+    except InputError as error:
+        return f"How well the covariates alone tell members from non-members cannot be learned ({error})."
+    blind = Evidence(score=np.log(learned.odds), member=evidence.member, unit=evidence.unit)
+    found = Sample.of(blind).auc(plan.confidence)
+    said = "cross-fitted, without any score; 0.5 where membership was randomised"
+    return Metric("auc", "raw", found.value, found.low, found.high, plan.confidence, said)
 
 
 def metrics(

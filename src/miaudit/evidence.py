@@ -39,7 +39,7 @@ class Evidence:
     text : array (n,) of str, optional
         What each record says: a covariate too, for records that are texts.
     design : {"multi-run", "one-run", "zero-run"} or None
-        How membership came about. Never guessed: undeclared stays None, and findings then state that condition.
+        How membership came about. Never guessed: undeclared stays None, and findings then have no answer.
     unit : array (n,) of int or str, optional
         Who or what a record belongs to. Where units repeat, intervals and counts are of units, not of records.
     group : array (n,) of int or str, optional

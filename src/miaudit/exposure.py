@@ -14,7 +14,7 @@ from miaudit.evidence import Evidence
 from miaudit.models.vulnerability import Vulnerability, least_models, rank_survivals, vulnerability
 from miaudit.report.findings import Separation, VulnerableGroup, VulnerableRecord
 from miaudit.report.findings import Vulnerability as VulnerabilityFindings
-from miaudit.wording import percent
+from miaudit.wording import percent, rate_with_limits
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -199,9 +199,9 @@ def _in_words(found: Vulnerability, leaking: NDArray[np.intp], of: str, models: 
         )
     count = f"{len(leaking):,} of {n:,} {of} {'is' if len(leaking) == 1 else 'are'}"
     first = leaking[0]
-    low, high = percent(found.detected_low[first]), percent(found.detected_high[first])
+    detected = rate_with_limits(found.detected[first], found.detected_low[first], found.detected_high[first])
     return (
         f"At least {count} detectably vulnerable over {models} shadow models (with {sure} confidence none is named "
         f"wrongly; more may leak unseen). At a false-positive rate of {percent(found.fpr)} the clearest is found in "
-        f"{percent(found.detected[first])} of the models that learnt it ({low} to {high})."
+        f"{detected} of the models that learnt it."
     )

@@ -23,8 +23,7 @@ from miaudit.plan import Bootstrap, Declared, Plan
 from miaudit.report.findings import Findings, GroupFindings, Memorisation, Metric, ScoreFindings, Vulnerability
 from miaudit.wording import chance, label, reading
 
-_CONDITIONS = {
-    None: "if membership was randomised, which nobody declared",
+_CONDITIONS: dict[str | None, str] = {
     "zero-run": "if the covariates account for how members and non-members differ",
 }
 _NO_ANSWER = (
@@ -133,8 +132,12 @@ def examine(
     repeat: Mapping[str, Any] | None = None,
     vulnerability: Vulnerability | None = None,
     progress: Callable[[int, int], None] | None = None,
+    turn: str = concern.TURN,
 ) -> Examined:
-    """Audit as :func:`audit` does, and keep the propensities: what a bundle needs so that others can repeat it."""
+    """Audit as :func:`audit` does, and keep the propensities: what a bundle needs so that others can repeat it.
+
+    ``turn`` says how scores that point the wrong way are turned, where they did not come from a caller's file.
+    """
     plan = plan or Plan()
     if not isinstance(rng, np.random.Generator):
         raise InputError("rng", "a numpy.random.Generator", type(rng).__name__, "pass numpy.random.default_rng(0)")
@@ -145,6 +148,9 @@ def examine(
     choice = headline.choose(evidence, plan, rng=choose_rng)
     samples = {name: Sample.of(choice.audited.only(name)) for name in choice.names}
     case = _Case.of(choice.audited, plan, nuisance.of_rows(choice.rows), rng=correct_rng)
+    alone: Metric | str | None = None
+    if evidence.design is None:  # a generator of its own, drawn last: no other draw moves
+        alone = correction.covariates_alone(choice.audited, plan, rng=correct_rng.spawn(1)[0])
     bounded = privacy.assess(
         choice.audited,
         choice.judged,
@@ -165,8 +171,8 @@ def examine(
     if case.learned is not None:
         causal = case.metrics(choice.confidence, told.next())
         found = {name: (*causal[name], *raw) for name, raw in found.items()}
-    measured = [concern.Measured(name, *_limits(_named(found[name], primary))) for name in choice.judged]
-    verdict = _verdict(case, plan, primary, measured, exploratory=choice.exploratory)
+    measured = [_measured(name, found[name], primary) for name in choice.judged]
+    verdict = _verdict(case, plan, primary, measured, exploratory=choice.exploratory, turn=turn)
     best = choice.headline or max(measured, key=lambda m: (m.resolved and m.low, m.high)).score
     order = [best, *(name for name in choice.names if name != best)]
     shown = tuple(_score_findings(case, name, samples[name], found[name], plan, choice.confidence) for name in order)
@@ -191,12 +197,14 @@ def examine(
             *notes,
             *choice.notes,
             *bounded.notes,
+            *([alone] if isinstance(alone, str) else []),
             *_louder_scores(found, plan, primary, verdict, best),
             *_odd_scores(samples),
         ),
         rows=exhibits.most_exposed(choice.audited.only(best), plan.row_level, choice.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
+        covariates_alone=alone if isinstance(alone, Metric) else None,
     )
     return Examined(findings, None if case.correction is None else case.correction.propensity, choice.rows)
 
@@ -395,13 +403,18 @@ def _limits(metric: Metric) -> tuple[float, float, bool]:
     return low, math.inf if metric.high is None else metric.high, metric.value is not None
 
 
+def _measured(score: str, metrics: Sequence[Metric], primary: str) -> concern.Measured:
+    auc_high = _named(metrics, "auc").high
+    return concern.Measured(score, *_limits(_named(metrics, primary)), 1.0 if auc_high is None else auc_high)
+
+
 def _named(metrics: Sequence[Metric], name: str) -> Metric:
     """Return the metric of that name; where it was corrected, the corrected one, which stands first."""
     return next(metric for metric in metrics if metric.name == name)
 
 
 def _verdict(
-    case: _Case, plan: Plan, primary: str, measured: list[concern.Measured], *, exploratory: bool
+    case: _Case, plan: Plan, primary: str, measured: list[concern.Measured], *, exploratory: bool, turn: str
 ) -> concern.Verdict:
     threshold = plan.threshold_for_concern
     threshold = concern.default_threshold(primary) if threshold is None else threshold
@@ -415,7 +428,7 @@ def _verdict(
             threshold=threshold,
             confidence=plan.confidence,
         )
-    return concern.judge(
+    judged = concern.judge(
         measured,
         metric=primary,
         threshold=threshold,
@@ -423,7 +436,9 @@ def _verdict(
         levels=plan.levels,
         condition=_CONDITIONS.get(case.audited.design, ""),
         exploratory=exploratory,
+        turn=turn,
     )
+    return concern.undeclared(judged) if case.audited.design is None else judged
 
 
 def _louder_scores(

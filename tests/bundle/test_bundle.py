@@ -408,6 +408,14 @@ def test_a_plan_with_an_array_comes_back():
     assert back.bounds.correction.half_width.tolist() == [0.1, 0.2]
 
 
+@pytest.mark.parametrize(("share", "seal"), [("all", False), ("scores", False), ("all", True)])
+def test_an_undeclared_audit_is_recomputed_without_what_rests_on_withheld_covariates(tmp_path, share, seal):
+    path, _, _, keys = made(tmp_path, design=None, share=share, seal=seal)
+    assert ("covariates_alone" in read(path).findings) is (share == "all" and not seal)
+    found = verify(path, keys=keys if seal else None)
+    assert (found.status, found.differences) == ("verified", ())
+
+
 # -- challenged -------------------------------------------------------------------------------------------------------
 
 
@@ -415,6 +423,18 @@ def attack(gap, noise=0.3):
     held = evidence()
     z = held.only("loss").score - 0.6 * held.member
     return z + noise * np.random.default_rng(8).normal(size=N) + gap * held.member
+
+
+def test_a_submission_that_points_the_wrong_way_decides_nothing(tmp_path):
+    """Losses without their sign would win if they had it: "the bundle stands" would be a wrong answer."""
+    plan = Plan(headline=Declared("loss"), primary_metric="auc", bounds=None)
+    bundle = read(made(tmp_path, plan=plan)[0])
+    won, turned = (
+        challenge.by_scores(bundle, sign * attack(1.5), rng=np.random.default_rng(1)) for sign in (1.0, -1.0)
+    )
+    assert won.status == "won"
+    assert (turned.status, turned.exit_code) == ("undecided", 4)
+    assert turned.text.startswith("Undecided: the submitted scores point the wrong way")
 
 
 @pytest.mark.parametrize("seal", [False, True])

@@ -256,7 +256,7 @@ def test_audits_are_compared_and_lined_up(place: Path, run: Run) -> None:
 
 def test_what_is_not_resolved_is_not_comparable(place: Path, run: Run) -> None:
     options = ("--fpr", "0.001", "--primary", "tpr_at_fpr_0.001")
-    code = run("audit", "t.npz", "--score", "score", "--member", "member", "--no-bounds", "--out", "r", *options)[0]
+    code = run(*AUDIT, "--no-bounds", "--out", "r", *options)[0]
     if code == 2:
         pytest.fail("the options of audit have changed")
     shutil.copytree(place / "r", place / "again")

@@ -59,6 +59,33 @@ def test_the_exit_code_is_the_verdict(shift: float, code: int, status: str, plac
     assert "no leakage" not in (place / "results/audit/report.html").read_text().lower()
 
 
+def test_losses_without_their_signal_are_no_reason_to_be_calm(place: Path, run: Run) -> None:
+    save(place / "t.npz", -1.2)
+    code, out, _ = run(*audit("--no-bounds", "--json"))
+    assert code == 4
+    verdict = json.loads(out)["verdict"]
+    assert verdict["status"] == "not-testable"
+    assert "point the wrong way" in verdict["text"].split(". ")[0]
+    assert "--signal loss" in verdict["text"].split(". ")[0]
+    code, out, _ = run(*audit("--no-bounds", "--json", "--signal", "loss"))  # the option that it names
+    assert code == 3
+
+
+def test_an_undeclared_design_is_no_answer_until_it_is_declared(place: Path, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    save(place / "t.npz", 2.0, x=rng.normal(size=2000))
+    options = ["audit", "t.npz", "--score", "score", "--member", "member", "--covariates", "x"]
+    code, out, _ = run(*options)
+    assert code == 4
+    assert "If membership was randomised it would be: Concern" in out
+    assert "AUC of the covariates alone" in out
+    page = text_of(place / "results/audit/report.html")
+    assert "AUC of the covariates alone" in page
+    content = reading.read(place / "results/audit/findings.json")  # follows its schema
+    assert content["covariates_alone"]["low"] < 0.5 < content["covariates_alone"]["high"]
+    assert run(*options, "--design", "one-run", "--overwrite")[0] == 3
+
+
 def test_zero_run_evidence_gets_no_verdict_from_raw_numbers(place: Path, run: Run) -> None:
     save(place / "t.npz", 3.0)
     code, out, _ = run("audit", "t.npz", "--score", "score", "--member", "member", "--design", "zero-run")

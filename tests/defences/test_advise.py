@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from miaudit.defences import outcome
 from miaudit.defences.advise import advise
 from miaudit.defences.calibration import Temperature
 from miaudit.defences.compare import Comparison, Option, compare
@@ -58,6 +59,35 @@ def test_the_smallest_estimate_is_not_a_recommendation(found: Comparison) -> Non
     assert advice.text.startswith("No defence is shown to help: of 6 measures, none")
     assert "no proof that none does" in advice.text
     assert all("shown to help" in text for text in advice.parts)
+
+
+def test_an_attack_that_points_the_wrong_way_is_not_counted_as_help(found: Comparison) -> None:
+    """A measure behind which the attack has an AUC of .3 hides nothing: turned round the attack has .7."""
+    place = [one.option.name for one in found.measured].index("noise")
+    assert advise(found).judged[place].effect == "helps"  # the control
+    inverted = replace(found.measured[place].leakage["auc"], value=0.3, low=0.25, high=0.35)
+    measured = list(found.measured)
+    measured[place] = replace(measured[place], leakage={**measured[place].leakage, "auc": inverted})
+    advice = advise(replace(found, measured=tuple(measured)))
+    assert advice.judged[place].effect == "not shown"
+    assert "noise" not in advice.recommended
+    assert any("points the wrong way" in text for text in advice.rests_on)
+
+
+def test_a_release_whose_attack_points_the_wrong_way_is_not_clear(found: Comparison) -> None:
+    inverted = replace(found.measured[0].leakage["auc"], value=0.3, low=0.25, high=0.35)
+    one = replace(found.measured[0], leakage={**found.measured[0].leakage, "auc": inverted})
+    verdict = outcome.findings(replace(found, measured=(one, *found.measured[1:]))).verdict
+    assert (verdict.status, verdict.exit_code) == ("not-testable", 4)
+    assert "point the wrong way" in verdict.text and "shadow: models" in verdict.text
+
+
+def test_an_undeclared_release_has_no_answer_but_what_it_would_be(found: Comparison) -> None:
+    declared, undeclared = (outcome.findings(found, threshold=0.52, declared=d).verdict for d in (True, False))
+    assert declared.status == "flagged"
+    assert (undeclared.status, undeclared.exit_code) == ("not-testable", 4)
+    assert undeclared.text.endswith(f"it would be: {declared.text}")
+    assert "design: one-run" in undeclared.text
 
 
 def test_a_price_that_is_not_known_is_not_bearable(found: Comparison) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import html
 import json
+import math
 import re
 
 import numpy as np
@@ -57,7 +58,8 @@ def test_it_says_what_was_found(content: dict) -> None:
         assert f"{one['leakage']['auc']['value']:.3f}" in text
         assert one["attack"] in text
     for one in content["drivers"]:
-        assert f"{one['auc']['low']:.3f} to {one['auc']['high']:.3f}" in text
+        low, high = math.floor(1000 * one["auc"]["low"]) / 1000, math.ceil(1000 * one["auc"]["high"]) / 1000
+        assert f"{low:.3f} to {high:.3f}" in text  # outward
         assert f"{one['calibration_error']['value']:+.3f}" in text
     assert "drawn anew with each query" in text
     assert "no leakage" not in text.lower()
@@ -79,7 +81,7 @@ def test_every_chart_is_drawn_with_its_numbers(content: dict) -> None:
         assert spec["title"]["text"], name
     text = json.dumps(drawn["reductions"].to_dict())
     for one in content["options"][1:]:
-        assert f"{100 * one['reduction']['low']:.1f}" in text
+        assert f"{math.floor(1000 * one['reduction']['low']) / 10:.1f} to" in text
     alone = copy.deepcopy(content)
     alone["options"], alone["predictions"], alone["drivers"] = alone["options"][:1], [], []
     assert tuple(disclosure_page.charts(alone)) == ("tradeoff",)

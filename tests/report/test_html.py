@@ -179,7 +179,8 @@ def test_the_verdict_is_a_word_and_an_icon(options, word):
 
 def test_what_the_verdict_rests_on_is_said():
     words = Page(html.page(findings(design=None, names=("a", "b"), headline=Exploratory()))).words
-    assert "Condition: if membership was randomised, which nobody declared" in words
+    assert "All numbers: raw, the design was not declared" in words
+    assert "If membership was randomised it would be: Exploratory, not evidence: " in words
     assert "Exploratory: chosen on the same data, not evidence" in words
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-from miaudit.report import fidelity_charts, table_page
+from miaudit.report import exports, fidelity_charts, table_page
 from miaudit.synthesis.schema import Column, Schema, Table
 from miaudit.synthesis.table_audit import TablePlan, audit_table
 
@@ -40,6 +41,28 @@ def test_the_page_stands_alone_and_escapes(content: dict[str, Any]) -> None:
         assert text in page
     assert page.count("<figure") == len(table_page.charts(content))
     assert table_page.page(content) == page
+
+
+@pytest.mark.parametrize("design", ["one-run", None, "zero-run"])
+def test_the_box_holds_one_verdict(content: dict[str, Any], design: str | None) -> None:
+    verdict, membership = content["verdict"], content["membership"]
+    if design != "one-run":
+        verdict = {**verdict, "status": "not-testable", "text": "No answer: Nothing was randomised."}
+        membership = {**membership, "design": design, "exit_code": 4}
+        membership["verdict"] = {**membership["verdict"], "status": "refused", "text": "Refused, for a reason."}
+    found = {**content, "verdict": verdict, "membership": membership, "exit_code": 3 if design == "one-run" else 4}
+    page = table_page.page(found)
+    box = page[page.index('<section id="verdict"') :]
+    box = box[: box.index("</section>")]
+    assert box.count('class="lead"') == 1
+    leads, follows = verdict["text"], membership["verdict"]["text"]
+    if design == "zero-run":
+        leads, follows = follows, leads
+    assert html.escape(leads.split(": ")[-1][1:]) in box and html.escape(follows) not in box
+    assert page.count(html.escape(follows)) == 1  # in its own section
+    word = {"one-run": "Concern", None: "No answer", "zero-run": "Refused"}[design]
+    assert f">{word}</h2>" in box and f"{word}: " not in box
+    assert exports.tags(found)["miaudit.text"] == leads
 
 
 def test_every_chart_is_named_titled_and_described(content: dict[str, Any]) -> None:

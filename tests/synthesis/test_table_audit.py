@@ -47,7 +47,7 @@ def test_without_a_leak_nothing_is_flagged() -> None:
 def test_copies_are_flagged_and_named() -> None:
     rng = np.random.default_rng(1)
     members, control = draw(500, rng), draw(500, rng)
-    found = audit_table(with_copies(480, members, 20, rng), members, control, plan=FEW, rng=rng)
+    found = audit_table(with_copies(480, members, 20, rng), members, control, plan=FEW, design="one-run", rng=rng)
     assert found.verdict.status == "flagged"
     copies = found.attacks[0]
     assert (copies.name, copies.status, copies.members.right, copies.control.right) == ("copies", "flagged", 20, 0)
@@ -76,7 +76,7 @@ def test_an_audit_that_would_not_have_seen_copies_does_not_reassure() -> None:
         return Table(schema, rng.integers(0, 2, (n, 3)))
 
     made, members, control = coarse(4000), coarse(4000), coarse(4000)
-    found = audit_table(made, members, control, plan=TablePlan(attempts=50, fidelity=False), rng=rng)
+    found = audit_table(made, members, control, plan=TablePlan(attempts=50, fidelity=False), design="one-run", rng=rng)
     # every attack that had something to try is clear
     assert {part.status for part in found.attacks if part.difference is not None} == {"clear"}
     assert not found.positive_control.found
@@ -92,7 +92,7 @@ def test_an_attack_with_nothing_to_try_decides_nothing_and_is_named() -> None:
         return Table(schema, rng.integers(0, 2, (n, 24)))
 
     plan = TablePlan(attempts=20, fidelity=False, secrets=("c0",), predicate_columns=2, threshold=0.1)
-    found = audit_table(binary(4000), binary(4000), binary(4000), plan=plan, rng=rng)
+    found = audit_table(binary(4000), binary(4000), binary(4000), plan=plan, design="one-run", rng=rng)
     idle = [part.name for part in found.attacks if part.difference is None]
     assert idle == ["singling out, univariate", "singling out, multivariate"]
     assert found.verdict.status == "clear" and "all 3 attacks" in found.verdict.text
@@ -124,6 +124,44 @@ def test_a_zero_run_audit_gets_the_records_as_covariates_and_refuses_another_pop
     assert evidence.covariate_names[:3] == ("age", "age is missing", "job=a")
     assert evidence.covariates is not None
     assert evidence.covariates.shape == (800, 9)
+
+
+@pytest.mark.parametrize("copies", [0, 40])
+def test_an_undeclared_table_has_no_answer_but_what_it_would_be(copies: int) -> None:
+    rng = np.random.default_rng(11)
+    members, control = draw(500, rng), draw(500, rng)
+    made = with_copies(460, members, copies, rng)
+    tables = made, members, control
+    declared = audit_table(*tables, plan=FEW, design="one-run", rng=np.random.default_rng(1))
+    found = audit_table(*tables, plan=FEW, rng=np.random.default_rng(1))
+    assert (declared.verdict.status == "flagged") is (copies > 0)  # the control
+    assert (found.verdict.status, found.exit_code) == ("not-testable", 4)
+    assert f"If membership was randomised it would be: {declared.verdict.text}" in found.verdict.text
+    assert "--design" in found.verdict.text
+    assert table_findings.leading(found.to_dict())["text"] == found.verdict.text
+    assert [part.status for part in found.attacks] == [part.status for part in declared.attacks]
+
+
+def test_differences_of_a_zero_run_table_decide_nothing() -> None:
+    """The members are of another population, and nothing of them is in the table: raw differences are all shift."""
+    rng = np.random.default_rng(12)
+    members, control, made = draw(400, rng, shift=3.0), draw(400, rng), draw(400, rng, shift=3.0)
+    found = audit_table(made, members, control, plan=FEW, design="zero-run", rng=rng)
+    assert any(part.status == "flagged" for part in found.attacks)
+    assert (found.verdict.status, found.exit_code) == ("not-testable", 4)
+    lead = table_findings.leading(found.to_dict())
+    assert lead == {"status": "refused", "text": found.membership["verdict"]["text"]}
+
+
+def test_scores_of_a_table_that_point_the_wrong_way_do_not_reassure() -> None:
+    """The control records, not the members, stand in the table: every distance points the wrong way."""
+    rng = np.random.default_rng(13)
+    members, control = draw(600, rng), draw(600, rng)
+    found = audit_table(with_copies(300, control, 300, rng), members, control, plan=FEW, design="one-run", rng=rng)
+    assert found.membership["verdict"]["status"] == "not-testable"
+    assert "point the wrong way" in found.membership["verdict"]["text"]
+    assert "--signal" not in found.membership["verdict"]["text"]  # no option turns what these attacks gave
+    assert found.exit_code == 4
 
 
 def test_records_are_capped_and_equal_seeds_give_equal_findings() -> None:

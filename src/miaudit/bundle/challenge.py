@@ -17,7 +17,7 @@ from miaudit.bundle.contents import GIVEN, Bundle
 from miaudit.bundle.sealing import Keys
 from miaudit.causal import challenge as betting
 from miaudit.causal import one_record, paired
-from miaudit.causal.classical import Estimate
+from miaudit.causal.classical import Estimate, Sample
 from miaudit.causal.crossfit import one_of_each
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
@@ -25,7 +25,7 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.plan import Declared, Plan
 from miaudit.report.findings import Findings
-from miaudit.wording import label
+from miaudit.wording import amount, at_most, difference, label
 
 LEVEL = 0.05
 STATED, CHALLENGER = "bundle", "challenger"
@@ -40,7 +40,8 @@ class Outcome:
     Attributes
     ----------
     subject : "scores" or "propensity"
-    status : "won" by the challenger, "stands" for the bundle, or "undecided" while labels are sealed
+    status : "won" by the challenger, "stands" for the bundle, or "undecided" while labels are sealed, and where the
+        submitted scores are shown to point the wrong way
     text : the outcome in a sentence or two
     labels_visible : whether the challenger could see the labels of the records that decided
     made_before : challenges to this bundle before this one, which this one pays for
@@ -124,10 +125,12 @@ def by_scores(
     won = ahead and (paired.difference(first, nothing, **options)[metric].low or 0) > 0
     again = _audited(evidence.replace(score={CHALLENGER: submitted}), bundle, None, rng)
     visible = not bundle.has_sealed_labels
+    said = _said_of_scores(metric, found, won, ahead, visible, made_before, len(judged))
+    inverted = "" if won else _inverted(first, again, bundle.plan.confidence)
     return Outcome(
         "scores",
-        "won" if won else "stands",
-        _said_of_scores(metric, found, won, ahead, visible, made_before, len(judged)),
+        "won" if won else "undecided" if inverted else "stands",
+        inverted + said,
         visible,
         made_before,
         len(judged),
@@ -316,15 +319,26 @@ def _said_of_scores(
     metric: str, found: Estimate, won: bool, ahead: bool, visible: bool, before: int, judged: int
 ) -> str:
     value, low, high = (0.0 if x is None else x for x in (found.value, found.low, found.high))
-    limits = f"{label(metric)} {value:+.4f} [{low:+.4f}, {high:+.4f}] against the bundle's, on {judged:,} records"
+    limits = f"{label(metric)} {difference(value, low, high)} against the bundle's, on {judged:,} records"
     head = "The challenger's attack is stronger" if won else "The bundle's attack stands"
     chance = "" if won or not ahead else " It is not shown to be better than chance."
     return f"{head}: {limits}.{chance} {_paid(before)}{_visible(visible, won)}"
 
 
+def _inverted(submitted: Evidence, audited: Findings | None, confidence: float) -> str:
+    """Say so where the submission points the wrong way: what a stronger attack turned round would look like."""
+    high = Sample.of(submitted).auc(confidence).high if audited is None else audited.metric("auc").high
+    if high is None or high >= 0.5:
+        return ""
+    return (
+        f"Undecided: the submitted scores point the wrong way (AUC at most {amount('auc', high, 'up')}); if they are "
+        "losses, submit them with the opposite sign. As they are: "
+    )
+
+
 def _said_of_bet(bet: betting.Challenge, visible: bool, before: int) -> str:
     head = "The challenger's propensity refutes the bundle's" if bet.rejected else "The bundle's propensity stands"
-    counted = f"{bet.correct:,} of {bet.guesses:,} bets won, p = {bet.p_value:.3g} at a margin of {bet.gamma:g}"
+    counted = f"{bet.correct:,} of {bet.guesses:,} bets won, p = {at_most(bet.p_value)} at a margin of {bet.gamma:g}"
     return f"{head}: {counted}. {_paid(before)}{_visible(visible, bet.rejected)}"
 
 

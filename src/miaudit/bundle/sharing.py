@@ -99,6 +99,8 @@ def findings_of(
         return dict(found), ()
     kept, gone = dict(found), []
     kept["evidence"] = {**found["evidence"], "digest": digest_of(columns)}
+    if kept.pop("covariates_alone", None):
+        gone.append("the AUC of the covariates alone")
     if kept["rows"]:
         kept["rows"] = []
         gone.append("the most exposed records by row")

@@ -22,6 +22,7 @@ from miaudit.causal.histogram import Histogram, histogram
 from miaudit.causal.units import Units
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
+from miaudit.wording import written
 
 FloatArray = NDArray[np.float64]
 Status = Literal["answered", "warned", "refused"]
@@ -325,9 +326,10 @@ def _above(quantity: str, value: float, warn: float | None, refuse: float) -> Ch
 
 
 def _limits(check: Check, form: str) -> str:
+    refuse = written(check.refuse, form, "down") if form.endswith("f") else f"{check.refuse:{form}}"
     if check.status == "refused" or check.warn is None:
-        return f"above the limit of {check.refuse:{form}}"
-    return f"above {check.warn:{form}} (refused above {check.refuse:{form}})"
+        return f"above the limit of {refuse}"
+    return f"above {check.warn:{form}} (refused above {refuse})"
 
 
 def _percent(share: float) -> str:

@@ -19,6 +19,7 @@ from miaudit.causal.effects import Comparison, PropensityLike
 from miaudit.causal.roc import Roc
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
+from miaudit.wording import written
 
 FloatArray = NDArray[np.float64]
 Metric = Literal["auc", "ate"]
@@ -58,7 +59,8 @@ class Breakdown:
             return "no unmeasured trait could explain the whole effect, however strong: the scores do not overlap"
         return (
             f"an unmeasured trait that multiplies the odds of membership by {self.value:.2f} (5% quantile "
-            f"{self.low:.2f}) and is perfectly aligned with the score would suffice to explain the whole effect"
+            f"{written(self.low, '.2f', 'down')}) and is perfectly aligned with the score would suffice to explain the "
+            "whole effect"
         )
 
 

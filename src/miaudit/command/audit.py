@@ -119,7 +119,7 @@ def audit(
         str | None,
         typer.Option(
             help="How membership came about: one-run or multi-run (inclusion was randomised) or zero-run (it was not). "
-            "Never guessed.",
+            "Never guessed: without it there is no answer.",
             rich_help_panel=INPUT,
         ),
     ] = None,

@@ -26,12 +26,15 @@ def compare(
     In a pipeline: compare the audit of the last release with that of the next one; exit code 3 stops it.
     """
     from miaudit.comparison import compare as contrast
+    from miaudit.wording import difference
 
     names = _distinct([before, after])
     found = contrast(_findings(before), _findings(after), names=(names[0], names[1]), repeat=repeat())
     lines = [one_line(text) for text in (found.text, *(f"Caution: {caution}" for caution in found.cautions), "")]
     for change in found.changes:
-        limits = f"{change.value:+.4f}  [{change.low:+.4f}, {change.high:+.4f}]" if change.value is not None else "-"
+        limits = "-"
+        if change.value is not None and change.low is not None and change.high is not None:
+            limits = difference(change.value, change.low, change.high)
         remarks = [change.estimator if change.estimator != "raw" else "", change.note]
         lines.append(f"  {one_line(change.name):<20} {limits}  {one_line('; '.join(filter(None, remarks)))}".rstrip())
     deliver(found, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)

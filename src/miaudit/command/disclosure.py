@@ -12,6 +12,7 @@ from miaudit.command.options import DryRun, Json, Overwrite
 from miaudit.command.terminal import progress, say
 from miaudit.command.user_code import announce, forecast, kept
 from miaudit.errors import one_line
+from miaudit.wording import amount, written
 
 if TYPE_CHECKING:
     from miaudit.defences.trial import Trial
@@ -128,9 +129,13 @@ def _summary(findings: DisclosureFindings) -> str:
     ]
     for one in findings.options:
         auc, gain = one.leakage["auc"], one.reduction
-        said = "" if gain is None else f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] {one.effect}"
+        said = ""
+        if gain is not None:
+            low, high = written(gain.low, "+.3f", "down"), written(gain.high, "+.3f", "up")
+            said = f"{gain.value:+.3f} [{low}, {high}] {one.effect}"
         lines.append(
-            f"  {one_line(one.words)[:44]:<44} {auc.value:>5.3f}  [{auc.low:.3f}, {auc.high:.3f}]  "
+            f"  {one_line(one.words)[:44]:<44} {auc.value:>5.3f}  "
+            f"[{amount('auc', auc.low, 'down')}, {amount('auc', auc.high, 'up')}]  "
             f"{one.accuracy.value:>11.3f}  {said}".rstrip()
         )
     lines += [f"Note: {one_line(note)}" for note in findings.notes]

@@ -11,6 +11,7 @@ from miaudit.command import options
 from miaudit.command.options import OUTPUT, ClaimDelta, ClaimEpsilon, ClaimMu, Confidence, Delta, Fpr, Seed
 from miaudit.command.terminal import say
 from miaudit.errors import InputError
+from miaudit.wording import amount, percent, written
 
 if TYPE_CHECKING:
     from miaudit.dp.verdict import Claim
@@ -82,11 +83,11 @@ def plan(
 
 
 def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, claim: Claim | None) -> str:
-    from miaudit.wording import percent
-
     lines = []
     if "targets" in answer:
-        lines.append(f"With {members:,} members and {nonmembers:,} non-members ({answer['confidence']:.0%} intervals):")
+        lines.append(
+            f"With {members:,} members and {nonmembers:,} non-members ({percent(answer['confidence'])} intervals):"
+        )
         for t in answer["targets"]:
             if t["smallest_tpr"] is None:
                 lines.append(
@@ -95,12 +96,14 @@ def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, c
                 )
             else:
                 lines.append(
-                    f"  FPR {percent(t['fpr'])}: a TPR of {percent(t['smallest_tpr'])} or more would be told from "
-                    f"{percent(t['against'])} in {answer['power']:.0%} of audits"
+                    f"  FPR {percent(t['fpr'])}: a TPR of {percent(t['smallest_tpr'], 'up')} or more would be told "
+                    f"from {percent(t['against'])} in {answer['power']:.0%} of audits"
                 )
-            lines.append(f"    without any leakage, the upper limit would be {percent(t['clear_from'])} or less")
+            lines.append(f"    without any leakage, the upper limit would be {percent(t['clear_from'], 'up')} or less")
         auc = answer["smallest_auc"]
-        lines.append(f"  AUC: {auc:.3f} or more would be told from 0.5" if auc < 1 else "  AUC: too few for any")
+        lines.append(
+            f"  AUC: {amount('auc', auc, 'up')} or more would be told from 0.5" if auc < 1 else "  AUC: too few for any"
+        )
         lines += _reach_text(answer)
     if claim is not None:
         lines.append(f"Claim: {claim}.")
@@ -118,8 +121,8 @@ def _reach_text(answer: dict[str, Any]) -> Iterator[str]:
     yield f"Lower bounds on mu, and on epsilon at delta = {delta:g} ({100 * answer['confidence']:.6g}%, one-sided):"
     for found in answer["bounds"]:
         yield (
-            f"  {_DESIGNS[found['design']]}: at most mu {found['mu']:.2f} ({found['mu_guesses']:,} guesses, all right) "
-            f"and epsilon {found['epsilon']:.2f}"
+            f"  {_DESIGNS[found['design']]}: at most mu {written(found['mu'], '.2f', 'up')} "
+            f"({found['mu_guesses']:,} guesses, all right) and epsilon {written(found['epsilon'], '.2f', 'up')}"
         )
         for typical in found["typical"]:
             true = "" if typical["epsilon"] is None else f" (epsilon = {typical['epsilon']:.2f})"
@@ -132,7 +135,8 @@ def _reach_text(answer: dict[str, Any]) -> Iterator[str]:
 def _refutation_text(found: dict[str, Any]) -> str:
     design, name = _DESIGNS[found["design"]], found["parameter"]
     if not found["refutable"]:
-        return f"{design}: not refutable by so many records, which show at most {name} {found['reachable']:.2f}"
+        most = written(found["reachable"], ".2f", "up")
+        return f"{design}: not refutable by so many records, which show at most {name} {most}"
     return (
         f"{design}: refutable, by about {found['correct']:,} of {found['guesses']:,} guesses right "
         f"({found['accuracy']:.1%}), as the best attack on a true mu of {found['true_mu']:.2f} would have"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from miaudit.errors import one_line
+from miaudit.wording import at_least, at_most, reading, written
 
 if TYPE_CHECKING:
     from miaudit.report.findings import Bound, Findings
@@ -23,11 +25,14 @@ def text(findings: Findings) -> str:
     ]
     for m in findings.metrics:
         form = ".4g" if m.name == "ate" else ".4f"  # in units of the score, which may be tiny or huge
-        value = f"{m.value:{form}}" if m.value is not None else f"<= {m.high:{form}}" if m.high is not None else "-"
-        limits = f"[{m.low:{form}}, {m.high:{form}}]" if m.value is not None and m.low is not None else ""
+        top = "-" if m.high is None else written(m.high, form, "up")
+        value = f"{m.value:{form}}" if m.value is not None else f"<= {top}" if m.high is not None else "-"
+        limits = f"[{written(m.low, form, 'down')}, {top}]" if m.value is not None and m.low is not None else ""
         raw = "raw, not causal" if findings.design == "zero-run" and m.estimator == "raw" else m.estimator
         raw = "" if raw == "raw" else raw
         lines.append(f"  {m.name:<20} {value:>9}  {limits:<18} {'; '.join(t for t in (raw, m.note) if t)}".rstrip())
+    if findings.covariates_alone is not None:
+        lines.append(f"  AUC of the covariates alone: {reading(asdict(findings.covariates_alone))}")
     if findings.overlap is not None:
         lines += [f"  {one_line(reason)}" for reason in findings.overlap.reasons]
     if findings.memorisation is not None:
@@ -55,11 +60,11 @@ def _privacy_lines(findings: Findings, said: str) -> list[str]:
 def _bound_line(bound: Bound) -> str:
     where = f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else ""
     name = bound.parameter
-    shown = f"{name} >= {bound.value:.3g}{where}" if bound.value > 0 else f"{name}{where}: nothing shown"
+    shown = f"{name} >= {at_least(bound.value)}{where}" if bound.value > 0 else f"{name}{where}: nothing shown"
     sure = "exploratory, at no confidence" if bound.exploratory else f"{100 * bound.confidence:.6g}%"
     details = [sure]
     if bound.correct is not None and bound.guesses is not None:
         details.append(f"{bound.correct:,} of {bound.guesses:,} guesses right")
     if bound.reachable is not None:
-        details.append(f"at most {bound.reachable:.3g} could have been shown")
+        details.append(f"at most {at_most(bound.reachable)} could have been shown")
     return f"{shown} ({'; '.join(details)})"

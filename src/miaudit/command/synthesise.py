@@ -11,6 +11,7 @@ from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.options import Json, Overwrite
 from miaudit.command.terminal import progress, say
 from miaudit.errors import one_line
+from miaudit.wording import at_most
 
 if TYPE_CHECKING:
     from miaudit.report.synthesis_findings import SynthesisFindings
@@ -69,15 +70,16 @@ def text(findings: SynthesisFindings) -> str:
     lines.append(f"{findings.release['records']:,} synthetic records of {len(findings.columns):,} columns")
     found = findings.guarantee
     if found is not None:
-        lines.append(f"Proved: epsilon = {found.proved:.4g} at delta = {found.delta:.4g}, by {found.accountant}")
+        lines.append(
+            f"Proved: epsilon = {at_most(found.proved, 4)} at delta = {at_most(found.delta, 4)}, by {found.accountant}"
+        )
         lines.append(f"Mechanism: {found.mechanism}")
     spent = findings.spent
-    if spent is not None and spent.epsilon is not None:
+    if spent is not None and spent.epsilon is not None and spent.delta is not None:
         left = "" if spent.budget is None else f", of a budget of {spent.budget:g}"
         made = f"{len(spent.releases)} release{'s' * (len(spent.releases) > 1)}"
-        lines.append(
-            f"Ledger of {spent.table}: {made}, epsilon = {spent.epsilon:.4g} at delta = {spent.delta:.4g}{left}"
-        )
+        at = f"epsilon = {at_most(spent.epsilon, 4)} at delta = {at_most(spent.delta, 4)}"
+        lines.append(f"Ledger of {spent.table}: {made}, {at}{left}")
     lines += [f"Note: {one_line(note)}" for note in findings.notes]
     return "\n".join(lines)
 
@@ -89,4 +91,4 @@ def _forecast(plan: Any, records: int) -> str:
         return f"{steps:,} steps; nothing would be claimed: privacy is none. Nothing was written."
     mechanism = plan.privacy.mechanism(plan.config)
     claimed = "" if plan.privacy.epsilon is None else f"epsilon = {plan.privacy.epsilon:g}, "
-    return f"{claimed}delta = {plan.privacy.resolved_delta:.4g}: {mechanism}. Nothing was written."
+    return f"{claimed}delta = {at_most(plan.privacy.resolved_delta, 4)}: {mechanism}. Nothing was written."

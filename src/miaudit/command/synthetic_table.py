@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.terminal import progress
 from miaudit.errors import one_line
-from miaudit.wording import percent
+from miaudit.report import table_findings
+from miaudit.wording import percent, written
 
 if TYPE_CHECKING:
     from miaudit.plan import Plan
@@ -62,9 +63,11 @@ def audit_files(
 def text(findings: TableFindings) -> str:
     """The verdict and the attacks as lines of text."""
     counts, control = findings.counts, findings.positive_control
+    lead = table_findings.leading(findings.to_dict())["text"]
+    both = {"All attacks": findings.verdict.text, "Record by record": str(findings.membership["verdict"]["text"])}
     lines = [
-        findings.verdict.text,
-        str(findings.membership["verdict"]["text"]),
+        lead,
+        *(f"  {of}: {said}" for of, said in both.items() if said != lead),
         "",
         f"{counts['synthetic']:,} synthetic records, {counts['members']:,} members, {counts['control']:,} controls",
     ]
@@ -72,7 +75,7 @@ def text(findings: TableFindings) -> str:
         if attack.difference is None or attack.members.value is None or attack.control.value is None:
             lines.append(f"  {attack.name:<28} {attack.note}")
             continue
-        limits = f"[{attack.difference_low:+.4f}, {attack.difference_high:+.4f}]"
+        limits = f"[{written(attack.difference_low, '+.4f', 'down')}, {written(attack.difference_high, '+.4f', 'up')}]"
         rates = f"{percent(attack.members.value):>7} members {percent(attack.control.value):>7} control"
         weak = "; no better than a guess" if attack.weak else ""
         lines.append(f"  {one_line(attack.name):<28} {rates}  difference {attack.difference:+.4f} {limits}{weak}")

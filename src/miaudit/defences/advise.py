@@ -13,7 +13,7 @@ from typing import Literal
 from miaudit.defences.compare import Comparison, Measured
 from miaudit.defences.differences import Difference
 from miaudit.errors import InputError
-from miaudit.wording import percent
+from miaudit.wording import in_points, percent
 
 Effect = Literal["helps", "harms", "not shown"]
 Price = Literal["none", "bearable", "too high", "not shown"]
@@ -27,7 +27,8 @@ class Judged:
     ----------
     name : of the option
     effect : "helps" (AUC shown to be smaller), "harms" (shown to be larger) or "not shown"; always the last where no
-        shadow model went through the measure, since an attack that ignores it shows what it misses, not what is hidden
+        shadow model went through the measure, since an attack that ignores it shows what it misses, not what is hidden,
+        and where the AUC is shown to be below one half: turned round, that attack finds members
     price : of accuracy: "none" (the label is kept by construction), "bearable" (the upper limit is within tolerance),
         "too high" (the lower limit is above it) or "not shown"
     front : whether no other option has both a smaller AUC and a larger accuracy, by the estimates
@@ -78,7 +79,7 @@ def advise(comparison: Comparison, *, tolerance: float = 0.02) -> Advice:
     front = _front(comparison)
     judged = [Judged(comparison.measured[0].option.name, "not shown", "none", front[0])]
     for i, (one, gain, cost) in enumerate(_beside(comparison), start=1):
-        effect = _effect(gain) if _adapts(one) else "not shown"
+        effect = _effect(gain) if _adapts(one) and not _is_inverted(one) else "not shown"
         judged.append(Judged(one.option.name, effect, _price(cost, tolerance), front[i]))
     parts: list[str] = []
     recommended: list[str] = []
@@ -106,6 +107,11 @@ def _effect(gain: Difference) -> Effect:
 def _adapts(one: Measured) -> bool:
     """Whether the attack knew of the measure: shadow models went through it. Otherwise it only shows what it misses."""
     return one.option.adaptive and len(one.option.models.logits) > 1
+
+
+def _is_inverted(one: Measured) -> bool:
+    """Whether the attack points the wrong way, so that its small AUC is its own mistake and hides nothing."""
+    return one.leakage["auc"].high < 0.5
 
 
 def _price(cost: Difference | None, tolerance: float) -> Price:
@@ -183,13 +189,14 @@ def _not_worse(comparison: Comparison, places: list[int]) -> list[int]:
 
 def _told(comparison: Comparison, i: int) -> str:
     one, gain, cost = comparison.measured[i], comparison.reductions[i - 1], comparison.costs[i - 1]
-    said = [f"takes {points(gain.low)} to {points(gain.high)} points off the AUC"]
+    low, high = in_points(gain.low, "down", sign=False), in_points(gain.high, "up", sign=False)
+    said = [f"takes {low} to {high} points off the AUC"]
     if one.coverage is not None and one.size is not None:
         said.append(f"{one.size.value:.2f} labels in a set, which holds the true one in {percent(_value(one))}")
     elif cost is None:
         said.append("the label stays as it is")
     else:
-        said.append(f"accuracy changes by {points(-cost.high, sign=True)} to {points(-cost.low, sign=True)} points")
+        said.append(f"accuracy changes by {in_points(-cost.high, 'down')} to {in_points(-cost.low, 'up')} points")
     if one.option.defence.randomness == "redrawn":
         times = comparison.queries
         said.append(f"asked {times:,} times" if times > 1 else "asked once: asking again undoes part of it")
@@ -259,6 +266,12 @@ def _rests_on(comparison: Comparison, tolerance: float) -> list[str]:
             f"No shadow model went through {_list(ignored)}, so the attack knew nothing of {them}: a smaller AUC there "
             "may be its ignorance, and is not counted as help."
         )
+    inverted = [one.option.called for one in comparison.measured[1:] if _is_inverted(one)]
+    if inverted:
+        said.append(
+            f"The attack on {_list(inverted)} points the wrong way: its AUC is shown to be below one half. That is its "
+            "mistake, and is not counted as help."
+        )
     trained = [one.option.called for one in comparison.measured if one.option.group == "training"]
     if trained:
         said.append(
@@ -266,18 +279,6 @@ def _rests_on(comparison: Comparison, tolerance: float) -> list[str]:
             "chance in training."
         )
     return said
-
-
-def points(value: float, *, sign: bool = False) -> str:
-    """Write a difference of rates in points, with one digit behind the comma.
-
-    Examples
-    --------
-    >>> points(0.1234), points(-0.0001), points(0.02, sign=True)
-    ('12.3', '0.0', '+2.0')
-    """
-    rounded = round(100 * value, 1) + 0.0
-    return f"{rounded:+.1f}" if sign and rounded else f"{rounded:.1f}"
 
 
 def _list(names: list[str]) -> str:

@@ -19,6 +19,8 @@ from miaudit.report.disclosure_findings import Compared, Counts, DisclosureFindi
 
 _MOST_PREDICTED = 120
 _LEVELS = (0.02, 0.05, 0.1)
+_TURN = "more shadow models (shadow: models) let the attack learn which way round they go"
+_DECLARE = "Declare it if inclusion was decided at random: evaluation: design: one-run."
 
 
 def findings(
@@ -126,22 +128,23 @@ def _verdict(
         raise InputError("primary_metric", f"one of {', '.join(one.leakage)}", repr(metric), hint)
     found = one.leakage[metric]
     limit = concern.default_threshold(metric) if threshold is None else threshold
-    measured = concern.Measured(one.option.called, found.low, found.high, found.resolved)
+    auc_high = one.leakage["auc"].high
+    measured = concern.Measured(one.option.called, found.low, found.high, found.resolved, auc_high)
     verdict = concern.judge(
         [measured],
         metric=metric,
         threshold=limit,
         confidence=confidence,
         levels=_LEVELS,
-        condition="" if declared else "if membership was randomised, which nobody declared",
+        turn=_TURN,
     )
     if verdict.status == "clear" and (len(one.option.models.logits) < 1 + 2 * LEAST or not one.option.adaptive):
         reason = (
             "No answer: the attack that found little was a plain threshold, without shadow models that went through "
             "the same. That shows concern where there is some, and never its absence."
         )
-        return concern.no_answer("not-testable", reason, metric=metric, threshold=limit, confidence=confidence)
-    return verdict
+        verdict = concern.no_answer("not-testable", reason, metric=metric, threshold=limit, confidence=confidence)
+    return verdict if declared else concern.undeclared(verdict, _DECLARE)
 
 
 def _compared(comparison: Comparison, advice: Advice, i: int) -> Compared:

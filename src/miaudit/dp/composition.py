@@ -20,6 +20,7 @@ from miaudit.dp.bounds import LowerBound
 from miaudit.dp.guesses import GUESSES_FIRST
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, compose, mu_of_pure
 from miaudit.errors import InputError
+from miaudit.wording import at_most
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -157,7 +158,12 @@ def choose_shift(curve: ShiftCurve, planned: Callable[[Shift], float]) -> Shift:
     """
     cost = 1 - curve.confidence
     points = [
-        Shift(float(e), float(u), cost, f"eps_DS = {e:g} chosen on a propensity sample, delta_DS at most {u:.3g} there")
+        Shift(
+            float(e),
+            float(u),
+            cost,
+            f"eps_DS = {e:g} chosen on a propensity sample, delta_DS at most {at_most(u)} there",
+        )
         for e, u in zip(curve.epsilon, curve.upper, strict=True)
         if u < 1
     ]
@@ -255,7 +261,7 @@ def _less(mu: float, mu_ds: float) -> float:
 def _assumptions(shift: Shift) -> tuple[str, ...]:
     within = f"with probability {1 - shift.delta:g}" if shift.delta else "always"
     return (
-        f"covariates move the log-odds of membership by {shift.epsilon:.3g} at most, {within} ({shift.how})",
+        f"covariates move the log-odds of membership by {at_most(shift.epsilon)} at most, {within} ({shift.how})",
         _EQUAL_SIZES,
         GUESSES_FIRST,
     )

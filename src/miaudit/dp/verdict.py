@@ -10,6 +10,7 @@ from typing import Literal
 from miaudit.dp.bounds import LowerBound, Parameter, UpperBound, check_delta
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff
 from miaudit.errors import InputError
+from miaudit.wording import at_least, at_most
 
 Status = Literal["refuted", "not-refuted", "not-testable"]
 
@@ -61,8 +62,8 @@ class Claim:
 
     def __str__(self) -> str:
         if self.parameter == "mu":
-            return f"{self.value:g}-Gaussian DP"
-        return f"(epsilon = {self.value:g}, delta = {self.delta:g})-DP"
+            return f"{at_most(self.value, 6)}-Gaussian DP"
+        return f"(epsilon = {at_most(self.value, 6)}, delta = {at_most(self.delta, 6)})-DP"
 
 
 @dataclass(frozen=True)
@@ -126,14 +127,14 @@ def judge(
     if lower.exploratory:
         why = "the bound is exploratory: a choice made on the same data was not paid for, so it holds at no confidence."
         return ClaimVerdict(claim, "not-testable", f"Not testable: {claim}; {why}{proved}", lower, upper, gap)
-    shown = f"{claim.parameter} = {lower.value:.3g}"
+    shown = f"{claim.parameter} = {at_least(lower.value)}"
     sure = f"{100 * lower.confidence:.6g}"
     if lower.value > claim.value:
-        text = f"Refuted: {claim}. With {sure}% confidence, {claim.parameter} is at least {lower.value:.3g}."
+        text = f"Refuted: {claim}. With {sure}% confidence, {claim.parameter} is at least {at_least(lower.value)}."
         return ClaimVerdict(claim, "refuted", text + proved, lower, upper, gap)
     size = ""
     if lower.reachable is not None:
-        size = f"; an attack without errors would have shown {lower.reachable:.3g} on so many records"
+        size = f"; an attack without errors would have shown {at_most(lower.reachable)} on so many records"
     text = (
         f"Not refuted: {claim}. The largest value shown with {sure}% confidence is {shown}{size}. "
         "What is not refuted is not proved."
@@ -158,8 +159,9 @@ def _proved(claim: Claim, upper: UpperBound | None, gap: float | None) -> str:
         return ""
     if gap is not None and gap < 0:
         return (
-            f" The described mechanism ({upper.mechanism}) would guarantee {upper.value:.3g}, less than was shown: "
-            "what was run is not what was described."
+            f" The described mechanism ({upper.mechanism}) would guarantee {at_most(upper.value)}, less than was "
+            "shown: what was run is not what was described."
         )
     relation = "which proves the claim of it" if upper.value <= claim.value else "which does not prove the claim"
-    return f" The described mechanism ({upper.mechanism}) guarantees {claim.parameter} = {upper.value:.3g}, {relation}."
+    value = f"{claim.parameter} = {at_most(upper.value)}"
+    return f" The described mechanism ({upper.mechanism}) guarantees {value}, {relation}."

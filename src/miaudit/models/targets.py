@@ -24,6 +24,7 @@ from miaudit.attacks.signals import PROBABILITY_FLOOR
 from miaudit.errors import InputError, MiauditError, nearest, one_line
 from miaudit.models.protocol import Kind, Outputs, Target, Trainable, Traits
 from miaudit.models.store import digest
+from miaudit.wording import at_most
 
 if TYPE_CHECKING:
     from miaudit.models.train_config import TrainConfig
@@ -210,7 +211,7 @@ class TorchTarget(Traits):
         private, proved = self.config.private, train.guarantee(self.config)
         whom = "networks trained here" if self.weights is None else "shadow models"
         return (
-            f"DP-SGD: the {whom} are ({_rounded_up(proved.value)}, {private.delta:g})-differentially "
+            f"DP-SGD: the {whom} are ({at_most(proved.value)}, {private.delta:g})-differentially "
             f"private by its accountant, for one record added or removed, at a public {private.records:,} records."
             + " The noise can be repeated: that does not hold against who knows the seed."
             * private.repeatable,
@@ -436,14 +437,6 @@ def load_factory(where: str) -> Callable[..., Any]:
     if not callable(found):
         raise InputError("factory", "a function", f"{where}, a {type(found).__name__}", "name a function")
     return found  # type: ignore[no-any-return]
-
-
-def _rounded_up(value: float) -> str:
-    """Three digits of an upper bound, never below it."""
-    if not 0 < value < float("inf"):
-        return f"{value:g}"
-    step = 10.0 ** (int(np.floor(np.log10(value))) - 2)
-    return f"{np.ceil(value / step - 1e-9) * step:.3g}"
 
 
 def _diverged(epoch: int) -> MiauditError:

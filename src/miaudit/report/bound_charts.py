@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from miaudit.report.drawing import BLUE, DARK_ORANGE, GREY, INK, RED, finished, over
-from miaudit.wording import percent
+from miaudit.wording import at_least, at_most, percent
 
 if TYPE_CHECKING:
     import altair as alt
@@ -30,7 +30,7 @@ def parameter_name(parameter: str, delta: float) -> str:
 
 
 def size(value: float | None) -> str:
-    """Write the value of a privacy parameter with three digits; zero is nothing shown, never no leakage.
+    """Write a lower bound with three digits, rounded down; zero is nothing shown, never no leakage.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def size(value: float | None) -> str:
     """
     if value is None:
         return "–"
-    return "nothing shown (0)" if value == 0 else f"{value:.3g}"
+    return "nothing shown (0)" if value == 0 else at_least(value)
 
 
 def is_void(findings: Mapping[str, Any]) -> bool:
@@ -73,10 +73,10 @@ class _Told:
         at = "" if self.confidence is None else f" ({percent(self.confidence)})"
         lower = size(self.lower) if self.lower == 0 else f"≥ {size(self.lower)}"
         candidates = (
-            (self.claim, f"claim ≤ {self.claim or 0:.3g}", RED, [6, 3], 10),
-            (self.upper, f"upper bound ≤ {self.upper or 0:.3g}", DARK_ORANGE, [1, 0], 34),
+            (self.claim, f"claim ≤ {at_most(self.claim or 0)}", RED, [6, 3], 10),
+            (self.upper, f"upper bound ≤ {at_most(self.upper or 0)}", DARK_ORANGE, [1, 0], 34),
             (self.lower, f"lower bound{at} {lower}", BLUE, [1, 0], 94),
-            (self.reachable, f"most it could show {self.reachable or 0:.3g}", GREY, [2, 3], 116),
+            (self.reachable, f"most it could show {at_most(self.reachable or 0)}", GREY, [2, 3], 116),
         )
         return [(value, *rest) for value, *rest in candidates if value is not None]  # type: ignore[misc]
 
@@ -114,7 +114,9 @@ def _bounds(told: _Told) -> alt.LayerChart:
     line = over([{"from": 0, "to": top}]).mark_rule(color=GREY, strokeWidth=1.2)
     layers = [line.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE))]
     if told.lower is not None and told.upper is not None and told.lower < told.upper:
-        between = over([{"from": told.lower, "to": told.upper, "text": f"{told.lower:.3g} to {told.upper:.3g}"}])
+        between = over(
+            [{"from": told.lower, "to": told.upper, "text": f"{at_least(told.lower)} to {at_most(told.upper)}"}]
+        )
         tip = alt.Tooltip("text:N", title="Possible")
         strong = between.mark_rule(color=BLUE, strokeWidth=9, opacity=0.3)
         layers.append(strong.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE), tooltip=tip))
@@ -130,11 +132,11 @@ def _title(told: _Told) -> str:
     said = [
         f"The runs show nothing about {told.parameter}{sure}"
         if told.lower == 0
-        else f"The runs show {told.parameter} to be at least {told.lower:.3g}{sure}"
+        else f"The runs show {told.parameter} to be at least {at_least(told.lower)}{sure}"
         if told.lower is not None
         else "",
-        f"a theorem says at most {told.upper:.3g}" if told.upper is not None else "",
-        f"claimed is at most {told.claim:.3g}" if told.claim is not None else "",
+        f"a theorem says at most {at_most(told.upper)}" if told.upper is not None else "",
+        f"claimed is at most {at_most(told.claim)}" if told.claim is not None else "",
     ]
     text = "; ".join(part for part in said if part)
     return text[:1].upper() + text[1:] if told.lower is not None else f"{told.parameter}: {text}"

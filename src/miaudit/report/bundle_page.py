@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.report import findings as audit_findings
 from miaudit.report import findings_file, frame
-from miaudit.wording import label
+from miaudit.wording import label, written
 
 if TYPE_CHECKING:
     import altair as alt
@@ -130,10 +130,10 @@ def _interval(metric: Mapping[str, Any] | None) -> str:
     if metric is None:
         return "-"
     if metric["value"] is None:
-        return "-" if metric["high"] is None else f"at most {metric['high']:.4f}"
+        return "-" if metric["high"] is None else f"at most {written(metric['high'], '.4f', 'up')}"
     if metric["low"] is None or metric["high"] is None:
         return f"{metric['value']:.4f}"
-    return f"{metric['value']:.4f} [{metric['low']:.4f}, {metric['high']:.4f}]"
+    return f"{metric['value']:.4f} [{written(metric['low'], '.4f', 'down')}, {written(metric['high'], '.4f', 'up')}]"
 
 
 def _reading(*, challenged: bool) -> list[str]:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from miaudit.concern import LEVEL_NAMES
+from miaudit.concern import LEVEL_NAMES, has_levels
 from miaudit.report import bound_charts, overlap_charts, vulnerability_charts
 from miaudit.report.drawing import BLUE, GREY, INK, RED, distinct, finished, histogram, over, short
-from miaudit.wording import amount, chance, interval, label, percent, reading, target
+from miaudit.wording import amount, between, chance, interval, label, percent, reading, target
 
 if TYPE_CHECKING:
     import altair as alt
@@ -122,14 +122,14 @@ def _verdict(findings: Mapping[str, Any]) -> alt.LayerChart:
     verdict, name = findings["verdict"], findings["verdict"]["metric"]
     low, high, threshold = verdict["low"], verdict["high"], verdict["threshold"]
     x = _verdict_axis(findings)
-    layers: list[alt.Chart] = [*_level_bands(findings, x)] if name.startswith(_TPR) else []
+    layers: list[alt.Chart] = [*_level_bands(findings, x)] if has_levels(name) else []
     for at, text, colour, dash, row in (
         (chance(name), "chance", GREY, [2, 3], "bottom"),
         (threshold, f"threshold {amount(name, threshold)}", RED, [6, 3], "top"),
     ):
         if at is not None:
             layers += _marked_rule(at, text, colour, dash, x, row)
-    tip = [{"low": low, "high": high, "text": f"{amount(name, low)} to {amount(name, high)}"}]
+    tip = [{"low": low, "high": high, "text": between(name, low, high)}]
     bar = over(tip).encode(
         x=alt.X("low:Q", **x), x2="high:Q", y=alt.value(44), tooltip=alt.Tooltip("text:N", title=label(name))
     )
@@ -141,7 +141,7 @@ def _verdict(findings: Mapping[str, Any]) -> alt.LayerChart:
             .mark_point(filled=True, fill="white", stroke=BLUE, size=90, strokeWidth=2, opacity=1)
             .encode(x=alt.X("value:Q", **x), y=alt.value(44))
         )
-    said = f"{label(name)}: {percent(verdict['confidence'])} interval {amount(name, low)} to {amount(name, high)}"
+    said = f"{label(name)}: {percent(verdict['confidence'])} interval {between(name, low, high)}"
     title = f"{said}, threshold {amount(name, threshold)}"
     return finished(layers, title, [], f"{title}.", 88)
 
@@ -151,7 +151,7 @@ def _verdict_axis(findings: Mapping[str, Any]) -> dict[str, Any]:
 
     verdict, name = findings["verdict"], findings["verdict"]["metric"]
     marks = [verdict["low"], verdict["high"], verdict["threshold"], chance(name) or 0.0]
-    if name.startswith(_TPR):
+    if has_levels(name):
         marks.append(findings["plan"]["levels"][-1])
     spread = (max(marks) - min(marks)) or 1.0
     domain = [min(marks) - 0.06 * spread, max(marks) + 0.1 * spread]
@@ -232,7 +232,7 @@ def _roc_log(findings: Mapping[str, Any]) -> alt.LayerChart:
     title, said = _at_target(findings), _legend_in_words(findings)
     if limit > floor:
         said.append(
-            f"Grey zone: FPRs below {percent(limit)} cannot be resolved with {nonmembers(findings)}; "
+            f"Grey zone: FPRs below {percent(limit, 'down')} cannot be resolved with {nonmembers(findings)}; "
             "only the upper limit (dashed) means anything there."
         )
     return finished(layers, title, said, _alternative(findings, "on log-log axes", title), _HEIGHT)
@@ -297,7 +297,7 @@ def _claimed(findings: Mapping[str, Any], x: dict[str, Any], y: dict[str, Any]) 
         return []
     # A logarithm has no zero; where the line enters the picture it is clipped.
     rows = [
-        {"fpr": fpr, "tpr": tpr, "line": _LIMIT, "at": percent(fpr), "is": f"at most {percent(tpr)}"}
+        {"fpr": fpr, "tpr": tpr, "line": _LIMIT, "at": percent(fpr), "is": f"at most {percent(tpr, 'up')}"}
         for fpr, tpr in zip(limit["fpr"], limit["tpr"], strict=True)
         if x["scale"].type != "log" or (fpr > 0 and tpr > 0)
     ]
@@ -318,7 +318,7 @@ def _points(score: Mapping[str, Any], name: str, floor: float) -> list[dict[str,
     for fpr, tpr, low, high in zip(*_columns(score["curve"]), strict=True):
         if tpr is None or fpr < floor or tpr < floor:
             continue
-        words = {"at": percent(fpr), "is": percent(tpr), "limits": f"{percent(low)} to {percent(high)}"}
+        words = {"at": percent(fpr), "is": percent(tpr), "limits": f"{percent(low, 'down')} to {percent(high, 'up')}"}
         rows.append({"score": name, "fpr": fpr, "tpr": tpr, "low": max(low, floor), "high": max(high, floor), **words})
     return rows
 
@@ -348,7 +348,7 @@ def _unresolved_zone(
     for fpr, tpr, _, high in zip(*_columns(findings["scores"][0]["curve"]), strict=True):
         if fpr >= floor:
             inside.append(
-                {"fpr": fpr, "high": max(high, floor), "text": f"at most {percent(high)}", "at": percent(fpr)}
+                {"fpr": fpr, "high": max(high, floor), "text": f"at most {percent(high, 'up')}", "at": percent(fpr)}
             )
         if tpr is not None:
             break  # the first resolved point joins the dashes to the curve

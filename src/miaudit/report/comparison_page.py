@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.report import findings_file, frame, interval_chart
 from miaudit.report.drawing import distinct
-from miaudit.wording import amount, chance, label
+from miaudit.wording import amount, chance, difference, difference_limits, label
 
 if TYPE_CHECKING:
     import altair as alt
@@ -127,7 +127,7 @@ def _row(change: Mapping[str, Any]) -> dict[str, str]:
         "before": amount(name, change["before"]),
         "after": amount(name, change["after"]),
         "difference": f"{change['value']:+.4f}" if known else "–",
-        "limits": f"{change['low']:+.4f} to {change['high']:+.4f}" if known else change["note"],
+        "limits": difference_limits(change["low"], change["high"]) if known else change["note"],
     }
 
 
@@ -149,7 +149,7 @@ def _differences(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
     rows = [
         {
             "name": _name(c).replace(", largest TPR − FPR", ""),
-            "text": f"{c['value']:+.4f} ({c['low']:+.4f} to {c['high']:+.4f})",
+            "text": difference(c["value"], c["low"], c["high"]),
             **_limits(c),
         }
         for c in drawn

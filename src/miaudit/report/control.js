@@ -2,10 +2,16 @@
   "use strict";
   function read(id) { return JSON.parse(document.getElementById(id).textContent); }
 
-  function percent(rate) {
-    var digits = String(Number((100 * rate).toPrecision(3)));
-    if (digits === "100" && rate < 1) digits = String(Number((100 * rate).toPrecision(6)));
-    return digits + "%";
+  // To so many significant digits: the nearest (way 0), below (-1) as a lower limit, above (1) as an upper limit.
+  function rounded(value, digits, way) {
+    var near = Number(value.toPrecision(digits)), slack = 1e-12 * Math.abs(value);
+    if (way * (value - near) <= slack) return near;
+    return Number((near + way * Math.pow(10, Math.floor(Math.log10(Math.abs(value))) + 1 - digits)).toPrecision(digits));
+  }
+
+  function percent(rate, way) {
+    var of100 = rounded(100 * rate, 3, way || 0);
+    return String(of100 === 100 && rate < 1 ? rounded(100 * rate, 6, way || 0) : of100) + "%";
   }
 
   function curveAt(points, fpr) {
@@ -35,10 +41,10 @@
       return accused > 0 ? prior * tpr / accused : 0;
     }
 
-    function people(share) {
+    function people(share, way) {
       var of100 = 100 * share;
-      if (of100 < 0.95) return String(Number(of100.toPrecision(1)));
-      return of100 > 99 && share < 1 ? String(Number(of100.toPrecision(3))) : String(Math.round(of100));
+      if (of100 < 0.95) return String(rounded(of100, 1, way || 0));
+      return String(rounded(of100, of100 > 99 && share < 1 ? 3 : of100 < 9.5 ? 1 : 2, way || 0));
     }
 
     function show() {
@@ -48,18 +54,18 @@
       byId("control-result").dataset.resolved = String(resolved);
       if (resolved) {
         byId("tpr-out").textContent = percent(tpr);
-        byId("tpr-limits").textContent = percent(low) + " to " + percent(high);
+        byId("tpr-limits").textContent = percent(low, -1) + " to " + percent(high, 1);
         byId("ppv-out").textContent = percent(precision(tpr));
-        byId("ppv-limits").textContent = percent(precision(low)) + " to " + percent(precision(high));
+        byId("ppv-limits").textContent = percent(precision(low), -1) + " to " + percent(precision(high), 1);
         byId("sentence").textContent = "Of 100 people accused, about " + people(precision(tpr)) + " (between " +
-          people(precision(low)) + " and " + people(precision(high)) + ") would be members, " + odds + ".";
+          people(precision(low), -1) + " and " + people(precision(high), 1) + ") would be members, " + odds + ".";
       } else {
-        byId("tpr-out").textContent = "≤ " + percent(high);
-        byId("ppv-out").textContent = "≤ " + percent(precision(high));
+        byId("tpr-out").textContent = "≤ " + percent(high, 1);
+        byId("ppv-out").textContent = "≤ " + percent(precision(high), 1);
         byId("tpr-limits").textContent = byId("ppv-limits").textContent = "upper limit only";
         byId("sentence").textContent = "Not resolvable, upper limit only: " + given.nonmembers +
-          " say nothing certain at an FPR below " + percent(given.smallest) +
-          ". Of 100 people accused, at most " + people(precision(high)) + " would be members, " + odds + ".";
+          " say nothing certain at an FPR below " + percent(given.smallest, -1) +
+          ". Of 100 people accused, at most " + people(precision(high), 1) + " would be members, " + odds + ".";
       }
       fprSlider.setAttribute("aria-valuetext", percent(fpr));
       priorSlider.setAttribute("aria-valuetext", percent(prior));

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from miaudit.report.drawing import BLUE, GREY, INK, ORANGE, RED, distinct, finished, over
-from miaudit.wording import amount, percent
+from miaudit.wording import amount, in_points, percent
 
 if TYPE_CHECKING:
     import altair as alt
@@ -153,7 +153,11 @@ def _numbers(rows: Sequence[Mapping[str, Any]], across: list[float], up: list[fl
 
 def _bar(row: str, one: Mapping[str, Any]) -> dict[str, Any]:
     value, low, high = (100 * one["reduction"][key] for key in ("value", "low", "high"))
-    text = f"{low:.1f} to {high:.1f} points, {one['effect']}"
+    limits = (
+        in_points(one["reduction"]["low"], "down", sign=False),
+        in_points(one["reduction"]["high"], "up", sign=False),
+    )
+    text = f"{' to '.join(limits)} points, {one['effect']}"
     return {"row": row, "value": value, "low": low, "high": high, "effect": one["effect"], "text": text}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from miaudit.report.drawing import BLUE, GREY, INK, ORANGE, finished, over
-from miaudit.wording import percent
+from miaudit.wording import percent, written
 
 if TYPE_CHECKING:
     import altair as alt
@@ -114,7 +114,8 @@ def _under(comparison: Mapping[str, Any]) -> list[str]:
 
 
 def _limits(interval: Mapping[str, float]) -> str:
-    return f"{interval['value']:.3f} ({interval['low']:.3f} to {interval['high']:.3f})"
+    low, high = written(interval["low"], ".3f", "down"), written(interval["high"], ".3f", "up")
+    return f"{interval['value']:.3f} ({low} to {high})"
 
 
 def steps(comparisons: Sequence[Mapping[str, Any]]) -> alt.LayerChart:

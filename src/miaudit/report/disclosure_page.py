@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.report import defence_charts, disclosure_charts, frame
 from miaudit.report.disclosure_findings import check
-from miaudit.wording import amount, chance, describe, label, percent
+from miaudit.wording import Rounding, amount, between, chance, describe, in_points, label, percent, written
 
 if TYPE_CHECKING:
     import altair as alt
@@ -106,7 +106,7 @@ def _cards(findings: Mapping[str, Any]) -> list[dict[str, str]]:
     ]
     for name in ("auc", *_rates(findings)[:1]):
         metric = one["leakage"][name]
-        value = f"≤ {amount(name, metric['high'])}" if metric["value"] is None else amount(name, metric["value"])
+        value = f"≤ {amount(name, metric['high'], 'up')}" if metric["value"] is None else amount(name, metric["value"])
         found.append((value, label(name), f"{_between(name, metric)}; chance is {amount(name, chance(name))}"))
     right = one["accuracy"]
     found.append((percent(right["value"]), "A guess is right", f"{_share(right)}; on records not learned"))
@@ -130,12 +130,12 @@ def _row(findings: Mapping[str, Any], number: int, one: Mapping[str, Any]) -> di
         "recommended": one["recommended"],
         "reference": gain is None,
         "cells": [
-            _cell(auc, lambda value: amount("auc", value)),
-            _cell(gain, _points, "" if gain is None else _EFFECTS[one["effect"]]),
+            _cell(auc, _auc),
+            _cell(gain, in_points, "" if gain is None else _EFFECTS[one["effect"]]),
             _cell(one["accuracy"], percent),
-            _NOTHING_LOST if _free(one) else _cell(one["cost"], _points),
-            _cell(one["calibration_error"], "{:.3f}".format),
-            _cell(one["size"], "{:.2f}".format, _odd(one)),
+            _NOTHING_LOST if _free(one) else _cell(one["cost"], in_points),
+            _cell(one["calibration_error"], _number(".3f")),
+            _cell(one["size"], _number(".2f"), _odd(one)),
             _cell(one["coverage"], percent),
         ],
         "notes": one["notes"],
@@ -147,11 +147,21 @@ def _free(one: Mapping[str, Any]) -> bool:
     return one["reduction"] is not None and one["cost"] is None
 
 
-def _cell(metric: Mapping[str, Any] | None, written: Callable[[float], str], beside: str = "") -> dict[str, str]:
+def _cell(
+    metric: Mapping[str, Any] | None, shown: Callable[[float, Rounding], str], beside: str = ""
+) -> dict[str, str]:
     if metric is None:
         return {"value": "–", "limits": "", "beside": ""}
-    limits = f"{written(metric['low'])} to {written(metric['high'])}"
-    return {"value": written(metric["value"]), "limits": limits, "beside": beside}
+    limits = f"{shown(metric['low'], 'down')} to {shown(metric['high'], 'up')}"
+    return {"value": shown(metric["value"], "nearest"), "limits": limits, "beside": beside}
+
+
+def _number(form: str) -> Callable[[float, Rounding], str]:
+    return lambda value, rounding: written(value, form, rounding)
+
+
+def _auc(value: float, rounding: Rounding) -> str:
+    return amount("auc", value, rounding)
 
 
 def _odd(one: Mapping[str, Any]) -> str:
@@ -168,8 +178,8 @@ def _leak_row(findings: Mapping[str, Any], number: int, one: Mapping[str, Any]) 
         "attack": one["attack"],
         "tried": _tried(one),
         "cells": [
-            _cell(averaged, "{:.3f}".format),
-            _cell(one["leakage"]["advantage"], "{:.3f}".format),
+            _cell(averaged, _number(".3f")),
+            _cell(one["leakage"]["advantage"], _number(".3f")),
             *(_unresolved(metric) if metric["value"] is None else _cell(metric, percent) for metric in rates),
         ],
     }
@@ -182,9 +192,9 @@ def _driver(one: Mapping[str, Any]) -> dict[str, Any]:
         "group": one["group"],
         "counts": f"{one['members']:,} members, {one['nonmembers']:,} non-members",
         "cells": [
-            _cell(one["auc"], lambda value: amount("auc", value)),
-            _cell(one["calibration_error"], "{:+.3f}".format),
-            _cell(one["aleatoric"], "{:.3f}".format),
+            _cell(one["auc"], _auc),
+            _cell(one["calibration_error"], _number("+.3f")),
+            _cell(one["aleatoric"], _number(".3f")),
             alone,
         ],
     }
@@ -200,23 +210,17 @@ def _tried(one: Mapping[str, Any]) -> str:
 
 
 def _unresolved(metric: Mapping[str, Any]) -> dict[str, str]:
-    return {"value": f"≤ {percent(metric['high'])}", "limits": "upper limit only", "beside": ""}
+    return {"value": f"≤ {percent(metric['high'], 'up')}", "limits": "upper limit only", "beside": ""}
 
 
 def _between(name: str, metric: Mapping[str, Any]) -> str:
     if metric["value"] is None:
-        return f"at most {amount(name, metric['high'])}"
-    return f"{amount(name, metric['low'])} to {amount(name, metric['high'])}"
+        return f"at most {amount(name, metric['high'], 'up')}"
+    return between(name, metric["low"], metric["high"])
 
 
 def _share(metric: Mapping[str, Any]) -> str:
-    return f"{percent(metric['low'])} to {percent(metric['high'])}"
-
-
-def _points(value: float) -> str:
-    """A difference of rates in points, signed unless it rounds to zero."""
-    rounded = round(100 * value, 1) + 0.0
-    return f"{rounded:+.1f}" if rounded else "0.0"
+    return f"{percent(metric['low'], 'down')} to {percent(metric['high'], 'up')}"
 
 
 def _repeat(findings: Mapping[str, Any]) -> list[tuple[str, str]]:

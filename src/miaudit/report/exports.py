@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 
 from miaudit.errors import InputError, OutputError, one_line
-from miaudit.report import kinds
+from miaudit.report import kinds, table_findings
 from miaudit.report.findings_file import to_text
-from miaudit.wording import amount, interval, label, percent
+from miaudit.wording import amount, at_least, interval, label, percent
 
 # What Markdown, or a common extension of it, reads as more than a character.
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~$!@^])")
@@ -54,8 +54,9 @@ def model_card(content: Mapping[str, Any], *, model: str, data: str = "audited r
     -------
     str
         A YAML block, ``---`` around it, and a Markdown section. The block holds the metrics that the verdict may use:
-        never a raw metric of a zero-run audit, one that is not resolved, or one that was chosen on the same data
-        without correction. Without any there is no block. The command line, which may name private paths, is left out.
+        never a raw metric of a zero-run audit or of one whose design nobody declared, one that is not resolved, or one
+        that was chosen on the same data without correction. Without any there is no block. The command line, which may
+        name private paths, is left out.
 
     Raises
     ------
@@ -103,8 +104,8 @@ def _metadata(content: Mapping[str, Any], model: str, data: str, url: str) -> st
 
 
 def _usable(content: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Metrics that stand on their own: resolved, causal where causes are asked for, and not picked from many."""
-    if content["verdict"]["exploratory"]:
+    """Metrics that stand on their own: resolved, causal by a declared design, and not picked from many."""
+    if content["verdict"]["exploratory"] or content["design"] is None:
         return
     for metric in content["metrics"]:
         raw = content["design"] == "zero-run" and metric["estimator"] == "raw"
@@ -156,7 +157,11 @@ def _section(content: Mapping[str, Any], url: str) -> Iterator[str]:
     yield f"- Attack: {escaped(content['scores'][0]['score'])}."
     for bound in content["bounds"]:
         sure = "exploratory, no confidence" if bound["exploratory"] else f"{percent(bound['confidence'])} confidence"
-        shown = f"at least {bound['value']:.3g}" if bound["value"] > 0 else "nothing shown, which is no sign of privacy"
+        shown = (
+            f"at least {at_least(bound['value'])}"
+            if bound["value"] > 0
+            else "nothing shown, which is no sign of privacy"
+        )
         yield f"- {_parameter(bound)}: {shown} ({sure})."
     reasons = [] if content["overlap"] is None else content["overlap"]["reasons"]
     said = (*reasons, *content["no_bound"], *content["corrections"], *content["assumptions"], *content["notes"])
@@ -235,6 +240,8 @@ def tags(content: Mapping[str, Any]) -> dict[str, str]:
     'rose'
     """
     verdict = content.get("verdict", content)
+    if content.get("kind") == "table":
+        verdict = table_findings.leading(content)
     text = verdict.get("text", "")
     said = {
         "kind": content.get("kind", kinds.AUDIT),

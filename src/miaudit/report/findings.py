@@ -437,6 +437,7 @@ class Findings:
     rows: tuple[Mapping[str, Any], ...] = ()
     repeat: Mapping[str, Any] = field(default_factory=dict)
     vulnerability: Vulnerability | None = None
+    covariates_alone: Metric | None = None
 
     @property
     def exit_code(self) -> int:
@@ -456,8 +457,9 @@ class Findings:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values in the order of the format; numbers that are not finite become None."""
         content: dict[str, Any] = findings_file.plain({"format": FORMAT, "exit_code": self.exit_code, **asdict(self)})
-        if self.vulnerability is None:  # a later part of the format, absent where there is nothing to say
-            del content["vulnerability"]
+        for name in ("vulnerability", "covariates_alone"):  # later parts of the format, absent where nothing is said
+            if content[name] is None:
+                del content[name]
         content["verdict"]["exit_code"] = self.verdict.exit_code
         return content
 

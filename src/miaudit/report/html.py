@@ -6,13 +6,25 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from miaudit.concern import LEVEL_NAMES
+from miaudit.concern import LEVEL_NAMES, has_levels
 from miaudit.report import charts, frame
 from miaudit.report.bound_charts import is_void, parameter_name, size
 from miaudit.report.charts import curve, foremost, is_corrected, is_raw_only, named, nonmembers
 from miaudit.report.overlap_charts import points
 from miaudit.report.vulnerability_charts import p_value
-from miaudit.wording import amount, chance, describe, interval, label, percent, reading, target
+from miaudit.wording import (
+    amount,
+    at_most,
+    between,
+    chance,
+    describe,
+    interval,
+    label,
+    percent,
+    rate_with_limits,
+    reading,
+    target,
+)
 
 _TPR = "tpr_at_fpr_"
 _STATUS = {
@@ -80,7 +92,7 @@ def page(findings: Mapping[str, Any]) -> str:
         raw=is_raw_only(findings),
         both=is_corrected(findings) and any(_is_raw(findings, metric) for metric in findings["metrics"]),
         design=_DESIGNS[findings["design"]],
-        levels=_levels(findings),
+        levels=_levels(findings) if has_levels(findings["verdict"]["metric"]) else [],
         reading=_how_to_read(findings),
         repeat=_repeat(findings),
         options=_options(findings["plan"]),
@@ -142,11 +154,22 @@ def _cards(findings: Mapping[str, Any]) -> list[dict[str, str]]:
         by_chance = chance(metric["name"])
         value = amount(metric["name"], metric["value"])
         if metric["value"] is None:
-            value = "–" if metric["high"] is None else f"≤ {amount(metric['name'], metric['high'])}"
+            value = "–" if metric["high"] is None else f"≤ {amount(metric['name'], metric['high'], 'up')}"
         limits = "upper limit only" if metric["value"] is None and metric["high"] is not None else interval(metric)
         note = f"{limits}; chance is {amount(metric['name'], by_chance)}"
         cards.append({"name": label(metric["name"]), "value": value, "note": prefix + note})
+        if metric["name"] == "auc":
+            cards += _alone(findings)
     return cards
+
+
+def _alone(findings: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The AUC of the covariates alone, beside that of the attack, where nobody declared how membership came about."""
+    found = findings.get("covariates_alone")
+    if not found:
+        return []
+    note = f"{interval(found)}; {found['note']}"
+    return [{"name": "AUC of the covariates alone", "value": amount("auc", found["value"]), "note": note}]
 
 
 def _card_metrics(findings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -194,7 +217,8 @@ def _memorisation(findings: Mapping[str, Any]) -> dict[str, Any] | None:
     limits = ""
     if auc and auc["low"] is not None and auc["high"] is not None and is_corrected(findings):
         limits = (
-            f"{points(auc['low'] - 0.5)} to {points(auc['high'] - 0.5)} at {percent(auc['confidence'])} confidence; "
+            f"{points(auc['low'] - 0.5, 'down')} to {points(auc['high'] - 0.5, 'up')} at "
+            f"{percent(auc['confidence'])} confidence; "
         )
     tiles = [
         {
@@ -217,7 +241,7 @@ def _wrong_labels(assumed: Sequence[Mapping[str, Any]]) -> str:
     """Say what wrong labels would mean: they hide memorisation, so the corrected AUC rises with them."""
     parts = [
         f"{percent(case['members'])} of the members and {percent(case['nonmembers'])} of the non-members: "
-        f"{amount('auc', case['auc'])} ({amount('auc', case['low'])} to {amount('auc', case['high'])})"
+        f"{amount('auc', case['auc'])} ({between('auc', case['low'], case['high'])})"
         for case in assumed
         if case["auc"] is not None
     ]
@@ -230,7 +254,7 @@ def _overlap(findings: Mapping[str, Any]) -> dict[str, Any] | None:
     if not found:
         return None
     tone, word = _OVERLAP[found["status"]]
-    limits = f"{amount('auc', found['blind_low'])} to {amount('auc', found['blind_high'])}"
+    limits = between("auc", found["blind_low"], found["blind_high"])
     facts = (
         ("Blind AUC", amount("auc", found["blind_auc"]), f"{limits}; by covariates alone, 0.5 is not at all"),
         (
@@ -289,7 +313,7 @@ def _metric_row(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[
     not_causal = _is_raw(findings, metric)
     value = amount(name, metric["value"])
     if metric["value"] is None and metric["high"] is not None:
-        value = f"≤ {amount(name, metric['high'])}"
+        value = f"≤ {amount(name, metric['high'], 'up')}"
     by_chance = chance(name)
     return {
         "name": label(name),
@@ -301,7 +325,7 @@ def _metric_row(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[
         "chance": "–" if by_chance is None else amount(name, by_chance),
         "precision": _precision(precision) if precision else "–",
         "step": amount(name, metric["step_value"]),
-        "bootstrap": f"{amount(name, bootstrap['low'])} to {amount(name, bootstrap['high'])}" if bootstrap else "–",
+        "bootstrap": between(name, bootstrap["low"], bootstrap["high"]) if bootstrap else "–",
         "note": metric["note"],
         "primary": name == findings["verdict"]["metric"] and metric in foremost(findings["metrics"]),
     }
@@ -310,8 +334,8 @@ def _metric_row(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[
 def _precision(precision: Mapping[str, float | None]) -> str:
     value, low, high = precision["value"], precision["low"], precision["high"]
     if value is None:
-        return "–" if high is None else f"≤ {percent(high)}"
-    limits = "" if low is None or high is None else f" ({percent(low)} to {percent(high)})"
+        return "–" if high is None else f"≤ {percent(high, 'up')}"
+    limits = "" if low is None or high is None else f" ({percent(low, 'down')} to {percent(high, 'up')})"
     return percent(value) + limits
 
 
@@ -374,7 +398,9 @@ def _privacy(findings: Mapping[str, Any]) -> dict[str, Any] | None:
 def _challenge(challenge: Mapping[str, Any]) -> dict[str, str]:
     correct, guesses = challenge["correct"], challenge["guesses"]
     smallest = challenge["smallest_gamma"]
-    margin = "no margin would save it" if smallest is None else f"the smallest margin that stands is {smallest:.3g}"
+    margin = (
+        "no margin would save it" if smallest is None else f"the smallest margin that stands is {at_most(smallest)}"
+    )
     tried = ", ".join(challenge["competitors"])
     return {
         "text": challenge["text"],
@@ -393,15 +419,15 @@ def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
     lower, upper, gap, reachable = (claim[key] for key in ("lower", "upper", "gap", "reachable"))
     most = "largest lower bound that an attack without error could show with so much evidence"
     facts = (
-        ("Claim", f"≤ {claim['value']:.3g}", name),
+        ("Claim", f"≤ {at_most(claim['value'])}", name),
         (
             "Lower bound",
             f"≥ {size(lower)}" if lower else size(lower),
             "none was given" if lower is None else "shown by the runs",
         ),
-        ("Upper bound", "–" if upper is None else f"≤ {upper:.3g}", claim["upper_from"] or "no theorem was given"),
-        ("Gap", "–" if gap is None else f"{gap:.3g}", "upper less lower bound: settled by neither"),
-        ("Largest reachable", "–" if reachable is None else f"{reachable:.3g}", most),
+        ("Upper bound", "–" if upper is None else f"≤ {at_most(upper)}", claim["upper_from"] or "no theorem was given"),
+        ("Gap", "–" if gap is None else at_most(gap), "upper less lower bound: settled by neither"),
+        ("Largest reachable", "–" if reachable is None else at_most(reachable), most),
     )
     return {
         "tone": tone,
@@ -423,7 +449,7 @@ def _bound_row(bound: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "parameter": parameter_name(bound["parameter"], bound["delta"]),
         "value": f"≥ {size(value)}" if value else size(value),
-        "reachable": "" if reachable is None else f"at most {reachable:.3g} could show",
+        "reachable": "" if reachable is None else f"at most {at_most(reachable)} could show",
         "confidence": percent(bound["confidence"]),
         "method": bound["method"],
         "counts": "; ".join(text for text in counts if text),
@@ -433,7 +459,7 @@ def _bound_row(bound: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _p_value(p: float) -> str:
-    return f"{p:.2g}" if p >= 1e-12 else "0" if p == 0 else "below 1e-12"
+    return at_most(p, 2) if p >= 1e-12 else "0" if p == 0 else "below 1e-12"
 
 
 def _vulnerability(findings: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -482,12 +508,12 @@ def _vulnerability(findings: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _at_least(group: Mapping[str, Any]) -> str:
-    share = percent(group["leaking"] / group["records"])
+    share = percent(group["leaking"] / group["records"], "down")
     return f"at least {group['leaking']:,} ({share})" if group["leaking"] else "none seen"
 
 
 def _with_limits(one: Mapping[str, Any], name: str) -> str:
-    return f"{percent(one[name])} ({percent(one[f'{name}_low'])} to {percent(one[f'{name}_high'])})"
+    return rate_with_limits(*(one[f"{name}{end}"] for end in ("", "_low", "_high")))
 
 
 def _levels(findings: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -500,7 +526,7 @@ def _how_to_read(findings: Mapping[str, Any]) -> dict[str, str]:
     rates = [percent(fpr) for fpr in findings["plan"]["fpr_targets"]]
     return {
         "baseline": rates[0],
-        "limit": percent(findings["counts"]["smallest_fpr"]),
+        "limit": percent(findings["counts"]["smallest_fpr"], "down"),
         "nonmembers": nonmembers(findings),
         "confidence": percent(findings["plan"]["confidence"]),
         "prior": percent(findings["plan"]["prior"]),

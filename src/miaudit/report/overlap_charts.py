@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from miaudit.report.drawing import BLUE, DARK_ORANGE, GREY, INK, ORANGE, RED, distinct, finished, histogram, over, short
-from miaudit.wording import amount, percent
+from miaudit.wording import Rounding, amount, at_least, at_most, between, percent, written
 
 if TYPE_CHECKING:
     import altair as alt
@@ -15,19 +16,24 @@ _MOST_FEATURES = 30
 _LONGEST_NAME = 22  # characters that fit beside the love plot
 
 
-def points(difference: float) -> str:
+def points(difference: float, rounding: Rounding = "nearest") -> str:
     """Write a difference of two AUCs in points, hundredths of AUC, with its sign.
 
     Examples
     --------
     >>> points(0.0812), points(-0.012), points(0.0003), points(0.0)
     ('+8.1', '−1.2', '+0.03', '0.0')
+    >>> points(-0.01211, "down"), points(-0.01211, "up")
+    ('−1.3', '−1.2')
     """
     if difference == 0:
         return "0.0"
     size = abs(100 * difference)
-    digits = f"{size:.1f}" if size >= 0.05 else f"{size:.1g}" if size >= 5e-5 else "0.0"
-    return f"{'−' if difference < 0 else '+'}{digits}"
+    form = "+.1f" if size >= 0.05 else "+.1g"
+    if rounding == "nearest" and size < 5e-5:
+        return "−0.0" if difference < 0 else "+0.0"
+    exact = Decimal(repr(float(difference))) * 100 if rounding != "nearest" else 100 * difference
+    return written(exact, form, rounding).replace("-", "−", 1)
 
 
 def shift(findings: Mapping[str, Any]) -> alt.LayerChart:
@@ -125,7 +131,7 @@ def _overlap(findings: Mapping[str, Any]) -> alt.LayerChart:
     """Shares of members and non-members over the log-odds of membership that their covariates give them."""
     found = findings["overlap"]
     layers = histogram(found["log_odds"], "Log-odds of membership, from the covariates alone", "Log-odds")
-    limits = f"{amount('auc', found['blind_low'])} to {amount('auc', found['blind_high'])}"
+    limits = between("auc", found["blind_low"], found["blind_high"])
     title = (
         f"Without the model, the covariates tell members from non-members with an AUC of "
         f"{amount('auc', found['blind_auc'])} ({limits})"
@@ -220,17 +226,15 @@ def _balance_in_words(features: Sequence[Mapping[str, Any]], limit: float) -> tu
     most = f"{short(worst['name'])}, {abs(worst['after']):.2g}"
     over = sum(abs(feature["after"]) > limit for feature in features)
     if over:
-        title = (
-            f"After weighting {over} of {len(features)} covariates and squares still differ by more than {limit:.2g}"
-        )
-        title += f" (most: {most})"
+        title = f"After weighting {over} of {len(features)} covariates and squares still differ by more than "
+        title += f"{at_least(limit, 2)} (most: {most})"
     else:
-        title = f"After weighting no covariate and no square differs by more than {limit:.2g} (most: {most})"
+        title = f"After weighting no covariate and no square differs by more than {at_most(limit, 2)} (most: {most})"
     said = ["Hollow: before weighting. Filled: after it. Red dashes: the most that is tolerated after it."]
     rest = features[_MOST_FEATURES:]
     if rest:
         said.append(
             f"The {_MOST_FEATURES} that differ most after weighting; the other {len(rest)} differ by at most "
-            f"{abs(rest[0]['after']):.2g}."
+            f"{at_most(abs(rest[0]['after']), 2)}."
         )
     return title, said

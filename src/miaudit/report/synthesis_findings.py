@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, Decimal
 from typing import Any, Literal
 
 from miaudit.report import findings_file
 from miaudit.report.findings_file import Filed
+from miaudit.wording import at_most
 
 Status = Literal["proved", "unproved"]
 
@@ -130,9 +129,5 @@ def rounded_up(value: float, digits: int = 3) -> str:
     >>> rounded_up(3.8912), rounded_up(2.0), rounded_up(8.5335e-05), rounded_up(0.0)
     ('3.9', '2', '8.54e-05', '0')
     """
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    exact = Decimal(value)
-    step = Decimal(1).scaleb(exact.adjusted() - digits + 1)
     # what floating point alone has put above a short number, as 0.1 + 0.2, is none
-    return f"{float((exact * (1 - Decimal('1e-12'))).quantize(step, rounding=ROUND_CEILING)):.{digits}g}"
+    return at_most(value * (1 - 1e-12), digits)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from miaudit.report import fidelity_charts, frame, graph_charts, synthesis_findings
 from miaudit.report.drawing import BLUE, GREY, INK, finished, over
 from miaudit.report.synthesis_findings import rounded_up
-from miaudit.wording import percent
+from miaudit.wording import at_least, at_most, percent
 
 if TYPE_CHECKING:
     import altair as alt
@@ -62,12 +62,16 @@ def _limit(guarantee: Mapping[str, Any]) -> alt.LayerChart:
 
     epsilon, delta = guarantee["epsilon"], guarantee["delta"]
     rates = [10 ** (-4 + 4 * i / 120) for i in range(121)]
-    rows = [{"fpr": fpr, "tpr": _most(fpr, epsilon, delta), "guess": fpr} for fpr in rates]
+    most = [_most(fpr, epsilon, delta) for fpr in rates]
+    rows = [
+        {"fpr": fpr, "tpr": tpr, "guess": fpr, "at": percent(fpr), "most": f"{rounded_up(100 * tpr)}%"}
+        for fpr, tpr in zip(rates, most, strict=True)
+    ]
     axis = alt.Axis(format="~%", values=[1e-4, 1e-3, 1e-2, 1e-1, 1])
     scale = alt.Scale(type="log", domain=[1e-4, 1])
     x = alt.X("fpr:Q", title="False-positive rate", scale=scale, axis=axis)
     y: dict[str, Any] = {"scale": scale, "axis": axis, "title": "True-positive rate"}
-    tips = [alt.Tooltip("fpr:Q", format=".3%", title="FPR"), alt.Tooltip("tpr:Q", format=".3%", title="At most")]
+    tips = [alt.Tooltip("at:N", title="FPR"), alt.Tooltip("most:N", title="At most")]
     layers = [
         over(rows).mark_line(color=GREY, strokeDash=[5, 4]).encode(x=x, y=alt.Y("guess:Q", **y)),
         over(rows).mark_line(color=BLUE, strokeWidth=2.5).encode(x=x, y=alt.Y("tpr:Q", **y), tooltip=tips),
@@ -77,7 +81,7 @@ def _limit(guarantee: Mapping[str, Any]) -> alt.LayerChart:
     ]
     title = "What the guarantee leaves to an attack on any one record"
     said = ["Above the blue line no attack can be, whatever it knows; the dashed line is a guess."]
-    at = ", ".join(f"{percent(tpr)} at {percent(fpr)}" for fpr, tpr in guarantee["tpr_limits"])
+    at = ", ".join(f"{rounded_up(100 * tpr)}% at {percent(fpr)}" for fpr, tpr in guarantee["tpr_limits"])
     return finished(layers, title, said, f"Limits of the true-positive rate by the false-positive rate: {at}.", 260)
 
 
@@ -96,7 +100,11 @@ def _cards(content: Mapping[str, Any]) -> list[dict[str, str]]:
     if found:
         fpr, tpr = found["tpr_limits"][1]
         cards += [
-            {"name": "Epsilon", "value": rounded_up(found["epsilon"], 6), "note": f"proved: {found['proved']:.4g}"},
+            {
+                "name": "Epsilon",
+                "value": rounded_up(found["epsilon"], 6),
+                "note": f"proved: {at_most(found['proved'], 4)}",
+            },
             {
                 "name": "Delta",
                 "value": rounded_up(found["delta"]),
@@ -104,7 +112,7 @@ def _cards(content: Mapping[str, Any]) -> list[dict[str, str]]:
             },
             {
                 "name": f"TPR at {percent(fpr)} FPR",
-                "value": percent(tpr),
+                "value": f"{rounded_up(100 * tpr)}%",
                 "note": "at most, for any attack on a record",
             },
         ]
@@ -116,10 +124,11 @@ def _cards(content: Mapping[str, Any]) -> list[dict[str, str]]:
 def _guarantee(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     if not found:
         return []
+    epsilon, delta = rounded_up(found["epsilon"], 6), rounded_up(found["delta"], 4)
     return [
-        ("claim", f"ε = {found['epsilon']:g} at δ = {found['delta']:.4g}, one record added or removed"),
+        ("claim", f"ε = {epsilon} at δ = {delta}, one record added or removed"),
         ("mechanism", found["mechanism"]),
-        ("proved", f"ε = {found['proved']:.5g}, by {found['accountant']}"),
+        ("proved", f"ε = {at_most(found['proved'], 5)}, by {found['accountant']}"),
         ("noise multiplier", f"{found['noise']:.4g}"),
         ("clipping norm", f"{found['clip']:g}"),
         ("nominal records", f"{found['records']:,}"),
@@ -134,7 +143,8 @@ def _spent(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
     else:
         total = f"All together: ε = {rounded_up(found['epsilon'], 4)} at δ = {rounded_up(found['delta'])}."
         if found["budget"] is not None:
-            total += f" The budget is {found['budget']:g}, of which {found['budget'] - found['epsilon']:.4g} is left."
+            left = found["budget"] - found["epsilon"]
+            total += f" The budget is {found['budget']:g}, of which {at_least(left, 4)} is left."
     return {"table": found["table"], "releases": found["releases"], "total": total}
 
 

@@ -10,7 +10,8 @@ from miaudit.report import findings, findings_file
 from miaudit.report.findings_file import Filed
 
 Status = Literal["flagged", "clear", "inconclusive"]
-_EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4}
+_EXIT_CODES: dict[str, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
+_OF_CLAIMS = {"refuted": "flagged", "not-refuted": "clear", "not-testable": "not-testable"}
 
 
 @dataclass(frozen=True)
@@ -59,15 +60,19 @@ class Attack:
 
 @dataclass(frozen=True)
 class TableVerdict:
-    """All attacks against their thresholds, as a word and a sentence."""
+    """All attacks against their thresholds, as a word and a sentence.
 
-    status: Status
+    Its status is "not-testable" where membership was not randomised, or nobody said so: differences in success then mix
+    what the table gives away with how members and control records differ.
+    """
+
+    status: Status | Literal["not-testable"]
     text: str
     confidence: float
 
     @property
     def exit_code(self) -> int:
-        """0 clear, 3 flagged, 4 inconclusive."""
+        """0 clear, 3 flagged, 4 inconclusive or not testable."""
         return _EXIT_CODES[self.status]
 
 
@@ -128,6 +133,30 @@ class TableFindings(Filed):
         """3 where the attacks or the record-wise audit raise concern, else 4 where one has no answer, else 0."""
         codes = {self.verdict.exit_code, int(self.membership["exit_code"])}
         return next(code for code in (3, 4, 0) if code in codes)
+
+
+def leading(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return status and text of the one verdict that decides the exit code.
+
+    Parameters
+    ----------
+    content : plain values, as ``TableFindings.to_dict`` gives them
+
+    Returns
+    -------
+    dict
+        ``status`` and ``text`` of the attacks' verdict, of the record-wise one, or of the claim: the first of them that
+        has the exit code of all. Where raw differences answer nothing the record-wise verdict comes first.
+    """
+    membership = content["membership"]
+    found = [(content["verdict"]["status"], content["verdict"]["text"])]
+    found.append((membership["verdict"]["status"], membership["verdict"]["text"]))
+    if found[0][0] == "not-testable" and membership["design"] is not None:
+        found.reverse()
+    if membership["claim"]:
+        found.append((_OF_CLAIMS[membership["claim"]["status"]], membership["claim"]["text"]))
+    status, text = next((part for part in found if _EXIT_CODES[part[0]] == content["exit_code"]), found[0])
+    return {"status": status, "text": text}
 
 
 def check(content: Any) -> dict[str, Any]:

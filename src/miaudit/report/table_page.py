@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 from miaudit.report import charts as audit_charts
 from miaudit.report import fidelity_charts, frame, table_findings
 from miaudit.report.drawing import BLUE, GREY, ORANGE, RED, distinct, finished, over
-from miaudit.wording import label, percent, reading
+from miaudit.wording import amount, at_least, at_most, label, percent, points, reading
 
 if TYPE_CHECKING:
     import altair as alt
 
 _OF_AUDIT = ("roc-log", "distribution", "bounds")
 NAMES = ("differences", "rates", *_OF_AUDIT, *fidelity_charts.NAMES)
-_WORDS = {"flagged": "Concern", "clear": "No concern at this threshold", "inconclusive": "Inconclusive"}
+_WORDS = {
+    "flagged": "Concern",
+    "clear": "No concern at this threshold",
+    "inconclusive": "Inconclusive",
+    "not-testable": "No answer",
+    "refused": "Refused",
+}
 _TONES = {"flagged": "flagged", "clear": "clear", "inconclusive": "inconclusive"}
-_EXIT_WORDS = {0: "clear", 3: "flagged", 4: "inconclusive"}
 _LONGEST = 26
 
 
@@ -45,12 +50,14 @@ def page(content: Mapping[str, Any]) -> str:
         Plain values as in findings.json (``TableFindings.to_dict()``), checked against its schema.
     """
     membership = content["membership"]
-    overall = _EXIT_WORDS[content["exit_code"]]
+    lead = table_findings.leading(content)
+    word = _WORDS[lead["status"]]
+    text = lead["text"].removeprefix(f"{word}: ")
     return frame.render(
         "table_page.html",
         content,
         charts(content),
-        overall={"status": overall, "word": _WORDS[overall]},
+        overall={**lead, "word": word, "said": text[:1].upper() + text[1:]},
         attacks=[_row(row) for row in content["attacks"]],
         control=_control(content["positive_control"]),
         membership={
@@ -74,14 +81,13 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     missing = row["difference"] is None
     risk = "–"
     if row["risk"] is not None and row["risk_low"] is not None and row["risk_high"] is not None:
-        risk = f"{_points(row['risk'])} ({_points(row['risk_low'])} to {_points(row['risk_high'])})"
-    limits = f"{_points(row['difference_low'])} to {_points(row['difference_high'])}"
+        risk = f"{points(row['risk'])} ({points(row['risk_low'], 'down')} to {points(row['risk_high'], 'up')})"
     return {
         "name": row["name"],
         "members": "–" if missing else _rate(row["members"]),
         "control": "–" if missing else _rate(row["control"]),
         "by_chance": "–" if row["by_chance"] is None else percent(row["by_chance"]),
-        "difference": "–" if missing else f"{_points(row['difference'])} ({limits})",
+        "difference": "–" if missing else _difference(row),
         "risk": risk,
         "word": _WORDS[row["status"]],
         "tone": _TONES[row["status"]],
@@ -93,10 +99,9 @@ def _rate(rate: Mapping[str, Any]) -> str:
     return f"{percent(rate['value'])} ({rate['right']:,} of {rate['trials']:,})"
 
 
-def _points(value: float) -> str:
-    """Write a difference of rates as a percentage with its sign."""
-    sign = "+" if value > 0 else "−" if value < 0 else ""
-    return f"{sign}{percent(abs(value))}"
+def _difference(row: Mapping[str, Any]) -> str:
+    limits = f"{points(row['difference_low'], 'down')} to {points(row['difference_high'], 'up')}"
+    return f"{points(row['difference'])} ({limits})"
 
 
 def _control(control: Mapping[str, Any]) -> str:
@@ -106,7 +111,8 @@ def _control(control: Mapping[str, Any]) -> str:
         f"equal records are found for {percent(control['members'])} of the members and "
         f"{percent(control['control'])} of the control records, and the audit {seen}. "
         f"The AUC of the distance would then be {control['auc']:.3f} (from "
-        f"{control['auc_low']:.3f}): few copies hardly move an average, which is why they are counted by themselves."
+        f"{amount('auc', control['auc_low'], 'down')}): few copies hardly move an average, which is why they are "
+        "counted by themselves."
     )
 
 
@@ -121,8 +127,8 @@ def _score(score: Mapping[str, Any]) -> dict[str, Any]:
 def _bound(bound: Mapping[str, Any]) -> str:
     name = "ε" if bound["parameter"] == "epsilon" else "μ"
     at = f" at δ = {bound['delta']:g}" if bound["parameter"] == "epsilon" else ""
-    shown = f"{name} is at least {bound['value']:.3g}{at}" if bound["value"] > 0 else f"{name}{at}: nothing shown"
-    most = "" if bound["reachable"] is None else f"; at most {bound['reachable']:.3g} could have been shown"
+    shown = f"{name} is at least {at_least(bound['value'])}{at}" if bound["value"] > 0 else f"{name}{at}: nothing shown"
+    most = "" if bound["reachable"] is None else f"; at most {at_most(bound['reachable'])} could have been shown"
     return f"{shown} ({percent(bound['confidence'])} confidence, {bound['method']}{most})"
 
 
@@ -164,8 +170,7 @@ def _differences(content: Mapping[str, Any]) -> alt.LayerChart:
             "value": row["difference"],
             "low": row["difference_low"],
             "high": row["difference_high"],
-            "text": f"{_points(row['difference'])} ({_points(row['difference_low'])} to "
-            f"{_points(row['difference_high'])})",
+            "text": _difference(row),
         }
         for row in shown
     ]

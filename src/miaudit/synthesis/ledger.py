@@ -38,6 +38,7 @@ from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.synthesis.generator_config import proved
 from miaudit.tables import require_suffix, write_atomically
+from miaudit.wording import at_most
 
 _FORMAT = 2
 _UNCHAINED = 1  # the format before entries held digests
@@ -100,9 +101,10 @@ class Ledger:
             raise InputError("privacy", allowed, "one without", hint)
         together = grown.total(self.budget.delta)
         if together is None or together.value > self.budget.value:
-            received = "nothing finite" if together is None else f"{together.value:.3f} with this release"
+            received = "nothing finite" if together is None else f"{at_most(together.value, 4)} with this release"
             spent = self.total(self.budget.delta)
-            hint = f"{0 if spent is None else spent.value:.3f} is spent: take a smaller epsilon or fewer epochs"
+            so_far = at_most(0.0 if spent is None else spent.value, 4)
+            hint = f"{so_far} is spent: take a smaller epsilon or fewer epochs"
             raise InputError("ledger", f"an epsilon of at most {self.budget.value:g} for all releases", received, hint)
         return grown
 

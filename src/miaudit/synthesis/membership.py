@@ -23,6 +23,7 @@ from miaudit.synthesis.heldout import Described, Pooling, Trials, all_trials
 from miaudit.synthesis.schema import Table
 from miaudit.synthesis.sets import Design, Fit, FitMany, Progress, Sample, SyntheticSets, train
 from miaudit.synthesis.targets import GivenTargets, RandomTargets, Targets, check_targets
+from miaudit.wording import at_least, at_most, percent, written
 
 if TYPE_CHECKING:
     import polars as pl
@@ -135,10 +136,11 @@ class MembershipAttack:
                 f"{m['advantage'].value:11.3f}{_shown(p['auc']):>23}"
             )
         if self.bound is not None:
-            b, reach = self.bound, f"an attack without error would show {self.bound.bound.reachable:.2f}"
+            b, most = self.bound, self.bound.bound.reachable
+            reach = "" if most is None else f"; an attack without error would show {at_most(most)}"
             lines.append(
-                f"epsilon is at least {b.bound.value:.2f} with confidence {b.bound.confidence:.0%} ({b.extractor}, "
-                f"{b.classifier}; {b.testing} models tested on; {reach})"
+                f"epsilon is at least {at_least(b.bound.value)} with {percent(b.bound.confidence)} confidence "
+                f"({b.extractor}, {b.classifier}; {b.testing} models tested on{reach})"
             )
         return "\n".join([*lines, *self.notes])
 
@@ -413,4 +415,5 @@ def _notes(
 
 
 def _shown(estimate: Estimate) -> str:
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+    low, high = written(estimate.low, ".3f", "down"), written(estimate.high, ".3f", "up")
+    return f"{estimate.value:.3f} [{low}, {high}]"

@@ -18,6 +18,7 @@ from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.ledger import described, write_json
 from miaudit.synthesis.schema import Schema, Table
 from miaudit.tables import column_names, existing_file, require_suffix, write_atomically
+from miaudit.wording import at_most
 
 if TYPE_CHECKING:
     from miaudit.synthesis.generator import Generator
@@ -59,10 +60,10 @@ class Release:
             received = "a claim without a mechanism" if self.mechanism is None else "a mechanism without a claim"
             raise InputError("claim", "a claim with its mechanism", received, "claim what a mechanism proves")
         if self.claim is not None and self.bound is not None and self.bound.value > self.claim.value:
-            allowed = f"at least the {self.bound.value:.4g} that the mechanism guarantees"
+            allowed = f"at least the {at_most(self.bound.value, 4)} that the mechanism guarantees"
             raise InputError("claim", allowed, f"{self.claim.value:g}", "claim no less than what is proved")
         if self.claim is not None and self.bound is not None and self.bound.delta > self.claim.delta:
-            allowed = f"a delta of at least the {self.bound.delta:.4g} at which the epsilon is proved"
+            allowed = f"a delta of at least the {at_most(self.bound.delta, 4)} at which the epsilon is proved"
             raise InputError("claim", allowed, f"{self.claim.delta:g}", "bound epsilon at the delta of the claim")
 
     @property

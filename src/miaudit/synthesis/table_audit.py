@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from miaudit import pipeline
 from miaudit.causal.classical import Sample
+from miaudit.concern import DECLARE, NOT_DECLARED
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.plan import Plan
@@ -42,6 +43,7 @@ CANNOT_SEE = (
     "not counted here.",
     "A stronger attack may find what these did not: no audit shows that a table is private, only a proof does.",
 )
+_TURN = "control records that lie nearer to the table than its members are hardly drawn from the same population"
 _COPIED = 0.01
 _MODES: tuple[singling_out.Mode, ...] = ("univariate", "multivariate")
 
@@ -221,13 +223,17 @@ def audit_table(
     attacked = attack(
         synthetic, members, control, plan=plan, design=design, source=source, rng=attack_rng, progress=progress
     )
-    audited = pipeline.audit(
-        attacked.evidence, plan=evidence_plan or Plan(confidence=plan.confidence), rng=audit_rng, repeat=repeat
-    )
+    audited = pipeline.examine(
+        attacked.evidence,
+        plan=evidence_plan or Plan(confidence=plan.confidence),
+        rng=audit_rng,
+        repeat=repeat,
+        turn=_TURN,
+    ).findings
     attacks = tuple(_row(part, plan) for part in attacked.comparisons)
     kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng).to_dict() if plan.fidelity else None
     return TableFindings(
-        verdict=_verdict(attacks, plan, attacked.control),
+        verdict=_declared(_verdict(attacks, plan, attacked.control), design),
         attacks=attacks,
         positive_control=attacked.control,
         membership=audited.to_dict(),
@@ -448,15 +454,15 @@ def _verdict(attacks: Sequence[found.Attack], plan: TablePlan, control: Positive
     if flagged:
         worst = max(flagged, key=lambda part: part.difference_low)
         text = (
-            f"Concern: {sure}, {worst.name} succeeds on at least {percent(worst.difference_low)} more of the members "
-            f"than of the control records; {len(flagged)} of {len(attacks)} attacks raise concern."
+            f"Concern: {sure}, {worst.name} succeeds on at least {percent(worst.difference_low, 'down')} more of the "
+            f"members than of the control records; {len(flagged)} of {len(attacks)} attacks raise concern."
         )
         return TableVerdict("flagged", text, plan.confidence)
     if open_:
         widest = max(open_, key=lambda part: part.difference_high)
         text = (
             f"Inconclusive: {sure}, no attack is shown to find more than {percent(plan.threshold)} more of the "
-            f"members, but {widest.name} may find up to {percent(widest.difference_high)} more."
+            f"members, but {widest.name} may find up to {percent(widest.difference_high, 'up')} more."
         )
         return TableVerdict("inconclusive", text, plan.confidence)
     if not control.found:
@@ -467,11 +473,27 @@ def _verdict(attacks: Sequence[found.Attack], plan: TablePlan, control: Positive
         )
         return TableVerdict("inconclusive", text, plan.confidence)
     most = max(attacks, key=lambda part: part.difference_high)
+    over = percent(max(most.difference_high, 0.0), "up")
     text = (
-        f"No concern at this threshold: {sure}, no attack finds over {percent(max(most.difference_high, 0.0))} more "
+        f"No concern at this threshold: {sure}, no attack finds over {over} more "
         "of the members than of the control records. Other attacks were not looked for."
     )
     return TableVerdict("clear", text, plan.confidence)
+
+
+def _declared(would_be: TableVerdict, design: str | None) -> TableVerdict:
+    """Withhold the verdict where differences in success may come from how members and control records were chosen."""
+    if design is None:
+        said = f"{NOT_DECLARED} {DECLARE} If membership was randomised it would be: {would_be.text}"
+        return replace(would_be, status="not-testable", text=said)
+    if design == "zero-run":
+        said = (
+            "No answer from differences in success: members and control records were not assigned at random "
+            "(zero-run), so they mix what the table gives away with how the two differ. The record-wise audit corrects "
+            "for that."
+        )
+        return replace(would_be, status="not-testable", text=said)
+    return would_be
 
 
 def _notes(
