@@ -10,7 +10,7 @@ from miaudit.report import findings, findings_file
 from miaudit.report.findings_file import Filed
 
 Status = Literal["flagged", "clear", "inconclusive"]
-_EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4}
+_EXIT_CODES: dict[Status | Literal["refused"], int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "refused": 4}
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,15 @@ class Attack:
 
 @dataclass(frozen=True)
 class TableVerdict:
-    """All attacks against their thresholds, as a word and a sentence."""
+    """All attacks against their thresholds, as a word and a sentence; "refused" where no interval holds."""
 
-    status: Status
+    status: Status | Literal["refused"]
     text: str
     confidence: float
 
     @property
     def exit_code(self) -> int:
-        """0 clear, 3 flagged, 4 inconclusive."""
+        """0 clear, 3 flagged, 4 inconclusive or refused."""
         return _EXIT_CODES[self.status]
 
 
@@ -100,7 +100,7 @@ class TableFindings(Filed):
     positive_control : the same audit of a table that is known to leak
     membership : findings of the record-wise audit of the attacks' scores, as :meth:`Findings.to_dict` gives them
     fidelity : of the table, as plain values; None where it was not asked for
-    counts : rows of each table, and how many of them were attacked
+    counts : rows of each table, how many of them were attacked, and how many units they are of, where units repeat
     columns : name and kind of each
     schema : where the schema came from, in a sentence
     cannot_see : what such an audit is blind to, in sentences
