@@ -191,6 +191,7 @@ def examine(
             *bounded.notes,
             *_louder_scores(found, plan, primary, verdict, best),
             *_odd_scores(samples),
+            *exhibits.undeclared(choice.audited, samples[best]),
         ),
         rows=exhibits.most_exposed(choice.audited.only(best), plan.row_level, choice.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},

@@ -18,6 +18,7 @@ from miaudit.errors import InputError
 LEVEL = 1e-4
 NOTICED = 1.05  # a nominal 2.5% is then 2.8%
 MATTERS = 1.25  # and then 4%
+_MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64; 64 bits tell rows apart
 _MOST_BY_A_SHIFT = 0.5  # propensities that are uniform on (0, 1) reach 1/3
 
 
@@ -61,8 +62,8 @@ class Repeats:
         Notes
         -----
         With c_k equal rows of which a_k are members, and a share p of all n rows members, the sum of (a_k - p c_k)^2
-        is n p (1 - p) on average; their ratio is the effect. The tail is that of a scaled chi-square with the mean and
-        the variance of independent binomial a_k. O(n log n).
+        is n p (1 - p) on average, but for the number of members being given; what it exceeds that by makes the effect.
+        The tail is that of a scaled chi-square with the mean and the variance of binomial a_k. O(n log n).
 
         Raises
         ------
@@ -78,12 +79,12 @@ class Repeats:
         count, inner = np.bincount(code).astype(np.float64), np.bincount(code, weights=inside)
         p = float(inside.mean())
         v = p * (1 - p)
-        many = count > 1
+        n, many = len(inside), count > 1
         c, a = count[many], inner[many]
-        excess, mean = float(((a - p * c) ** 2).sum()), v * float(c.sum())
-        variance = float((c * v * (1 + 3 * (c - 2) * v) - (c * v) ** 2).sum())
+        drawn = (n - c) / (n - 1)  # the number of members is given: less than binomial where one row is most of all
+        excess, mean = float(((a - p * c) ** 2).sum()), v * float((c * drawn).sum())
+        variance = float(((c * v * (1 + 3 * (c - 2) * v) - (c * v) ** 2) * drawn**2).sum())
         p_value = float(special.gammaincc(mean**2 / variance, excess * mean / variance)) if variance > 0 else 1.0
-        n = len(inside)
         pairs = float((c * (c - 1)).sum() / 2)
         across = float((a * (c - a)).sum())
         effect = 1 + (excess - mean) / (n * v)
@@ -117,8 +118,9 @@ class Repeats:
             f"{self.rows:,} {one} have an equal one, and of the {self.pairs:,} pairs of equal records {self.across:,} "
             f"are of a member and a non-member, where independent records would give about {self.expected:,.0f} "
             f"(p = {self.p_value:.2g}): several records of one person seem to stand on one side, or equal ones were "
-            f"taken out of the other. Intervals that take records as independent are then too narrow (the variance is "
-            f"about {self.effect:.1f} times as large): {name}, or keep one of several equal records."
+            "taken out of the other, or the two are of different populations. Intervals that take records as "
+            f"independent are then too narrow (the variance is about {self.effect:.1f} times as large): {name}, or "
+            "keep one of several equal records."
         )
 
 
@@ -126,7 +128,10 @@ def _codes(values: NDArray[np.generic]) -> NDArray[np.int64]:
     """Number the different rows (n,)."""
     if values.dtype.kind in "OUS":
         return np.unique(values.astype(np.str_), return_inverse=True)[1].astype(np.int64)
-    numbers = values.reshape(len(values), -1).astype(np.float64)
-    numbers = np.ascontiguousarray(np.where(np.isnan(numbers), np.nan, numbers + 0.0))  # one NaN, and no negative zero
-    plain = numbers.view(np.dtype((np.void, numbers.dtype.itemsize * numbers.shape[1]))).ravel()
-    return np.unique(plain, return_inverse=True)[1].astype(np.int64)
+    mixed = np.zeros(len(values), dtype=np.uint64)
+    for column in values.reshape(len(values), -1).astype(np.float64).T:
+        numbers = np.where(np.isnan(column), np.nan, column + 0.0)  # one NaN, and no negative zero
+        for multiplier in _MULTIPLIERS:
+            mixed = (mixed ^ (numbers.view(np.uint64))) * multiplier
+            mixed ^= mixed >> np.uint64(31)
+    return np.unique(mixed, return_inverse=True)[1].astype(np.int64)
