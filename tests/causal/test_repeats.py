@@ -57,7 +57,7 @@ def test_households_of_equal_rows_on_one_side_are_seen(size: int) -> None:
     rows = np.repeat(np.random.default_rng(1).normal(size=(2 * N // size, 3)), size, axis=0)
     found = Repeats.of(rows, MEMBER)
     assert (found.rows, found.across, found.apart) == (2 * N, 0, 1.0)
-    assert found.effect == pytest.approx(size)
+    assert found.effect == pytest.approx(size, rel=0.01)
     assert found.forbids(None) and found.forbids("one-run") and found.forbids("zero-run")
     assert "0 are of a member and a non-member" in found.text()
 

@@ -82,12 +82,12 @@ class Repeats:
         n, many = len(inside), count > 1
         c, a = count[many], inner[many]
         drawn = (n - c) / (n - 1)  # the number of members is given: less than binomial where one row is most of all
-        excess, mean = float(((a - p * c) ** 2).sum()), v * float((c * drawn).sum())
-        variance = float(((c * v * (1 + 3 * (c - 2) * v) - (c * v) ** 2) * drawn**2).sum())
+        excess, mean = float(((a - p * c) ** 2).sum()), v * float(c.sum())
+        variance = float((c * v * (1 + 3 * (c - 2) * v) - (c * v) ** 2).sum())
         p_value = float(special.gammaincc(mean**2 / variance, excess * mean / variance)) if variance > 0 else 1.0
         pairs = float((c * (c - 1)).sum() / 2)
         across = float((a * (c - a)).sum())
-        effect = 1 + (excess - mean) / (n * v)
+        effect = 1 + (excess - v * float((c * drawn).sum())) / (n * v)
         return cls(int(c.sum()), round(pairs), round(across), 2 * v * pairs * n / (n - 1), effect, p_value)
 
     @property

@@ -7,28 +7,33 @@ often about members is a leak about them (Giomi et al., PETS 2023).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.causal.classical import Estimate
-from miaudit.causal.intervals import joined, wilson_limits
+from miaudit.causal.intervals import clopper_pearson, joined, wilson_limits
 from miaudit.causal.units import Units
 from miaudit.errors import InputError
 
 FloatArray = NDArray[np.float64]
 
+_FEW = 10
+
 
 @dataclass(frozen=True)
 class Rate:
-    """How many trials of an attack were right, with Wilson's limits.
+    """How many trials of an attack were right, with Wilson's limits; with few right (or wrong) ones the exact limit.
+
+    Wilson's lower limit of a rare rate is too high: with 50 members and 5,000 control records that a table copies
+    equally often, 0.1%, the difference would be above zero in 5% of tables, nominally in 0.5%.
 
     Examples
     --------
     >>> rate = Rate.of([True, False, False, False])
     >>> rate.value, round(rate.low, 3), round(rate.high, 3)
-    (0.25, 0.046, 0.699)
+    (0.25, 0.006, 0.806)
     """
 
     right: int
@@ -49,8 +54,13 @@ class Rate:
         ``independent`` trials, fewer where several are of one unit, are those that the limits count; default all.
         """
         counted = trials if independent is None else independent
-        low, high = wilson_limits(right / trials, counted, confidence) if trials else (0.0, 1.0)
-        return cls(right, trials, low, high)
+        if not trials:
+            return cls(right, trials, 0.0, 1.0)
+        rate = right / trials
+        low, high = wilson_limits(rate, counted, confidence)
+        exact = clopper_pearson(rate * counted, counted, confidence)
+        low = min(low, exact[0]) if rate * counted < _FEW else low
+        return cls(right, trials, low, max(high, exact[1]) if (1 - rate) * counted < _FEW else high)
 
     @property
     def value(self) -> float:
@@ -108,9 +118,10 @@ def compare(
 
     Trials are of different records and so independent, given the synthetic table, unless several records are of one
     unit: then ``units`` of the n1 + n0 records, members first, says which. The interval of the difference is
-    Newcombe's (1998), that of the risk Donner and Zou's (2012) for a ratio of rates; both join Wilson's limits. With
-    units these are of :meth:`~miaudit.causal.units.Units.independent_trials`, and two rates that oppose each other in
-    units of both classes are joined with that.
+    Newcombe's (1998), that of the risk Donner and Zou's (2012) for a ratio of rates; both join the limits of
+    :class:`Rate`. With units these are of :meth:`~miaudit.causal.units.Units.independent_trials`, and two rates that
+    oppose each other in units of both classes are joined with that. Where few units hold most of a class (Kish's number
+    is below half of them), the limits also hold those of one record of each unit: one giant's luck is no rate.
 
     Raises
     ------
@@ -130,8 +141,8 @@ def compare(
     """
     counted: dict[str, float | None] = {"members": None, "control": None}
     opposed = 0.0
+    hit = np.concatenate([np.asarray(given, dtype=np.bool_).ravel() for given in (members, control)])
     if units is not None and np.size(members) and np.size(control):
-        hit = np.concatenate([np.asarray(members, dtype=np.bool_), np.asarray(control, dtype=np.bool_)])
         counted = {name: units.independent_trials(hit, members=name == "members") for name in counted}
         opposed = units.opposition(hit)
     inside = Rate.of(members, confidence, counted["members"])
@@ -139,15 +150,30 @@ def compare(
     for name, rate in (("members", inside), ("control", outside)):
         if not rate.trials:
             raise InputError(name, f"at least one record for {attack}", "none", "leave the attack out")
-    return Comparison(
-        attack,
-        inside,
-        outside,
-        _difference(inside, outside, confidence, opposed),
-        _risk(inside, outside, confidence, opposed),
-        by_chance,
-        note,
+    difference, risk = _difference(inside, outside, confidence, opposed), _risk(inside, outside, confidence, opposed)
+    if units is not None and _dominated(units):
+        first = np.unique(units.code, return_index=True)[1]
+        kept = first[units.member[first]], first[~units.member[first]]
+        difference, risk = _with_one_each(hit[kept[0]], hit[kept[1]], difference, risk)
+    return Comparison(attack, inside, outside, difference, risk, by_chance, note)
+
+
+def _dominated(units: Units) -> bool:
+    return units.effective_members < units.members / 2 or units.effective_nonmembers < units.nonmembers / 2
+
+
+def _with_one_each(
+    members: NDArray[np.bool_], control: NDArray[np.bool_], difference: Estimate, risk: Estimate
+) -> tuple[Estimate, Estimate]:
+    """Widen two intervals to hold those of one record of each unit."""
+    if not len(members) or not len(control):
+        return replace(difference, low=-1.0, high=1.0), replace(risk, low=-math.inf, high=1.0)
+    alone = compare("", members, control, confidence=difference.confidence)
+    wider = (
+        replace(one, low=min(one.low, other.low), high=max(one.high, other.high))
+        for one, other in ((difference, alone.difference), (risk, alone.risk))
     )
+    return next(wider), next(wider)
 
 
 def _difference(inside: Rate, outside: Rate, confidence: float, opposed: float) -> Estimate:
