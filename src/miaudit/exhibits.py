@@ -93,19 +93,27 @@ def independence(sample: Sample) -> str:
     )
 
 
-def undeclared(audited: Evidence, sample: Sample) -> Iterator[str]:
-    """Say what speaks against independent records where no unit holds several of them.
+def equal_rows(evidence: Evidence) -> tuple[str, ...]:
+    """Say where equal covariates (texts) stand on one side beyond chance though no unit holds several records.
 
-    Equal covariates (texts) on one side beyond chance, and, with as many members as non-members, scores of the i-th of
-    both that oppose each other. Neither has a part in the verdict: pairs in the order of a file are a guess.
+    A remark of whoever has the covariates: where these are withheld, an audit that is repeated cannot make it.
+    """
+    described = evidence.covariates if evidence.covariates is not None else evidence.text
+    one_class = evidence.member.all() or not evidence.member.any()
+    if evidence.unit_codes is not None or described is None or one_class:
+        return ()
+    equal = Repeats.of(described, evidence.member)
+    said = equal.forbids("zero-run") if evidence.design == "zero-run" else equal.beyond_chance
+    return (equal.text(),) if said else ()
+
+
+def opposed(sample: Sample) -> Iterator[str]:
+    """Say where the scores of the i-th member and the i-th non-member oppose each other, with as many of both.
+
+    No part of the verdict: pairs in the order of a file are a guess.
     """
     if sample.units is not None:
         return
-    described = audited.covariates if audited.covariates is not None else audited.text
-    if described is not None:
-        equal = Repeats.of(described, audited.member)
-        if equal.forbids(audited.design) if audited.design == "zero-run" else equal.beyond_chance:
-            yield equal.text()
     inside, outside = _ranks(sample.score[sample.member]), _ranks(sample.score[~sample.member])
     if len(inside) != len(outside) or len(inside) < _FEWEST_PAIRS or not (np.ptp(inside) and np.ptp(outside)):
         return
