@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,16 @@ from numpy.typing import NDArray
 from miaudit.causal import intervals
 from miaudit.causal.classical import Sample
 from miaudit.causal.histogram import histogram
+from miaudit.causal.repeats import Repeats
 from miaudit.causal.roc import Roc
 from miaudit.evidence import Evidence
 from miaudit.plan import Plan
 from miaudit.report.findings import Counts, Curve, Distribution
 
 FloatArray = NDArray[np.float64]
+
+_FEWEST_PAIRS = 20
+_OPPOSED = -3.7  # of a standard normal number: once in 10,000 audits
 
 
 def grid(plan: Plan, nonmembers: float, resolved: float) -> FloatArray:
@@ -79,10 +85,51 @@ def independence(sample: Sample) -> str:
         )
     share = sample.units.largest_share
     giant = f" One unit holds {share:.0%} of the records of a class, which costs much of them." if share > 0.1 else ""
+    both = sample.units.spanning
+    giant += f" {both:,} units hold both: what their records share, or oppose, is in the intervals." if both else ""
     return (
         f"Records of one unit may depend on each other, units do not: intervals and counts are of "
         f"{sample.independent_members:,} units of members and {sample.independent_nonmembers:,} of non-members.{giant}"
     )
+
+
+def equal_rows(evidence: Evidence) -> tuple[str, ...]:
+    """Say where equal covariates (texts) stand on one side beyond chance though no unit holds several records.
+
+    A remark of whoever has the covariates: where these are withheld, an audit that is repeated cannot make it.
+    """
+    described = evidence.covariates if evidence.covariates is not None else evidence.text
+    one_class = evidence.member.all() or not evidence.member.any()
+    if evidence.unit_codes is not None or described is None or one_class:
+        return ()
+    equal = Repeats.of(described, evidence.member)
+    said = equal.forbids("zero-run") if evidence.design == "zero-run" else equal.beyond_chance
+    return (equal.text(),) if said else ()
+
+
+def opposed(sample: Sample) -> Iterator[str]:
+    """Say where the scores of the i-th member and the i-th non-member oppose each other, with as many of both.
+
+    No part of the verdict: pairs in the order of a file are a guess.
+    """
+    if sample.units is not None:
+        return
+    inside, outside = _ranks(sample.score[sample.member]), _ranks(sample.score[~sample.member])
+    if len(inside) != len(outside) or len(inside) < _FEWEST_PAIRS or not (np.ptp(inside) and np.ptp(outside)):
+        return
+    correlation = float(np.corrcoef(inside, outside)[0, 1])
+    if correlation * math.sqrt(len(inside) - 1) < _OPPOSED:
+        yield (
+            "In their order the scores of members and non-members oppose each other (rank correlation "
+            f"{correlation:.2f} of the first with the first, and so on). If they come in such pairs, the variance of "
+            f"the AUC is about {1 - correlation:.1f} times as large as its interval says: name the pair as the unit."
+        )
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """Ranks (n,), equal values with their mean."""
+    _, code, count = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(count) - (count - 1) / 2)[code])
 
 
 def most_exposed(audited: Evidence, count: int, numbers: NDArray[np.intp] | None) -> tuple[dict[str, Any], ...]:

@@ -114,6 +114,17 @@ def test_equal_audits_give_equal_bytes(tmp_path):
     assert first == second
 
 
+@pytest.mark.parametrize("seal", [False, True])
+def test_a_remark_on_equal_covariates_is_kept_where_they_are_withheld_and_tells_no_sealed_label(tmp_path, seal):
+    rng = np.random.default_rng(3)
+    x, member = np.repeat(rng.normal(size=(80, 2)), 5, axis=0), np.arange(400) < 200  # households on one side
+    households = ma.Evidence(score=rng.normal(size=400), member=member, covariates=x, design="one-run")
+    found = record(households, plan=Plan(bounds=None), share="scores", seal=seal, rng=np.random.default_rng(5))
+    found[1].write(tmp_path / "b.zip")
+    assert any("name the unit" in note for note in found[1].findings["notes"]) != seal
+    assert verify(tmp_path / "b.zip", keys=found[2] if seal else None).exit_code == 0
+
+
 def test_a_generator_used_before_is_repeated(tmp_path):
     rng = np.random.default_rng(3)
     rng.spawn(2)

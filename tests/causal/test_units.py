@@ -137,3 +137,61 @@ def test_few_accused_units_are_not_believed_about_their_own_variance() -> None:
     low, high = intervals.tpr_limits_uncertain_level(sample.roc, 0.05, 0.95, measured, effective)
     assert found.low < low
     assert found.high > high
+
+
+def test_pairs_of_a_member_and_a_nonmember_that_oppose_each_other_are_covered_where_they_are_declared() -> None:
+    """Nothing leaks: every lower limit above chance is a false alarm, nominally in 2.5%."""
+    n, audits = 200, 600
+    alarms = {(name, declared): 0 for name in ("auc", "advantage", "ate") for declared in (True, False)}
+    for i in range(audits):
+        rng = np.random.default_rng([i, 9])
+        first = rng.normal(size=n)
+        score, member = np.r_[first, -first], np.arange(2 * n) < n
+        for declared in (True, False):
+            unit = np.r_[np.arange(n), np.arange(n)] if declared else None
+            sample = Sample.of(Evidence(score=score, member=member, unit=unit))
+            alarms["auc", declared] += sample.auc(0.95).low > 0.5
+            alarms["advantage", declared] += sample.advantage(0.95).low > 0
+            alarms["ate", declared] += sample.difference(0.95).low > 0
+    for name in ("auc", "advantage", "ate"):
+        assert alarms[name, True] <= 0.04 * audits, name
+    assert alarms["auc", False] > 0.06 * audits  # control: 8%
+    assert alarms["ate", False] > 0.06 * audits
+
+
+def test_the_advantage_of_units_of_one_class_is_as_before() -> None:
+    score, member, unit = Clusters(60, 4, 0.5, 1.0, varying=True).draw(np.random.default_rng(7))
+    units = Units.of(unit, member)
+    assert units.spanning == 0
+    assert units.worst_variance == pytest.approx(1 / units.effective_members + 1 / units.effective_nonmembers)
+    assert units.opposition(score > 0.5) == 0.0
+    opposed = Units.of_classes(np.arange(50), np.arange(50))
+    assert (opposed.spanning, opposed.worst_variance) == (50, pytest.approx(4 / 50))
+    hit = np.arange(50) % 2 == 0
+    assert opposed.opposition(np.r_[hit, ~hit]) == 1.0
+    assert opposed.opposition(np.r_[hit, hit]) == 0.0
+
+
+def test_a_household_that_was_never_accused_says_little_of_the_upper_limit_of_the_tpr() -> None:
+    """Sixty households of ten equal records; a true TPR of 1% must lie below the upper limit in 97.5%."""
+    missed, audits = 0, 400
+    unit = np.repeat(np.arange(120), 10)
+    member = unit < 60
+    for i in range(audits):
+        rng = np.random.default_rng([i, 11])
+        score = (rng.random(120) + (rng.random(120) < 0.01))[unit]
+        missed += Sample.of(Evidence(score=score, member=member, unit=unit)).tpr_at_fpr(0.01, 0.95).high < 0.01
+    assert missed <= 0.04 * audits
+
+
+def test_independent_trials_lie_between_units_and_records() -> None:
+    rng = np.random.default_rng(8)
+    code, member = np.repeat(np.arange(200), 5), np.arange(1000) < 500
+    units = Units.of(code, member)
+    alike = (rng.random(200) < 0.4)[code]
+    assert units.independent_trials(alike, members=True) == pytest.approx(100)
+    apart = rng.random(1000) < 0.4
+    assert 280 < units.independent_trials(apart, members=True) <= 500
+    assert units.independent_trials(np.zeros(1000, bool), members=False) == 100
+    kept = units.take(np.flatnonzero(code % 2 == 0))
+    assert (kept.members, kept.nonmembers, kept.count, kept.repeat) == (50, 50, 100, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -56,3 +57,43 @@ def test_json_is_all_that_is_printed(files: tuple[Path, Path, Path], capsys: pyt
 def test_a_missing_file_is_one_line(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="members: expected an existing file"):
         synthetic_table.audit_files(files[0], tmp_path / "no.csv", files[2], **OPTIONS, json=True)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def households(tmp_path: Path) -> tuple[str, str, str]:
+    rng = np.random.default_rng(1)
+
+    def draw(n: int, repeat: int, first: int) -> pl.DataFrame:
+        frame = pl.DataFrame({"age": rng.normal(size=n), "job": rng.choice(["a", "b", "c"], size=n)})
+        frame = frame.with_columns(house=pl.Series(np.arange(first, first + n)))
+        return frame[np.repeat(np.arange(n), repeat)]
+
+    paths = tuple(str(tmp_path / f"{name}.csv") for name in ("made", "members", "others"))
+    frames = draw(150, 1, 0).drop("house"), draw(40, 5, 0), draw(40, 5, 40)
+    for path, frame in zip(paths, frames, strict=True):
+        frame.write_csv(path)
+    return paths  # type: ignore[return-value]
+
+
+def test_households_go_through_the_command(
+    households: tuple[str, str, str], tmp_path: Path, run: Callable[..., tuple[int, str, str]]
+) -> None:
+    made, members, others = households
+    call = ["audit", "--synthetic", made, "--members", members, "--nonmembers", others, "--design", "one-run"]
+    secrets = ["--secret", "job", "--no-bounds"]
+    out = tmp_path / "declared"
+    code, said, _ = run(*call, *secrets, "--unit", "house", "--out", out)
+    assert code == 4, said
+    assert "200 controls (of 40 and 40 units)" in said
+    assert "Note: Intervals count 40 units of members" in said
+    found = json.loads((out / "findings.json").read_text())
+    assert [column["name"] for column in found["columns"]] == ["age", "job"]
+    assert "(of 40 and 40 units)" in (out / "report.html").read_text()
+    bare = [str(tmp_path / f"bare-{i}.csv") for i in range(2)]
+    for source, path in zip((members, others), bare, strict=True):
+        pl.read_csv(source).drop("house").write_csv(path)
+    call[4], call[6] = bare  # members and non-members without the column
+    code, said, _ = run(*call, *secrets, "--json")
+    found = json.loads(said)
+    assert (code, found["exit_code"], found["verdict"]["status"]) == (4, 4, "refused")
+    assert found["verdict"]["text"].startswith("No answer: 400 records have an equal one")

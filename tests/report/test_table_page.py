@@ -92,3 +92,17 @@ def test_an_attack_without_predicates_has_no_numbers(content: dict[str, Any]) ->
     row |= {"risk": None, "risk_low": None, "risk_high": None}
     page = table_page.page(table_page.check({**content, "attacks": [content["attacks"][0], row]}))
     assert "no predicate" in page
+
+
+def test_the_page_says_that_undeclared_households_get_no_verdict_and_counts_declared_ones() -> None:
+    rng = np.random.default_rng(3)
+    made, members, control = draw(100, rng), draw(40, rng), draw(40, rng)
+    fives = [Table(table.schema, np.repeat(table.values, 5, axis=0)) for table in (members, control)]
+    plan = TablePlan(attempts=20, fidelity=False, secrets=("age",), neighbours=3)
+    undeclared = audit_table(made, *fives, plan=plan, design="one-run", rng=rng).to_dict()
+    page = " ".join(table_page.page(table_page.check(undeclared)).split())
+    assert "No answer: 400 records have an equal one" in page and "name the unit (--unit)" in page
+    assert '<section id="verdict" class="verdict inconclusive"' in page
+    units = np.arange(200) // 5, 40 + np.arange(200) // 5
+    declared = audit_table(made, *fives, units=units, plan=plan, design="one-run", rng=rng).to_dict()
+    assert "(of 40 and 40 units)" in table_page.page(table_page.check(declared))

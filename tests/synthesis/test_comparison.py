@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from miaudit.causal.units import Units
 from miaudit.errors import InputError
 from miaudit.synthesis.comparison import Rate, compare
 
@@ -63,3 +64,39 @@ def test_an_attack_no_better_than_a_guess_is_weak() -> None:
 def test_no_trial_is_refused() -> None:
     with pytest.raises(InputError, match="control: expected at least one record"):
         compare("x", [True], [])
+
+
+def test_a_rare_success_is_no_difference_where_the_classes_differ_in_size() -> None:
+    """A table that copies 0.1% of both 50 members and 5,000 control records: nominally 0.5% above zero."""
+    rng = np.random.default_rng(0)
+    tables = 2000
+    pairs = list(zip(rng.binomial(50, 0.001, tables), rng.binomial(5000, 0.001, tables), strict=True))
+    leaks = {
+        pair: compare("copies", outcomes(pair[0], 50), outcomes(pair[1], 5000), confidence=0.99).leaks
+        for pair in set(pairs)
+    }
+    assert sum(leaks[pair] for pair in pairs) <= 0.01 * tables
+
+
+def test_one_giant_household_is_no_rate() -> None:
+    """A hundred records of one unit and a hundred single ones, right with probability 3% each: nominally 0.5%."""
+    unit = np.r_[np.zeros(100, int), np.arange(1, 101)]
+    units = Units.of_classes(unit, 1000 + unit)
+    flagged = 0
+    for i in range(800):
+        rng = np.random.default_rng([i, 1])
+        inside, outside = ((rng.random(101) < 0.03)[unit] for _ in range(2))
+        flagged += compare("x", inside, outside, confidence=0.99, units=units).difference.low > 0
+    assert flagged <= 8
+
+
+def test_opposed_units_of_both_classes_widen_the_difference() -> None:
+    hit = np.arange(100) % 2 == 0
+    both, apart = (
+        Units.of_classes(np.arange(100), np.arange(100)),
+        Units.of_classes(np.arange(100), 100 + np.arange(100)),
+    )
+    opposed, single = (compare("x", hit, ~hit, units=units) for units in (both, apart))
+    assert opposed.difference.high == pytest.approx(np.sqrt(2) * single.difference.high)
+    assert opposed.risk.high > single.risk.high and opposed.risk.low < single.risk.low
+    assert compare("x", hit, hit, units=both).difference.high < opposed.difference.high

@@ -10,6 +10,7 @@ import pytest
 
 from miaudit.errors import InputError
 from miaudit.synthesis import table_files
+from miaudit.synthesis.schema import Column, Schema
 from miaudit.synthesis.table_files import ELSEWHERE, of_frames, read, read_schema
 
 MADE = pl.DataFrame(
@@ -111,3 +112,44 @@ def test_bad_files_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "schema.yaml").write_text("a: [b")
     with pytest.raises(InputError, match="schema: expected a YAML file"):
         read_schema(tmp_path / "schema.yaml")
+
+
+def test_a_unit_column_is_of_members_and_control_records_and_no_attack_sees_it(tmp_path: Path) -> None:
+    made = pl.DataFrame({"job": ["cook", "clerk"], "age": [30.0, 40.0]})
+    members = made.with_columns(house=pl.Series(["007", "7"]))
+    control = made.with_columns(house=pl.Series([7, 8]))
+    paths = [tmp_path / name for name in ("s.csv", "m.csv", "n.csv")]
+    for path, frame in zip(paths, (made, members, control), strict=True):
+        frame.write_csv(path)
+    found = read(*paths, unit="house")
+    assert found.units is not None
+    assert [labels.tolist() for labels in found.units] == [["007", "7"], ["7", "8"]]
+    assert found.synthetic.schema.names == ("job", "age")
+    with_units = made.with_columns(house=pl.Series([1, 2]))
+    declared = Schema(
+        (Column("house", "continuous", low=0, high=9), Column("job", "categorical", ("clerk", "cook")), Column("age"))
+    )
+    one = of_frames(
+        with_units.with_columns(age=pl.lit(1)),
+        members.with_columns(age=pl.lit(0)),
+        control.with_columns(age=pl.lit(0)),
+        schema=declared,
+        unit="house",
+    )
+    assert one.members.schema.names == ("job", "age")
+    assert of_frames(with_units, members, control, unit="house").synthetic.schema.names == ("job", "age")
+    assert read(*paths[:1], paths[0], paths[0]).units is None
+
+
+def test_a_unit_column_that_is_not_there_or_not_complete_is_refused() -> None:
+    made = pl.DataFrame({"job": ["cook", "clerk"], "age": [30.0, 40.0]})
+    members = made.with_columns(house=pl.Series([1, 2]))
+    with pytest.raises(InputError, match="unit: expected a column of nonmembers, received 'house'"):
+        of_frames(made, members, made, unit="house")
+    with pytest.raises(InputError, match="unit: expected a column of members, received 'hous'; did you mean house"):
+        of_frames(made, members, members, unit="hous")
+    for gap in (pl.Series([1, None]), pl.Series([1.0, float("nan")])):
+        with pytest.raises(
+            InputError, match="house: expected a unit for every record, received 1 missing of 2 in nonm"
+        ):
+            of_frames(made, members, made.with_columns(house=gap), unit="house")

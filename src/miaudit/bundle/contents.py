@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit import pipeline, tables
+from miaudit import exhibits, pipeline, tables
 from miaudit.bundle import archive, sealing, sharing, written_plan
 from miaudit.bundle.sealing import SEALED, Keys
 from miaudit.bundle.sharing import Columns, Share
@@ -174,6 +174,8 @@ def record(
     level = sharing.check(share)
     sharing.check_sealing(level, seal=seal)
     plan = plan or Plan()
+    if not seal:  # it counts labels, and covariates that may be withheld
+        notes = (*notes, *exhibits.equal_rows(evidence))
     order = sealing.shuffled(evidence.n) if seal else None
     if order is not None:
         evidence, nuisance = evidence.take(order), None if nuisance is None else nuisance.of_rows(order)

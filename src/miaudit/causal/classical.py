@@ -140,10 +140,10 @@ class Sample:
 
     def advantage(self, confidence: float) -> Estimate:
         """sup(TPR - FPR), 0 at chance; the lower limit pays for having looked for the best threshold."""
-        n1 = n0 = None
-        if self.units is not None:
-            n1, n0 = self.units.effective_members, self.units.effective_nonmembers
-        low, high = intervals.advantage_limits(self.roc, confidence, n1, n0)
+        if self.units is None:
+            low, high = intervals.advantage_limits(self.roc, confidence)
+        else:
+            low, high = self._clustered_advantage_limits(self.units, confidence)
         return Estimate(max(self.roc.advantage, 0.0), low, high, confidence)
 
     def balanced_accuracy(self, confidence: float) -> Estimate:
@@ -181,6 +181,18 @@ class Sample:
         n1, n0, auc = self.roc.n_members, self.roc.n_nonmembers, self.roc.auc
         return units.variance(np.where(self.member, (below - auc) / n1, (above - auc) / n0))
 
+    def _clustered_advantage_limits(self, units: Units, confidence: float) -> tuple[float, float]:
+        """Limits that hold for units, and for units of both classes however their records oppose each other."""
+        accused = self.score >= self.roc.threshold[int(np.argmax(self.roc.tpr - self.roc.fpr))]
+        return intervals.advantage_limits(
+            self.roc,
+            confidence,
+            units.effective_members,
+            units.effective_nonmembers,
+            variance=units.worst_variance,
+            opposition=units.opposition(accused),
+        )
+
     def _clustered_tpr_limits(self, units: Units, fpr: float, confidence: float) -> tuple[float, float]:
         """The mixture with the variances of units, widened for what few accused units can say about their own."""
         n1, n0 = self.roc.n_members, self.roc.n_nonmembers
@@ -194,7 +206,7 @@ class Sample:
             widened = dependent
         tpr = float(accused[self.member].mean())
         spread, _ = units.rate_variance(accused, members=True)
-        effective = tpr * (1 - tpr) / spread if spread > 0 else n1
+        effective = tpr * (1 - tpr) / spread if spread > 0 else 0.0  # no unit differs: nothing is known of the spread
         effective = min(n1, max(units.effective_members, effective))
         return intervals.tpr_limits_uncertain_level(self.roc, fpr, confidence, min(dependent, widened), effective)
 

@@ -327,7 +327,9 @@ def advantage(
     law = outcome_law(chosen, evidence, propensity, rng)
     curve = _curve(chosen, comparison, law, THRESHOLDS)
     sizes = comparison.effective_members, _nonmembers_for_the_curve(comparison)
-    low, high = intervals.advantage_limits(curve, confidence, *sizes)
+    opposed = comparison.units is not None and comparison.units.spanning > 0  # at worst: units of both classes
+    variance = sum(size**-0.5 for size in sizes) ** 2 if opposed else None
+    low, high = intervals.advantage_limits(curve, confidence, *sizes, variance=variance, opposition=float(opposed))
     return Estimate(max(curve.advantage, 0.0), low, high, confidence, _model_note(law))
 
 
@@ -641,7 +643,7 @@ def _trials(comparison: Comparison, curve: Roc, fpr: float) -> float:
     accused = comparison.score >= at
     rate = float(accused[comparison.member].mean())
     spread, _ = units.rate_variance(accused, members=True)
-    found = rate * (1 - rate) / spread if spread > 0 else comparison.n1
+    found = rate * (1 - rate) / spread if spread > 0 else 0.0  # no unit differs: nothing is known of the spread
     return min(comparison.n1, max(units.effective_members, found))
 
 

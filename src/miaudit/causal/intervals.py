@@ -188,7 +188,13 @@ def delong_variance(roc: Roc) -> float:
 
 
 def advantage_limits(
-    roc: Roc, confidence: float, members: float | None = None, nonmembers: float | None = None
+    roc: Roc,
+    confidence: float,
+    members: float | None = None,
+    nonmembers: float | None = None,
+    *,
+    variance: float | None = None,
+    opposition: float = 0.0,
 ) -> tuple[float, float]:
     """Confidence limits of sup(TPR - FPR), valid although the threshold is the best one found in the same data.
 
@@ -200,16 +206,30 @@ def advantage_limits(
     ----------
     roc : unweighted curve
     members, nonmembers : independent units of each class; default the counts of the curve
+    variance : in the place of 1/n1 + 1/n0, where units hold records of both classes (``Units.worst_variance``): at a
+        fixed threshold the quantile is then Hoeffding's, whatever the dependence within a unit
+    opposition : correlation of the errors of the two rates, turned (``Units.opposition``)
     """
     n1 = roc.n_members if members is None else members
     n0 = roc.n_nonmembers if nonmembers is None else nonmembers
     tail = (1 - confidence) / 2
     best = int(np.argmax(roc.tpr - roc.fpr))
     tpr, fpr = float(roc.tpr[best]), float(roc.fpr[best])
-    low = tpr - fpr - math.sqrt(math.log(1 / tail) / 2 * (1 / n1 + 1 / n0))
+    low = tpr - fpr - math.sqrt(math.log(1 / tail) / 2 * (1 / n1 + 1 / n0 if variance is None else variance))
     up = wilson_limits(tpr, n1, confidence)[1] - tpr
     down = fpr - wilson_limits(fpr, n0, confidence)[0]
-    return max(0.0, low), min(1.0, tpr - fpr + math.hypot(up, down))
+    return max(0.0, low), min(1.0, tpr - fpr + joined(up, down, opposition))
+
+
+def joined(first: float, second: float, opposition: float = 0.0) -> float:
+    """Half-width of a difference from those of its two parts: their root sum of squares, more where they oppose.
+
+    Examples
+    --------
+    >>> joined(3.0, 4.0), joined(3.0, 4.0, opposition=1.0)
+    (5.0, 7.0)
+    """
+    return math.sqrt(first * first + second * second + 2 * opposition * first * second)
 
 
 def wilson_limits(rate: float, trials: float, confidence: float) -> tuple[float, float]:

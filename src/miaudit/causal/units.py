@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
 
@@ -29,7 +30,35 @@ class Units:
     @classmethod
     def of(cls, code: NDArray[np.int64], member: NDArray[np.bool_]) -> Units:
         """Count the units of records."""
-        return cls(code, member, int(code.max()) + 1)
+        return cls(code, member, int(code.max(initial=-1)) + 1)
+
+    @classmethod
+    def of_classes(cls, members: ArrayLike, nonmembers: ArrayLike) -> Units:
+        """Number the units of members (n1,) and of non-members (n0,), who follow them; equal labels are one unit.
+
+        Examples
+        --------
+        >>> units = Units.of_classes(["Kim", "Kim", "Lee"], ["Lee", "Roe"])
+        >>> units.members, units.nonmembers, units.spanning
+        (2, 2, 1)
+        """
+        labels = [np.asarray(given).astype(np.str_) for given in (members, nonmembers)]
+        code = np.unique(np.concatenate(labels), return_inverse=True)[1]
+        return cls.of(code.astype(np.int64), np.arange(len(code)) < len(labels[0]))
+
+    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Units:
+        """Return the units of some of the records, numbered anew."""
+        return Units.of(np.unique(self.code[rows], return_inverse=True)[1].astype(np.int64), self.member[rows])
+
+    @property
+    def repeat(self) -> bool:
+        """Whether some unit holds several records."""
+        return self.count < len(self.code)
+
+    @property
+    def spanning(self) -> int:
+        """Units that hold records of both classes."""
+        return int(np.count_nonzero((self._sizes[0] > 0) & (self._sizes[1] > 0)))
 
     @property
     def members(self) -> int:
@@ -61,6 +90,16 @@ class Units:
         """Largest share that one unit has of the records of a class, in (0, 1]."""
         return float(max(sizes.max() / sizes.sum() for sizes in self._sizes))
 
+    @property
+    def worst_variance(self) -> float:
+        """Sum over the units of the square of their shares of the two classes, added up: 1/n1 + 1/n0 for records.
+
+        A quarter of it bounds the variance of a difference of two rates, one of each class. Of units that hold records
+        of one class only it is 1/n1 + 1/n0 with Kish's numbers; one of both classes may oppose itself.
+        """
+        inside, outside = (sizes / sizes.sum() for sizes in self._sizes)
+        return float(((inside + outside) ** 2).sum())
+
     def variance(self, influence: FloatArray) -> float:
         """Variance of a sum of influences (n,), zero on average, when units and not records are independent."""
         totals = np.bincount(self.code, weights=influence, minlength=self.count)
@@ -74,6 +113,38 @@ class Units:
         present = int(np.count_nonzero(sizes))
         variance = float(totals @ totals) / len(kept) ** 2 * present / max(present - 1, 1)
         return variance, int(np.count_nonzero(hits))
+
+    def independent_trials(self, hit: NDArray[np.bool_], *, members: bool) -> float:
+        """Independent trials that say as much of the rate of hits (n,) in a class as its records do.
+
+        From Kish's number of its units, which is right if the records of a unit are all alike, to the number of its
+        records. The variance between units is widened by 1 + 2/sqrt(k), k units with a hit or with a miss, whichever
+        are fewer: few units say little of their own variance, and none nothing.
+        """
+        kept, fewest = self._rows[0 if members else 1], self.effective_members if members else self.effective_nonmembers
+        rate = float(hit[kept].mean())
+        variance, present = self.rate_variance(hit, members=members)
+        present = min(present, self.rate_variance(~hit, members=members)[1])
+        if not present or variance <= 0:
+            return fewest
+        return min(float(len(kept)), max(fewest, rate * (1 - rate) / (variance * (1 + 2 / math.sqrt(present)))))
+
+    def opposition(self, hit: NDArray[np.bool_]) -> float:
+        """How far the rates of hits (n,) of the two classes oppose each other: the correlation of their errors, turned.
+
+        0 where no unit holds records of both classes, at most 1. Widened by 1/sqrt(units of both classes), since a
+        correlation of few pairs is little known; rates that go up together are not counted on (0).
+        """
+        pairs = self.spanning
+        if not pairs:
+            return 0.0
+        totals = []
+        for kept, sizes in zip(self._rows, self._sizes, strict=True):
+            hits = np.bincount(self.code[kept[hit[kept]]], minlength=self.count)
+            totals.append(hits - hits.sum() / len(kept) * sizes)
+        spread = math.sqrt(float(totals[0] @ totals[0]) * float(totals[1] @ totals[1]))
+        found = -float(totals[0] @ totals[1]) / spread if spread > 0 else 0.0
+        return min(1.0, max(0.0, found + 1 / math.sqrt(pairs)))
 
     @cached_property
     def _rows(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -110,7 +110,11 @@ def audit(
     ] = "hajek",
     unit: Annotated[
         str | None,
-        typer.Option(help="Column of units (persons, accounts) that hold several records.", rich_help_panel=INPUT),
+        typer.Option(
+            help="Column of units (persons, accounts) that hold several records; with --synthetic one of members and "
+            "non-members, which no attack sees.",
+            rich_help_panel=INPUT,
+        ),
     ] = None,
     group: Annotated[
         str | None, typer.Option(help="Column of groups to report one by one.", rich_help_panel=INPUT)
@@ -271,6 +275,7 @@ def audit(
             known,
             records,
             schema=schema,
+            unit=unit,
             design=design,
             out=target,
             overwrite=overwrite,

@@ -22,6 +22,7 @@ def audit_files(
     nonmembers: Path,
     *,
     schema: Path | None,
+    unit: str | None = None,
     plan: Plan,
     design: str | None,
     out: Path | None,
@@ -41,7 +42,7 @@ def audit_files(
 
     check_free(out, overwrite=overwrite)
     chosen = table_audit.TablePlan(**{"confidence": plan.confidence, **options})
-    read = table_files.read(synthetic, members, nonmembers, schema=schema)
+    read = table_files.read(synthetic, members, nonmembers, schema=schema, unit=unit)
     with progress("attacks", meanwhile="distances, predicates, links, guesses") as told:
         findings = table_audit.audit_table(
             read.synthetic,
@@ -50,6 +51,7 @@ def audit_files(
             plan=chosen,
             evidence_plan=plan,
             design=design,
+            units=read.units,
             schema=read.schema_source,
             source=synthetic.name,
             notes=read.notes,
@@ -65,11 +67,15 @@ def text(findings: TableFindings) -> str:
     counts, control = findings.counts, findings.positive_control
     lead = table_findings.leading(findings.to_dict())["text"]
     both = {"All attacks": findings.verdict.text, "Record by record": str(findings.membership["verdict"]["text"])}
+    of_units = ""
+    if "member_units" in counts:
+        of_units = f" (of {counts['member_units']:,} and {counts['control_units']:,} units)"
     lines = [
         lead,
         *(f"  {of}: {said}" for of, said in both.items() if said != lead),
         "",
-        f"{counts['synthetic']:,} synthetic records, {counts['members']:,} members, {counts['control']:,} controls",
+        f"{counts['synthetic']:,} synthetic records, {counts['members']:,} members, {counts['control']:,} controls"
+        + of_units,
     ]
     for attack in findings.attacks:
         if attack.difference is None or attack.members.value is None or attack.control.value is None:

@@ -63,16 +63,16 @@ class TableVerdict:
     """All attacks against their thresholds, as a word and a sentence.
 
     Its status is "not-testable" where membership was not randomised, or nobody said so: differences in success then mix
-    what the table gives away with how members and control records differ.
+    what the table gives away with how members and control records differ. It is "refused" where no interval holds.
     """
 
-    status: Status | Literal["not-testable"]
+    status: Status | Literal["not-testable", "refused"]
     text: str
     confidence: float
 
     @property
     def exit_code(self) -> int:
-        """0 clear, 3 flagged, 4 inconclusive or not testable."""
+        """0 clear, 3 flagged, 4 inconclusive, not testable or refused."""
         return _EXIT_CODES[self.status]
 
 
@@ -105,7 +105,7 @@ class TableFindings(Filed):
     positive_control : the same audit of a table that is known to leak
     membership : findings of the record-wise audit of the attacks' scores, as :meth:`Findings.to_dict` gives them
     fidelity : of the table, as plain values; None where it was not asked for
-    counts : rows of each table, and how many of them were attacked
+    counts : rows of each table, how many of them were attacked, and how many units they are of, where units repeat
     columns : name and kind of each
     schema : where the schema came from, in a sentence
     cannot_see : what such an audit is blind to, in sentences

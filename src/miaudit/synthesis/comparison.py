@@ -7,27 +7,33 @@ often about members is a leak about them (Giomi et al., PETS 2023).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.causal.classical import Estimate
-from miaudit.causal.intervals import wilson_limits
+from miaudit.causal.intervals import clopper_pearson, joined, wilson_limits
+from miaudit.causal.units import Units
 from miaudit.errors import InputError
 
 FloatArray = NDArray[np.float64]
 
+_FEW = 10
+
 
 @dataclass(frozen=True)
 class Rate:
-    """How many trials of an attack were right, with Wilson's limits.
+    """How many trials of an attack were right, with Wilson's limits; with few right (or wrong) ones the exact limit.
+
+    Wilson's lower limit of a rare rate is too high: with 50 members and 5,000 control records that a table copies
+    equally often, 0.1%, the difference would be above zero in 5% of tables, nominally in 0.5%.
 
     Examples
     --------
     >>> rate = Rate.of([True, False, False, False])
     >>> rate.value, round(rate.low, 3), round(rate.high, 3)
-    (0.25, 0.046, 0.699)
+    (0.25, 0.006, 0.806)
     """
 
     right: int
@@ -36,16 +42,25 @@ class Rate:
     high: float
 
     @classmethod
-    def of(cls, right: ArrayLike, confidence: float = 0.95) -> Rate:
-        """Count the trials (k,) of bool that were right."""
+    def of(cls, right: ArrayLike, confidence: float = 0.95, independent: float | None = None) -> Rate:
+        """Count the trials (k,) of bool that were right; ``independent`` as in :meth:`counted`."""
         outcomes = np.asarray(right, dtype=np.bool_)
-        return cls.counted(int(np.count_nonzero(outcomes)), outcomes.size, confidence)
+        return cls.counted(int(np.count_nonzero(outcomes)), outcomes.size, confidence, independent)
 
     @classmethod
-    def counted(cls, right: int, trials: int, confidence: float = 0.95) -> Rate:
-        """Make a rate of counts; without a trial anything is possible."""
-        low, high = wilson_limits(right / trials, trials, confidence) if trials else (0.0, 1.0)
-        return cls(right, trials, low, high)
+    def counted(cls, right: int, trials: int, confidence: float = 0.95, independent: float | None = None) -> Rate:
+        """Make a rate of counts; without a trial anything is possible.
+
+        ``independent`` trials, fewer where several are of one unit, are those that the limits count; default all.
+        """
+        counted = trials if independent is None else independent
+        if not trials:
+            return cls(right, trials, 0.0, 1.0)
+        rate = right / trials
+        low, high = wilson_limits(rate, counted, confidence)
+        exact = clopper_pearson(rate * counted, counted, confidence)
+        low = min(low, exact[0]) if rate * counted < _FEW else low
+        return cls(right, trials, low, max(high, exact[1]) if (1 - rate) * counted < _FEW else high)
 
     @property
     def value(self) -> float:
@@ -97,11 +112,16 @@ def compare(
     confidence: float = 0.95,
     by_chance: Rate | None = None,
     note: str = "",
+    units: Units | None = None,
 ) -> Comparison:
     """Compare the success of an attack on members (n1,) of bool with that on control records (n0,) of bool.
 
-    Trials are of different records and so independent, given the synthetic table. The interval of the difference is
-    Newcombe's (1998), that of the risk Donner and Zou's (2012) for a ratio of rates; both join Wilson's limits.
+    Trials are of different records and so independent, given the synthetic table, unless several records are of one
+    unit: then ``units`` of the n1 + n0 records, members first, says which. The interval of the difference is
+    Newcombe's (1998), that of the risk Donner and Zou's (2012) for a ratio of rates; both join the limits of
+    :class:`Rate`. With units these are of :meth:`~miaudit.causal.units.Units.independent_trials`, and two rates that
+    oppose each other in units of both classes are joined with that. Where few units hold most of a class (Kish's number
+    is below half of them), the limits also hold those of one record of each unit: one giant's luck is no rate.
 
     Raises
     ------
@@ -115,39 +135,65 @@ def compare(
     (0.08, 0.013, True)
     >>> round(found.risk.value, 3), round(found.risk.low, 3), round(found.risk.high, 3)
     (0.082, 0.014, 0.159)
+    >>> fives = Units.of_classes(np.arange(100) // 5, 100 + np.arange(100) // 5)  # households of five rows
+    >>> compare("copies", [True] * 10 + [False] * 90, [True] * 2 + [False] * 98, units=fives).leaks
+    False
     """
-    inside, outside = Rate.of(members, confidence), Rate.of(control, confidence)
+    counted: dict[str, float | None] = {"members": None, "control": None}
+    opposed = 0.0
+    hit = np.concatenate([np.asarray(given, dtype=np.bool_).ravel() for given in (members, control)])
+    if units is not None and np.size(members) and np.size(control):
+        counted = {name: units.independent_trials(hit, members=name == "members") for name in counted}
+        opposed = units.opposition(hit)
+    inside = Rate.of(members, confidence, counted["members"])
+    outside = Rate.of(control, confidence, counted["control"])
     for name, rate in (("members", inside), ("control", outside)):
         if not rate.trials:
             raise InputError(name, f"at least one record for {attack}", "none", "leave the attack out")
-    return Comparison(
-        attack,
-        inside,
-        outside,
-        _difference(inside, outside, confidence),
-        _risk(inside, outside, confidence),
-        by_chance,
-        note,
+    difference, risk = _difference(inside, outside, confidence, opposed), _risk(inside, outside, confidence, opposed)
+    if units is not None and _dominated(units):
+        first = np.unique(units.code, return_index=True)[1]
+        kept = first[units.member[first]], first[~units.member[first]]
+        difference, risk = _with_one_each(hit[kept[0]], hit[kept[1]], difference, risk)
+    return Comparison(attack, inside, outside, difference, risk, by_chance, note)
+
+
+def _dominated(units: Units) -> bool:
+    return units.effective_members < units.members / 2 or units.effective_nonmembers < units.nonmembers / 2
+
+
+def _with_one_each(
+    members: NDArray[np.bool_], control: NDArray[np.bool_], difference: Estimate, risk: Estimate
+) -> tuple[Estimate, Estimate]:
+    """Widen two intervals to hold those of one record of each unit."""
+    if not len(members) or not len(control):
+        return replace(difference, low=-1.0, high=1.0), replace(risk, low=-math.inf, high=1.0)
+    alone = compare("", members, control, confidence=difference.confidence)
+    wider = (
+        replace(one, low=min(one.low, other.low), high=max(one.high, other.high))
+        for one, other in ((difference, alone.difference), (risk, alone.risk))
     )
+    return next(wider), next(wider)
 
 
-def _difference(inside: Rate, outside: Rate, confidence: float) -> Estimate:
+def _difference(inside: Rate, outside: Rate, confidence: float, opposed: float) -> Estimate:
     value = inside.value - outside.value
-    low = value - math.hypot(inside.value - inside.low, outside.high - outside.value)
-    high = value + math.hypot(inside.high - inside.value, outside.value - outside.low)
-    return Estimate(value, low, high, confidence)
+    low = value - joined(inside.value - inside.low, outside.high - outside.value, opposed)
+    high = value + joined(inside.high - inside.value, outside.value - outside.low, opposed)
+    return Estimate(value, max(low, -1.0), min(high, 1.0), confidence)
 
 
-def _risk(inside: Rate, outside: Rate, confidence: float) -> Estimate:
+def _risk(inside: Rate, outside: Rate, confidence: float, opposed: float) -> Estimate:
     """1 - q1/q0 with q the rates of failure; the limits of a ratio from those of its parts (MOVER-R)."""
     q1, q0 = 1 - inside.value, 1 - outside.value
     if q0 <= 0:
         return Estimate(None, -math.inf, 1.0, confidence, "the attack is always right about control records too")
     (l1, u1), (l0, u0) = (1 - inside.high, 1 - inside.low), (1 - outside.high, 1 - outside.low)
-    middle = q1 * q0
+    middle = q1 * q0 + opposed * (q1 - l1) * (u0 - q0)
     low = (middle - math.sqrt(max(middle**2 - l1 * u0 * (2 * q1 - l1) * (2 * q0 - u0), 0.0))) / (u0 * (2 * q0 - u0))
     below = l0 * (2 * q0 - l0)
     high = math.inf
     if below > 0:
+        middle = q1 * q0 + opposed * (u1 - q1) * (q0 - l0)
         high = (middle + math.sqrt(max(middle**2 - u1 * l0 * (2 * q1 - u1) * (2 * q0 - l0), 0.0))) / below
     return Estimate(1 - q1 / q0, 1 - high, 1 - max(low, 0.0), confidence)

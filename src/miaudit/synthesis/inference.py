@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miaudit.causal.units import Units
 from miaudit.errors import InputError
 from miaudit.synthesis.comparison import Comparison, Rate, compare
 from miaudit.synthesis.encoding import Features
@@ -51,6 +52,7 @@ def attribute_inference(
     tolerance: float = _TOLERANCE,
     metric: Metric | None = None,
     confidence: float = 0.95,
+    units: Units | None = None,
     rng: np.random.Generator,
 ) -> Inference:
     """Guess secret columns from the others by the nearest synthetic record, or by a model trained on synthetic records.
@@ -65,6 +67,7 @@ def attribute_inference(
     tolerance : how far a guess of a number may be off, as a share of the width of :class:`Metric`; 0 or more
     metric : default :meth:`Metric.of` the control records
     confidence : of the two-sided intervals, each on its own; divide the error by the number of secrets for all at once
+    units : of the n1 + n0 records, members first, where several are of one unit
     rng : breaks ties, and seeds the model if it takes a ``random_state``
 
     Raises
@@ -113,7 +116,10 @@ def attribute_inference(
         inside, outside = (hit[part][tried[part]] for part in (slice(n1), slice(n1, None)))
         guessed = Rate.of(naive[:n1][tried[:n1]], confidence)
         name = f"inference: {synthetic.schema.names[j]}"
-        comparisons.append(compare(name, inside, outside, confidence=confidence, by_chance=guessed, note=note))
+        counted = None if units is None else units.take(tried)
+        comparisons.append(
+            compare(name, inside, outside, confidence=confidence, by_chance=guessed, note=note, units=counted)
+        )
     return Inference(
         tuple(comparisons), tuple(synthetic.schema.names[j] for j in chosen), right / np.maximum(trials, 1)
     )

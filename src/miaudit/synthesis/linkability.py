@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from miaudit.causal.units import Units
 from miaudit.errors import InputError
 from miaudit.synthesis.comparison import Comparison, Rate, compare
 from miaudit.synthesis.nearest import Metric, nearest_in_groups
@@ -48,6 +49,7 @@ def linkability(
     k: int = 10,
     metric: Metric | None = None,
     confidence: float = 0.95,
+    units: Units | None = None,
     rng: np.random.Generator,
 ) -> Linkability:
     """Look up the nearest synthetic records of the two parts of each record.
@@ -59,6 +61,7 @@ def linkability(
     k : neighbours, at most the rows of the synthetic table
     metric : default :meth:`Metric.of` the control records
     confidence : of the two-sided intervals
+    units : of the n1 + n0 records, members first, where several are of one unit
     rng : breaks ties among equally near synthetic records, for each party on its own, and draws default parts
 
     Raises
@@ -97,6 +100,7 @@ def linkability(
         confidence=confidence,
         by_chance=Rate.counted(round(float(blind) * len(everyone)), len(everyone), confidence),
         note=f"{_listed(names[0])} against {_listed(names[1])}; one of {k} nearest synthetic records in common",
+        units=units,
     )
     return Linkability(comparison, (names[0], names[1]), k, -linked_at.astype(np.float64))
 

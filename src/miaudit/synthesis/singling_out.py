@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from miaudit.causal.classical import Estimate
+from miaudit.causal.crossfit import one_of_each
+from miaudit.causal.units import Units
 from miaudit.errors import InputError
 from miaudit.synthesis.comparison import Comparison, Rate, compare
 from miaudit.synthesis.schema import Column, Table
@@ -132,7 +134,7 @@ class SinglingOut:
     comparison : predicates that single out a member, against those that single out a record of as many controls
     predicates : those that were learned, in the order of their attempts
     score : array (n1 + n0,); for each member and then each control record the number of predicates that are true of it
-        and of no other of all these records. Which are members plays no part in it
+        and of no other of all these records (of no record of another unit). Which are members plays no part in it
     """
 
     comparison: Comparison
@@ -149,6 +151,7 @@ def singling_out(
     attempts: int = 2000,
     columns: int = 4,
     confidence: float = 0.95,
+    units: Units | None = None,
     rng: np.random.Generator,
 ) -> SinglingOut:
     """Learn predicates from the synthetic table and count the records that they single out.
@@ -161,6 +164,7 @@ def singling_out(
     attempts : predicates wanted; the table may hold fewer
     columns : of a multivariate predicate, 2 or more
     confidence : of the two-sided intervals
+    units : of the n1 + n0 records, members first, where several are of one unit
     rng : chooses predicates, and as many of the larger class as the smaller one has
 
     Returns
@@ -176,7 +180,8 @@ def singling_out(
     -----
     A predicate isolates more or fewer records as the population grows, so members and controls are compared in equal
     numbers. Predicates overlap, hence their outcomes are not independent: the interval of the difference is the wider
-    of Newcombe's over predicates and the jackknife's over records.
+    of Newcombe's over predicates and the jackknife's over records. With units one record of each, drawn at random, is
+    put to the predicates: these are independent, and a household of equal records can be singled out.
 
     Examples
     --------
@@ -199,19 +204,33 @@ def singling_out(
         else _multivariate(synthetic, attempts, columns, learn)
     )
     n1, n0 = len(members), len(control)
-    size = min(n1, n0)
+    inside, outside = _put_to(units, n1, n0, draw)
+    size = min(len(inside), len(outside))
     kept = np.zeros(n1 + n0, dtype=np.bool_)
-    kept[draw.permutation(n1)[:size]] = True
-    kept[n1 + draw.permutation(n0)[:size]] = True
+    kept[inside[draw.permutation(len(inside))[:size]]] = True
+    kept[outside[draw.permutation(len(outside))[:size]]] = True
     everyone = Table(synthetic.schema, np.concatenate([members.values, control.values]))
-    tally = _Tally.of(learned, everyone, kept, n1, size)
+    code = np.arange(n1 + n0) if units is None else units.code
+    tally = _Tally.of(learned, everyone, kept, n1, code)
     name = f"singling out, {mode}"
-    if not learned:
-        empty = Estimate(None, -1.0, 1.0, confidence, "the synthetic table suggests no predicate")
+    if not learned or not size:
+        why = "the synthetic table suggests no predicate" if size else "every unit holds records of both classes"
+        empty = Estimate(None, -1.0, 1.0, confidence, why)
         nothing = Rate.counted(0, 0, confidence)
         return SinglingOut(Comparison(name, nothing, nothing, empty, empty, note=empty.note), (), tally.score)
     note = f"{len(learned):,} predicates, put to {size:,} members and as many control records"
+    note += "" if units is None else ", one of each unit"
     return SinglingOut(tally.comparison(name, confidence, note), tuple(learned), tally.score)
+
+
+def _put_to(
+    units: Units | None, n1: int, n0: int, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows of members and of control records among which the records put to predicates are drawn."""
+    if units is None:
+        return np.arange(n1), np.arange(n1, n1 + n0)
+    alone = one_of_each(units.code, rng)
+    return alone[alone < n1], alone[alone >= n1]
 
 
 # -- predicates from the synthetic table ------------------------------------------------------------------------------
@@ -283,22 +302,23 @@ class _Tally:
     score: FloatArray
 
     @classmethod
-    def of(cls, predicates: Sequence[Predicate], everyone: Table, kept: BoolArray, n1: int, size: int) -> _Tally:
+    def of(
+        cls, predicates: Sequence[Predicate], everyone: Table, kept: BoolArray, n1: int, code: NDArray[np.int64]
+    ) -> _Tally:
         n = len(everyone)
         is_member = np.arange(n) < n1
         effect, score = np.zeros(n), np.zeros(n)
         outcomes = np.zeros((2, len(predicates)), dtype=np.bool_)
-        index = Index.of(everyone)
+        index, largest = Index.of(everyone), int(np.bincount(code).max())
         for q, predicate in enumerate(predicates):
             rows = index.matches(predicate)
-            if len(rows) == 1:
+            if 0 < len(rows) <= largest and (code[rows] == code[rows[0]]).all():
                 score[rows] += 1
             rows = rows[kept[rows]]
             for k, part in enumerate((rows[is_member[rows]], rows[~is_member[rows]])):
                 outcomes[k, q] = len(part) == 1
                 if len(part) in (1, 2):  # without it none is left, or one alone
                     effect[part] += -1 if len(part) == 1 else 1
-        assert size > 0  # noqa: S101 - checked at the door
         return cls(outcomes[0], outcomes[1], effect, is_member, kept, score)
 
     def comparison(self, name: str, confidence: float, note: str) -> Comparison:

@@ -12,15 +12,18 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from miaudit import pipeline
+from miaudit import concern, pipeline
 from miaudit.causal.classical import Sample
+from miaudit.causal.repeats import Repeats
+from miaudit.causal.units import Units
 from miaudit.concern import DECLARE, NOT_DECLARED
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.plan import Plan
 from miaudit.report import table_findings as found
+from miaudit.report.findings import Findings
 from miaudit.report.table_findings import PositiveControl, Status, TableFindings, TableVerdict
 from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis import inference, linkability, singling_out
@@ -45,6 +48,7 @@ CANNOT_SEE = (
 )
 _TURN = "control records that lie nearer to the table than its members are hardly drawn from the same population"
 _COPIED = 0.01
+_GIANT = 0.1  # share of a class in one unit above which something is said
 _MODES: tuple[singling_out.Mode, ...] = ("univariate", "multivariate")
 
 
@@ -107,6 +111,8 @@ class TableAttacks:
     control : the same count of copies, and the AUC of the distance, after copies of some members were added
     metric : the distance
     attacked : rows of the members and of the control records that were attacked
+    units : of the members and then the control records, where several are of one unit; else None
+    repeats : where equal records fall, of one record of each unit; None where these are of one class
     """
 
     evidence: Evidence
@@ -114,6 +120,8 @@ class TableAttacks:
     control: PositiveControl
     metric: Metric
     attacked: tuple[IntArray, IntArray]
+    units: Units | None
+    repeats: Repeats | None
 
 
 def attack(
@@ -123,6 +131,7 @@ def attack(
     *,
     plan: TablePlan | None = None,
     design: str | None = None,
+    units: tuple[ArrayLike, ArrayLike] | None = None,
     source: str = "",
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
@@ -137,22 +146,25 @@ def attack(
     plan : TablePlan
     design : how membership came about, as in :class:`miaudit.Evidence`; "one-run" if members and control records are a
         random split of one pool, None if nobody knows. For "zero-run" the records themselves become covariates
+    units : labels (n1,) of the members' units and (n0,) of the control records', where a person, account or household
+        holds several records. Intervals then count units; equal labels are one unit, on both sides too
     rng : draws records, predicates and parts, and breaks ties
     progress : function of the attacks done and their number, optional
 
     Raises
     ------
     InputError
-        For tables with different schemas, without rows or with fewer than two columns.
+        For tables with different schemas, without rows or with fewer than two columns, or another number of labels.
     """
     _check(synthetic, members, control)
+    grouped = _grouped(units, members, control)
     draw, near_rng, *streams = rng.spawn(6)
-    case = _Case.of(synthetic, members, control, plan or TablePlan(), draw)
+    case = _Case.of(synthetic, members, control, plan or TablePlan(), grouped, draw)
     told = progress or _nothing
     planted = _planted(synthetic, members, near_rng)
     near, nearer = _distances(case, planted, near_rng)
     made, added, in_members, in_control = (_keys(table) for table in (synthetic, planted, members, control))
-    copies, seen = (_copied(rows, in_members, in_control, case.sure) for rows in (made, made + added))
+    copies, seen = (_copied(rows, in_members, in_control, case.sure, case.units) for rows in (made, made + added))
     told(1, 4)
     singled = [case.singled_out(mode, stream) for mode, stream in zip(_MODES, streams[:2], strict=True)]
     told(2, 4)
@@ -167,13 +179,16 @@ def attack(
         "inference": inferred.score,
     }
     more = _covariates(design, case.inside, case.outside)
-    evidence = Evidence(score=scores, member=case.member, design=design, source=source, **more)
+    unit = None if case.attacked_units is None else case.attacked_units.code
+    evidence = Evidence(score=scores, member=case.member, design=design, unit=unit, source=source, **more)
     return TableAttacks(
         evidence=evidence,
         comparisons=(copies, *(part.comparison for part in singled), linked.comparison, *inferred.comparisons),
-        control=_positive_control(seen, len(planted), synthetic, nearer, case.member, case.sure),
+        control=_positive_control(seen, len(planted), synthetic, evidence.replace(score=-nearer), case.sure),
         metric=case.metric,
         attacked=case.rows,
+        units=case.units,
+        repeats=_repeats(members, control, grouped),
     )
 
 
@@ -185,6 +200,7 @@ def audit_table(
     plan: TablePlan | None = None,
     evidence_plan: Plan | None = None,
     design: str | None = None,
+    units: tuple[ArrayLike, ArrayLike] | None = None,
     schema: str = "The schema was given.",
     source: str = "",
     rng: np.random.Generator,
@@ -196,7 +212,7 @@ def audit_table(
 
     Parameters
     ----------
-    synthetic, members, control, plan, design, source, rng, progress : as in :func:`attack`
+    synthetic, members, control, plan, design, units, source, rng, progress : as in :func:`attack`
     evidence_plan : Plan of the record-wise audit; its confidence is that of ``plan`` unless one is given
     schema : where the schema came from, as a sentence for the report
     notes, repeat : as in :func:`miaudit.audit`
@@ -205,6 +221,11 @@ def audit_table(
     -------
     TableFindings
         ``membership`` in it holds the findings of the record-wise audit.
+
+    Notes
+    -----
+    Where equal records stand on one side far beyond chance, and no unit holds them together
+    (:meth:`miaudit.causal.repeats.Repeats.forbids`), no interval is valid: the verdict is "refused" (exit code 4).
 
     Examples
     --------
@@ -221,19 +242,28 @@ def audit_table(
     plan = plan or TablePlan()
     attack_rng, audit_rng, compare_rng = rng.spawn(3)
     attacked = attack(
-        synthetic, members, control, plan=plan, design=design, source=source, rng=attack_rng, progress=progress
+        synthetic,
+        members,
+        control,
+        plan=plan,
+        design=design,
+        units=units,
+        source=source,
+        rng=attack_rng,
+        progress=progress,
     )
-    audited = pipeline.examine(
-        attacked.evidence,
-        plan=evidence_plan or Plan(confidence=plan.confidence),
-        rng=audit_rng,
-        repeat=repeat,
-        turn=_TURN,
-    ).findings
-    attacks = tuple(_row(part, plan) for part in attacked.comparisons)
+    equal = attacked.repeats
+    refuted = equal.text(declared=units is not None) if equal is not None and equal.forbids(design) else ""
+    warned = equal is not None and equal.beyond_chance and not refuted
+    evidence_plan = evidence_plan or Plan(confidence=plan.confidence)
+    if refuted:
+        evidence_plan = replace(evidence_plan, bounds=None)
+    audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN).findings
+    audited = _withheld(audited, refuted) if refuted else audited
+    attacks = tuple(_row(part, plan, refuted=bool(refuted)) for part in attacked.comparisons)
     kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng).to_dict() if plan.fidelity else None
     return TableFindings(
-        verdict=_declared(_verdict(attacks, plan, attacked.control), design),
+        verdict=_refused(refuted, plan) if refuted else _declared(_verdict(attacks, plan, attacked.control), design),
         attacks=attacks,
         positive_control=attacked.control,
         membership=audited.to_dict(),
@@ -242,7 +272,12 @@ def audit_table(
         schema=schema,
         fidelity=kept,
         cannot_see=CANNOT_SEE,
-        notes=(*notes, *_notes(attacks, attacked.control, attacked.attacked, members, control)),
+        notes=(
+            *notes,
+            *((equal.text(declared=units is not None),) if equal is not None and warned else ()),
+            *_of_units(attacked.units),
+            *_notes(attacks, attacked.control, attacked.attacked, members, control),
+        ),
         plan=asdict(plan),
         source=source,
         repeat=dict(repeat or {}),
@@ -257,6 +292,7 @@ class _Case:
     """Three tables, and the rows of two of them that are attacked by way of distances.
 
     ``sure`` is the confidence of each attack's interval with which all of them hold together; ``secrets`` are guessed.
+    ``units`` are those of all members and control records, ``attacked_units`` of those attacked by way of distances.
     """
 
     synthetic: Table
@@ -269,9 +305,19 @@ class _Case:
     secrets: tuple[str, ...]
     metric: Metric
     sure: float
+    units: Units | None
+    attacked_units: Units | None
 
     @classmethod
-    def of(cls, synthetic: Table, members: Table, control: Table, plan: TablePlan, rng: np.random.Generator) -> _Case:
+    def of(
+        cls,
+        synthetic: Table,
+        members: Table,
+        control: Table,
+        plan: TablePlan,
+        units: Units | None,
+        rng: np.random.Generator,
+    ) -> _Case:
         rows = _rows(len(members), plan.records, rng), _rows(len(control), plan.records, rng)
         names = synthetic.schema.names
         secrets = (
@@ -279,7 +325,10 @@ class _Case:
         )
         sure = 1 - (1 - plan.confidence) / (4 + len(secrets))
         inside, outside = members.subset(rows[0]), control.subset(rows[1])
-        return cls(synthetic, members, control, plan, rows, inside, outside, secrets, Metric.of(control), sure)
+        several = units if units is not None and units.repeat else None
+        attacked = None if several is None else several.take(np.r_[rows[0], len(members) + rows[1]])
+        metric = Metric.of(control)
+        return cls(synthetic, members, control, plan, rows, inside, outside, secrets, metric, sure, several, attacked)
 
     @property
     def member(self) -> NDArray[np.bool_]:
@@ -295,6 +344,7 @@ class _Case:
             attempts=self.plan.attempts,
             columns=min(self.plan.predicate_columns, len(self.synthetic.schema)),
             confidence=self.sure,
+            units=self.units,
             rng=rng,
         )
 
@@ -307,6 +357,7 @@ class _Case:
             k=min(self.plan.neighbours, len(self.synthetic)),
             metric=self.metric,
             confidence=self.sure,
+            units=self.attacked_units,
             rng=rng,
         )
 
@@ -320,6 +371,7 @@ class _Case:
             tolerance=self.plan.tolerance,
             metric=self.metric,
             confidence=self.sure,
+            units=self.attacked_units,
             rng=rng,
         )
 
@@ -350,7 +402,9 @@ def _keys(table: Table) -> list[bytes]:
     return [row.tobytes() for row in values]
 
 
-def _copied(made: Sequence[bytes], members: Sequence[bytes], control: Sequence[bytes], sure: float) -> Comparison:
+def _copied(
+    made: Sequence[bytes], members: Sequence[bytes], control: Sequence[bytes], sure: float, units: Units | None
+) -> Comparison:
     """How many members, and how many control records, stand in a table as they are."""
     known = set(made)
     return compare(
@@ -359,14 +413,15 @@ def _copied(made: Sequence[bytes], members: Sequence[bytes], control: Sequence[b
         [key in known for key in control],
         confidence=sure,
         note="all columns equal",
+        units=units,
     )
 
 
 def _positive_control(
-    seen: Comparison, copies: int, synthetic: Table, distance: FloatArray, member: NDArray[np.bool_], confidence: float
+    seen: Comparison, copies: int, synthetic: Table, nearer: Evidence, confidence: float
 ) -> PositiveControl:
     """What the audit says once copies of members are added: their count, and the AUC of the distance then."""
-    auc = Sample.of(Evidence(score=-distance, member=member)).auc(confidence)
+    auc = Sample.of(nearer).auc(confidence)
     return PositiveControl(
         copies=copies,
         share=copies / (len(synthetic) + copies),
@@ -388,6 +443,26 @@ def _covariates(design: str | None, inside: Table, outside: Table) -> dict[str, 
     return {"covariates": features.transform(values), "covariate_names": features.names}
 
 
+def _grouped(units: tuple[ArrayLike, ArrayLike] | None, members: Table, control: Table) -> Units | None:
+    if units is None:
+        return None
+    for name, labels, table in (("members", units[0], members), ("control", units[1], control)):
+        if np.shape(labels) != (len(table),):
+            received = f"shape {np.shape(labels)}"
+            raise InputError("units", f"a label for each of {len(table):,} {name}", received, "pass one for each row")
+    return Units.of_classes(*units)
+
+
+def _repeats(members: Table, control: Table, units: Units | None) -> Repeats | None:
+    """Look where equal records fall; of each unit the first record is taken, since units hold theirs together."""
+    values = np.concatenate([members.values, control.values])
+    member = np.arange(len(values)) < len(members)
+    if units is not None:
+        first = np.unique(units.code, return_index=True)[1]
+        values, member = values[first], member[first]
+    return None if member.all() or not member.any() else Repeats.of(values, member)
+
+
 def _nothing(done: int, total: int) -> None:
     """Where nobody wants to hear of progress."""
 
@@ -407,21 +482,58 @@ def _check(synthetic: Table, members: Table, control: Table) -> None:
 
 def _counts(synthetic: Table, members: Table, control: Table, attacked: TableAttacks) -> dict[str, int]:
     inside, outside = attacked.attacked
+    units = attacked.units
+    counted = {} if units is None else {"member_units": units.members, "control_units": units.nonmembers}
     return {
         "synthetic": len(synthetic),
         "members": len(members),
         "control": len(control),
         "members_attacked": len(inside),
         "control_attacked": len(outside),
+        **counted,
     }
 
 
-def _row(comparison: Comparison, plan: TablePlan) -> found.Attack:
+def _withheld(audited: Findings, reason: str) -> Findings:
+    """Return findings of the record-wise audit without an answer, since they took records as independent."""
+    judged = audited.verdict
+    said = "No answer: the intervals take records as independent, which equal records refute."
+    verdict = concern.no_answer(
+        "refused", said, metric=judged.metric, threshold=judged.threshold, confidence=judged.confidence
+    )
+    return replace(audited, verdict=verdict, no_bound=(reason,))
+
+
+def _refused(reason: str, plan: TablePlan) -> TableVerdict:
+    return TableVerdict("refused", f"No answer: {reason}", plan.confidence)
+
+
+def _of_units(units: Units | None) -> list[str]:
+    """Say what was counted where several records are of one unit."""
+    if units is None:
+        return []
+    said = [
+        f"Intervals count {units.members:,} units of members and {units.nonmembers:,} of control records: records of "
+        "one unit may depend on each other."
+    ]
+    if units.spanning:
+        said.append(
+            f"{units.spanning:,} units hold members and control records; that their success may be opposed is part of "
+            "the intervals. If the two files number their units on their own, make the labels differ."
+        )
+    if units.largest_share > _GIANT:
+        said.append(f"One unit holds {percent(units.largest_share)} of a class, which costs much of it.")
+    return said
+
+
+def _row(comparison: Comparison, plan: TablePlan, *, refuted: bool = False) -> found.Attack:
     threshold = 0.0 if comparison.attack == "copies" else plan.threshold
     low, high = comparison.difference.low, comparison.difference.high
     status: Status = (
         "flagged" if low > threshold else "clear" if high <= max(threshold, plan.threshold) else "inconclusive"
     )
+    if refuted:
+        status = "inconclusive"
     risk = comparison.risk
     return found.Attack(
         name=comparison.attack,

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from miaudit import tables
 from miaudit.errors import InputError, nearest, one_line
@@ -27,17 +28,26 @@ _MOSTLY = 0.5  # share of values that no synthetic record has, above which somet
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """A synthetic table, its members and control records under one schema, and where that came from, in a sentence."""
+    """A synthetic table, its members and control records under one schema, and where that came from, in a sentence.
+
+    ``units`` are the labels of the members' units (n1,) and of the control records' (n0,), where a column names them.
+    """
 
     synthetic: Table
     members: Table
     control: Table
     schema_source: str
     notes: tuple[str, ...] = ()
+    units: tuple[NDArray[np.str_], NDArray[np.str_]] | None = None
 
 
 def read(
-    synthetic: str | Path, members: str | Path, control: str | Path, *, schema: str | Path | Schema | None = None
+    synthetic: str | Path,
+    members: str | Path,
+    control: str | Path,
+    *,
+    schema: str | Path | Schema | None = None,
+    unit: str | None = None,
 ) -> Tables:
     """Read three .csv or .parquet files.
 
@@ -46,6 +56,8 @@ def read(
     synthetic, members, control : paths; members and control records may have further columns, which are left alone
     schema : Schema, or path of a YAML file with a list of columns (:meth:`Schema.from_mapping`), alone or under the key
         ``columns``; without one it is inferred from the **synthetic** table, which is public, and from nothing else
+    unit : column of members and control records that says which of them are of one person, account or household. The
+        synthetic table need not have it; it is no column of the schema, and no attack sees it
 
     Raises
     ------
@@ -56,11 +68,18 @@ def read(
     made = _frame(synthetic, "synthetic", () if declared is None else declared.text_columns)
     # Codes such as 007 are text where they are text in the synthetic table, or nothing would be equal to anything.
     text = _text(made) if declared is None else declared.text_columns
-    return of_frames(made, _frame(members, "members", text), _frame(control, "nonmembers", text), schema=declared)
+    kept = (*text, *(() if unit is None else (unit,)))
+    inside, outside = _frame(members, "members", kept), _frame(control, "nonmembers", kept)
+    return of_frames(made, inside, outside, schema=declared, unit=unit)
 
 
 def of_frames(
-    synthetic: pl.DataFrame, members: pl.DataFrame, control: pl.DataFrame, *, schema: Schema | None = None
+    synthetic: pl.DataFrame,
+    members: pl.DataFrame,
+    control: pl.DataFrame,
+    *,
+    schema: Schema | None = None,
+    unit: str | None = None,
 ) -> Tables:
     """Bring three polars frames under one schema; see :func:`read`.
 
@@ -80,6 +99,10 @@ def of_frames(
     >>> found.schema_source
     'The schema was inferred from the synthetic table.'
     """
+    if unit is not None:
+        units = _units(members, unit, "members"), _units(control, unit, "nonmembers")
+        bare = (frame.drop(unit, strict=False) for frame in (synthetic, members, control))
+        return replace(of_frames(*bare, schema=None if schema is None else _without(schema, unit)), units=units)
     frames = {"synthetic": synthetic, "members": members, "nonmembers": control}
     if schema is not None:
         made, inside, outside = (_table(frame, schema, name) for name, frame in frames.items())
@@ -143,6 +166,26 @@ def _frame(path: str | Path, argument: str, text: Collection[str] = ()) -> pl.Da
     if not frame.height:
         raise InputError(argument, "at least one row", f"none in {file.name}", "give records")
     return frame
+
+
+def _units(frame: pl.DataFrame, unit: str, argument: str) -> NDArray[np.str_]:
+    """Labels (n,) of the units of a frame."""
+    import polars as pl
+
+    if unit not in frame.columns:
+        hint = nearest(unit, frame.columns) or f"it has {', '.join(frame.columns[:_SHOWN])}"
+        raise InputError("unit", f"a column of {argument}", repr(unit), hint)
+    labels = frame[unit]
+    if labels.dtype.is_float():
+        labels = labels.fill_nan(None)
+    if labels.null_count():
+        received = f"{labels.null_count():,} missing of {frame.height:,} in {argument}"
+        raise InputError(unit, "a unit for every record", received, "give a record without one a unit of its own")
+    return labels.cast(pl.String).to_numpy().astype(np.str_)
+
+
+def _without(schema: Schema, unit: str) -> Schema:
+    return Schema(tuple(column for column in schema.columns if column.name != unit))
 
 
 def _text(frame: pl.DataFrame) -> tuple[str, ...]:

@@ -1,0 +1,74 @@
+"""Audits of tables of several records per person, in worlds in which nothing leaks: how often they raise concern."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from miaudit.causal.classical import Sample
+from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.table_audit import TablePlan, attack, audit_table
+
+pytestmark = pytest.mark.slow
+
+AUDITS = 200
+SCHEMA = Schema(
+    (
+        Column("a", "continuous", low=-50, high=50),
+        Column("job", "categorical", tuple("abc")),
+        Column("sex"),
+        Column("ill"),
+    )
+)
+PLAN = TablePlan(attempts=60, fidelity=False, secrets=("job", "sex", "ill"), neighbours=3)
+
+
+def persons(n: int, rng: np.random.Generator) -> np.ndarray:
+    return np.c_[rng.normal(size=n), rng.integers(0, 3, n), rng.integers(0, 2, (n, 2))]
+
+
+def fives(rng: np.random.Generator) -> np.ndarray:
+    return np.full(40, 5)
+
+
+def geometric(rng: np.random.Generator) -> np.ndarray:
+    return rng.geometric(0.25, 60)
+
+
+def giant(rng: np.random.Generator) -> np.ndarray:
+    return np.r_[np.ones(100, int), 100]
+
+
+def few(rng: np.random.Generator) -> np.ndarray:
+    return np.full(10, 5)
+
+
+def many(rng: np.random.Generator) -> np.ndarray:
+    return np.full(300, 2)
+
+
+@pytest.fixture
+def no_band(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The band of the curve is drawn and judges nothing, but takes most of the time."""
+    monkeypatch.setattr(Sample, "tpr_band", lambda self, fpr, confidence: (np.zeros(len(fpr)), np.ones(len(fpr))))
+
+
+@pytest.mark.parametrize(("inside", "outside"), [(fives, fives), (geometric, geometric), (giant, giant), (few, many)])
+@pytest.mark.usefixtures("no_band")
+def test_households_raise_concern_in_at_most_the_stated_share(inside, outside) -> None:  # type: ignore[no-untyped-def]
+    declared = refused = rows_alone = 0
+    for i in range(AUDITS):
+        rng = np.random.default_rng([i, 3])
+        drawn = [sizes(rng) for sizes in (inside, outside)]
+        members, control = (Table(SCHEMA, np.repeat(persons(len(n), rng), n, axis=0)) for n in drawn)
+        units = np.repeat(np.arange(len(drawn[0])), drawn[0]), 10**6 + np.repeat(np.arange(len(drawn[1])), drawn[1])
+        made = Table(SCHEMA, persons(200, rng))
+        found = audit_table(made, members, control, units=units, plan=PLAN, design="one-run", rng=rng)
+        declared += found.exit_code == 3
+        if i < 60:
+            rows = attack(made, members, control, plan=PLAN, design="one-run", rng=np.random.default_rng(i))
+            rows_alone += any(part.difference.low > 0.05 for part in rows.comparisons)
+            refused += rows.repeats is not None and rows.repeats.forbids("one-run")
+    assert declared <= 5 + 4  # 2.5%, and noise
+    assert refused == 60
+    assert rows_alone >= 6  # control: independent rows
