@@ -33,7 +33,7 @@ from miaudit.causal import propensity as propensities
 from miaudit.causal.challenge import challenge
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, zero_run
-from miaudit.dp.guesses import Bonferroni
+from miaudit.dp.guesses import PAPERS_SIX, Bonferroni
 
 RESULTS = Path("results/experiments/zero_run")
 PAPER = 50  # components
@@ -131,10 +131,12 @@ def audit(split: Split, components: int, count: int, rng: np.random.Generator) -
             evidence, pi, guesses=GUESSES, correction=aware, replicates=drawn, **shared
         ).value,
         "thinning": zero_run.mu_lower_bound(evidence, pi, **shared).value,
-        "thinning, six numbers of guesses": zero_run.mu_lower_bound(evidence, pi, guesses=Bonferroni(), **shared).value,
+        "thinning, six numbers of guesses": zero_run.mu_lower_bound(
+            evidence, pi, guesses=Bonferroni(PAPERS_SIX), **shared
+        ).value,
         "pure epsilon": zero_run.epsilon_lower_bound(evidence, pi, replicates=drawn, **shared).value,
         f"thinning, stated half-width {STATED:g}": zero_run.mu_lower_bound(
-            evidence, pi, guesses=Bonferroni(), correction=zero_run.Thinning(half_width=STATED), **shared
+            evidence, pi, guesses=Bonferroni(PAPERS_SIX), correction=zero_run.Thinning(half_width=STATED), **shared
         ).value,
         "one-run, valid without shift only": one_run.audit(evidence.replace(design="one-run"), **shared).value,
     }

@@ -23,7 +23,7 @@ from miaudit import Evidence
 from miaudit.causal import propensity as propensities
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, zero_run
-from miaudit.dp.guesses import Bonferroni
+from miaudit.dp.guesses import PAPERS_SIX, Bonferroni
 
 HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/zero_run")
@@ -51,7 +51,7 @@ def known(
 ) -> dict[str, Callable[[np.random.Generator], float]]:
     """Return the procedures of the figure, each from a generator to a bound at error probability 0.025."""
     evidence = Evidence(score=data.score, member=data.member, covariates=data.x, design="zero-run")
-    pi, sweep = Propensity.given(data.propensity), Bonferroni()
+    pi, sweep = Propensity.given(data.propensity), Bonferroni(PAPERS_SIX)
 
     def corrected(correction: Any, guesses: Any = None) -> Callable[[np.random.Generator], float]:
         return lambda rng: (
@@ -87,7 +87,7 @@ def learned(
             )
             pi = propensities.fit(evidence, train=train, rng=child)
             drawn = propensities.bootstrap(evidence, train, settings["replicates"], rng=child)
-            shared: dict[str, Any] = {"guesses": Bonferroni(), "confidence": 1 - 2 * ERROR, "rng": child}
+            shared: dict[str, Any] = {"guesses": Bonferroni(PAPERS_SIX), "confidence": 1 - 2 * ERROR, "rng": child}
             bounds = {
                 "uncorrected": one_run.audit(evidence.replace(design="one-run"), confidence=1 - 2 * ERROR, rng=child),
                 "conditional, unaware": zero_run.mu_lower_bound(
