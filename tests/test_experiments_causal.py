@@ -13,6 +13,10 @@ import numpy as np
 import pytest
 import yaml
 from scipy.stats import norm
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+import miaudit
+from miaudit.concern import no_answer
 
 FOLDER = Path(__file__).parent.parent / "experiments" / "causal_mia"
 
@@ -125,3 +129,25 @@ def test_the_limit_of_epsilon_delta() -> None:
         touched = np.isclose(edge, np.exp(epsilon) * fpr + delta)
         touched |= np.isclose(1 - fpr, np.exp(epsilon) * (1 - edge) + delta) | (edge == 1)
         assert touched.all()
+
+
+def test_an_answer_is_one_of_the_audit_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever makes ``miaudit.audit`` refuse, refuses here: overlap, a challenge, a learning curve."""
+    real_shift = load("real_shift")
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(900, 2)), rng.integers(0, 2, 900)
+    parts = [(x[i : i + 300], y[i : i + 300]) for i in (0, 300, 600)]
+    split = real_shift.Split(*parts, lambda rows, _: rows)
+    told = real_shift.audit(split, HistGradientBoostingClassifier(max_iter=5), rng)
+    assert told["verdict"] in real_shift.VERDICTS and told["corrected"] is not None
+    honest = miaudit.audit
+
+    def refusing(evidence, **options):
+        found = honest(evidence, **options)
+        kept = {name: getattr(found.verdict, name) for name in ("metric", "threshold", "confidence")}
+        return replace(found, verdict=no_answer("refused", "the propensities are refuted", **kept))
+
+    monkeypatch.setattr(miaudit, "audit", refusing)
+    refused = real_shift.audit(split, HistGradientBoostingClassifier(max_iter=5), rng)
+    assert (refused["corrected"], refused["verdict"]) == (None, "refused")
+    assert real_shift.summary([told, refused])["verdicts"][-1] == 1

@@ -62,6 +62,34 @@ def test_every_tool_has_requirements_and_a_subject_and_we_answer_every_question(
     assert {path.stem for path in (PEERS / "requirements").glob("*.txt")} == set(peers["run"].PEERS)
 
 
+def test_what_is_installed_is_what_was_asked_for(peers, tmp_path, monkeypatch, capsys):
+    """--install --tool makes that tool's environment; without --tool, all of them. What is there is left alone."""
+    made = []
+
+    def pretend(command, **_options):
+        if "venv" in command:
+            made.append(Path(command[-1]).name)
+
+    run = peers["run"]
+    monkeypatch.setattr(run.subprocess, "run", pretend)
+    monkeypatch.setattr(run, "measure_all", lambda _options: [])
+    (tmp_path / "opake").mkdir()
+    command = ["run.py", "--show", "--install", "--environments", str(tmp_path)]
+    for asked, expected in (
+        (["--tool", "art", "--tool", "opake"], ["art"]),
+        (["--tool", "miaudit"], []),
+        ([], [tool for tool in run.PEERS if tool != "opake"]),
+    ):
+        made.clear()
+        monkeypatch.setattr(sys, "argv", [*command, *asked])
+        run.main()
+        assert made == expected
+    monkeypatch.setattr(sys, "argv", [*command, "--tool", "arts"])
+    with pytest.raises(SystemExit):
+        run.main()
+    assert "arts" in capsys.readouterr().err
+
+
 def test_our_options_are_all_there(peers):
     from typing import get_args
 

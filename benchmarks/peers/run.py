@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,10 +147,10 @@ def python_of(tool: str, environments: Path) -> Path | None:
     return path if path.exists() else None
 
 
-def install(environments: Path, limit: float) -> None:
-    """Make an environment for each tool; one that does not install within the limit is left out."""
+def install(environments: Path, limit: float, tools: Collection[str] = PEERS) -> None:
+    """Make an environment for each of these tools; one that does not install within the limit is left out."""
     for tool in PEERS:
-        if (environments / tool).exists():
+        if tool not in tools or (environments / tool).exists():
             continue
         subprocess.run([sys.executable, "-m", "venv", str(environments / tool)], check=True)
         pip = [str(environments / tool / "bin" / "pip"), "install", "-q", "-r", f"requirements/{tool}.txt"]
@@ -288,19 +288,24 @@ def skipped(environments: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--environments", type=Path, default=Path("/tmp/peers"), help="a virtual environment per tool")
-    parser.add_argument("--install", action="store_true", help="make those that are missing (network)")
+    parser.add_argument(
+        "--install", action="store_true", help="make those that are missing, of --tool if given (network)"
+    )
     parser.add_argument("--limit", type=float, default=300.0, help="seconds that an installation may take")
     parser.add_argument("--only", choices=SUBJECTS, action="append", help="some of the subjects")
     parser.add_argument("--repetitions", type=int, default=400, help="audits for each rate of false alarms")
     parser.add_argument("--seconds", type=float, default=10.0, help="CPU that these may take: slow tools get fewer")
     parser.add_argument("--scale", type=float, default=1.0, help="size of the timed evidence")
-    parser.add_argument("--tool", action="append", help="some of the tools; the others' rows are kept from --json")
+    known = ("miaudit", *PEERS)
+    parser.add_argument(
+        "--tool", choices=known, action="append", help="some of the tools; the others' rows are kept from --json"
+    )
     parser.add_argument("--json", type=Path, help="write the rows here; what was not run now is kept from there")
     parser.add_argument("--docs", type=Path, help="put the tables into this page, between its two marks")
     parser.add_argument("--show", action="store_true", help="run nothing, show the rows of --json")
     options = parser.parse_args()
     if options.install:
-        install(options.environments, options.limit)
+        install(options.environments, options.limit, options.tool or PEERS)
     rows = measure_all(options)
     found = [(tool, python_of(tool, options.environments)) for tool in PEERS]
     versions = ", ".join(versions_in(tool, python) for tool, python in found if python)

@@ -2,8 +2,9 @@
 
 ``python experiments/zero_run/real.py --data ../shared/data`` takes SURF descriptors of Office-Caltech-10: a classifier
 is trained here on members; in the IID split members and non-members are drawn from amazon and caltech10 alike, in the
-shifted split members come from amazon and non-members from caltech10. ``--iwildcam FOLDER`` does the same with a local
-copy of the WILDS files and embeddings of your own (``iwildcam.py`` says which).
+shifted split members come from amazon and non-members from caltech10. What is found is compared with ``expected.json``;
+the exit code is 1 if a figure of the README differs. ``--iwildcam FOLDER`` does the same with a local copy of the WILDS
+files and embeddings of your own (``iwildcam.py`` says which); there is nothing to compare these with.
 """
 
 from __future__ import annotations
@@ -33,13 +34,22 @@ from miaudit.causal import propensity as propensities
 from miaudit.causal.challenge import challenge
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, zero_run
-from miaudit.dp.guesses import Bonferroni
+from miaudit.dp.guesses import PAPERS_SIX, Bonferroni
 
+EXPECTED = Path(__file__).parent / "expected.json"
 RESULTS = Path("results/experiments/zero_run")
 PAPER = 50  # components
 GUESSES = 100  # of the figure's replicates
 CONFIDENCE = 0.95  # p = p' = 0.025
 STATED = 0.5  # log-odds: what an auditor might state once the challenge has refuted a smaller margin
+BOUNDS = (
+    "conditional, aware, bootstrap",
+    "thinning",
+    "thinning, six numbers of guesses",
+    f"thinning, stated half-width {STATED:g}",
+    "pure epsilon",
+    "one-run, valid without shift only",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +141,12 @@ def audit(split: Split, components: int, count: int, rng: np.random.Generator) -
             evidence, pi, guesses=GUESSES, correction=aware, replicates=drawn, **shared
         ).value,
         "thinning": zero_run.mu_lower_bound(evidence, pi, **shared).value,
-        "thinning, six numbers of guesses": zero_run.mu_lower_bound(evidence, pi, guesses=Bonferroni(), **shared).value,
+        "thinning, six numbers of guesses": zero_run.mu_lower_bound(
+            evidence, pi, guesses=Bonferroni(PAPERS_SIX), **shared
+        ).value,
         "pure epsilon": zero_run.epsilon_lower_bound(evidence, pi, replicates=drawn, **shared).value,
         f"thinning, stated half-width {STATED:g}": zero_run.mu_lower_bound(
-            evidence, pi, guesses=Bonferroni(), correction=zero_run.Thinning(half_width=STATED), **shared
+            evidence, pi, guesses=Bonferroni(PAPERS_SIX), correction=zero_run.Thinning(half_width=STATED), **shared
         ).value,
         "one-run, valid without shift only": one_run.audit(evidence.replace(design="one-run"), **shared).value,
     }
@@ -148,6 +160,23 @@ def _replicate(evidence: Evidence, values: np.ndarray, aware: zero_run.Condition
     half = (1 + CONFIDENCE) / 2
     rng = np.random.default_rng(0)
     return zero_run.mu_lower_bound(evidence, given, guesses=GUESSES, correction=aware, confidence=half, rng=rng).value
+
+
+def printed(row: dict[str, Any]) -> list[float]:
+    """Return the README's figures of a split: propensity rows, blind AUC, fair coins, and the bounds, if any."""
+    seen = [row["rows_per_covariate"], row["blind_auc"], row["effective_canaries"]]
+    return [*seen, *(row["bounds"][name] for name in BOUNDS)] if "bounds" in row else seen
+
+
+def differences(found: dict[str, Any], readme: dict[str, list[float]]) -> list[str]:
+    """Return which figures are not those of the README: two decimals, and whole rows and coins."""
+    problems = []
+    for name, row in found.items():
+        values, expected = printed(row), readme[name]
+        allowed = [0.51, 0.006, 0.51, *[0.006] * len(BOUNDS)][: len(values)]
+        if len(values) != len(expected) or (np.abs(np.subtract(values, expected)) > allowed).any():
+            problems.append(f"{name}: {[round(value, 3) for value in values]}, in the README {expected}")
+    return problems
 
 
 def main() -> int:
@@ -184,7 +213,11 @@ def main() -> int:
     if drawn:
         reported = {name: found[name]["bounds"]["conditional, aware, bootstrap"] for name in drawn}
         figures.save(figures.replicates(drawn, reported), options.out / "figure-2b")
-    return 0
+    as_in_the_readme = not options.iwildcam and options.replicates == 600 and options.components == [PAPER, 10]
+    problems = differences(found, json.loads(EXPECTED.read_text())["real"]) if as_in_the_readme else []
+    for problem in problems:
+        print(f"differs: {problem}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -138,6 +138,49 @@ def test_a_schedule_is_blind_to_a_few_strong_canaries() -> None:
     assert chosen(Bonferroni(), few).value > 0.5
 
 
+def gaussian(mu: float, n: int, seed: int) -> Ranking:
+    rng = np.random.default_rng(seed)
+    member = rng.random(n) < 0.5
+    return two_sided(rng.normal(mu * member), member, rng=rng)
+
+
+def test_bonferroni_goes_on_to_a_guess_at_every_record() -> None:
+    """An attack that is right nearly everywhere, among few records; the control stops at the paper's tenth of them."""
+    strong = [gaussian(3.0, 1_000, seed) for seed in range(40)]
+    means = [np.mean([chosen(o, r, 0.975).value for r in strong]) for o in (Bonferroni(), Bonferroni(PAPERS_SIX))]
+    assert means[0] > 1.25
+    assert means[1] < 0.95
+    all_right = Ranking.of(np.ones(1_000, bool))
+    assert chosen(Bonferroni(), all_right).guesses == 1_000
+
+
+@pytest.mark.parametrize("confidence", [0.999, 0.95, 0.6, 0.45, 0.3, 0.1, 0.02])
+@pytest.mark.parametrize("n", [200, 2_000])
+def test_a_schedule_walks_as_far_as_its_guesses_reach_at_any_confidence(n: int, confidence: float) -> None:
+    every = chosen(Schedule(), Ranking.of(np.ones(n, bool)), confidence)
+    counts = {max(1, round(fraction * n)) for fraction in Schedule().fractions}
+    alone = [mu_bound(correct=c, guesses=c, canaries=n, confidence=confidence).value for c in counts]
+    assert every.value == every.reachable == pytest.approx(max(alone), abs=1e-6)
+
+
+@pytest.mark.parametrize("confidence", [0.45, 0.3])
+def test_below_even_confidence_a_schedule_shows_more_of_a_stronger_attack_and_keeps_its_level(
+    confidence: float,
+) -> None:
+    """Control: the best of the same numbers of guesses, unpaid, is above the truth too often."""
+    means, above = [], {"schedule": 0, "unpaid": 0}
+    for mu in (1.0, 2.0, 3.0):
+        means.append(np.mean([chosen(Schedule(), gaussian(mu, 500, s), confidence).value for s in range(20)]))
+    assert means[0] > 0.6 and means[1] > means[0] + 0.5 and means[2] > means[1] + 0.5
+    for seed in range(300):
+        nothing = gaussian(0.0, 500, seed)
+        above["schedule"] += chosen(Schedule(), nothing, confidence).value > 0
+        above["unpaid"] += chosen(Exploratory(fractions=Schedule().fractions), nothing, confidence).value > 0
+    limit = 1 - confidence + 3 * np.sqrt(confidence * (1 - confidence) / 300)
+    assert above["schedule"] / 300 <= limit
+    assert above["unpaid"] / 300 > limit
+
+
 def test_a_schedule_ties_guesses_to_parameters_before_labels() -> None:
     """The walk passes through every parameter below the bound, each tested with its own number of guesses."""
     first, second = chosen(Schedule(), falling(5_000, 7)), chosen(Schedule(), falling(5_000, 8, top=0.6))

@@ -43,7 +43,7 @@ def test_what_is_not_valid_fails_here(name: str) -> None:
         (0.66, 0.422, 0.401, 0.430),
         (1.0, 0.655, 0.623, 0.662),
         (2.0, 1.281, 1.225, 1.354),
-        (3.0, 1.858, 1.494, 1.923),
+        (3.0, 1.858, 1.657, 1.923),  # 1.494 where Bonferroni stops at a tenth of the records
     ],
 )
 def test_the_table_of_section_9(mu: float, pilot: float, bonferroni: float, schedule: float) -> None:

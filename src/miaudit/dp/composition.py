@@ -1,8 +1,8 @@
 """The published composition audits: the shift is a mechanism of its own, composed with the algorithm (Corollary 1).
 
-What an attack gains from the covariates alone is bounded by the same number for every record: with probability
-1 - delta_DS their log-odds lie within eps_DS. The one-run tests then apply to algorithm and shift together, and the
-shift's part is taken off. Simple, and weak where the shift is strong or unbounded.
+What an attack gains from the covariates alone is bounded by the same two numbers for every record: the shift is
+(eps_DS, delta_DS)-DP. The one-run tests then apply to algorithm and shift together, and the shift's part is taken off.
+Simple, and weak where the shift is strong or unbounded.
 """
 
 # ruff: noqa: PLC0415 - scipy loads when used
@@ -39,7 +39,7 @@ class Shift:
     Attributes
     ----------
     epsilon : eps_DS, 0 or more; log((1 - eta) / eta) of the paper's eta
-    delta : delta_DS in [0, 1), chance that a record's log-odds lie outside
+    delta : delta_DS in [0, 1) at that epsilon; the chance that a record's log-odds lie outside is enough
     cost : error probability that ``delta`` was estimated with
     how : in words
     """
@@ -90,7 +90,10 @@ class Shift:
 
 @dataclass(frozen=True, eq=False)
 class ShiftCurve:
-    """delta_DS(epsilon) of Proposition 2: the chance that a record's log-odds exceed epsilon, in the worse class.
+    """delta_DS(epsilon) of the shift alone: how far covariates exceed an odds ratio of e^epsilon, in the worse class.
+
+    Proposition 2 prints the chance of an excess, with one sign for each class. Its proof gives what is smaller and
+    exact: the hockey stick E_a[(1 - e^(epsilon - L))_+], where L is the log-odds of the class a that a record is of.
 
     Attributes
     ----------
@@ -107,9 +110,14 @@ class ShiftCurve:
 
 
 def shift_curve(
-    logit: ArrayLike, member: ArrayLike, *, epsilon: ArrayLike = GRID, confidence: float = 0.95
+    logit: ArrayLike,
+    member: ArrayLike,
+    *,
+    epsilon: ArrayLike = GRID,
+    confidence: float = 0.95,
+    half_width: ArrayLike = 0.0,
 ) -> ShiftCurve:
-    """Estimate delta_DS(epsilon) from a propensity sample (Proposition 2), with upper limits by Clopper and Pearson.
+    """Estimate delta_DS(epsilon) from a propensity sample (proof of Proposition 2), with upper limits of Hoeffding's.
 
     Parameters
     ----------
@@ -117,27 +125,44 @@ def shift_curve(
     member : array (n,) of bool
     epsilon : array (k,), where
     confidence : that all 2 k limits hold together (Bonferroni)
+    half_width : number or array (n,), 0 or more
+        How far the log-odds may be off. It raises those of the record's own class, which is the worse side for both.
 
     Examples
     --------
     >>> curve = shift_curve([0.2, -0.3, 2.0, 0.1], [True, False, True, False], epsilon=[0.1, 1.0, 3.0])
-    >>> curve.delta.tolist()
-    [1.0, 0.5, 0.0]
+    >>> curve.delta.round(3).tolist()  # members exceed 0.1 by 0.1 and 1.9, the one non-member that does by 0.2
+    [0.473, 0.316, 0.0]
     """
-    from scipy.special import betaincinv
+    inside, grid = np.asarray(member, dtype=bool), np.asarray(epsilon, dtype=np.float64)
+    if inside.all() or not inside.any():
+        raise InputError("sample", "members and non-members", "one of them only", "pass both")
+    own = np.where(inside, 1.0, -1.0) * np.asarray(logit, dtype=np.float64) + np.asarray(half_width, dtype=np.float64)
+    # 1 - e^(epsilon - L) lies in [0, 1]: e^-excess never overflows.
+    means = np.array([[_beyond(own[inside == label], float(e)) for e in grid] for label in (True, False)])
+    numbers = np.array([[np.count_nonzero(inside == label)] for label in (True, False)])
+    limits = _upper_limit_of_mean(means, numbers, (1 - confidence) / (2 * len(grid)))
+    return ShiftCurve(grid, means.max(axis=0), limits.max(axis=0), confidence)
 
-    size, grid = np.abs(np.asarray(logit, dtype=np.float64)), np.asarray(epsilon, dtype=np.float64)
-    inside = np.asarray(member, dtype=bool)
-    level = (1 - confidence) / (2 * len(grid))
-    delta, upper = np.zeros(len(grid)), np.zeros(len(grid))
-    for label in (True, False):
-        n = int(np.count_nonzero(inside == label))
-        if n == 0:
-            raise InputError("sample", "members and non-members", "one of them only", "pass both")
-        beyond = n - np.searchsorted(np.sort(size[inside == label]), grid, side="right")
-        limit = np.where(beyond < n, betaincinv(beyond + 1.0, np.maximum(n - beyond, 1e-9), 1 - level), 1.0)
-        delta, upper = np.maximum(delta, beyond / n), np.maximum(upper, limit)
-    return ShiftCurve(grid, delta, upper, confidence)
+
+def _beyond(log_odds: FloatArray, epsilon: float) -> float:
+    return float((-np.expm1(-np.maximum(log_odds - epsilon, 0.0))).mean())
+
+
+def _upper_limit_of_mean(mean: FloatArray, n: ArrayLike, level: float) -> FloatArray:
+    """Upper limits for means of n independent values in [0, 1]: where KL(mean, q) = log(1 / level) / n.
+
+    Hoeffding (1963), Theorem 1. At a mean of 0 it is 1 - level^(1/n), as for a count.
+    """
+    from scipy.special import rel_entr
+
+    most = -math.log(level) / np.asarray(n, dtype=np.float64)
+    low, high = mean, np.ones_like(mean)
+    for _ in range(60):
+        q = (low + high) / 2
+        near = rel_entr(mean, q) + rel_entr(1 - mean, 1 - q) <= most
+        low, high = np.where(near, q, low), np.where(near, high, q)
+    return high
 
 
 def choose_shift(curve: ShiftCurve, planned: Callable[[Shift], float]) -> Shift:
@@ -154,7 +179,7 @@ def choose_shift(curve: ShiftCurve, planned: Callable[[Shift], float]) -> Shift:
     --------
     >>> curve = shift_curve(np.linspace(-1, 1, 2000), np.arange(2000) % 2 == 0)
     >>> choose_shift(curve, lambda shift: -shift.epsilon - 10 * shift.delta).epsilon
-    1.1369
+    0.9095
     """
     cost = 1 - curve.confidence
     points = [
@@ -259,9 +284,9 @@ def _less(mu: float, mu_ds: float) -> float:
 
 
 def _assumptions(shift: Shift) -> tuple[str, ...]:
-    within = f"with probability {1 - shift.delta:g}" if shift.delta else "always"
+    but = f"but for delta_DS = {at_most(shift.delta)}" if shift.delta else "always"
     return (
-        f"covariates move the log-odds of membership by {at_most(shift.epsilon)} at most, {within} ({shift.how})",
+        f"covariates move the log-odds of membership by {at_most(shift.epsilon)} at most, {but} ({shift.how})",
         _EQUAL_SIZES,
         GUESSES_FIRST,
     )

@@ -93,6 +93,7 @@ class Composition:
     sample : (log-odds (k,), member (k,) of bool), a propensity sample to choose eta on; its records are not audited
     share : without any of these, that share of the records is set aside at random to choose eta on
     spend : share of the error probability for the upper limit on delta_DS then (Proposition 2)
+    half_width : how far the log-odds may be off that eta is chosen on, as in :class:`Thinning`; None of a sample: 0
     """
 
     eta: float | None = None
@@ -101,6 +102,7 @@ class Composition:
     sample: tuple[ArrayLike, ArrayLike] | None = None
     share: float = 0.2
     spend: float = 0.1
+    half_width: Any = None
 
     def __post_init__(self) -> None:
         if sum(given is not None for given in (self.eta, self.closeness, self.sample)) > 1:
@@ -187,7 +189,7 @@ def stated(chosen: str | Correction, margin: float | None) -> Correction:
     if margin is None:
         return option
     match option:
-        case Thinning() if option.half_width is None:
+        case Thinning() | Composition() if option.half_width is None:
             return replace(option, half_width=margin)
         case PoissonBinomial() | Conditional() if option.margin is None:
             return replace(option, margin=margin)

@@ -146,8 +146,7 @@ def audit(job: Job, records: Records, correction: Correction) -> LowerBound:
 
 
 def _thinned(job: Job, records: Records, option: Thinning) -> LowerBound:
-    if option.half_width is None or isinstance(option.half_width, StandardErrors | Scheffe):
-        _refuse_few_rows(job.propensity, job.ev)
+    _refuse_few_rows_without_bounds(job, option)
     wide = half_width_of(option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev)
     low, high = records.logit - wide.values, records.logit + wide.values
     ways = orders(job, records)
@@ -227,8 +226,6 @@ def _conditional(job: Job, records: Records, option: Conditional) -> LowerBound:
 
 
 def _composed(job: Job, records: Records, option: Composition) -> LowerBound:
-    if option.eta is None and option.closeness is None and option.sample is None:
-        _refuse_few_rows(job.propensity, job.ev)
     shift, records = _shift(job, records, option)
     records = _equal_sizes(records, job.rng)
     rankings = []
@@ -367,11 +364,16 @@ def _toward(values: FloatArray, *, sign: FloatArray, signed: bool, margin: float
 
 
 def half_width_of(
-    chosen: Any, propensity: Propensity, level: float, replicates: FloatArray | None, records: Records, ev: Evidence
+    chosen: Any,
+    propensity: Propensity,
+    level: float,
+    replicates: FloatArray | None,
+    records: Records | None,
+    ev: Evidence,
 ) -> HalfWidth:
-    """Return the half-widths of the audited records."""
+    """Return the half-widths of the audited records, or of all."""
     found = half_width(chosen, propensity, level, replicates, _independent(ev))
-    return replace(found, values=found.values[records.rows])
+    return found if records is None else replace(found, values=found.values[records.rows])
 
 
 def _independent(ev: Evidence) -> float:
@@ -432,6 +434,11 @@ def _kind(ev: Evidence) -> str:
     return "rows" if ev.unit_codes is None else "independent rows"
 
 
+def _refuse_few_rows_without_bounds(job: Job, option: Thinning | Composition) -> None:
+    if option.half_width is None or isinstance(option.half_width, StandardErrors | Scheffe):
+        _refuse_few_rows(job.propensity, job.ev)
+
+
 def _refuse_few_rows(propensity: Propensity, ev: Evidence) -> None:
     for reason in too_few_rows(propensity, ev):
         raise InputError(
@@ -462,38 +469,44 @@ def _smallest(records: Records, count: int | None, propensity: Propensity) -> Re
 
 
 def _shift(job: Job, records: Records, option: Composition) -> tuple[Shift, Records]:
-    """Return the shift that was stated, or choose its eta on records that are then not audited."""
+    """Return the shift that was stated, or choose its eta on a propensity sample, and the records left to audit."""
     stated = option.stated()
     if stated is not None:
         return stated, records
-    if option.sample is None:
-        aside = np.zeros(len(records.rows), dtype=np.bool_)
-        aside[job.rng.permutation(len(aside))[: max(1, round(option.share * len(aside)))]] = True
-        values = records.logit - _prior(job, records)
-        sample = (values[aside], records.member[aside])
-        note = f"{np.count_nonzero(aside):,} records set aside at random to choose eta_DS on"
-        records = records.take(np.flatnonzero(~aside), note)
-    else:
-        sample = (np.asarray(option.sample[0], dtype=np.float64), np.asarray(option.sample[1], dtype=bool))
-        if sample[0].ndim != 1 or sample[0].shape != sample[1].shape or not np.isfinite(sample[0]).all():
-            raise InputError(
-                "sample",
-                "log-odds (k,) and membership (k,)",
-                f"shapes {sample[0].shape}, {sample[1].shape}",
-                "pass both",
-            )
-    spent = option.spend * (1 - job.confidence)
-    curve = composition.shift_curve(*sample, confidence=1 - spent)
+    sample, wide, records = _propensity_sample(job, records, option)
+    spent = option.spend * (1 - job.confidence - wide.cost)
+    confidence = job.confidence + wide.cost + spent
+    curve = composition.shift_curve(*sample, confidence=1 - spent, half_width=wide.values)
     size = 2 * min(int(records.member.sum()), int((~records.member).sum()))
     number = max(1, min(size, job.number if isinstance(job.number, int) else round(0.05 * size)))
 
     def planned(shift: Shift) -> float:
         found = _composition_bound(
-            shift, job, correct=number, guesses=number, canaries=max(1, size), confidence=job.confidence + spent
+            shift, job, correct=number, guesses=number, canaries=max(1, size), confidence=confidence
         )
         return found.value
 
-    return composition.choose_shift(curve, planned), records
+    return replace(composition.choose_shift(curve, planned), cost=confidence - job.confidence), records
+
+
+def _propensity_sample(
+    job: Job, records: Records, option: Composition
+) -> tuple[tuple[FloatArray, BoolArray], HalfWidth, Records]:
+    """Return log-odds and membership to choose eta on, how far the log-odds may be off, and the records to audit."""
+    if option.sample is None:
+        _refuse_few_rows_without_bounds(job, option)
+        wide = half_width_of(option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev)
+        aside = np.zeros(len(records.rows), dtype=np.bool_)
+        aside[job.rng.permutation(len(aside))[: max(1, round(option.share * len(aside)))]] = True
+        sample = (records.logit - _prior(job, records))[aside], records.member[aside]
+        note = f"{np.count_nonzero(aside):,} records set aside at random to choose eta_DS on; {wide.how}"
+        return sample, replace(wide, values=wide.values[aside]), records.take(np.flatnonzero(~aside), note)
+    sample = (np.asarray(option.sample[0], dtype=np.float64), np.asarray(option.sample[1], dtype=bool))
+    if sample[0].ndim != 1 or sample[0].shape != sample[1].shape or not np.isfinite(sample[0]).all():
+        received = f"shapes {sample[0].shape}, {sample[1].shape}"
+        raise InputError("sample", "log-odds (k,) and membership (k,)", received, "pass both")
+    as_given = Propensity.given(np.full(len(sample[0]), 0.5))  # whose log-odds are known, as far as nothing is stated
+    return sample, half_width(option.half_width, as_given, 1 - job.confidence), records
 
 
 def _prior(job: Job, records: Records) -> float:

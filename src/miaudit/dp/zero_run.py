@@ -356,14 +356,24 @@ def testability(
 testability.__test__ = False  # type: ignore[attr-defined]  # nor is this
 
 
-def shift_curve(ev: Evidence, propensity: Propensity, *, confidence: float = 0.95) -> ShiftCurve:
+def shift_curve(
+    ev: Evidence, propensity: Propensity, *, confidence: float = 0.95, half_width: Any = None
+) -> ShiftCurve:
     """Return delta_DS(epsilon) of the audited records (Proposition 2), when both classes are equally frequent.
+
+    Parameters
+    ----------
+    ev, propensity : as in :func:`mu_lower_bound`; the limits count every record as independent
+    confidence : that all limits hold together, if the log-odds lie within the half-width
+    half_width : as in :class:`Thinning`: None for 0 where propensities were given and two standard errors where learned
 
     Examples
     --------
     >>> ev = Evidence(score=range(4), member=[0, 1, 0, 1], design="zero-run")
-    >>> shift_curve(ev, Propensity.given([0.5, 0.5, 0.1, 0.5])).delta[0].item()
-    0.5
+    >>> shift_curve(ev, Propensity.given([0.5, 0.5, 0.1, 0.5])).delta[0].round(3).item()  # one of two: half of .883
+    0.442
     """
-    prior = math.log(ev.n_members / ev.n_nonmembers)
-    return composition.shift_curve(propensity.matched(ev).logit - prior, ev.member, confidence=confidence)
+    pi = propensity.matched(ev)
+    wide = observational.half_width_of(half_width, pi, 1 - confidence, None, None, ev)
+    logit = pi.logit - math.log(ev.n_members / ev.n_nonmembers)
+    return composition.shift_curve(logit, ev.member, confidence=confidence + wide.cost, half_width=wide.values)
