@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import miaudit as ma
-from miaudit import config, disclosure_config, tables
+from miaudit import bundle, config, disclosure_config, tables
 from miaudit.attacks import tokens
-from miaudit.bundle import contents, record
+from miaudit.bundle import record
 from miaudit.bundle.sealing import Keys
 from miaudit.bundle.verify import verify
 from miaudit.errors import MiauditError
@@ -205,7 +205,7 @@ READERS = [
     Reader("tokens", ".jsonl", tokens.read_jsonl, lambda: TOKENS),
     Reader("findings", ".json", kinds.read, found),
     Reader("keys", ".json", Keys.read, keys),
-    Reader("bundle", ".zip", contents.read, bundled),
+    Reader("bundle", ".zip", bundle.read, bundled),
     Reader("bundle-verified", ".zip", verify, bundled),
     Reader("configuration", ".yaml", config.read, lambda: CONFIG),
     Reader("mechanism", ".yaml", config.read_mechanism, lambda: MECHANISM),
