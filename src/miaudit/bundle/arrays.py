@@ -41,7 +41,8 @@ def write(columns: Mapping[str, NDArray[Any]]) -> bytes:
         plain[_TEXT] = np.frombuffer(b"".join(texts), dtype=np.uint8)
         plain[_LENGTHS] = np.array([len(text) for text in texts], dtype=np.int64)
     handle = io.BytesIO()
-    np.savez(handle, allow_pickle=False, **plain)
+    little = {name: values.astype(values.dtype.newbyteorder("<"), copy=False) for name, values in plain.items()}
+    np.savez(handle, allow_pickle=False, **little)
     return handle.getvalue()
 
 
@@ -110,7 +111,7 @@ def _checked_array(handle: IO[bytes], size: int, name: str, kind: tuple[str, int
     header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = header(handle)
     known = {dtype.kind, f"{dtype.kind}{dtype.itemsize}"} & set(kind[0].split("|"))
-    if not known or len(shape) != kind[1] or min(shape, default=0) < 0 or not dtype.isnative:
+    if not known or len(shape) != kind[1] or min(shape, default=0) < 0 or dtype != dtype.newbyteorder("<"):
         raise ValueError(f"{name[:40]} of type {str(dtype)[:20]} and shape {str(shape)[:40]}")
     promised = math.prod(shape) * dtype.itemsize
     if promised > size or (promised == 0 and max(shape, default=0) > size):

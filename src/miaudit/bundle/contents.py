@@ -247,8 +247,8 @@ def _of_open_records(
     is_open = np.delete(np.arange(audited.n), keys.rows)
     own = None if nuisance is None else replace(nuisance, propensity=None)
     notes = (
-        f"{len(keys.rows):,} labels are sealed: these findings are of the {len(is_open):,} open records alone. A "
-        "commitment to those of all records is in the bundle.",
+        f"{len(keys.rows):,} labels are sealed: these findings are of the {len(is_open):,} open records alone, "
+        "and rows are counted among these. A commitment to the findings of all records is in the bundle.",
     )
     try:
         part = audited.take(is_open)
@@ -323,6 +323,8 @@ def _entries(bundle: Bundle) -> dict[str, bytes]:
         ),
         ROWS: _array(sharing.row_digests(bundle.columns)),
     }
+    for name in (FINDINGS, AUDIT):
+        plain_json.check(entries[name], name, largest=plain_json.LARGEST)
     if bundle.sealed is not None:
         entries[SEALED_LABELS] = arrays.write(vars(bundle.sealed))
     if bundle.propensity is not None:

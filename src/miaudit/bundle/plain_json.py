@@ -47,14 +47,9 @@ def parse(content: bytes, name: str, *, values: int = _VALUES) -> dict[str, Any]
     {'a': [1, 2]}
     >>> parse(b"[" * 300_000, "a.json")
     Traceback (most recent call last):
-    miaudit.errors.InputError: a.json: expected at most 200,000 lists and objects, received more; ...
+    miaudit.errors.InputError: a.json: expected at most 200,000 lists and objects, received 300,000; ...
     """
-    for what, most, found in (
-        ("lists and objects", _CONTAINERS, content.count(b"[") + content.count(b"{")),
-        ("values", values, content.count(b",")),
-    ):
-        if found > most:
-            raise InputError(name, f"at most {most:,} {what}", "more", "ask for the bundle again")
+    check(content, name, values=values)
     try:
         found = json.loads(content.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -63,6 +58,17 @@ def parse(content: bytes, name: str, *, values: int = _VALUES) -> dict[str, Any]
         raise InputError(name, "a JSON object", type(found).__name__, "ask for the bundle again")
     _check_depth(found, name)
     return found
+
+
+def check(content: bytes, name: str, *, values: int = _VALUES, largest: int | None = None) -> None:
+    """Refuse JSON that would take too much memory; what nobody could read is not written either."""
+    for what, most, found in (
+        ("bytes", largest, len(content)),
+        ("lists and objects", _CONTAINERS, content.count(b"[") + content.count(b"{")),
+        ("values", values, content.count(b",")),
+    ):
+        if most is not None and found > most:
+            raise InputError(name, f"at most {most:,} {what}", f"{found:,}", "ask for a smaller bundle")
 
 
 def dump(value: Any) -> bytes:

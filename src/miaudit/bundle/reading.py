@@ -159,11 +159,15 @@ def _columns(path: Path, share: Share) -> Columns:
     fits = names == {"hash"} if share == "hashes" else "member" in names and "hash" not in names
     if share == "scores":
         fits = fits and not any(name == "text" or name.startswith("covariate") for name in names)
-    if not fits:
+    matrix = "covariates" in names and any(name.startswith("covariate.") for name in names)
+    if not fits or matrix or "score.score" in names:  # one thing under two names: which of them was audited?
         raise InputError("records", "columns of evidence", ", ".join(names)[:80], "ask for the bundle again")
     lengths = {len(values) for values in columns.values()}
     if len(lengths) != 1 or 0 in lengths:
         raise InputError("records", "columns of one length", f"lengths {sorted(lengths)[:5]}", "ask for it again")
+    for name in {"design", "source"} & names:
+        if not (columns[name] == columns[name][0]).all():
+            raise InputError("records", f"one {name} of all records", "several", "ask for it again")
     return columns
 
 

@@ -89,6 +89,11 @@ def _text(found: Verification) -> str:
         return f"The bundle does not hold: {', and '.join(parts)}. First: {first}"
     if found.status == "not-testable":
         return "Digests fit, and nothing could be recomputed: what it needs is withheld."
+    if found.sealed and found.status == "in-part":
+        return (
+            f"Every digest fits, and {found.recomputed:,} numbers and words of the findings of open records came out again. "
+            "The findings of all records are sealed."
+        )
     if found.status == "in-part":
         return (
             f"Every digest fits, and {found.recomputed:,} numbers and words of the findings came out again, but not "

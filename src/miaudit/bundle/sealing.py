@@ -32,7 +32,7 @@ SEALED = -1
 COMMITMENT_BYTES = 32
 _FORMAT = 2
 _SALT = 16
-_LARGEST_FILE = 400_000_000
+_LARGEST_FILE = 1_000_000_000
 _MOST_SUBMISSIONS = 10_000
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 # A score that learns from the labels of other records, by the name that the collector gives it.
@@ -271,11 +271,11 @@ def judge(opening: Opening, submission: str) -> np.random.Generator:
 
 
 def _write_new(path: Path, content: Mapping[str, Any], mode: int) -> None:
-    what = content["kind"]
+    what = {"keys": "keys are", "opening": "an opening is"}[content["kind"]]
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError as error:
-        raise OutputError(one_line(f"{path}: {what} are there already, and are kept; name another file")) from error
+        raise OutputError(one_line(f"{path}: {what} there already, and kept; name another file")) from error
     except OSError as error:
         raise OutputError(one_line(f"{path}: cannot be written ({error.strerror or error})")) from error
     try:

@@ -66,6 +66,7 @@ class Verification:
     differences : between the findings as stated and as recomputed; the first 200
     recomputed : how many numbers and words of the findings came out again
     complete : whether the whole audit was repeated
+    sealed : whether labels are sealed still, so that all this is about the audit of the open records
     not_recomputed : what withheld data, or programs of the author, prevent, in sentences
     environment : versions that differ here, in words
     """
@@ -77,6 +78,7 @@ class Verification:
     not_recomputed: tuple[str, ...]
     environment: tuple[str, ...]
     complete: bool = True
+    sealed: bool = False
 
     @property
     def status(self) -> str:
@@ -135,6 +137,7 @@ def verify(
         tuple(left),
         _environment(bundle),
         complete=all(part.complete for part in found) and (bundle.sealed is None or keys is not None),
+        sealed=bundle.sealed is not None and keys is None,
     )
 
 
