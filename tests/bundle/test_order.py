@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import miaudit as ma
 from bundle.test_bundle import N, attack, evidence
-from miaudit.bundle import challenge, record, sealing, signature
+from miaudit.bundle import challenge, read, record, sealing, signature
 from miaudit.bundle.sealing import Keys
 from miaudit.errors import InputError, OutputError
 from miaudit.plan import Declared, Plan
@@ -108,6 +109,14 @@ def test_a_commitment_binds_every_number_the_subject_and_the_bundle(made):
     assert len(digests) == 8
 
 
+def test_the_mark_of_a_bundle_is_that_of_its_file(tmp_path):
+    texts = [f"text {i}, naïve" for i in range(N)]
+    held = evidence("zero-run", text=texts, unit=np.array([f"p{i}" for i in range(N)]), group=np.arange(N) % 3)
+    _, bundle, _ = record(held, plan=Plan(), rng=np.random.default_rng(1), seal=True)
+    bundle.write(tmp_path / "b.zip")
+    assert read(tmp_path / "b.zip").mark == bundle.mark
+
+
 def test_an_opening_of_another_bundle_is_refused(made):
     bundle, _ = made
     _, other, theirs = record(evidence(), plan=AUC, rng=np.random.default_rng(1), seal=True)
@@ -169,3 +178,20 @@ def test_an_audit_that_was_not_committed_to_does_not_open(made):
     content["findings"]["verdict"]["text"] = "All is well."
     with pytest.raises(InputError, match="key file that belongs"):
         judged(bundle, np.zeros(N), replace(keys, audit=json.dumps(content)))
+
+
+def test_propensities_that_an_owner_made_of_the_labels_stand_no_bet():
+    """Committed to unseen, near 0 and 1, they would foresee every label; what counts is what the covariates give."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=1000) * 1.5
+    member = rng.random(1000) < 1 / (1 + np.exp(1.5 - x**2))  # a line in x cannot see it
+    held = ma.Evidence(score=rng.normal(size=1000), member=member, covariates=x, design="zero-run")
+    _, bundle, keys = record(held, plan=Plan(bounds=None), rng=rng, seal=True)
+    content = json.loads(keys.audit)
+    content["propensity"] = (0.001 + 0.998 * bundle.labels(keys)).tolist()
+    keys = replace(keys, audit=json.dumps(content))
+    bundle = replace(bundle, sealed=keys.sealed())
+    right = 1 / (1 + np.exp(1.5 - x[keys.order] ** 2))
+    submitted = challenge.by_propensity(bundle, right, rng=rng).submission
+    found = challenge.by_propensity(bundle, right, keys=keys.opening(bundle.mark, [submitted]), rng=rng)
+    assert (found.status, found.order) == ("won", challenge.COMMITTED)

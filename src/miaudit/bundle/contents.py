@@ -202,7 +202,8 @@ def record(
     state = written_plan.state_of(rng)
     written_plan.encode(plan)  # refused before the work, not after it
     columns, withheld = sharing.columns_of(audited, level, keys.pseudonyms)
-    archive.check_size(sum(values.nbytes for name, values in columns.items() if name != "text"))
+    texts = sum(map(len, columns["text"])) if "text" in columns else 0
+    archive.check_size(texts + sum(values.nbytes for name, values in columns.items() if name != "text"))
     published = _of_open_records(audited, keys, plan, nuisance, state, level) if seal else None
     examined = pipeline.examine(
         audited,
@@ -215,21 +216,16 @@ def record(
         progress=progress,
     )
     found, gone = sharing.findings_of(examined.findings.to_dict(), level, columns)
-    parts = (
-        found,
-        tuple(notes),
-        _programs(nuisance),
-        None if level == "hashes" else examined.propensity,
-        examined.rows,
-    )
+    propensity = None if level == "hashes" else examined.propensity
+    parts: Parts = (found, tuple(notes), _programs(nuisance), propensity, examined.rows)
     sealed = None
     if published is not None:
         keys = replace(keys, audit=_written(*parts))
         sealed, parts, gone = keys.sealed(), published, (_withheld(keys),)
         columns = {**columns, "member": _without(columns["member"], keys.rows)}
-    stated, told, programs, propensity, rows = parts
+    stated, told, programs, given, rows = parts
     bundle = Bundle(
-        level, (*withheld, *gone), columns, sealed, stated, plan, state, told, propensity, rows, programs, environment()
+        level, (*withheld, *gone), columns, sealed, stated, plan, state, told, given, rows, programs, environment()
     )
     return _unshuffled(examined, order), bundle, keys
 

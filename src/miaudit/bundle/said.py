@@ -91,8 +91,8 @@ def _text(found: Verification) -> str:
         return "Digests fit, and nothing could be recomputed: what it needs is withheld."
     if found.sealed and found.status == "in-part":
         return (
-            f"Every digest fits, and {found.recomputed:,} numbers and words of the findings of open records came out again. "
-            "The findings of all records are sealed."
+            f"Every digest fits, and {found.recomputed:,} numbers and words of the findings of the open records "
+            "came out again. The findings of all records are sealed."
         )
     if found.status == "in-part":
         return (
