@@ -229,7 +229,7 @@ def read(path: str | Path) -> Opening:
         order = None if content.get("order") is None else np.asarray(content["order"], dtype=np.int64)
         pseudonyms, signing = (bytes.fromhex(content[name]) for name in ("pseudonyms", "signing"))
         return Keys(*common, pseudonyms=pseudonyms, signing=signing, order=order)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError) as error:
+    except (InputError, ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
         received = f"{path.name} ({one_line(str(error))[:60]})"
         raise InputError("key", "the key file or opening that miaudit wrote", received, "ask its owner") from error
 
