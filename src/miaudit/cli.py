@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from miaudit import __version__
 from miaudit.command.audit import audit
-from miaudit.command.bundle import challenge, verify
+from miaudit.command.bundle import challenge, unseal, verify
 from miaudit.command.compare import compare, history
 from miaudit.command.demo import demo
 from miaudit.command.disclosure import disclosure
@@ -114,6 +114,7 @@ app.command(
 app.command(epilog="Exit codes: 0 the bundle stands; 1 could not run; 2 usage; 3 the challenger won; 4 undecided.")(
     challenge
 )
+app.command(epilog="Exit codes: 0 done; 1 could not run; 2 usage.")(unseal)
 app.command(epilog="Exit codes: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable.")(compare)
 app.command(
     epilog="Exit codes, of the last step: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable."

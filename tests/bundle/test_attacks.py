@@ -5,6 +5,7 @@ Each attack that was found to work is kept here; the controls are the same attac
 
 import io
 import json
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,7 +16,6 @@ from sklearn.naive_bayes import GaussianNB
 import miaudit as ma
 from bundle.test_bundle import N, evidence, made, relisted, rewritten
 from miaudit.bundle import challenge, read, record, sealing, written_plan
-from miaudit.bundle.sealing import Keys
 from miaudit.bundle.verify import verify
 from miaudit.causal.nuisance import Nuisance
 from miaudit.dp.mechanism import dp_sgd
@@ -47,12 +47,12 @@ def stored(tmp_path, design="one-run", share="all", own=False):
 # -- labels read out of a sealed bundle -------------------------------------------------------------------------------
 
 
-def guessed(bundle, score, shown):
+def guessed(bundle, score, findings):
     """Share of sealed labels that follow from open labels, scores, the histogram and the curve of some findings."""
-    member, rows = bundle.columns["member"], bundle.sealed[0]
+    member, rows, shown = bundle.columns["member"], bundle.sealed.rows, findings["scores"][0]
     column, is_open = np.full(len(member), -1), member >= 0
     column[rows] = np.arange(len(rows))
-    counts = bundle.findings["counts"]
+    counts = findings["counts"]
     inside, outside = counts["member_records"], counts["nonmember_records"]
     equations = [(np.ones(len(member), dtype=bool), inside)]
     held = shown["distribution"]
@@ -79,9 +79,8 @@ def test_curves_and_histograms_do_not_tell_sealed_labels():
     held = ma.Evidence(score=rng.normal(size=n) + 0.2 * member, member=member, design="one-run")
     bundle, keys, examined = sealed(held)
     score = bundle.columns["score"]
-    full = examined.findings.to_dict()["scores"][0]
-    told = np.mean(guessed(bundle, score, full) == keys.labels)
-    kept = np.mean(guessed(bundle, score, bundle.findings["scores"][0]) == keys.labels)
+    told = np.mean(guessed(bundle, score, examined.findings.to_dict()) == keys.labels)
+    kept = np.mean(guessed(bundle, score, bundle.findings) == keys.labels)
     spread = (0.25 / len(keys.rows)) ** 0.5  # which labels are sealed is not seeded; .83 told and .54 kept on average
     assert told > 0.5 + 3 * spread  # the control: with the whole findings most labels are told
     assert kept < 0.5 + 4 * spread
@@ -109,15 +108,22 @@ def test_the_order_of_records_does_not_tell_sealed_labels():
     assert np.array_equal(bundle.columns["score"], z[keys.order])
 
 
-def test_findings_of_a_sealed_bundle_hold_no_row_and_no_digest_of_labels(tmp_path):
+def test_findings_of_a_sealed_bundle_are_of_open_records_alone(tmp_path):
     held = evidence("zero-run", group=np.arange(N) % 7)
     bundle, keys, examined = sealed(held, Plan(bounds=None, row_level=5))
-    found = bundle.findings
-    assert examined.findings.rows
-    assert examined.findings.groups
-    assert examined.findings.overlap
-    assert (found["rows"], found["groups"], found["overlap"]) == ([], [], None)
-    assert bundle.propensity is None  # fitted to the sealed labels: one equation for each covariate and fold
+    found, is_open = bundle.findings, np.delete(np.arange(N), keys.rows)
+    member = bundle.columns["member"][is_open]
+    assert (found["counts"]["member_records"], found["counts"]["nonmember_records"]) == (
+        sum(member == 1),
+        sum(member == 0),
+    )
+    assert sum(group["members"] for group in found["groups"]) == sum(member == 1)
+    assert len(bundle.propensity.values) == len(
+        is_open
+    )  # fitted to open labels: of all, one equation for each covariate
+    assert f"{len(is_open)} open records alone" in found["notes"][0]
+    score = bundle.columns["score.loss"][is_open]
+    assert all(score[row["row"]] == row["score"] for row in found["rows"])
     assert found["evidence"]["digest"] not in (held.digest, bundle.evidence(keys).digest)
     for row in examined.findings.rows:  # the owner sees them as they were handed in
         assert held.member[row["row"]]
@@ -139,6 +145,60 @@ def test_sealed_bundles_verify_once_opened(tmp_path, share, design):
     found = verify(tmp_path / "b.zip", keys=keys)
     assert found.differences == found.tampered == ()
     assert found.status == ("in-part" if (share, design) == ("scores", "zero-run") else "verified")
+    before = verify(tmp_path / "b.zip")
+    assert before.differences == before.tampered == ()
+    assert (before.status, before.exit_code) == ("in-part", 4)
+    assert 0 < before.recomputed < found.recomputed
+    assert "labels are sealed" in before.not_recomputed[0]
+
+
+@pytest.mark.parametrize("which", ["open", "all"])
+def test_both_audits_of_a_sealed_bundle_are_held_to_their_records(tmp_path, which):
+    """What is published before the opening, and what the commitment opens to."""
+    bundle, keys, _ = sealed(evidence(), AUC)
+    if which == "all":
+        content = json.loads(keys.audit)
+        content["findings"]["verdict"]["text"] = "All is well."
+        keys = replace(keys, audit=json.dumps(content))
+        bundle = replace(bundle, sealed=keys.sealed())
+    bundle.write(tmp_path / "b.zip")
+    path = lying(tmp_path / "b.zip", findings=verdict_of_peace) if which == "open" else tmp_path / "b.zip"
+    assert verify(path).status == ("failed" if which == "open" else "in-part")
+    found = verify(path, keys=keys)
+    assert found.status == "failed"
+    places = [d.place for d in found.differences]
+    assert places[0].startswith("findings." if which == "open" else "all records: findings.")
+
+
+def damaged(keys, change):
+    content = json.loads(keys.audit)
+    change(content)
+    return replace(keys, audit=json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.clear(),
+        lambda c: c.update(findings=[]),
+        lambda c: c.update(notes=None),
+        lambda c: c.update(propensity=[0.5], rows=[0, 2**62]),
+        lambda c: c.update(propensity=[0.5] * 5, rows=[0, 2**63 - 1, -(2**63), -1, 3]),
+        lambda c: c.update(propensity=[2.0] * N),
+        lambda c: c.update(propensity="x"),
+        lambda c: c.update(propensity=nested(50)),
+        lambda c: c.update(more=nested(100)),
+    ],
+    ids=range(9),
+)
+def test_strange_audits_behind_a_commitment_are_one_line(tmp_path, change):
+    """An owner can commit to anything."""
+    bundle, keys, _ = sealed(evidence(), AUC)
+    keys = damaged(keys, change)
+    replace(bundle, sealed=keys.sealed()).write(tmp_path / "b.zip")
+    with pytest.raises(InputError) as caught:
+        verify(tmp_path / "b.zip", keys=keys)
+    assert "\n" not in str(caught.value)
 
 
 def test_hashes_cannot_be_sealed():
@@ -377,16 +437,16 @@ def test_entries_that_are_missing(tmp_path, entry):
 def test_an_owner_who_commits_to_other_labels_is_found(tmp_path):
     """With false commitments no challenger could ever win, and the keys would fit."""
     bundle, keys, _ = sealed(evidence(), AUC)
-    false = Keys(keys.pseudonyms, keys.rows, ~keys.labels, keys.salts)
+    false = replace(keys, labels=~keys.labels)
     path = tmp_path / "b.zip"
     bundle.write(path)
 
     def change(entries):
-        with_arrays(entries, "sealed.npz", lambda h: h.update(commitments=false.commitments()))
+        with_arrays(entries, "sealed.npz", lambda h: h.update(commitments=false.sealed().commitments))
 
     held = read(rewritten(path, change))
     assert held.tampered == ()
-    assert false.opens(*held.sealed)
+    assert false.opens(held.sealed)
     with pytest.raises(InputError, match="follow from its records"):
         challenge.by_scores(held, evidence().member[keys.order] * 1.0, keys=false, rng=np.random.default_rng(0))
     assert verify(path, keys=false).status == "failed"

@@ -78,21 +78,46 @@ def test_less_is_shared(share: str, code: int, place: Path, run: Run) -> None:
 
 def test_a_sealed_challenge_from_submission_to_decision(place: Path, run: Run) -> None:
     _, _, err = run(*QUICK, "--json", "--bundle", "b.zip", "--seal")
-    assert "b.key.json opens it" in err
+    assert "miaudit unseal" in err
+    assert "publish the bundle alone" in err
     order = Keys.read("b.key.json").order
     assert order is not None
     np.save("strong.npy", np.load("strong.npy")[order])
-    assert run("verify", "b.zip")[0] == 4
+    code, out, _ = run("verify", "b.zip")
+    assert code == 4
+    assert "labels are sealed" in out
     assert run("verify", "b.zip", "--key", "b.key.json")[0] == 0
     code, first, _ = run("challenge", "b.zip", "--scores", "strong.npy")
     assert code == 4
     assert first.startswith("Nothing is decided yet")
-    code, second, _ = run("challenge", "b.zip", "--scores", "strong.npy", "--key", "b.key.json", "--out", "won")
+    digest = first.splitlines()[-1].split()[-1]
+    code, out, _ = run("unseal", "b.zip", "--key", "b.key.json", "--submission", digest)
+    assert (code, out.split(",")[1].strip()) == (0, "signed for 1 submission")
+    assert run("unseal", "b.zip", "--key", "b.key.json", "--submission", "0" * 64)[0] == 1  # once
+    assert run("verify", "b.zip", "--key", "b.opening.json")[0] == 0
+    code, second, _ = run("challenge", "b.zip", "--scores", "strong.npy", "--key", "b.opening.json", "--out", "won")
     assert code == 3
     assert first.splitlines()[-1] in second  # the same submission, by its digest
-    assert "sealed until the submission was in" in second
-    assert kinds.read(place / "won" / "findings.json")["status"] == "won"
-    assert "Challenge won" in (place / "won" / "report.html").read_text()
+    assert "the owner signed its digest" in second
+    assert kinds.read(place / "won" / "findings.json")["order"] == "committed before the opening"
+    page = (place / "won" / "report.html").read_text()
+    assert "Challenge won" in page
+    assert "Submission: committed before the opening" in page
+
+
+def test_who_submits_after_the_opening_wins_nothing(place: Path, run: Run) -> None:
+    run(*QUICK, "--json", "--bundle", "b.zip", "--seal")
+    run("unseal", "b.zip", "--key", "b.key.json")
+    opening = json.loads((place / "b.opening.json").read_text())
+    member = np.array(read(place / "b.zip").columns["member"], dtype=float)
+    member[opening["rows"]] = opening["labels"]
+    np.save("labels.npy", member)
+    for key in ("b.opening.json", "b.key.json"):
+        code, out, _ = run("challenge", "b.zip", "--scores", "labels.npy", "--key", key, "--out", "late", "--overwrite")
+        assert code == 4
+        assert out.startswith("Nothing is decided: order unknown.")
+        assert kinds.read(place / "late" / "findings.json")["order"] == "order unknown"
+        assert "Submission: order unknown" in (place / "late" / "report.html").read_text()
 
 
 @pytest.mark.parametrize("command", [("verify", "b.zip"), ("challenge", "b.zip", "--scores", "weak.npy")], ids="-".join)
@@ -134,6 +159,10 @@ BAD = {
     "no archive": ("verify", "text.zip"),
     "no key file": ("verify", "b.zip", "--key", "none.json"),
     "no key": ("verify", "b.zip", "--key", "text.json"),
+    "nothing to unseal": ("unseal", "b.zip", "--key", "s.key.json"),
+    "no key to unseal": ("unseal", "b.zip", "--key", "text.json"),
+    "another key": ("unseal", "s.zip", "--key", "r.key.json"),
+    "no digest": ("unseal", "s.zip", "--key", "s.key.json", "--submission", "x"),
     "too few scores": ("challenge", "b.zip", "--scores", "short.npy"),
     "no number": ("challenge", "b.zip", "--scores", "nan.npy"),
     "text": ("challenge", "b.zip", "--scores", "text.npy"),
@@ -163,6 +192,8 @@ def test_bad_input_is_one_line(command: tuple[str, ...], place: Path, run: Run, 
     np.save("text.npy", np.full(N, "x"))
     np.save("half.npy", np.full(N, 0.5))
     run("verify", "b.zip", "--out", "full")
+    for name in "sr":
+        run(*QUICK, "--json", "--bundle", f"{name}.zip", "--seal")
     before, content = names(place), bundle.read_bytes()
     code, out, err = run(*command)
     assert (code, out) == (1, "")

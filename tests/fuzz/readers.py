@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 import miaudit as ma
-from miaudit import config, disclosure_config, tables
+from miaudit import bundle, config, disclosure_config, tables
 from miaudit.attacks import tokens
-from miaudit.bundle import contents, record
+from miaudit.bundle import record, sealing
 from miaudit.bundle.sealing import Keys
 from miaudit.bundle.verify import verify
 from miaudit.errors import MiauditError
@@ -100,6 +100,15 @@ def keys() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "k.key.json"
         Keys.new(evidence().member, seal=True).write(path)
+        return [path.read_bytes()]
+
+
+def openings() -> list[bytes]:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "o.json"
+        Keys.new(evidence().member, seal=True).opening(bytes(32), ["ab" * 32]).write(path)
         return [path.read_bytes()]
 
 
@@ -205,7 +214,8 @@ READERS = [
     Reader("tokens", ".jsonl", tokens.read_jsonl, lambda: TOKENS),
     Reader("findings", ".json", kinds.read, found),
     Reader("keys", ".json", Keys.read, keys),
-    Reader("bundle", ".zip", contents.read, bundled),
+    Reader("opening", ".json", sealing.read, openings),
+    Reader("bundle", ".zip", bundle.read, bundled),
     Reader("bundle-verified", ".zip", verify, bundled),
     Reader("configuration", ".yaml", config.read, lambda: CONFIG),
     Reader("mechanism", ".yaml", config.read_mechanism, lambda: MECHANISM),

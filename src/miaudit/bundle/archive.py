@@ -12,7 +12,7 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +23,7 @@ SUFFIX = ".zip"
 LARGEST = 800_000_000
 _MOST_ENTRIES = 16
 _DATE = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}\.(json|npz|npy|parquet)")
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,40}\.(json|npz|npy)")
 _BLOCK = 1 << 20
 # What zipfile raises for damaged archives, and for archives that were made to be damaged.
 _DAMAGED = (
@@ -39,7 +39,7 @@ def write(path: str | Path, entries: Mapping[str, bytes]) -> str:
     ----------
     path : path ending in .zip
     entries : mapping of name to content
-        Names are lower-case letters, digits, ``-`` and ``_`` with the ending json, npz, npy or parquet.
+        Names are lower-case letters, digits, ``-`` and ``_`` with the ending json, npz or npy.
 
     Raises
     ------
@@ -86,7 +86,14 @@ def sha256(path: Path) -> str:
     return found.hexdigest()
 
 
-def unpack(path: str | Path, into: Path, *, largest: int = LARGEST) -> dict[str, Path]:
+def unpack(
+    path: str | Path,
+    into: Path,
+    *,
+    largest: int = LARGEST,
+    first: str = "",
+    agreed: Callable[[Path, Mapping[str, int]], None] | None = None,
+) -> dict[str, Path]:
     """Write the entries of an archive into an empty folder and return where each is; check everything beforehand.
 
     Parameters
@@ -95,6 +102,8 @@ def unpack(path: str | Path, into: Path, *, largest: int = LARGEST) -> dict[str,
     into : folder
     largest : int
         Bytes that all entries may have together.
+    first : name of an entry, optional
+        It must be there, and is handed to ``agreed``, with the bytes of every entry, before any other is written.
 
     Raises
     ------
@@ -106,10 +115,15 @@ def unpack(path: str | Path, into: Path, *, largest: int = LARGEST) -> dict[str,
     with _opened(path) as archive:
         entries = archive.infolist()
         _check(path, entries, largest)
+        sizes = {entry.filename: entry.file_size for entry in entries}
+        if first and first not in sizes:
+            raise _refused(path, f"no {first}")
         placed = {}
-        for entry in entries:
+        for entry in sorted(entries, key=lambda entry: entry.filename != first):
             placed[entry.filename] = into / entry.filename
             _copy(archive, entry, placed[entry.filename])
+            if entry.filename == first and agreed is not None:
+                agreed(placed[first], sizes)
     return placed
 
 
@@ -128,8 +142,8 @@ def _check(path: Path, entries: list[zipfile.ZipInfo], largest: int) -> None:
     if len(names) > _MOST_ENTRIES or len(set(names)) < len(names):
         raise _refused(path, f"{len(names)} entries, or one twice")
     total = sum(entry.file_size for entry in entries)
-    if total > largest:
-        raise _refused(path, f"{total:,} bytes, more than {largest:,}")
+    if total > min(largest, path.stat().st_size):  # entries may not lie on top of each other
+        raise _refused(path, f"{total:,} bytes, more than {min(largest, path.stat().st_size):,}")
 
 
 def _copy(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None:

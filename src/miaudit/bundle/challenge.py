@@ -1,9 +1,13 @@
-"""A bundle challenged: a stronger attack, or a better propensity, on the same records."""
+"""A bundle challenged: a stronger attack, or a better propensity, on the same records.
+
+Where labels are sealed, a submission counts if the owner signed, when opening, that it was in: whoever comes later may
+have used the labels, and what that shows is not decided.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit import pipeline, tables
-from miaudit.bundle import verify
+from miaudit.bundle import opening, sealing, verify
 from miaudit.bundle.contents import GIVEN, Bundle
-from miaudit.bundle.sealing import Keys
+from miaudit.bundle.sealing import Opening
 from miaudit.causal import challenge as betting
 from miaudit.causal import one_record, paired
 from miaudit.causal.classical import Estimate, Sample
@@ -31,6 +35,9 @@ LEVEL = 0.05
 STATED, CHALLENGER = "bundle", "challenger"
 Subject = Literal["scores", "propensity"]
 Status = Literal["won", "stands", "undecided"]
+Order = Literal["committed before the opening", "order unknown"]
+COMMITTED: Order = "committed before the opening"
+UNKNOWN: Order = "order unknown"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,16 +47,19 @@ class Outcome:
     Attributes
     ----------
     subject : "scores" or "propensity"
-    status : "won" by the challenger, "stands" for the bundle, or "undecided" while labels are sealed, and where the
-        submitted scores are shown to point the wrong way
+    status : "won" by the challenger, "stands" for the bundle, or "undecided" while labels are sealed, where a
+        submission is ahead of which nobody knows whether it came before they were opened, where the submitted scores
+        are shown to point the wrong way, and where the bundle's audit was refused
     text : the outcome in a sentence or two
+    order : of submission and opening, where labels were sealed and are open now; else None
     labels_visible : whether the challenger could see the labels of the records that decided
     made_before : challenges to this bundle before this one, which this one pays for
     judged : number of records that decided
     metric : the metric that decided, and ``difference``: challenger less bundle, with its interval; None where none
     bet : the test of the bundle's propensity, or None
     findings : of the audit with the challenger's scores or propensities, or None while labels are sealed
-    submission : SHA-256 of what was submitted, by which both sides can show later what it was
+    submission : SHA-256 of what was submitted and of the bundle that it is about: the commitment that the owner signs
+    stated : metrics of the audit that was challenged, as plain values
     """
 
     subject: Subject
@@ -63,6 +73,8 @@ class Outcome:
     difference: Estimate | None = None
     bet: betting.Challenge | None = None
     findings: Findings | None = None
+    order: Order | None = None
+    stated: Sequence[Mapping[str, Any]] = ()
 
     @property
     def exit_code(self) -> int:
@@ -74,7 +86,7 @@ def by_scores(
     bundle: Bundle,
     scores: ArrayLike,
     *,
-    keys: Keys | None = None,
+    keys: Opening | None = None,
     made_before: int = 0,
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
@@ -89,10 +101,12 @@ def by_scores(
     ----------
     bundle : Bundle
     scores : array (n,), higher means more member-like, in the order of the bundle's records
-    keys : Keys, optional
-        They open sealed labels; without them the outcome is undecided, and the submission is kept by its digest.
+    keys : Opening or Keys, optional
+        They open sealed labels; without them the outcome is undecided, and the submission is kept by its digest. An
+        opening says which submissions were in by then; of others, and with the owner's keys, the order is unknown.
     made_before : int
         How many challenges to this bundle came before.
+    rng : of the bootstrap; where labels were sealed, both sides' commitments fix it instead
     progress : function of bootstrap replicates done and their number, optional
 
     Raises
@@ -102,12 +116,12 @@ def by_scores(
     """
     submitted = _numbers(scores, bundle, "scores")
     _check(bundle, made_before)
-    digest = _digest(submitted)
-    evidence = bundle.evidence(keys)
-    if evidence is None:
-        return _undecided("scores", digest, made_before, len(bundle.sealed[0]))
+    digest = _digest(bundle, "scores", submitted)
+    if bundle.sealed is not None and keys is None:
+        return _undecided("scores", digest, made_before, len(bundle.sealed.rows))
+    contest = _Contest.of(bundle, keys, digest, rng)
+    bundle, evidence, judged, rng = contest.bundle, contest.evidence, contest.judged, contest.rng
     _check_stated(bundle, evidence)
-    judged = _judged(bundle)
     ours, odds = _headline(bundle, evidence), _odds(bundle, evidence)
     odds = None if odds is None else odds[judged]
     first, second, nothing = (
@@ -124,28 +138,16 @@ def by_scores(
     # An attack that knows nothing is stronger than one that is worse than nothing, and shows nothing.
     won = ahead and (paired.difference(first, nothing, **options)[metric].low or 0) > 0
     again = _audited(evidence.replace(score={CHALLENGER: submitted}), bundle, None, rng)
-    visible = not bundle.has_sealed_labels
-    said = _said_of_scores(metric, found, won, ahead, visible, made_before, len(judged))
-    inverted = "" if won else _inverted(first, again, bundle.plan.confidence)
-    return Outcome(
-        "scores",
-        "won" if won else "undecided" if inverted else "stands",
-        inverted + said,
-        visible,
-        made_before,
-        len(judged),
-        digest,
-        metric=metric,
-        difference=found,
-        findings=again,
-    )
+    said = f"{_said_of_scores(metric, found, won, ahead, len(judged))} {_paid(made_before)}"
+    doubt = _refused(bundle) or ("" if won else _inverted(first, again, bundle.plan.confidence))
+    return contest.outcome("scores", won, said, made_before, doubt, metric=metric, difference=found, findings=again)
 
 
 def by_propensity(
     bundle: Bundle,
     values: ArrayLike,
     *,
-    keys: Keys | None = None,
+    keys: Opening | None = None,
     made_before: int = 0,
     gamma: float = 0.1,
     rng: np.random.Generator,
@@ -167,20 +169,21 @@ def by_propensity(
     submitted = _numbers(values, bundle, "propensity")
     other = Propensity.given(submitted, "the challenger's")
     _check(bundle, made_before)
-    relearned = bundle.has_sealed_labels and bundle.findings["design"] == "zero-run"
-    if bundle.propensity is None and not relearned:
-        received = f"one of design {bundle.findings['design']} without propensities"
-        raise InputError("bundle", "a bundle with propensities", received, "challenge its scores instead")
-    digest = _digest(submitted)
-    evidence = bundle.evidence(keys)
-    if evidence is None:
-        return _undecided("propensity", digest, made_before, len(bundle.sealed[0]))
+    if bundle.findings["design"] != "zero-run" or (bundle.sealed is None and bundle.propensity is None):
+        raise _no_propensity(bundle)
+    digest = _digest(bundle, f"propensity at {float(gamma)!r}", submitted)
+    if bundle.sealed is not None and keys is None:
+        return _undecided("propensity", digest, made_before, len(bundle.sealed.rows))
+    contest = _Contest.of(bundle, keys, digest, rng)
+    bundle, evidence, rng = contest.bundle, contest.evidence, contest.rng
     _check_stated(bundle, evidence)
-    stated, found = _propensity(bundle, evidence)
+    stated, found = bundle.propensity, bundle.rows
+    if stated is None:
+        raise _no_propensity(bundle)
     rows = np.arange(bundle.n) if found is None else found
     own = np.full(bundle.n, np.nan)
     own[rows] = stated.logit
-    judged = np.intersect1d(_judged(bundle), rows)
+    judged = np.intersect1d(contest.judged, rows)
     judged = _one_of_each_unit(evidence, judged, rng, learned=GIVEN not in bundle.programs)
     bet = betting.against(
         own[judged],
@@ -190,19 +193,67 @@ def by_propensity(
         level=LEVEL,
         tests=made_before + 1,
     )
-    visible = not bundle.has_sealed_labels
     again = _audited(evidence, bundle, Nuisance(propensity=other), rng)
-    return Outcome(
-        "propensity",
-        "won" if bet.rejected else "stands",
-        _said_of_bet(bet, visible, made_before),
-        visible,
-        made_before,
-        len(judged),
-        digest,
-        bet=bet,
-        findings=again,
+    said = f"{_said_of_bet(bet)} {_paid(made_before)}"
+    return replace(contest, judged=judged).outcome(
+        "propensity", bet.rejected, said, made_before, bet=bet, findings=again
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Contest:
+    """What a submission is judged on: the bundle with its labels, the records that decide, and who knew them when.
+
+    ``order`` is None where no label was ever sealed.
+    """
+
+    bundle: Bundle
+    evidence: Evidence
+    judged: NDArray[np.int64]
+    rng: np.random.Generator
+    submission: str
+    order: Order | None
+
+    @classmethod
+    def of(cls, bundle: Bundle, keys: Opening | None, submission: str, rng: np.random.Generator) -> _Contest:
+        """Open the labels where they are sealed; those records decide then."""
+        order: Order | None = None
+        judged, whole = np.arange(bundle.n), bundle
+        if bundle.sealed is not None and keys is not None:
+            whole = opening.opened(bundle, keys)
+            order = COMMITTED if keys.lists(submission, bundle.mark, bundle.sealed) else UNKNOWN
+            judged, rng = bundle.sealed.rows, sealing.judge(keys, submission)
+        evidence = whole.evidence()
+        if evidence is None:
+            raise AttributeError("labels that are still sealed")
+        if order is not None and whole.propensity is not None and whole.share == "all" and not whole.programs:
+            # Learned again: nobody saw those that the owner committed to, and made of labels they stand every bet.
+            again = verify.repeated(whole, evidence)
+            whole = replace(whole, propensity=again.propensity, rows=again.rows)
+        return cls(whole, evidence, judged, rng, submission, order)
+
+    def outcome(
+        self, subject: Subject, ahead: bool, said: str, made_before: int, doubt: str = "", **found: Any
+    ) -> Outcome:
+        """Say who won: a submission that is ahead has lost nothing, and won nothing, while its order is unknown.
+
+        ``doubt`` is a sentence on why nothing is decided whoever is ahead, or empty.
+        """
+        status: Status = "stands" if not ahead else "undecided" if self.order == UNKNOWN else "won"
+        head = doubt or (f"Nothing is decided: {UNKNOWN}. " if status == "undecided" else "")
+        status = "undecided" if doubt else status
+        return Outcome(
+            subject,
+            status,
+            f"{head}{said}{_known(self.order, ahead)}",
+            self.order != COMMITTED,
+            made_before,
+            len(self.judged),
+            self.submission,
+            order=self.order,
+            stated=self.bundle.findings["metrics"],
+            **found,
+        )
 
 
 def submitted(path: str | Path, column: str | None, argument: str) -> NDArray[np.float64]:
@@ -250,11 +301,6 @@ def _numbers(values: ArrayLike, bundle: Bundle, argument: str) -> NDArray[np.flo
     return found
 
 
-def _judged(bundle: Bundle) -> NDArray[np.int64]:
-    """The records that decide: those whose labels were sealed, or all."""
-    return bundle.sealed[0] if bundle.has_sealed_labels else np.arange(bundle.n)
-
-
 def _headline(bundle: Bundle, evidence: Evidence) -> Evidence:
     return evidence.only(str(bundle.findings["scores"][0]["score"]))
 
@@ -262,21 +308,18 @@ def _headline(bundle: Bundle, evidence: Evidence) -> Evidence:
 def _odds(bundle: Bundle, evidence: Evidence) -> NDArray[np.float64] | None:
     if evidence.design != "zero-run":
         return None
-    stated, rows = _propensity(bundle, evidence)
+    stated, rows = bundle.propensity, bundle.rows
+    if stated is None:
+        raise InputError("bundle", "a propensity for a zero-run audit", "none", "challenge its design")
     if rows is not None:
         received = "some of a part of the records"
         raise InputError("bundle", "a propensity for each record of a zero-run audit", received, "challenge its design")
     return stated.odds
 
 
-def _propensity(bundle: Bundle, evidence: Evidence) -> tuple[Propensity, NDArray[Any] | None]:
-    """The bundle's propensity and its rows; where sealed labels kept it out of the bundle, it is learned again."""
-    if bundle.propensity is not None:
-        return bundle.propensity, bundle.rows
-    again = verify.repeated(bundle, evidence) if bundle.has_sealed_labels and bundle.share == "all" else None
-    if again is None or again.propensity is None:
-        raise InputError("bundle", "a propensity for a zero-run audit", "none", "challenge its design")
-    return again.propensity, again.rows
+def _no_propensity(bundle: Bundle) -> InputError:
+    received = f"one of design {bundle.findings['design']} without propensities"
+    return InputError("bundle", "a bundle with propensities", received, "challenge its scores instead")
 
 
 def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
@@ -309,20 +352,18 @@ def _one_of_each_unit(
 
 def _undecided(subject: Subject, digest: str, made_before: int, judged: int) -> Outcome:
     text = (
-        f"Nothing is decided yet: {judged:,} labels are sealed. The submission is fixed by its digest; the owner of "
-        "the bundle opens the labels with the key file, and the same command with --key decides."
+        f"Nothing is decided yet: {judged:,} labels are sealed. Send the SHA-256 of the submission to the owner of the "
+        "bundle before they are opened; the same command with --key and the opening that lists it decides."
     )
     return Outcome(subject, "undecided", text, False, made_before, judged, digest)
 
 
-def _said_of_scores(
-    metric: str, found: Estimate, won: bool, ahead: bool, visible: bool, before: int, judged: int
-) -> str:
+def _said_of_scores(metric: str, found: Estimate, won: bool, ahead: bool, judged: int) -> str:
     value, low, high = (0.0 if x is None else x for x in (found.value, found.low, found.high))
     limits = f"{label(metric)} {difference(value, low, high)} against the bundle's, on {judged:,} records"
     head = "The challenger's attack is stronger" if won else "The bundle's attack stands"
     chance = "" if won or not ahead else " It is not shown to be better than chance."
-    return f"{head}: {limits}.{chance} {_paid(before)}{_visible(visible, won)}"
+    return f"{head}: {limits}.{chance}"
 
 
 def _inverted(submitted: Evidence, audited: Findings | None, confidence: float) -> str:
@@ -336,10 +377,18 @@ def _inverted(submitted: Evidence, audited: Findings | None, confidence: float) 
     )
 
 
-def _said_of_bet(bet: betting.Challenge, visible: bool, before: int) -> str:
+def _refused(bundle: Bundle) -> str:
+    """Say so where nothing makes members and non-members comparable: weights that are wrong decide for the shift."""
+    overlap = bundle.findings.get("overlap")
+    if not overlap or overlap["status"] != "refused":
+        return ""
+    return "Undecided: the bundle's audit was refused, so no weights make its members and non-members comparable. "
+
+
+def _said_of_bet(bet: betting.Challenge) -> str:
     head = "The challenger's propensity refutes the bundle's" if bet.rejected else "The bundle's propensity stands"
     counted = f"{bet.correct:,} of {bet.guesses:,} bets won, p = {at_most(bet.p_value)} at a margin of {bet.gamma:g}"
-    return f"{head}: {counted}. {_paid(before)}{_visible(visible, bet.rejected)}"
+    return f"{head}: {counted}."
 
 
 def _paid(before: int) -> str:
@@ -348,11 +397,17 @@ def _paid(before: int) -> str:
     return f"It pays for {before} earlier {'challenge' if before == 1 else 'challenges'} (Bonferroni)."
 
 
-def _visible(visible: bool, won: bool) -> str:
-    if not visible:
-        return " The labels that decided were sealed until the submission was in."
-    return " Labels visible: whoever submits could have used them." if won else ""
+def _known(order: Order | None, ahead: bool) -> str:
+    """What the challenger may have known of the labels that decided."""
+    if order == COMMITTED:
+        return " The submission was in before the labels that decided were opened: the owner signed its digest."
+    if order == UNKNOWN:
+        return " The owner did not sign that it was in before the labels were opened: it may be made from them."
+    return " Labels visible: whoever submits could have used them." if ahead else ""
 
 
-def _digest(values: NDArray[np.float64]) -> str:
-    return hashlib.sha256(np.ascontiguousarray(values, dtype="<f8").tobytes()).hexdigest()
+def _digest(bundle: Bundle, subject: str, values: NDArray[np.float64]) -> str:
+    """A commitment to a submission: to its numbers, to what they are, and to the bundle that they are about."""
+    state = hashlib.sha256(b"miaudit submission\x00" + bundle.mark + subject.encode() + b"\x00")
+    state.update(np.ascontiguousarray(values, dtype="<f8").tobytes())
+    return state.hexdigest()

@@ -3,12 +3,11 @@
 # ruff: noqa: PLC0415 - libraries whose versions are recorded load when a bundle is made
 from __future__ import annotations
 
+import hashlib
 import io
-import json
 import math
 import platform
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -17,26 +16,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit import exhibits, pipeline, tables
-from miaudit.bundle import archive, sealing, sharing, written_plan
-from miaudit.bundle.sealing import SEALED, Keys
+from miaudit import exhibits, pipeline
+from miaudit.bundle import archive, arrays, plain_json, sealing, sharing, written_plan
+from miaudit.bundle.sealing import SEALED, Keys, Opening, Sealed
 from miaudit.bundle.sharing import Columns, Share
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.evidence import Evidence
 from miaudit.plan import Plan
-from miaudit.report import findings as audit_findings
 from miaudit.report import findings_file
 from miaudit.report.findings import Vulnerability
 
-FORMAT = 1
+FORMAT = 2
 KEY_SUFFIX = ".key.json"
+OPENING_SUFFIX = ".opening.json"
 GIVEN = "propensity, given"
-_MANIFEST, _AUDIT, _FINDINGS, _ROWS = "manifest.json", "audit.json", "findings.json", "rows.npy"
-_SEALED, _PROPENSITY, _RECORDS = "sealed.npz", "propensity.npz", ("records.npz", "records.parquet")
-_LARGEST_JSON = 200_000_000
-_DEEPEST = 60
+MANIFEST, AUDIT, FINDINGS, ROWS = "manifest.json", "audit.json", "findings.json", "rows.npy"
+SEALED_LABELS, PROPENSITY, RECORDS = "sealed.npz", "propensity.npz", "records.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +45,9 @@ class Bundle:
     share : "all", "scores" or "hashes"
     withheld : what is not in it, in words
     columns : what is shared of the n records, by the names of ``Evidence.columns``; sealed membership is -1
-    sealed : indices (m,) of the records whose label is sealed, and commitments (m, 32) to them
-    findings : plain values as in findings.json
+    sealed : what stands in place of sealed labels, or None where none is
+    findings : plain values as in findings.json; where labels are sealed, of the open records alone, as are
+        propensity, rows, notes and programs
     plan : Plan
     random : where the generator stood when the audit began
     notes : what the collector of the evidence had to say
@@ -64,7 +62,7 @@ class Bundle:
     share: Share
     withheld: tuple[str, ...]
     columns: Columns
-    sealed: tuple[NDArray[np.int64], NDArray[np.uint8]]
+    sealed: Sealed | None
     findings: Mapping[str, Any]
     plan: Plan
     random: Mapping[str, Any]
@@ -84,14 +82,41 @@ class Bundle:
     @property
     def has_sealed_labels(self) -> bool:
         """Whether a part of the labels is sealed."""
-        return len(self.sealed[0]) > 0
+        return self.sealed is not None
 
-    def evidence(self, keys: Keys | None = None) -> Evidence | None:
+    @property
+    def mark(self) -> bytes:
+        """SHA-256 (32 bytes) of records, plan and commitments: what a submission, and an opening, is about."""
+        state = hashlib.sha256(b"miaudit bundle\x00" + sharing.row_digests(self.columns).tobytes())
+        state.update(plain_json.dump([*sorted(self.columns), written_plan.encode(self.plan)]))
+        for values in () if self.sealed is None else vars(self.sealed).values():
+            state.update(values.tobytes())
+        return state.digest()
+
+    def labels(self, keys: Opening | None = None) -> NDArray[np.int8]:
+        """Return membership (n,) of 0 and 1, which keys open where it is sealed.
+
+        Raises
+        ------
+        InputError
+            If the keys do not fit the commitments.
+        """
+        member = self.columns["member"].astype(np.int8)
+        if self.sealed is None:
+            return member
+        if keys is None or not keys.opens(self.sealed):
+            received = "none" if keys is None else "keys of other labels"
+            allowed = "the key file that belongs to this bundle"
+            raise InputError("key", allowed, received, "ask the owner of the bundle")
+        member[self.sealed.rows] = keys.labels
+        return member
+
+    def evidence(self, keys: Opening | None = None) -> Evidence | None:
         """Return the evidence as far as it is shared, or None where scores are withheld or labels sealed.
 
         Parameters
         ----------
-        keys : Keys, optional
+        keys : Keys or Opening, optional
             They open sealed labels.
 
         Raises
@@ -99,18 +124,9 @@ class Bundle:
         InputError
             If the keys do not fit the commitments.
         """
-        if self.share == "hashes":
+        if self.share == "hashes" or (self.sealed is not None and keys is None):
             return None
-        member = self.columns["member"].astype(np.int8)
-        if self.has_sealed_labels:
-            if keys is None:
-                return None
-            if not keys.opens(*self.sealed):
-                allowed = "the key file that belongs to this bundle"
-                raise InputError("key", allowed, "keys of other labels", "ask the owner of the bundle")
-            member = member.copy()
-            member[self.sealed[0]] = keys.labels
-        return _evidence(self.columns, member)
+        return sharing.evidence_of({**self.columns, "member": self.labels(keys).astype(np.bool_)})
 
     def write(self, path: str | Path, *, overwrite: bool = False) -> str:
         """Write the bundle to one .zip, whole or not at all; return its SHA-256.
@@ -148,7 +164,9 @@ def record(
         hash under a key that its owner keeps.
     seal : bool
         Keep the labels of a random half of the units sealed, so that a challenger cannot win by submitting the labels.
-        The records of the bundle are shuffled then; ``Keys.order`` says where each stood.
+        The bundle then holds the audit of the open records, and a commitment to that of all; what was handed in beside
+        the evidence (notes, repeat, vulnerability, propensities) stays out of it. Records are shuffled, ``Keys.order``
+        says where each stood, and the operating system seeds the audit in place of ``rng``.
     evidence, plan, nuisance, rng, notes, repeat, vulnerability, progress : as in :func:`miaudit.audit`
 
     Returns
@@ -176,16 +194,19 @@ def record(
     plan = plan or Plan()
     if not seal:  # it counts labels, and covariates that may be withheld
         notes = (*notes, *exhibits.equal_rows(evidence))
-    order = sealing.shuffled(evidence.n) if seal else None
-    if order is not None:
+    order = None
+    if seal:
+        sealing.check(evidence, plan)
+        order, rng = sealing.shuffled(evidence.n), sealing.generator()
         evidence, nuisance = evidence.take(order), None if nuisance is None else nuisance.of_rows(order)
     keys = Keys.new(evidence.member, seal=seal, unit=evidence.unit_codes, order=order)
     audited = sharing.prepared(evidence, level, keys.pseudonyms)
     state = written_plan.state_of(rng)
     written_plan.encode(plan)  # refused before the work, not after it
     columns, withheld = sharing.columns_of(audited, level, keys.pseudonyms)
-    if "text" not in columns:  # parquet, where texts go, compresses
-        archive.check_size(sum(values.nbytes for values in columns.values()))
+    texts = sum(map(len, columns["text"])) if "text" in columns else 0
+    archive.check_size(texts + sum(values.nbytes for name, values in columns.items() if name != "text"))
+    published = _of_open_records(audited, keys, plan, nuisance, state, level) if seal else None
     examined = pipeline.examine(
         audited,
         plan=plan,
@@ -196,38 +217,76 @@ def record(
         vulnerability=vulnerability,
         progress=progress,
     )
-    if "member" in columns:
-        member = columns["member"].astype(np.int8)
-        member[keys.rows] = SEALED
-        columns["member"] = member
-    found, gone = sharing.findings_of(examined.findings.to_dict(), level, columns, sealed=seal)
-    sealed = (keys.rows, keys.commitments())
-    programs = _programs(nuisance)
-    learned = level == "all" and seal and not programs
+    found, gone = sharing.findings_of(examined.findings.to_dict(), level, columns)
+    propensity = None if level == "hashes" else examined.propensity
+    parts: Parts = (found, tuple(notes), _programs(nuisance), propensity, examined.rows)
+    sealed = None
+    if published is not None:
+        keys = replace(keys, audit=_written(*parts))
+        sealed, parts, gone = keys.sealed(), published, (_withheld(keys),)
+        columns = {**columns, "member": _without(columns["member"], keys.rows)}
+    stated, told, programs, given, rows = parts
     bundle = Bundle(
-        level,
-        (
-            *withheld,
-            *gone,
-            *((f"the labels of {len(keys.rows):,} records, sealed",) if seal else ()),
-            *(
-                ("propensities, which are learned again when labels are opened",)
-                if learned and examined.propensity
-                else ()
-            ),
-        ),
-        columns,
-        sealed,
-        found,
-        plan,
-        state,
-        tuple(notes),
-        examined.propensity if level != "hashes" and not learned else None,
-        examined.rows if not learned else None,
-        programs,
-        environment(),
+        level, (*withheld, *gone), columns, sealed, stated, plan, state, told, given, rows, programs, environment()
     )
     return _unshuffled(examined, order), bundle, keys
+
+
+Parts = tuple[Mapping[str, Any], tuple[str, ...], str, Propensity | None, NDArray[Any] | None]
+
+
+def _of_open_records(
+    audited: Evidence, keys: Keys, plan: Plan, nuisance: Nuisance | None, state: Mapping[str, Any], level: Share
+) -> Parts:
+    """The audit of the open records, made before anything sees a sealed label.
+
+    Propensities that were handed in are not used: nobody can tell whether they were learned from all labels.
+    """
+    is_open = np.delete(np.arange(audited.n), keys.rows)
+    own = None if nuisance is None else replace(nuisance, propensity=None)
+    notes = (
+        f"{len(keys.rows):,} labels are sealed: these findings are of the {len(is_open):,} open records alone, "
+        "and rows are counted among these. A commitment to the findings of all records is in the bundle.",
+    )
+    try:
+        part = audited.take(is_open)
+        rng = written_plan.generator_at(state)
+        examined = pipeline.examine(part, plan=plan, nuisance=own, rng=rng, notes=notes)
+    except InputError as error:
+        received = one_line(f"too few ({error})")[:160]
+        raise InputError("seal", "open records that can be audited alone", received, "seal a larger audit") from error
+    columns, _ = sharing.columns_of(part, level, keys.pseudonyms)
+    found, _ = sharing.findings_of(examined.findings.to_dict(), level, columns)
+    return found, notes, _programs(own), examined.propensity, examined.rows
+
+
+def _written(
+    findings: Mapping[str, Any],
+    notes: tuple[str, ...],
+    programs: str,
+    propensity: Propensity | None,
+    rows: NDArray[Any] | None,
+) -> str:
+    """The audit of all records as the text that is committed to."""
+    content = {
+        "findings": dict(findings),
+        "notes": list(notes),
+        "programs": programs,
+        "how": None if propensity is None else propensity.how,
+        "propensity": None if propensity is None else propensity.values.tolist(),
+        "rows": None if rows is None else rows.tolist(),
+    }
+    return plain_json.dump(content).decode()
+
+
+def _withheld(keys: Keys) -> str:
+    return f"the labels of {len(keys.rows):,} records, and all that was computed on them: sealed"
+
+
+def _without(member: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.int8]:
+    kept = member.astype(np.int8)
+    kept[rows] = SEALED
+    return kept
 
 
 def _unshuffled(examined: pipeline.Examined, order: NDArray[np.int64] | None) -> pipeline.Examined:
@@ -243,62 +302,14 @@ def _unshuffled(examined: pipeline.Examined, order: NDArray[np.int64] | None) ->
     return pipeline.Examined(replace(examined.findings, rows=named), propensity, rows)
 
 
-def read(path: str | Path) -> Bundle:
-    """Read a bundle that may come from a stranger; nothing in it runs.
-
-    Digests are checked, and what does not fit is listed in ``tampered``: :mod:`miaudit.bundle.verify` says more.
-
-    Raises
-    ------
-    InputError
-        If it is no bundle, damaged beyond reading, or of another format version.
-    """
-    path = Path(path)
-    with tempfile.TemporaryDirectory(prefix="miaudit-") as folder:
-        placed = archive.unpack(path, Path(folder))
-        manifest = _manifest(path, placed)
-        tampered = list(_file_changes(manifest, placed))
-        held = _named(path, placed)
-        records = next((held[name] for name in _RECORDS if name in held), None)
-        if records is None or _AUDIT not in held or _FINDINGS not in held:
-            raise _refused(path, "a bundle without records, audit.json or findings.json")
-        share = sharing.check(str(manifest.get("share", "")))
-        columns = _columns(records, share)
-        if manifest.get("records") != len(next(iter(columns.values()))):
-            tampered.append("manifest.json counts other records than there are.")
-        about = _json(held[_AUDIT], "audit.json")
-        findings = audit_findings.check(_json(held[_FINDINGS], "findings.json"))
-        tampered += _row_changes(held.get(_ROWS), columns)
-        sealed = _sealed(held.get(_SEALED), columns)
-        _check_membership(columns, sealed[0])
-        propensity, rows = _propensity(held.get(_PROPENSITY), about, len(next(iter(columns.values()))))
-        return Bundle(
-            share,
-            tuple(str(text)[:200] for text in _list(manifest, "withheld")),
-            columns,
-            sealed,
-            findings,
-            written_plan.plan_of(about.get("plan")),
-            _mapping(about, "random"),
-            tuple(str(note) for note in _list(about, "notes")),
-            propensity,
-            rows,
-            str(about.get("programs", ""))[:500],
-            _mapping(about, "environment"),
-            tuple(tampered),
-            archive.sha256(path),
-        )
-
-
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
 def _entries(bundle: Bundle) -> dict[str, bytes]:
-    name = _RECORDS["text" in bundle.columns]
     entries = {
-        name: _table(bundle.columns, Path(name).suffix),
-        _FINDINGS: findings_file.to_text(bundle.findings).encode(),
-        _AUDIT: _as_json(
+        RECORDS: arrays.write(bundle.columns),
+        FINDINGS: findings_file.to_text(bundle.findings).encode(),
+        AUDIT: plain_json.dump(
             {
                 "plan": written_plan.encode(bundle.plan),
                 "random": bundle.random,
@@ -308,17 +319,19 @@ def _entries(bundle: Bundle) -> dict[str, bytes]:
                 "environment": bundle.environment,
             }
         ),
-        _ROWS: _array(sharing.row_digests(bundle.columns)),
+        ROWS: _array(sharing.row_digests(bundle.columns)),
     }
-    if bundle.has_sealed_labels:
-        entries[_SEALED] = _table({"rows": bundle.sealed[0], "commitments": bundle.sealed[1]}, ".npz")
+    for name in (FINDINGS, AUDIT):
+        plain_json.check(entries[name], name, largest=plain_json.LARGEST)
+    if bundle.sealed is not None:
+        entries[SEALED_LABELS] = arrays.write(vars(bundle.sealed))
     if bundle.propensity is not None:
-        arrays: Columns = {"values": bundle.propensity.values}
-        if bundle.propensity.folds is not None and not bundle.has_sealed_labels:
-            arrays["folds"] = bundle.propensity.folds
+        values: Columns = {"values": bundle.propensity.values}
+        if bundle.propensity.folds is not None:
+            values["folds"] = bundle.propensity.folds
         if bundle.rows is not None:
-            arrays["rows"] = bundle.rows
-        entries[_PROPENSITY] = _table(arrays, ".npz")
+            values["rows"] = bundle.rows
+        entries[PROPENSITY] = arrays.write(values)
     files = {key: {"bytes": len(value), "sha256": _sha256(value)} for key, value in sorted(entries.items())}
     manifest = {
         "format": FORMAT,
@@ -328,7 +341,7 @@ def _entries(bundle: Bundle) -> dict[str, bytes]:
         "withheld": list(bundle.withheld),
         "files": files,
     }
-    return {**entries, _MANIFEST: _as_json(manifest)}
+    return {**entries, MANIFEST: plain_json.dump(manifest)}
 
 
 def _how(propensity: Propensity) -> dict[str, Any]:
@@ -343,26 +356,13 @@ def _how(propensity: Propensity) -> dict[str, Any]:
     }
 
 
-def _table(columns: Mapping[str, NDArray[Any]], suffix: str) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="miaudit-") as folder:
-        path = Path(folder) / f"table{suffix}"
-        tables.write_columns(path, columns)
-        return path.read_bytes()
-
-
 def _array(values: NDArray[Any]) -> bytes:
     handle = io.BytesIO()
     np.save(handle, values, allow_pickle=False)
     return handle.getvalue()
 
 
-def _as_json(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
 def _sha256(content: bytes) -> str:
-    import hashlib
-
     return hashlib.sha256(content).hexdigest()
 
 
@@ -391,177 +391,3 @@ def environment() -> dict[str, str]:
         "polars": polars.__version__,
         "system": f"{platform.system()} {platform.machine()}",
     }
-
-
-# -- reading ----------------------------------------------------------------------------------------------------------
-
-
-def _manifest(path: Path, placed: Mapping[str, Path]) -> dict[str, Any]:
-    if _MANIFEST not in placed:
-        raise _refused(path, "an archive without manifest.json")
-    manifest = _json(placed[_MANIFEST], _MANIFEST)
-    if manifest.get("format") != FORMAT:
-        found = repr(manifest.get("format"))[:20]
-        raise InputError("bundle", f"format {FORMAT}", found, "use the version of miaudit that wrote it")
-    return manifest
-
-
-def _named(path: Path, placed: Mapping[str, Path]) -> dict[str, Path]:
-    known = {_AUDIT, _FINDINGS, _ROWS, _SEALED, _PROPENSITY, *_RECORDS}
-    strangers = set(placed) - known - {_MANIFEST}
-    if strangers:
-        raise _refused(path, f"an entry that no bundle has ({min(strangers)})")
-    return {name: where for name, where in placed.items() if name != _MANIFEST}
-
-
-def _file_changes(manifest: Mapping[str, Any], placed: Mapping[str, Path]) -> Iterator[str]:
-    listed = manifest.get("files")
-    if not isinstance(listed, Mapping):
-        yield "manifest.json lists no files."
-        return
-    for name, stated in listed.items():
-        if name not in placed:
-            yield f"{one_line(str(name))[:60]} is missing."
-        elif not isinstance(stated, Mapping) or archive.sha256(placed[name]) != stated.get("sha256"):
-            yield f"{name} was changed: its digest is not that of the manifest."
-    for name in sorted(set(placed) - set(listed) - {_MANIFEST}):
-        yield f"{name} is not in the manifest."
-
-
-def _row_changes(path: Path | None, columns: Columns) -> list[str]:
-    if path is None:
-        return ["rows.npy is missing, so a changed record cannot be named."]
-    stated = tables.read_array(path, "rows.npy")
-    found = sharing.row_digests(columns)
-    if stated.shape != found.shape or stated.dtype != found.dtype:
-        return [f"rows.npy holds digests of {len(stated):,} records, not of the {len(found):,} that are there."]
-    changed = np.flatnonzero((stated != found).any(axis=1))
-    if not len(changed):
-        return []
-    named = ", ".join(map(str, changed[:10])) + (", ..." if len(changed) > 10 else "")
-    what = "record" if len(changed) == 1 else "records"
-    return [f"{len(changed):,} {what} changed: row {named} (counted from 0)."]
-
-
-def _columns(path: Path, share: Share) -> Columns:
-    names = tables.column_names(path, "records")
-    known = [name for name in names if _is_column(name)]
-    fits = known == ["hash"] if share == "hashes" else "member" in known and "hash" not in known
-    if share == "scores":
-        fits = fits and not any(name == "text" or name.startswith("covariate") for name in known)
-    if len(known) < len(names) or not fits:
-        raise InputError("records", "columns of evidence", ", ".join(names)[:80], "ask for the bundle again")
-    columns = tables.read_columns(path, known, "records")
-    lengths = {len(values) if values.ndim else -1 for values in columns.values()}
-    if len(lengths) != 1 or lengths & {-1, 0}:
-        raise InputError("records", "columns of one length", f"lengths {sorted(lengths)[:5]}", "ask for it again")
-    return columns
-
-
-def _check_membership(columns: Columns, sealed: NDArray[np.int64]) -> None:
-    """Membership is 0 or 1, and -1 exactly where it is sealed: anything else would silently count as a member."""
-    if "member" not in columns:
-        return
-    member = columns["member"]
-    plain = member.ndim == 1 and member.dtype.kind in "biu"
-    if not plain or not np.isin(np.delete(member, sealed), (0, 1)).all():
-        raise InputError("records", "membership of 0 or 1 where it is not sealed", "something else", "ask for it again")
-
-
-def _is_column(name: str) -> bool:
-    plain = {"member", "score", "covariates", "text", "unit", "group", "design", "source", "hash"}
-    return name in plain or name.startswith(("score.", "covariate."))
-
-
-def _evidence(columns: Columns, member: NDArray[np.int8]) -> Evidence:
-    """Evidence from the columns that it was written as."""
-    with tempfile.TemporaryDirectory(prefix="miaudit-") as folder:
-        path = Path(folder) / _RECORDS["text" in columns]
-        tables.write_columns(path, {**columns, "member": member.astype(np.bool_)})
-        loaded = Evidence.load(path)
-        return loaded if "source" in columns else loaded.replace(source="")
-
-
-def _sealed(path: Path | None, columns: Columns) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    if path is None:
-        return np.empty(0, dtype=np.int64), np.empty((0, 32), dtype=np.uint8)
-    held = tables.read_columns(path, ("rows", "commitments"), _SEALED)
-    rows, commitments = held["rows"], held["commitments"]
-    n = len(next(iter(columns.values())))
-    good = rows.ndim == 1 and rows.dtype.kind == "i" and commitments.shape == (len(rows), 32)
-    good = good and commitments.dtype == np.uint8 and _rise(rows)
-    good = good and (not len(rows) or (rows[0] >= 0 and rows[-1] < n)) and "member" in columns
-    if not good or not np.array_equal(np.flatnonzero(columns["member"] == sealing.SEALED), rows):
-        raise InputError(_SEALED, "a commitment for each sealed label", "something else", "ask for the bundle again")
-    return rows.astype(np.int64), commitments
-
-
-def _propensity(
-    path: Path | None, about: Mapping[str, Any], n: int
-) -> tuple[Propensity | None, NDArray[np.int64] | None]:
-    if path is None:
-        return None, None
-    names = tables.column_names(path, _PROPENSITY)
-    held = tables.read_columns(path, [name for name in ("values", "rows") if name in names], _PROPENSITY)
-    rows = held.get("rows")
-    if rows is not None and not (
-        rows.ndim == 1 and rows.dtype.kind == "i" and len(rows) and rows[0] >= 0 and rows[-1] < n and _rise(rows)
-    ):
-        raise InputError(_PROPENSITY, "rows of the records", "others", "ask for the bundle again")
-    if "values" not in held or held["values"].shape != (n if rows is None else len(rows),):
-        raise InputError(_PROPENSITY, "one value for each audited record", "another number", "ask for it again")
-    how = about.get("propensity")
-    words = str(how.get("how", "given"))[:300] if isinstance(how, Mapping) else "given"
-    if held["values"].dtype.kind != "f":
-        raise InputError(_PROPENSITY, "numbers", f"values of type {held['values'].dtype}", "ask for the bundle again")
-    return Propensity.given(held["values"], words), rows
-
-
-def _rise(rows: NDArray[Any]) -> bool:
-    return bool(np.all(np.diff(rows) > 0))
-
-
-def _json(path: Path, name: str) -> dict[str, Any]:
-    if path.stat().st_size > _LARGEST_JSON:
-        raise InputError(name, "a file below 200 MB", f"{path.stat().st_size:,} bytes", "ask for the bundle again")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise InputError(name, "JSON", one_line(str(error))[:80], "ask for the bundle again") from error
-    if not isinstance(content, dict):
-        raise InputError(name, "a JSON object", type(content).__name__, "ask for the bundle again")
-    _check_depth(content, name)
-    return content
-
-
-def _check_depth(content: Any, name: str) -> None:
-    """Refuse deep nesting at once: many a later step goes down the tree."""
-    level = [content]
-    for _ in range(_DEEPEST):
-        below = [item for item in level if isinstance(item, dict | list)]
-        level = [inner for item in below for inner in (item.values() if isinstance(item, dict) else item)]
-        if not level:
-            return
-    raise InputError(name, f"at most {_DEEPEST} levels", "more", "ask for the bundle again")
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _list(content: Mapping[str, Any], key: str) -> list[Any]:
-    value = content.get(key)
-    if not isinstance(value, list):
-        raise InputError(key, "a list", type(value).__name__, "ask for the bundle again")
-    return value
-
-
-def _mapping(content: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = content.get(key)
-    if not isinstance(value, dict):
-        raise InputError(key, "an object", type(value).__name__, "ask for the bundle again")
-    return value
-
-
-def _refused(path: Path, what: str) -> InputError:
-    return InputError("bundle", "a bundle that miaudit wrote", f"{path.name}: {what}", "ask for it again")

@@ -11,7 +11,7 @@ from miaudit.bundle.contents import Bundle
 from miaudit.bundle.verify import Verification
 from miaudit.report import findings_file
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,14 @@ def of_challenge(bundle: Bundle, outcome: Outcome, repeat: Mapping[str, Any]) ->
         "digest": bundle.digest or "",
         "subject": outcome.subject,
         "labels_visible": outcome.labels_visible,
+        "order": outcome.order,
         "made_before": outcome.made_before,
         "judged": outcome.judged,
         "submission": outcome.submission,
         "metric": outcome.metric,
         "difference": None if outcome.difference is None else asdict(outcome.difference),
         "bet": None if outcome.bet is None else asdict(outcome.bet),
-        "bundle": list(bundle.findings["metrics"]),
+        "bundle": list(outcome.stated),
         "findings": None if outcome.findings is None else outcome.findings.to_dict(),
         "environment": [],
         "repeat": dict(repeat),
@@ -88,6 +89,11 @@ def _text(found: Verification) -> str:
         return f"The bundle does not hold: {', and '.join(parts)}. First: {first}"
     if found.status == "not-testable":
         return "Digests fit, and nothing could be recomputed: what it needs is withheld."
+    if found.sealed and found.status == "in-part":
+        return (
+            f"Every digest fits, and {found.recomputed:,} numbers and words of the findings of the open records "
+            "came out again. The findings of all records are sealed."
+        )
     if found.status == "in-part":
         return (
             f"Every digest fits, and {found.recomputed:,} numbers and words of the findings came out again, but not "

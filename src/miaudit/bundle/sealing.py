@@ -1,14 +1,20 @@
-"""Labels that stay sealed until a challenger's scores are in: a salted commitment for each, opened with a key file.
+"""Labels, and all that was computed on them, sealed: what is published of them are commitments, which a key opens.
 
 Half of the units is sealed, not half of the records: an open label of a unit would tell the sealed ones beside it. And
-the records are shuffled: members often stand before non-members in a file.
+the records are shuffled: members often stand before non-members in a file. The audit of all records is committed to as
+one text: each of its numbers, published beside the scores, would be an exact equation in the sealed labels.
+
+The owner opens once, and signs which submissions were in by then: who submits later has the labels, and is not listed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
+import re
 import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,33 +22,111 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miaudit.bundle import plain_json, signature
 from miaudit.bundle.sharing import KEY_BYTES
 from miaudit.errors import InputError, OutputError, one_line
+from miaudit.evidence import Evidence
 from miaudit.whole import write_atomically
 
 SEALED = -1
-_FORMAT = 1
+COMMITMENT_BYTES = 32
+_FORMAT = 2
 _SALT = 16
 _LARGEST_FILE = 1_000_000_000
+_MOST_SUBMISSIONS = 10_000
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+# A score that learns from the labels of other records, by the name that the collector gives it.
+_LEARNED = "gaussian_lira"
+Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
-class Keys:
-    """What the owner of a bundle keeps: it opens sealed labels, and ties pseudonyms to names.
+class Sealed:
+    """What a sealed bundle publishes in place of labels; it tells nobody anything and binds its owner.
+
+    Attributes
+    ----------
+    rows : array (m,) of indices of the sealed records, rising
+    commitments : array (m, 32) of uint8, one to each label
+    audit : array (32,) of uint8, to the audit of all records
+    signer : array (32,) of uint8, the key under which the owner signs what was submitted before the opening
+    """
+
+    rows: NDArray[np.int64]
+    commitments: Bytes
+    audit: Bytes
+    signer: Bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Opening:
+    """What opens a sealed bundle, and says which submissions were in before it did.
+
+    Attributes
+    ----------
+    rows : array (m,) of indices of the sealed records, rising
+    labels : array (m,) of bool, whether each is a member
+    salts : array (m, 16) of uint8
+    audit : the audit of all records, as text, and ``audit_salt`` (32 bytes)
+    submissions : digests of what was submitted before, sorted, and the owner's ``signature`` of them
+    """
+
+    rows: NDArray[np.int64]
+    labels: NDArray[np.bool_]
+    salts: Bytes
+    audit: str
+    audit_salt: bytes
+    submissions: tuple[str, ...] = ()
+    signature: bytes = b""
+
+    def opens(self, sealed: Sealed) -> bool:
+        """Whether this fits all that a bundle commits to."""
+        return bool(
+            np.array_equal(self.rows, sealed.rows)
+            and np.array_equal(_commitments(self.rows, self.labels, self.salts), sealed.commitments)
+            and np.array_equal(_commitment(self.audit, self.audit_salt), sealed.audit)
+        )
+
+    def lists(self, submission: str, mark: bytes, sealed: Sealed) -> bool:
+        """Whether the owner of the bundle with this mark signed that a submission was in before the opening."""
+        message = _message(mark, self.submissions)
+        return submission in self.submissions and signature.holds(sealed.signer.tobytes(), message, self.signature)
+
+    def write(self, path: Path) -> None:
+        """Write the opening; an earlier one is never overwritten.
+
+        Raises
+        ------
+        OutputError
+            If the file is there already or cannot be written.
+        """
+        more = {"submissions": list(self.submissions), "signature": self.signature.hex()}
+        _write_new(path, {"kind": "opening", **self._plain(), **more}, 0o644)
+
+    def _plain(self) -> dict[str, Any]:
+        return {
+            "format": _FORMAT,
+            "rows": self.rows.tolist(),
+            "labels": self.labels.tolist(),
+            "salts": self.salts.tobytes().hex(),
+            "audit": self.audit,
+            "audit_salt": self.audit_salt.hex(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Keys(Opening):
+    """What the owner of a bundle keeps: it opens sealed labels, signs an opening, and ties pseudonyms to names.
 
     Attributes
     ----------
     pseudonyms : 32 random bytes
-    rows : array (m,) of indices of the sealed records, rising
-    labels : array (m,) of bool, whether each is a member
-    salts : array (m, 16) of uint8
+    signing : 32 random bytes, the seed of the signature
     order : array (n,), the place in the owner's evidence of each record of the bundle; None where it was not shuffled
     """
 
-    pseudonyms: bytes
-    rows: NDArray[np.int64]
-    labels: NDArray[np.bool_]
-    salts: NDArray[np.uint8]
+    pseudonyms: bytes = b""
+    signing: bytes = b""
     order: NDArray[np.int64] | None = None
 
     @classmethod
@@ -63,15 +147,31 @@ class Keys:
         chosen = secrets.SystemRandom().sample(range(units), units // 2) if seal else []
         rows = np.flatnonzero(np.isin(code, chosen)).astype(np.int64)
         salts = np.frombuffer(secrets.token_bytes(_SALT * len(rows)), dtype=np.uint8).reshape(-1, _SALT)
-        return cls(secrets.token_bytes(KEY_BYTES), rows, member[rows], salts, order)
+        audit_salt, pseudonyms, signing = (secrets.token_bytes(KEY_BYTES) for _ in range(3))
+        return cls(rows, member[rows], salts, "", audit_salt, pseudonyms=pseudonyms, signing=signing, order=order)
 
-    def commitments(self) -> NDArray[np.uint8]:
-        """Return a commitment (m, 32) to each sealed label: it binds the owner and tells nobody else anything."""
-        return _commitments(self.rows, self.labels, self.salts)
+    def sealed(self) -> Sealed:
+        """Return what may be published of what these keys open."""
+        return Sealed(
+            self.rows,
+            _commitments(self.rows, self.labels, self.salts),
+            _commitment(self.audit, self.audit_salt),
+            np.frombuffer(signature.public_of(self.signing), dtype=np.uint8),
+        )
 
-    def opens(self, rows: NDArray[Any], commitments: NDArray[Any]) -> bool:
-        """Whether these keys fit the sealed labels of a bundle."""
-        return bool(np.array_equal(self.rows, rows) and np.array_equal(self.commitments(), commitments))
+    def opening(self, mark: bytes, submissions: Iterable[str]) -> Opening:
+        """Return what opens the bundle with this mark, signed for the submissions that were in.
+
+        **Once**: whoever submits after it has the labels, and a second signature would weaken the first.
+
+        Raises
+        ------
+        InputError
+            For what is no SHA-256 of a submission, or too many.
+        """
+        found = tuple(sorted(set(_checked_digests(submissions))))
+        signed = signature.sign(self.signing, _message(mark, found))
+        return Opening(self.rows, self.labels, self.salts, self.audit, self.audit_salt, found, signed)
 
     def write(self, path: Path) -> None:
         """Write the key file, readable by its owner only; an earlier one is never overwritten.
@@ -81,21 +181,9 @@ class Keys:
         OutputError
             If the file is there already or cannot be written.
         """
-        content = {
-            "format": _FORMAT,
-            "pseudonyms": self.pseudonyms.hex(),
-            "rows": self.rows.tolist(),
-            "labels": self.labels.tolist(),
-            "salts": self.salts.tobytes().hex(),
-            "order": None if self.order is None else self.order.tolist(),
-        }
-        try:
-            text = json.dumps(content)
-            write_atomically(path, lambda target: _write_text(target, text), replace=False, mode=0o600)
-        except FileExistsError as error:
-            raise OutputError(one_line(f"{path}: keys are there already, and are kept; name another bundle")) from error
-        except OSError as error:
-            raise OutputError(one_line(f"{path}: cannot be written ({error.strerror or error})")) from error
+        order = None if self.order is None else self.order.tolist()
+        more = {"pseudonyms": self.pseudonyms.hex(), "signing": self.signing.hex(), "order": order}
+        _write_new(path, {"kind": "keys", **self._plain(), **more}, 0o600)
 
     @classmethod
     def read(cls, path: str | Path) -> Keys:
@@ -106,31 +194,106 @@ class Keys:
         InputError
             If it is missing, damaged or no key file.
         """
-        from miaudit import tables  # noqa: PLC0415
+        found = read(path)
+        if not isinstance(found, Keys):
+            raise InputError("key", "the owner's key file", "an opening, which signs nothing", "ask its owner")
+        return found
 
-        path = tables.existing_file(path, "key", (".json",))
-        if path.stat().st_size > _LARGEST_FILE:
-            raise InputError("key", "a file below 1 GB", f"{path.stat().st_size:,} bytes", "this is no key file")
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            if content["format"] != _FORMAT:
-                raise ValueError("another format")
-            rows = np.asarray(content["rows"], dtype=np.int64)
-            labels = np.asarray([_truth(value) for value in content["labels"]], dtype=np.bool_)
-            salts = np.frombuffer(bytes.fromhex(content["salts"]), dtype=np.uint8).reshape(len(rows), _SALT)
-            if rows.ndim != 1 or labels.shape != rows.shape:
-                raise ValueError("columns of unequal length")
-            order = None if content.get("order") is None else np.asarray(content["order"], dtype=np.int64)
-            return cls(bytes.fromhex(content["pseudonyms"]), rows, labels, salts, order)
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, OSError) as error:
-            raise InputError(
-                "key", "the key file that miaudit wrote", f"{path.name} ({str(error)[:60]})", "ask its owner"
-            ) from error
+
+def read(path: str | Path) -> Opening:
+    """Read what opens a bundle: an opening, or the owner's keys, which say nothing of submissions.
+
+    Raises
+    ------
+    InputError
+        If it is missing, damaged or neither.
+    """
+    from miaudit import tables  # noqa: PLC0415
+
+    path = tables.existing_file(path, "key", (".json",))
+    try:
+        content = plain_json.read(path, "key", largest=_LARGEST_FILE, values=path.stat().st_size // 2)
+        if content.get("format") != _FORMAT:
+            raise ValueError(f"format {content.get('format')!r}, not {_FORMAT}"[:60])
+        rows = np.asarray(content["rows"], dtype=np.int64)
+        labels = np.asarray([_truth(value) for value in content["labels"]], dtype=np.bool_)
+        salts = np.frombuffer(bytes.fromhex(content["salts"]), dtype=np.uint8).reshape(len(rows), _SALT)
+        if rows.ndim != 1 or labels.shape != rows.shape or not isinstance(content["audit"], str):
+            raise ValueError("columns of unequal length, or no audit")
+        common = (rows, labels, salts, content["audit"], bytes.fromhex(content["audit_salt"]))
+        if len(common[-1]) != KEY_BYTES:
+            raise ValueError("a salt of another length")
+        if content["kind"] == "opening":
+            listed = tuple(_checked_digests(content["submissions"]))
+            return Opening(*common, listed, bytes.fromhex(content["signature"]))
+        order = None if content.get("order") is None else np.asarray(content["order"], dtype=np.int64)
+        pseudonyms, signing = (bytes.fromhex(content[name]) for name in ("pseudonyms", "signing"))
+        return Keys(*common, pseudonyms=pseudonyms, signing=signing, order=order)
+    except (InputError, ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError) as error:
+        received = f"{path.name} ({one_line(str(error))[:60]})"
+        raise InputError("key", "the key file or opening that miaudit wrote", received, "ask its owner") from error
+
+
+def check(evidence: Evidence, plan: Any) -> None:
+    """Refuse to seal labels that what is published beside them was computed from.
+
+    Raises
+    ------
+    InputError
+        For a score that learned from labels, and an option of the plan that holds a number for each record.
+    """
+    if _LEARNED in evidence.scores:
+        raise InputError(
+            "seal",
+            "scores that learned nothing from the labels",
+            f"{_LEARNED}, whose statistics are those of members and non-members",
+            "audit the loss instead; or rename a score whose statistics are of other records",
+        )
+    width = getattr(getattr(getattr(plan, "bounds", None), "correction", None), "half_width", None)
+    if isinstance(width, np.ndarray) and width.ndim:
+        raise InputError("seal", "one margin for all records", "one for each", "give the largest, or do not seal")
 
 
 def shuffled(n: int) -> NDArray[np.int64]:
     """Return 0 to n - 1 in an order drawn from the operating system."""
     return np.array(secrets.SystemRandom().sample(range(n), n), dtype=np.int64)
+
+
+def generator() -> np.random.Generator:
+    """Return a generator that the operating system seeds: the caller's seed may be that of the memberships."""
+    return np.random.default_rng(secrets.randbits(128))
+
+
+def judge(opening: Opening, submission: str) -> np.random.Generator:
+    """Return the generator of a sealed contest, fixed by both sides' commitments: nobody can look for a kind one."""
+    drawn = hashlib.sha256(b"miaudit contest\x00" + opening.audit_salt + submission.encode()).digest()
+    return np.random.default_rng(int.from_bytes(drawn, "little"))
+
+
+def _write_new(path: Path, content: Mapping[str, Any], mode: int) -> None:
+    what = {"keys": "keys are", "opening": "an opening is"}[content["kind"]]
+    text = json.dumps(content)
+    try:
+        write_atomically(path, lambda target: _write_text(target, text), replace=False, mode=mode)
+    except FileExistsError as error:
+        raise OutputError(one_line(f"{path}: {what} there already, and kept; name another file")) from error
+    except OSError as error:
+        raise OutputError(one_line(f"{path}: cannot be written ({error.strerror or error})")) from error
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _checked_digests(submissions: Iterable[str]) -> list[str]:
+    found = list(submissions)
+    if len(found) > _MOST_SUBMISSIONS:
+        raise InputError("submission", f"at most {_MOST_SUBMISSIONS:,}", f"{len(found):,}", "open for fewer")
+    for text in found:
+        if not isinstance(text, str) or not _DIGEST.fullmatch(text):
+            allowed = "the SHA-256 that miaudit challenge printed (64 digits from 0 to f)"
+            raise InputError("submission", allowed, repr(text)[:80], "ask the challenger for it")
+    return found
 
 
 def _truth(value: Any) -> bool:
@@ -139,13 +302,18 @@ def _truth(value: Any) -> bool:
     return value
 
 
-def _commitments(rows: NDArray[Any], labels: NDArray[Any], salts: NDArray[Any]) -> NDArray[np.uint8]:
+def _message(mark: bytes, submissions: tuple[str, ...]) -> bytes:
+    return b"miaudit opening\x00" + mark + b"".join(map(bytes.fromhex, submissions))
+
+
+def _commitment(text: str, salt: bytes) -> Bytes:
+    found = hmac.digest(salt, b"miaudit audit\x00" + text.encode(errors="surrogatepass"), "sha256")
+    return np.frombuffer(found, dtype=np.uint8)
+
+
+def _commitments(rows: NDArray[Any], labels: NDArray[Any], salts: NDArray[Any]) -> Bytes:
     found = [
         hashlib.sha256(b"miaudit label\x00" + int(row).to_bytes(8, "little") + bytes([bool(label)]) + salt.tobytes())
         for row, label, salt in zip(rows, labels, salts, strict=True)
     ]
-    return np.frombuffer(b"".join(h.digest() for h in found), dtype=np.uint8).reshape(-1, 32)
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    return np.frombuffer(b"".join(h.digest() for h in found), dtype=np.uint8).reshape(-1, COMMITMENT_BYTES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from miaudit.evidence import Evidence
 Share = Literal["all", "scores", "hashes"]
 SHARES: tuple[Share, ...] = ("all", "scores", "hashes")
 KEY_BYTES = 32
+_BLOCK = 1000  # records at a time
 Columns = dict[str, NDArray[Any]]
 
 
@@ -81,21 +82,46 @@ def columns_of(evidence: Evidence, share: Share, key: bytes | None) -> tuple[Col
     return {"hash": found}, ("scores", "membership", *sorted(set(columns) - {"member", "score", "source", "design"}))
 
 
-def findings_of(
-    found: Mapping[str, Any], share: Share, columns: Mapping[str, NDArray[Any]], *, sealed: bool
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return findings without what gives away records or labels, and what was taken out, in words.
+def evidence_of(columns: Mapping[str, NDArray[Any]]) -> Evidence:
+    """Return the evidence that these columns were made of.
 
-    Where labels are sealed, curves, histograms and groups go too: with the scores beside them each point counts the
-    members among a few records, and together they give most labels of a small audit. The digest of the evidence is
-    replaced by one of what is shared: it would confirm a guess of all labels, or of what is withheld.
+    Examples
+    --------
+    >>> evidence = Evidence(score=[0.1, 0.9], member=[False, True], design="one-run")
+    >>> evidence_of(evidence.columns()).digest == evidence.digest
+    True
+    """
+    parts = {name.removeprefix("covariate."): columns[name] for name in columns if name.startswith("covariate.")}
+    return Evidence(
+        score={
+            name.removeprefix("score."): columns[name]
+            for name in columns
+            if name == "score" or name.startswith("score.")
+        },
+        member=columns["member"],
+        covariates=np.column_stack(list(parts.values())) if parts else columns.get("covariates"),
+        covariate_names=tuple(parts),
+        text=columns.get("text"),
+        unit=columns.get("unit"),
+        group=columns.get("group"),
+        design=str(columns["design"][0]) if "design" in columns else None,
+        source=str(columns["source"][0]) if "source" in columns else "",
+    )
+
+
+def findings_of(
+    found: Mapping[str, Any], share: Share, columns: Mapping[str, NDArray[Any]]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return findings without what gives away records, and what was taken out, in words.
+
+    The digest of the evidence is replaced by one of what is shared: it would confirm a guess of what is withheld.
 
     Parameters
     ----------
     found : plain values as in findings.json
-    columns : what is shared of the records; sealed membership is -1
+    columns : what is shared of the records that they are about
     """
-    if share == "all" and not sealed:
+    if share == "all":
         return dict(found), ()
     kept, gone = dict(found), []
     kept["evidence"] = {**found["evidence"], "digest": digest_of(columns)}
@@ -104,20 +130,16 @@ def findings_of(
     if kept["rows"]:
         kept["rows"] = []
         gone.append("the most exposed records by row")
-    if (share == "hashes" or sealed) and kept["groups"]:
+    if share == "hashes" and kept["groups"]:
         kept["groups"] = []
         gone.append("findings by group")
     if kept.get("vulnerability"):
-        if share == "hashes" or sealed:
+        if share == "hashes":
             del kept["vulnerability"]
             gone.append("which records leak, over shadow models")
         elif kept["vulnerability"]["named"]:
             kept["vulnerability"] = {**kept["vulnerability"], "named": []}
             gone.append("names of the most vulnerable records")
-    if sealed:
-        kept["scores"] = [{**score, "curve": None, "distribution": None} for score in found["scores"]]
-        kept["overlap"] = None
-        gone.append("curves, histograms and balance of the findings, which would tell sealed labels")
     return kept, tuple(gone)
 
 
@@ -131,33 +153,32 @@ def row_digests(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
 
     A row of sealed membership (-1) is covered like any other: its commitment, not its label, is what is shared.
     """
-    found = [hashlib.blake2b(content, digest_size=16).digest() for content in _rows(columns)]
-    return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(-1, 16)
+    found = np.empty((len(next(iter(columns.values()))), 16), dtype=np.uint8)
+    for i, content in enumerate(_rows(columns)):
+        found[i] = np.frombuffer(hashlib.blake2b(content, digest_size=16).digest(), dtype=np.uint8)
+    return found
 
 
-def _rows(columns: Mapping[str, NDArray[Any]]) -> list[bytes]:
-    """Each record's values as bytes: numbers in little-endian doubles, text with its length before it."""
+def _rows(columns: Mapping[str, NDArray[Any]]) -> Iterator[bytes]:
+    """Yield each record's values as bytes: numbers in little-endian doubles, text with its length before it.
+
+    In blocks: as text and as doubles at once, the records of a stranger's bundle would take many times their size.
+    """
     n = len(next(iter(columns.values())))
-    numbers: list[NDArray[np.uint8]] = []
-    texts: list[list[str]] = []
-    for _, values in sorted(columns.items()):
-        if values.dtype.kind in "fiub":
-            flat = np.ascontiguousarray(values.reshape(n, -1).astype("<f8"))
-            numbers.append(flat.view(np.uint8).reshape(n, -1))
-        else:
-            texts.append([str(value) for value in values.tolist()])
-    joined = np.concatenate(numbers, axis=1) if numbers else np.empty((n, 0), dtype=np.uint8)
-    written = [[text.encode() for text in column] for column in texts]
-    return [
-        b"".join(
-            [
-                i.to_bytes(8, "little"),
-                joined[i].tobytes(),
-                *(len(column[i]).to_bytes(8, "little") + column[i] for column in written),
-            ]
-        )
-        for i in range(n)
-    ]
+    for start in range(0, n, _BLOCK):
+        block = {name: values[start : start + _BLOCK] for name, values in sorted(columns.items())}
+        size = min(_BLOCK, n - start)
+        numbers = [
+            np.ascontiguousarray(values.reshape(size, -1).astype("<f8")).view(np.uint8).reshape(size, -1)
+            for values in block.values()
+            if values.dtype.kind in "fiub"
+        ]
+        joined = np.concatenate(numbers, axis=1) if numbers else np.empty((size, 0), dtype=np.uint8)
+        texts = [values for values in block.values() if values.dtype.kind not in "fiub"]
+        for i in range(size):
+            written = [str(column[i]).encode() for column in texts]
+            parts = [len(text).to_bytes(8, "little") + text for text in written]
+            yield b"".join([(start + i).to_bytes(8, "little"), joined[i].tobytes(), *parts])
 
 
 def _keyed(key: bytes, purpose: bytes, content: bytes) -> bytes:

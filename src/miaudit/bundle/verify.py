@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from miaudit import headline, pipeline
-from miaudit.bundle import contents, sharing, written_plan
+from miaudit.bundle import contents, opening, reading, sharing, written_plan
 from miaudit.bundle.contents import Bundle
-from miaudit.bundle.sealing import Keys
+from miaudit.bundle.sealing import Opening
 from miaudit.causal import classical, effects
 from miaudit.causal.classical import Sample
 from miaudit.causal.nuisance import Nuisance
@@ -29,6 +29,11 @@ _MOST_NAMED = 200
 _OTHERS = ("repeat", "vulnerability")  # the environment; and what rests on shadow models, which no bundle holds
 _SKIPPED = tuple(f"findings.{name}" for name in _OTHERS)
 _ESTIMATED = "value"
+_NOTHING = "Every number: the bundle holds keyed hashes of the records, neither scores nor membership."
+_SEALED = (
+    "The audit of all records, of which a commitment is published: {:,} labels are sealed. What came out again is the "
+    "audit of the open records. Verify again with the opening when there is one."
+)
 # Small numbers that are not zero, however near to it.
 _SMALL = re.compile(r"findings\.plan\.|.*(delta|p_value|smallest_p|smallest_fpr)$")
 # What an audit raises where plan and evidence, each well-formed, do not go together.
@@ -61,6 +66,7 @@ class Verification:
     differences : between the findings as stated and as recomputed; the first 200
     recomputed : how many numbers and words of the findings came out again
     complete : whether the whole audit was repeated
+    sealed : whether labels are sealed still, so that all this is about the audit of the open records
     not_recomputed : what withheld data, or programs of the author, prevent, in sentences
     environment : versions that differ here, in words
     """
@@ -72,6 +78,7 @@ class Verification:
     not_recomputed: tuple[str, ...]
     environment: tuple[str, ...]
     complete: bool = True
+    sealed: bool = False
 
     @property
     def status(self) -> str:
@@ -92,15 +99,15 @@ class Verification:
 
 
 def verify(
-    path: str | Path, *, keys: Keys | None = None, progress: Callable[[int, int], None] | None = None
+    path: str | Path, *, keys: Opening | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Verification:
     """Check the digests of a bundle and recompute its findings: counts and words exactly, numbers to 1e-9.
 
     Parameters
     ----------
     path : path of the .zip
-    keys : Keys, optional
-        They open sealed labels; without them nothing that needs a label is recomputed.
+    keys : Opening or Keys, optional
+        They open sealed labels; without them the audit of the open records is recomputed, and no other.
     progress : function of bootstrap replicates done and their total, optional
 
     Raises
@@ -108,37 +115,59 @@ def verify(
     InputError
         If the file cannot be read as a bundle at all.
     """
-    bundle = contents.read(path)
-    evidence = bundle.evidence(keys)
-    found: Sequence[tuple[str, Any, Any]] = ()
-    left: tuple[str, ...] = ()
-    complete = evidence is not None and _is_complete(bundle, evidence)
+    bundle = reading.read(path)
+    audits = [opening.open_part(bundle)]
+    if keys is not None and bundle.sealed is not None:
+        audits.append(opening.opened(bundle, keys))
+    found = [_audit_repeated(audit, progress) for audit in audits]
+    pairs = [(which, *pair) for which, part in zip(("", "all records: "), found, strict=False) for pair in part.pairs]
+    left = list(dict.fromkeys(text for part in found for text in part.left))
+    if bundle.sealed is not None and keys is None:
+        left.insert(0, _SEALED.format(len(bundle.sealed.rows)))
+    differing = [
+        Difference(_place(which + place), _shown(a), _shown(b))
+        for which, place, a, b in pairs
+        if not _same(place, a, b)
+    ]
+    return Verification(
+        bundle.digest or "",
+        bundle.tampered,
+        tuple(differing[:_MOST_NAMED]),
+        len(pairs) - len(differing),
+        tuple(left),
+        _environment(bundle),
+        complete=all(part.complete for part in found) and (bundle.sealed is None or keys is not None),
+        sealed=bundle.sealed is not None and keys is None,
+    )
+
+
+@dataclass(frozen=True)
+class _Repeated:
+    """What came of repeating one audit: places with what is stated and what came out, and what was left out."""
+
+    pairs: Sequence[tuple[str, Any, Any]]
+    left: tuple[str, ...]
+    complete: bool
+
+
+def _audit_repeated(bundle: Bundle, progress: Callable[[int, int], None] | None) -> _Repeated:
+    """Repeat an audit whose labels are open, as far as the bundle allows."""
+    evidence = bundle.evidence()
     if evidence is None:
-        left = (_why_nothing(bundle),)
-    elif complete:
-        again, _ = sharing.findings_of(
-            repeated(bundle, evidence, progress).findings.to_dict(),
-            bundle.share,
-            bundle.columns,
-            sealed=bundle.has_sealed_labels,
-        )
-        found = list(_paired("findings", bundle.findings, again, _SKIPPED))
+        return _Repeated((), (_NOTHING,), complete=False)
+    complete = _is_complete(bundle, evidence)
+    left: tuple[str, ...] = ()
+    if complete:
+        again = repeated(bundle, evidence, progress).findings.to_dict()
+        stated, _ = sharing.findings_of(again, bundle.share, bundle.columns)
+        found = list(_paired("findings", bundle.findings, stated, _SKIPPED))
     else:
         left = _why_in_part(bundle)
         with refusing():
             found = list(_in_part(bundle, evidence))
     if bundle.findings.get("vulnerability"):
         left = (*left, "Per-record vulnerability: it rests on shadow models, which the bundle does not hold.")
-    differing = [Difference(_place(place), _shown(a), _shown(b)) for place, a, b in found if not _same(place, a, b)]
-    return Verification(
-        bundle.digest or "",
-        bundle.tampered,
-        tuple(differing[:_MOST_NAMED]),
-        len(found) - len(differing),
-        left,
-        _environment(bundle),
-        complete,
-    )
+    return _Repeated(found, left, complete)
 
 
 def repeated(
@@ -193,12 +222,6 @@ def _nuisance(bundle: Bundle) -> Nuisance | None:
     return Nuisance(propensity=bundle.propensity)
 
 
-def _why_nothing(bundle: Bundle) -> str:
-    if bundle.share == "hashes":
-        return "Every number: the bundle holds keyed hashes of the records, neither scores nor membership."
-    return "Every number: half of the labels are sealed. Verify again with the key file when they are opened."
-
-
 def _why_in_part(bundle: Bundle) -> tuple[str, ...]:
     missing = bundle.programs and f"the author's own models ({bundle.programs}) are not in the bundle"
     missing = missing or "covariates are withheld"
@@ -213,7 +236,7 @@ def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any
     stated = bundle.findings
     audited = evidence if bundle.rows is None else evidence.take(bundle.rows)
     digest = evidence.digest
-    if bundle.share != "all" or bundle.has_sealed_labels:
+    if bundle.share != "all":
         digest = sharing.digest_of(bundle.columns)
     yield "findings.evidence.digest", stated["evidence"]["digest"], digest
     yield "findings.design", stated["design"], evidence.design

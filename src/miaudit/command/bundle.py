@@ -10,14 +10,15 @@ import typer
 from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.options import INPUT, Json, Out, Overwrite, Seed
 from miaudit.command.terminal import progress
-from miaudit.errors import one_line
+from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
-    from miaudit.bundle.sealing import Keys
+    from miaudit.bundle.sealing import Opening
 
 BundleFile = Annotated[Path, typer.Argument(help="A bundle (.zip) that miaudit wrote.", show_default=False)]
 Key = Annotated[
-    Path | None, typer.Option("--key", help="The owner's key file, which opens sealed labels.", rich_help_panel=INPUT)
+    Path | None,
+    typer.Option("--key", help="What opens sealed labels: the owner's opening, or key file.", rich_help_panel=INPUT),
 ]
 
 
@@ -63,8 +64,8 @@ def challenge(
 ) -> None:
     """Challenge a bundle with a stronger attack, or a better propensity, on the same records.
 
-    The records are those of the bundle, in its order. Where half of the labels are sealed, submit first; then its
-    owner hands out the key file, and those records decide. Every earlier challenge is paid for.
+    The records are those of the bundle, in its order. Where half of the labels are sealed, first send the SHA-256 that
+    is printed to the owner; the opening that lists it decides, on those records. Every earlier challenge is paid for.
     """
     import numpy as np
 
@@ -87,10 +88,45 @@ def challenge(
     deliver(content, lambda: _lines(content.to_dict()), out, overwrite=overwrite, json=json)
 
 
-def _keys(path: Path | None) -> Keys | None:
+def unseal(
+    bundle: BundleFile,
+    key: Annotated[Path, typer.Option("--key", help="The key file that was written beside it.", rich_help_panel=INPUT)],
+    submission: Annotated[
+        list[str] | None,
+        typer.Option(help="SHA-256 of a submission that is in; repeat for each.", rich_help_panel=INPUT),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File for the opening; default: BUNDLE.opening.json.")
+    ] = None,
+) -> None:
+    """Open the sealed labels of your bundle, once, and sign which submissions were in before.
+
+    Hand out the file that is written, never the key file. Whoever submits afterwards could have used the labels: of
+    such a challenge the order is unknown, and it is not won.
+    """
+    from miaudit.bundle import read
+    from miaudit.bundle.contents import OPENING_SUFFIX
     from miaudit.bundle.sealing import Keys
 
-    return None if path is None else Keys.read(path)
+    held, keys = read(bundle), Keys.read(key)
+    if held.sealed is None:
+        raise InputError(
+            "bundle", "one with sealed labels", f"{bundle.name}, which has none", "there is nothing to open"
+        )
+    if held.tampered:
+        raise InputError("bundle", "one that fits its manifest", held.tampered[0], "run miaudit verify on it")
+    held.labels(keys)  # refuses keys of another bundle
+    target = out or bundle.with_suffix(OPENING_SUFFIX)
+    opening = keys.opening(held.mark, submission or ())
+    opening.write(target)
+    count = len(opening.submissions)
+    typer.echo(f"Opening: {target}, signed for {count} {'submission' if count == 1 else 'submissions'}")
+
+
+def _keys(path: Path | None) -> Opening | None:
+    from miaudit.bundle import sealing
+
+    return None if path is None else sealing.read(path)
 
 
 def _lines(content: dict[str, Any]) -> str:

@@ -104,5 +104,8 @@ def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any]) ->
         raise
     complain(f"note: bundle {wish.path}, SHA-256 {digest}")
     if wish.needs_keys:
-        complain(f"note: {wish.keys} opens it; keep it, and hand it out only when labels are to be opened")
+        use = "miaudit unseal opens the labels with it" if wish.seal else "it ties pseudonyms and hashes to records"
+        complain(f"note: {wish.keys} is yours alone; {use}")
+    if wish.seal:
+        complain("note: publish the bundle alone: findings and report of the whole audit tell the sealed labels")
     return examined.findings

@@ -12,7 +12,7 @@ from miaudit.wording import label, written
 if TYPE_CHECKING:
     import altair as alt
 
-FORMAT = 1
+FORMAT = 2
 NAMES: tuple[str, ...] = ()
 _VERIFIED = {
     "verified": ("clear", "Verified"),
@@ -57,6 +57,7 @@ _CHALLENGE = {
     "status": {"enum": list(_CHALLENGED)},
     "subject": {"enum": ["scores", "propensity"]},
     "labels_visible": {"type": "boolean"},
+    "order": {"enum": ["committed before the opening", "order unknown", None]},
     "made_before": _COUNT,
     "judged": _COUNT,
     "submission": {"type": "string"},
@@ -107,8 +108,9 @@ def page(findings: Mapping[str, Any]) -> str:
 def _tags(findings: Mapping[str, Any]) -> list[str]:
     if findings["kind"] == "verification":
         return []
-    visible = findings["labels_visible"]
-    return ["Labels visible to the challenger" if visible else "Labels sealed until the submission was in"]
+    if findings["order"] is not None:
+        return [f"Submission: {findings['order']}"]
+    return ["Labels visible to the challenger" if findings["labels_visible"] else "Labels sealed"]
 
 
 def _rows(findings: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -141,8 +143,9 @@ def _reading(*, challenged: bool) -> list[str]:
         return [
             "A challenge is decided by the difference between the two on the same records, with an interval for paired "
             "scores that is widened for every challenge made before.",
-            "Where the labels were visible, a win proves little: the submission could have been made from them. Labels "
-            "that were sealed until it was in rule that out.",
+            "Where the labels were visible, a win proves little: the submission could have been made from them. A "
+            "submission that the owner signed before opening sealed labels was not, unless the owner gave them away "
+            "before; of any other the order is unknown, and it wins nothing.",
             "A bundle that stands was not beaten by this challenger: a stronger one may come.",
         ]
     return [
