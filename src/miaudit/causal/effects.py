@@ -630,23 +630,25 @@ def _tpr_from(
     ranked = comparison.ranked
     if isinstance(estimator, HorvitzThompson):
         ranked = Ranked.of(comparison.score, comparison.member, comparison.weight, comparison.units, comparison.n1)
-    effective = intervals.resolution(confidence) / ranked.smallest_fpr(confidence)
-    resolved = intervals.resolvable(fpr, effective, confidence)
+    above = intervals.resolution(confidence) / ranked.smallest_fpr(confidence)
+    bounded = intervals.resolvable(fpr, above, confidence)
     value, step = float(curve.tpr_at(fpr)), curve.step_tpr_at(fpr)
     interpolated = not math.isclose(value, step) and curve.has_ties
     at = float(curve.threshold[np.searchsorted(curve.fpr, fpr * (1 - 1e-12), side="left")])
     if law is not None:
-        low, high = _modelled_limits(curve, estimator, comparison, law, fpr, confidence, effective, at, interpolated)
+        low, high = _modelled_limits(curve, estimator, comparison, law, fpr, confidence, above, at, interpolated)
     else:
         trials, shape = _trials(comparison, curve, fpr), _certainty(estimator, comparison, at)
         low, high = ranked.limits(fpr, confidence, trials, shape=shape, most_nodes=most_nodes)
-    if not resolved:
-        note = (
-            f"upper limit only: an FPR of {fpr:g} needs {intervals.nonmembers_needed(fpr, confidence):,} effective "
-            f"non-members, and by the weight of the heaviest above the threshold there are {math.floor(effective):,}"
-        )
-        return Estimate(None, 0.0, high, confidence, note)
     notes = [] if law is None else [LOW_FPR, _model_note(law)]
+    if not bounded:
+        needed = f"an FPR of {fpr:g} needs {intervals.nonmembers_needed(fpr, confidence):,} effective non-members"
+        if not intervals.resolvable(fpr, comparison.effective_nonmembers, confidence):
+            there = f"there are {math.floor(comparison.effective_nonmembers):,}"
+            return Estimate(None, 0.0, high, confidence, f"upper limit only: {needed}, {there}")
+        there = f"by the weight of the heaviest above the threshold there are {math.floor(above):,}"
+        notes.append(f"no lower limit: {needed}, and {there}")
+        low = 0.0
     if interpolated and law is None:
         notes.insert(0, "interpolated inside ties (a randomised threshold)")
     return Estimate(value, min(low, value), max(high, value), confidence, "; ".join(notes), step)
