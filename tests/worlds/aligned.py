@@ -91,7 +91,9 @@ def by_overall_size(
 COLUMNS = ("low > truth", "high < truth", "lower limit", "resolved", "control low > truth", "control high < truth")
 
 
-def missed(world: Aligned, n: int, alpha: float, learned: bool, control: bool, replicates: int, seed: Any) -> FloatArray:
+def missed(
+    world: Aligned, n: int, alpha: float, learned: bool, control: bool, replicates: int, seed: Any
+) -> FloatArray:
     """Shares of samples, or means of limits, in the order of ``COLUMNS``."""
     truth, rng = world.tpr(alpha), np.random.default_rng(seed)
     found = np.zeros(len(COLUMNS))

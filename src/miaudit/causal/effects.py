@@ -302,7 +302,7 @@ def tpr_band(
 
 
 def effective_nonmembers(evidence: Evidence, propensity: PropensityLike, *, confidence: float = 0.95) -> float:
-    """Non-members as the lowest FPRs of a score count them: ``resolution(confidence)`` / smallest FPR with a lower limit.
+    """Non-members as low FPRs of a score count them: ``resolution(confidence)`` / smallest FPR with a lower limit.
 
     The weights of those above the threshold decide, not those of all: the accused weight has to be
     ``resolution(confidence)`` times the heaviest among them. Parameters, errors: as :func:`tpr_at_fpr`.

@@ -1,11 +1,11 @@
-"""Confidence limits of the TPR at an FPR where non-members have weights: weights drawn anew around those that are there.
+"""Confidence limits of the TPR at an FPR where non-members have weights: the weights are drawn anew, by a formula.
 
-The level of a threshold is a share of weight, and few heavy non-members above it may make up most of that share; how many
-count overall says nothing of them. So each non-member's weight w becomes w E with E from Exp(1) (of a unit: one E), as if
-the share above each of them was drawn from what the sample says of it, and the threshold lies where the drawn share
-reaches the FPR. For the lower limit one more record stands **above all**, as heavy as the heaviest above the threshold,
-in the total too: what may lie above the threshold and was not drawn. Without weights the level is Beta, and the limits
-are those of the binomial-beta mixture (:func:`miaudit.causal.intervals.tpr_limits`) with the outer count at each end.
+The level of a threshold is a share of weight, and few heavy non-members above it may make up most of that share; the
+number of all says nothing of them. So each non-member's weight w becomes w E with E from Exp(1) (one E for a unit), and
+the threshold lies where the drawn share reaches the FPR. For the lower limit one more record stands **above all**, as
+heavy as the heaviest above the threshold, in the total too: what may lie up there and was not drawn. Without weights
+the level is Beta, and the limits are those of the binomial-beta mixture (:func:`miaudit.causal.intervals.tpr_limits`)
+with the outer count at each end.
 
 No random numbers: the chance that the drawn share of the k highest exceeds the FPR is that of a weighted sum of
 exponentials to exceed 0, by the saddlepoint formula of Lugannani and Rice (1980), good to .003.
@@ -177,9 +177,7 @@ class Ranked:
         below = np.minimum.accumulate(chance(nodes, up, down, extra, counts, shape))
         return nodes, np.r_[1 - below[0], below[:-1] - below[1:], below[-1]]
 
-    def _nodes(
-        self, up: float, down: float, constant: float, beyond: FloatArray, most_nodes: int
-    ) -> NDArray[np.intp]:
+    def _nodes(self, up: float, down: float, constant: float, beyond: FloatArray, most_nodes: int) -> NDArray[np.intp]:
         accused, total = np.r_[0.0, np.cumsum(self.weight)], float(self.weight.sum())
         square = np.r_[0.0, np.cumsum(self.weight * (2 * self.so_far - self.weight))]  # of each unit's accused weight
         cross = np.r_[0.0, np.cumsum(self.weight * self.whole)]
