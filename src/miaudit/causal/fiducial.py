@@ -86,12 +86,12 @@ class Ranked:
         above, upto = (len(inside) - np.searchsorted(inside, y, side=side) for side in ("right", "left"))
         after = above + (upto - above) * (cumulative - below) / block
         before = above + (upto - above) * np.maximum(cumulative - w - below, 0.0) / block
-        unit, so_far, whole = None, w, w
-        if units is not None:
-            unit = np.unique(units.code[rows], return_inverse=True)[1]
-            so_far, whole = _running(w, unit), np.bincount(unit, w)[unit]
         size = float(cumulative[-1]) if total is None else total
-        return cls(w, so_far, whole, unit, before, after, float(len(inside)), size, total is not None)
+        rest = before, after, float(len(inside)), size, total is not None
+        if units is None:
+            return cls(w, w, w, None, *rest)
+        unit = np.unique(units.code[rows], return_inverse=True)[1]
+        return cls(w, _running(w, unit), np.asarray(np.bincount(unit, w)[unit], dtype=np.float64), unit, *rest)
 
     def heaviest_above(self, fpr: float) -> float:
         """Return the weight of the heaviest unit, as far as it is accused, where the weighted share reaches an FPR."""
@@ -157,7 +157,7 @@ class Ranked:
     def _between(self, hits: FloatArray, nodes: NDArray[np.intp]) -> FloatArray:
         """Members above a threshold between two nodes (mean of both sides), and above one behind the last."""
         last = hits[min(int(nodes[-1]), len(hits) - 1)]
-        return np.r_[(hits[nodes[:-1]] + hits[nodes[1:] - 1]) / 2, last]
+        return np.asarray(np.r_[(hits[nodes[:-1]] + hits[nodes[1:] - 1]) / 2, last], dtype=np.float64)
 
     def _places(
         self, fpr: float, beyond: FloatArray, shape: float, most_nodes: int
