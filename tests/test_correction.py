@@ -53,7 +53,7 @@ def test_shift_alone_is_not_taken_for_memorisation() -> None:
 
 def test_the_verdict_is_about_an_fpr_that_can_have_a_lower_limit() -> None:
     """The heaviest non-members have the highest scores: few count at 1%, though all together would be enough."""
-    evidence, _ = Aligned(leak=2.0).draw(2000, np.random.default_rng(1))
+    evidence, _ = Aligned(leak=2.0).draw(3000, np.random.default_rng(1))
     found = audited(evidence, Plan(fpr_targets=(0.001, 0.01, 0.1), bounds=None))
     assert found.overlap is not None
     assert 0.01 * found.overlap.effective_sample_size > 3.69  # the control: by this alone it would be about 1%

@@ -269,11 +269,9 @@ class _Case:
 
     def effective_nonmembers(self, score: str, sample: Sample, confidence: float) -> float:
         """Non-members as a low FPR counts them: independent and, where they are weighted, as heavy as the heaviest."""
-        counted = float(sample.effective_nonmembers)
         if self.learned is None:
-            return counted
-        above = effects.effective_nonmembers(self.audited.only(score), self.learned, confidence=confidence)
-        return min(counted, above)
+            return float(sample.effective_nonmembers)
+        return effects.effective_nonmembers(self.audited.only(score), self.learned, confidence=confidence)
 
     def metrics(self, confidence: float, told: Callable[[int], None] | None) -> dict[str, tuple[Metric, ...]]:
         """The causal metrics of every score, with a bootstrap beside those of Hajek weights where it is asked for."""

@@ -3,8 +3,8 @@
 The level of a threshold is a share of weight, and few heavy non-members above it may make up most of that share; the
 number of all says nothing of them. So each non-member's weight w becomes w E with E from Exp(1) (one E for a unit), and
 the threshold lies where the drawn share reaches the FPR. For the lower limit one more record stands **above all**, as
-heavy as the heaviest above the threshold, in the total too: what may lie up there and was not drawn. Without weights
-the level is Beta, and the limits are those of the binomial-beta mixture (:func:`miaudit.causal.intervals.tpr_limits`)
+heavy as the heaviest above the threshold and at least as an average one, in the total too: what may lie up there and
+was not drawn. Without weights the level is Beta, and the limits are those of the binomial-beta mixture (:func:`miaudit.causal.intervals.tpr_limits`)
 with the outer count at each end.
 
 No random numbers: the chance that the drawn share of the k highest exceeds the FPR is that of a weighted sum of
@@ -94,7 +94,10 @@ class Ranked:
         return cls(w, _running(w, unit), np.asarray(np.bincount(unit, w)[unit], dtype=np.float64), unit, *rest)
 
     def heaviest_above(self, fpr: float) -> float:
-        """Return the weight of the heaviest unit, as far as it is accused, where the weighted share reaches an FPR."""
+        """Return the weight of the heaviest unit, as far as it is accused, where the weighted share reaches an FPR.
+
+        At least that of an average unit: no FPR is resolved that as many without weights would not.
+        """
         return float(self._heaviest()[self._crossing(fpr)])
 
     def smallest_fpr(self, confidence: float) -> float:
@@ -152,7 +155,8 @@ class Ranked:
         return min(reached, len(self.weight) - 1)
 
     def _heaviest(self) -> FloatArray:
-        return np.asarray(np.maximum.accumulate(self.so_far))
+        units = len(self.weight) if self.unit is None else int(self.unit.max()) + 1
+        return np.asarray(np.maximum(np.maximum.accumulate(self.so_far), self.weight.sum() / units))
 
     def _between(self, hits: FloatArray, nodes: NDArray[np.intp]) -> FloatArray:
         """Members above a threshold between two nodes (mean of both sides), and above one behind the last."""
