@@ -4,8 +4,8 @@ The level of a threshold is a share of weight, and few heavy non-members above i
 number of all says nothing of them. So each non-member's weight w becomes w E with E from Exp(1) (one E for a unit), and
 the threshold lies where the drawn share reaches the FPR. For the lower limit one more record stands **above all**, as
 heavy as the heaviest above the threshold and at least as an average one, in the total too: what may lie up there and
-was not drawn. Without weights the level is Beta, and the limits are those of the binomial-beta mixture (:func:`miaudit.causal.intervals.tpr_limits`)
-with the outer count at each end.
+was not drawn. Without weights the level is Beta, and the limits are those of the binomial-beta mixture
+(:func:`miaudit.causal.intervals.tpr_limits`) with the outer count at each end.
 
 No random numbers: the chance that the drawn share of the k highest exceeds the FPR is that of a weighted sum of
 exponentials to exceed 0, by the saddlepoint formula of Lugannani and Rice (1980), good to .003.
