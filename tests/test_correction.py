@@ -19,6 +19,7 @@ from miaudit.errors import InputError
 from miaudit.plan import Bounds
 from miaudit.report import findings as reading
 from worlds import placebo
+from worlds.aligned import Aligned
 
 PLAN = Plan(fpr_targets=(0.01, 0.1), primary_metric="auc")
 
@@ -54,6 +55,21 @@ def test_shift_alone_is_not_taken_for_memorisation() -> None:
     assert found.memorisation.shift > 0.08
     assert abs(found.memorisation.memorisation) < 0.04
     assert "covariates account" in found.verdict.text
+
+
+def test_the_verdict_is_about_an_fpr_that_can_have_a_lower_limit() -> None:
+    """The heaviest non-members have the highest scores: few count at 1%, though all together would be enough."""
+    evidence, _ = Aligned(leak=2.0).draw(3000, np.random.default_rng(1))
+    found = audited(evidence, Plan(fpr_targets=(0.001, 0.01, 0.1), bounds=None))
+    assert found.overlap is not None
+    assert 0.01 * found.overlap.effective_sample_size > 3.69  # the control: by this alone it would be about 1%
+    assert 0.01 < found.counts.smallest_fpr < 0.1
+    assert (found.verdict.metric, found.verdict.status) == ("tpr_at_fpr_0.1", "flagged")
+    low = pick(found, "tpr_at_fpr_0.01", "hajek")
+    assert low.value is not None
+    assert low.low == 0
+    curve, limit = found.scores[0].curve, 0.999 * found.counts.smallest_fpr
+    assert [tpr is None for tpr in curve.tpr] == [fpr < limit for fpr in curve.fpr]
 
 
 def test_memorisation_is_found_beside_shift() -> None:

@@ -63,7 +63,6 @@ class Correction:
 
     propensity: Propensity
     overlap: Overlap
-    effective_nonmembers: float
     still_learning: str
     misfit: str
     encoding: Encoding
@@ -174,7 +173,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         learning=None if curve is None else {"half": curve.half, "full": curve.full, "rising": curve.rising},
         fit=None if fit is None else _shown_fit(fit),
     )
-    return Correction(learned, shown, measured.effective_size, still, misfit, encoding, nuisance, seed)
+    return Correction(learned, shown, still, misfit, encoding, nuisance, seed)
 
 
 def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Metric | str | None:

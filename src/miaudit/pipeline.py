@@ -164,8 +164,8 @@ def examine(
     )
     if bounded.challenge is not None and bounded.challenge.rejected:
         case = case.refuted(bounded.challenge.text)
-    nonmembers = case.effective_nonmembers(samples[choice.names[0]])
-    primary = headline.primary_metric(plan, nonmembers, choice.confidence)
+    effective = {name: case.effective_nonmembers(name, samples[name], choice.confidence) for name in choice.names}
+    primary = headline.primary_metric(plan, min(effective[name] for name in choice.judged), choice.confidence)
     told = _Stages(progress, plan.n_bootstrap, len(samples) + (case.learned is not None))
     found = _measure(samples, plan, choice.confidence, bootstrap_rng, told)
     if case.learned is not None:
@@ -180,7 +180,7 @@ def examine(
         verdict=replace(verdict, besides=_besides(verdict, shown[0])),
         metrics=shown[0].metrics,
         design=evidence.design,
-        counts=exhibits.counts(choice.audited, samples[best], nonmembers, choice.confidence),
+        counts=exhibits.counts(choice.audited, samples[best], effective[best], choice.confidence),
         scores=shown,
         plan={**plan.to_dict(), "primary_metric": primary, "threshold_for_concern": verdict.threshold},
         evidence={"digest": evidence.digest, "source": evidence.source, "scores": list(evidence.scores)},
@@ -281,10 +281,11 @@ class _Case:
             return (_ASSUMED["corrected"],)
         return (_ASSUMED[self.audited.design],)
 
-    def effective_nonmembers(self, sample: Sample) -> float:
-        """Non-members, counted as independent and, where they are weighted, equally heavy ones."""
-        counted = float(sample.effective_nonmembers)
-        return counted if self.learned is None else min(counted, self._correction.effective_nonmembers)
+    def effective_nonmembers(self, score: str, sample: Sample, confidence: float) -> float:
+        """Non-members as a low FPR counts them: independent and, where they are weighted, as heavy as the heaviest."""
+        if self.learned is None:
+            return float(sample.effective_nonmembers)
+        return effects.effective_nonmembers(self.audited.only(score), self.learned, confidence=confidence)
 
     def metrics(self, confidence: float, told: Callable[[int], None] | None) -> dict[str, tuple[Metric, ...]]:
         """The causal metrics of every score, with a bootstrap beside those of Hajek weights where it is asked for."""
@@ -490,7 +491,7 @@ def _score_findings(
     histogram = exhibits.distribution(sample.score, sample.member)
     if not case.shows_metrics:
         return ScoreFindings(name, (), None, histogram)
-    nonmembers = case.effective_nonmembers(sample)
+    nonmembers = case.effective_nonmembers(name, sample, confidence)
     resolved = exhibits.smallest_fpr(nonmembers, confidence)
     fpr = exhibits.grid(plan, nonmembers, resolved)
     if case.learned is None:

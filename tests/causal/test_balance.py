@@ -205,9 +205,9 @@ def test_a_refusal_keeps_its_warnings(fair: Balance) -> None:
     assert len(overlap.reasons) == len(overlap.warnings) == 1
 
 
-def test_a_tpr_needs_enough_effective_nonmembers(fair: Balance) -> None:
-    assert replace(fair, effective_size=369.0).resolves(0.01)
-    assert not replace(fair, effective_size=368.0).resolves(0.01)
+def test_a_tpr_of_any_score_needs_that_no_weight_is_large(fair: Balance) -> None:
+    assert replace(fair, largest_share=1 / 369).resolves(0.01)
+    assert not replace(fair, largest_share=1 / 368, effective_size=1000.0).resolves(0.01)
 
 
 @pytest.mark.parametrize("kind", ["island", "scale"])

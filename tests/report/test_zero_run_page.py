@@ -437,7 +437,8 @@ def test_a_metric_that_nothing_resolves_is_a_dash():
 def test_the_resolution_names_the_effective_sample():
     found = made("one score")
     assert "an effective 913 of 2,000 non-member records" in Page(html.page(found)).words
-    assert html._control(found)["nonmembers"] == "an effective 913 of 2,000 non-member records"
+    said = "an effective 913 of 2,000 non-member records (fewer above a high threshold)"
+    assert html._control(found)["nonmembers"] == said
     assert html._control(refused(raw_only=True))["nonmembers"] == "2,000 non-member records"
 
 

@@ -28,8 +28,8 @@ def test_causal_intervals_cover(pool: Executor, name: str, n1: int, n0: int, lea
     for quantity, (covered, above, below) in by_name.items():
         print(f"  {quantity:16s} covered {covered:.3f} low>truth {above:.3f} high<truth {below:.3f}")
     for quantity in ("hajek auc", "hajek ate", "hajek tpr 5%", "hajek tpr 10%", "aipw auc", "aipw ate"):
-        # With a learned propensity the larger of two standard errors is taken: on the safe side.
-        assert 0.92 <= by_name[quantity][0] <= (0.995 if learned else 0.985), quantity
+        # A learned propensity has the larger of two standard errors, a TPR the outer counts: on the safe side.
+        assert 0.92 <= by_name[quantity][0] <= (0.995 if learned or "tpr" in quantity else 0.985), quantity
     assert by_name["hajek advantage"][1] <= 0.025 + NOISE
     assert by_name["raw auc"][0] < 0.2  # control: without weights the interval is of another number
 
@@ -44,7 +44,7 @@ def test_limits_with_a_propensity_from_a_separate_sample_cover(pool: Executor, n
     for quantity, (covered, above, below) in by_name.items():
         print(f"  {quantity:16s} covered {covered:.3f} low>truth {above:.3f} high<truth {below:.3f}")
     for quantity in ("refitted auc", "refitted tpr 10%", "aipw auc", "hajek tpr 10%"):
-        assert 0.92 <= by_name[quantity][0] <= 0.98, quantity
+        assert 0.92 <= by_name[quantity][0] <= (0.995 if quantity == "hajek tpr 10%" else 0.98), quantity
     # Its learned log-odds are also shrunk, which no standard error knows of: docs/effects.md says so.
     assert 0.90 <= by_name["hajek auc"][0] <= 0.98
     assert by_name["as if known auc"][0] <= by_name["hajek auc"][0]

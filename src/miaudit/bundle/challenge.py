@@ -128,7 +128,7 @@ def by_scores(
         Evidence(score=values, member=evidence.member, unit=evidence.unit).take(judged)
         for values in (submitted, ours.score, np.zeros(bundle.n))
     )
-    metric = _metric(bundle, first, odds)
+    metric = _metric(bundle, (first, second), odds)
     targets = (float(metric.removeprefix("tpr_at_fpr_")),) if metric != "auc" else ()
     options: dict[str, Any] = {"odds": odds, "fpr_targets": targets, "rng": rng}
     # Two-sided limits whose lower one is one-sided at the level.
@@ -330,12 +330,13 @@ def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
         raise InputError("bundle", "findings that follow from its records", received, "run miaudit verify on it")
 
 
-def _metric(bundle: Bundle, judged: Evidence, odds: NDArray[np.float64] | None) -> str:
+def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: NDArray[np.float64] | None) -> str:
     """The primary metric, or the AUC where that has no paired interval, or too few false alarms for one."""
     primary = str(bundle.findings["plan"]["primary_metric"])
     if not primary.startswith("tpr_at_fpr_"):
         return "auc"
-    return primary if paired.resolves(judged, float(primary.removeprefix("tpr_at_fpr_")), odds) else "auc"
+    fpr = float(primary.removeprefix("tpr_at_fpr_"))
+    return primary if all(paired.resolves(one, fpr, odds) for one in judged) else "auc"
 
 
 def _one_of_each_unit(

@@ -133,8 +133,11 @@ class Balance:
         return max(self.differences, key=lambda d: abs(d.after), default=None)
 
     def resolves(self, fpr: float, confidence: float = 0.95) -> bool:
-        """Say whether the weighted non-members can show a TPR at this FPR: fpr * ESS >= 3.69 at 95%."""
-        return intervals.resolvable(fpr, self.effective_size, confidence)
+        """Say whether a TPR at this FPR has a lower limit whatever the score: fpr / largest share >= 3.69 at 95%.
+
+        A score whose heaviest non-members lie low has more: :func:`miaudit.causal.effects.effective_nonmembers`.
+        """
+        return intervals.resolvable(fpr, 1 / self.largest_share, confidence)
 
 
 @dataclass(frozen=True)

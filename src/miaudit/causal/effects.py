@@ -32,6 +32,7 @@ from miaudit.causal.estimators import (
     estimator_of,
     outcome_law,
 )
+from miaudit.causal.fiducial import Ranked
 from miaudit.causal.outcome import Law
 from miaudit.causal.roc import Roc
 from miaudit.causal.units import Units
@@ -57,6 +58,7 @@ __all__ = [
     "balanced_accuracy",
     "bootstrap_limits",
     "counterfactual_mean",
+    "effective_nonmembers",
     "estimator_of",
     "fpr_at_threshold",
     "replicated",
@@ -70,6 +72,7 @@ __all__ = [
 FloatArray = NDArray[np.float64]
 
 _ROUNDING = 1e-12
+_BAND_NODES = 60  # a drawn band needs fewer digits than a reported limit
 _NOTHING = 1e-9  # a variance below this part of the usual one is rounding error
 THRESHOLDS = 2000  # vertices of a curve that needs an outcome model
 RAW = "raw, not causal: members and non-members may differ by more than membership"
@@ -238,9 +241,10 @@ def tpr_at_fpr(
 ) -> Estimate:
     """Causal TPR at an FPR (errata A2): interpolated inside ties, with the step value beside it.
 
-    The interval is the binomial-beta mixture with a level drawn from Beta(alpha nu, (1 - alpha) nu), whose variance is
-    that of the weighted FPR. With fewer than ``resolution(confidence)`` / alpha **effective** non-members there is an
-    upper limit only, never a value. Other parameters, errors: as :func:`ate`.
+    The interval is that of fiducial weights (:mod:`miaudit.causal.fiducial`). Where the weight that may be accused is
+    less than ``resolution(confidence)`` times that of the heaviest non-member above the threshold no lower limit
+    exists: an upper limit only, never a value. Estimators with an outcome model keep the mixture whose level has the
+    variance of their FPR. Other parameters, errors: as :func:`ate`.
 
     Parameters
     ----------
@@ -293,8 +297,30 @@ def tpr_band(
         sample = Sample.of(evidence)
         found = [_raw(evidence, sample.tpr_at_fpr(float(alpha), confidence), False) for alpha in fpr]
     else:
-        found = [_tpr_from(comparison.roc, chosen, comparison, None, float(a), confidence) for a in fpr]
+        found = [_tpr_from(comparison.roc, chosen, comparison, None, float(a), confidence, _BAND_NODES) for a in fpr]
     return comparison.roc, np.array([e.low for e in found]), np.array([e.high for e in found])
+
+
+def effective_nonmembers(evidence: Evidence, propensity: PropensityLike, *, confidence: float = 0.95) -> float:
+    """Non-members as low FPRs of a score count them: ``resolution(confidence)`` / smallest FPR with a lower limit.
+
+    The weights of those above the threshold decide, not those of all: the accused weight has to be
+    ``resolution(confidence)`` times the heaviest among them. Parameters, errors: as :func:`tpr_at_fpr`.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> x = np.linspace(-2, 2, 1000)
+    >>> known = SimpleNamespace(values=1 / (1 + np.exp(-x)), odds=np.exp(x), features=None)
+    >>> aligned, opposed = (Evidence(score=y, member=np.arange(1000) % 2 == 0) for y in (x, -x))
+    >>> round(effective_nonmembers(aligned, known)), round(effective_nonmembers(opposed, known))
+    (123, 500)
+    """
+    _check_confidence(confidence)
+    comparison = Comparison.of(evidence, propensity)
+    if comparison.even:
+        return float(Sample.of(evidence).effective_nonmembers)
+    return intervals.resolution(confidence) / comparison.ranked.smallest_fpr(confidence)
 
 
 def advantage(
@@ -595,43 +621,74 @@ def _rate_at(estimator: Estimator, comparison: Comparison, law: Law | None, thre
 
 
 def _tpr_from(
-    curve: Roc, estimator: Estimator, comparison: Comparison, law: Law | None, fpr: float, confidence: float
+    curve: Roc,
+    estimator: Estimator,
+    comparison: Comparison,
+    law: Law | None,
+    fpr: float,
+    confidence: float,
+    most_nodes: int = intervals.MOST_NODES,
 ) -> Estimate:
-    effective = comparison.effective_nonmembers
-    if not intervals.resolvable(fpr, effective, confidence):
-        note = (
-            f"upper limit only: an FPR of {fpr:g} needs {intervals.nonmembers_needed(fpr, confidence):,} effective "
-            f"non-members, there are {effective:,.0f}"
-        )
-        # One more effective non-member above the threshold than expected: the outer count.
-        outer = (fpr * effective + 1) / (effective + 1)
-        spread = outer * (1 - outer) / (effective + 1)
-        trials = _trials(comparison, curve, outer)
-        _, high = intervals.tpr_limits_uncertain_level(curve, outer, confidence, spread, trials)
-        return Estimate(None, 0.0, high, confidence, note)
+    ranked = comparison.ranked
+    if isinstance(estimator, HorvitzThompson):
+        ranked = Ranked.of(comparison.score, comparison.member, comparison.weight, comparison.units, comparison.n1)
+    above = intervals.resolution(confidence) / ranked.smallest_fpr(confidence)
+    bounded = intervals.resolvable(fpr, above, confidence)
     value, step = float(curve.tpr_at(fpr)), curve.step_tpr_at(fpr)
-    at = curve.threshold[np.searchsorted(curve.fpr, fpr * (1 - 1e-12), side="left")]
-    _, variance = _rate_at(estimator, comparison, law, float(at))
-    if law is None:
-        variance *= _widening(comparison, float(at))
-    independent, interpolated = fpr * (1 - fpr) / effective, not math.isclose(value, step) and curve.has_ties
-    # Where (nearly) all are accused at the threshold, in one tie block, its own rate hardly varies, and the level does.
-    if variance <= _NOTHING * independent or interpolated:
-        variance = max(variance, independent)
-    low, high = intervals.tpr_limits_uncertain_level(curve, fpr, confidence, variance, _trials(comparison, curve, fpr))
+    interpolated = not math.isclose(value, step) and curve.has_ties
+    at = float(curve.threshold[np.searchsorted(curve.fpr, fpr * (1 - 1e-12), side="left")])
+    if law is not None:
+        low, high = _modelled_limits(curve, estimator, comparison, law, fpr, confidence, above, at, interpolated)
+    else:
+        trials, shape = _trials(comparison, curve, fpr), _certainty(estimator, comparison, at)
+        low, high = ranked.limits(fpr, confidence, trials, shape=shape, most_nodes=most_nodes)
     notes = [] if law is None else [LOW_FPR, _model_note(law)]
+    if not bounded:
+        needed = f"an FPR of {fpr:g} needs {intervals.nonmembers_needed(fpr, confidence):,} effective non-members"
+        if not intervals.resolvable(fpr, comparison.effective_nonmembers, confidence):
+            there = f"there are {math.floor(comparison.effective_nonmembers):,}"
+            return Estimate(None, 0.0, high, confidence, f"upper limit only: {needed}, {there}")
+        there = f"by the weight of the heaviest above the threshold there are {math.floor(above):,}"
+        notes.append(f"no lower limit: {needed}, and {there}")
+        low = 0.0
     if interpolated and law is None:
         notes.insert(0, "interpolated inside ties (a randomised threshold)")
     return Estimate(value, min(low, value), max(high, value), confidence, "; ".join(notes), step)
 
 
-def _widening(comparison: Comparison, threshold: float) -> float:
-    """Return 1 + 1 / sqrt(m), m effective non-members above the threshold: a variance from few of them is too small.
+def _certainty(estimator: Estimator, comparison: Comparison, threshold: float) -> float:
+    """Part of the variance of the FPR at a threshold that is there with known weights, in (0, 1]."""
+    hit = (comparison.score >= threshold).astype(np.float64)
+    _, influence, gradient = counterfactual_mean(estimator, comparison, hit, None)
+    known, learned = (comparison.variance(influence, part) for part in (np.zeros_like(gradient), gradient))
+    # Where all are accused, in one tie block, both are rounding error.
+    return known / learned if known > _NOTHING / comparison.effective_nonmembers else 1.0
 
-    By simulation (docs/effects.md): without it coverage falls to .91 where weights are heavy.
-    """
-    w = comparison.weight[~comparison.member & (comparison.score >= threshold)]
-    return 1 + float(np.sqrt(w @ w) / w.sum()) if len(w) else 1.0
+
+def _modelled_limits(
+    curve: Roc,
+    estimator: Estimator,
+    comparison: Comparison,
+    law: Law,
+    fpr: float,
+    confidence: float,
+    effective: float,
+    threshold: float,
+    interpolated: bool,
+) -> tuple[float, float]:
+    """The mixture with a level drawn from a Beta law of the variance of an FPR that has an outcome model."""
+    if not intervals.resolvable(fpr, effective, confidence):
+        # One more effective non-member above the threshold than expected: the outer count.
+        fpr = (fpr * effective + 1) / (effective + 1)
+        variance = fpr * (1 - fpr) / (effective + 1)
+    else:
+        _, variance = _rate_at(estimator, comparison, law, threshold)
+        independent = fpr * (1 - fpr) / effective
+        # Where (nearly) all are accused at the threshold, in one tie block, its own rate varies less than the level.
+        if variance <= _NOTHING * independent or interpolated:
+            variance = max(variance, independent)
+    trials = _trials(comparison, curve, fpr)
+    return intervals.tpr_limits_uncertain_level(curve, fpr, confidence, variance, trials)
 
 
 def _trials(comparison: Comparison, curve: Roc, fpr: float) -> float:

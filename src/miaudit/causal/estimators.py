@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from miaudit.causal.fiducial import Ranked
 from miaudit.causal.outcome import Law, LocationScale
 from miaudit.causal.roc import Roc
 from miaudit.causal.units import Units
@@ -180,6 +181,11 @@ class Comparison:
     def effective_members(self) -> float:
         """Members, or Kish's effective number of their units."""
         return self.n1 if self.units is None else self.units.effective_members
+
+    @cached_property
+    def ranked(self) -> Ranked:
+        """The non-members from the highest score down, for what lies above a threshold."""
+        return Ranked.of(self.score, self.member, self.weight, self.units)
 
     @property
     def even(self) -> bool:

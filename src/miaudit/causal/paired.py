@@ -11,7 +11,9 @@ from scipy import special
 
 from miaudit.causal import effects
 from miaudit.causal.classical import Estimate, tpr_name
+from miaudit.causal.fiducial import Ranked
 from miaudit.causal.replicates import resample
+from miaudit.causal.units import Units
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
@@ -88,8 +90,8 @@ def difference(
 def resolves(evidence: Evidence, fpr: float, odds: ArrayLike | None = None) -> bool:
     """Whether 5 or more false alarms are expected at an FPR: with fewer, intervals of a TPR are too short.
 
-    Units count, not their records, and weighted non-members as so many equally heavy ones (Kish). The simulation is
-    tests/slow/test_challenge_validity.py.
+    Units count, not their records, and weighted non-members as so many equally heavy ones (Kish), or as so many as the
+    heaviest above the threshold where that is fewer. The simulation is tests/slow/test_challenge_validity.py.
 
     Examples
     --------
@@ -103,7 +105,12 @@ def resolves(evidence: Evidence, fpr: float, odds: ArrayLike | None = None) -> b
     if evidence.unit_codes is not None:
         weights = np.bincount(evidence.unit_codes[outside], weights).astype(np.float64)
     shares = weights / weights.sum()
-    return bool(fpr / (shares**2).sum() >= FEWEST_ALARMS)
+    expected = fpr / (shares**2).sum()
+    if odds is not None:
+        units = None if evidence.unit_codes is None else Units.of(evidence.unit_codes, evidence.member)
+        ranked = Ranked.of(evidence.score, evidence.member, np.asarray(odds, dtype=np.float64), units)
+        expected = min(expected, fpr * ranked.total / ranked.heaviest_above(fpr))
+    return bool(expected >= FEWEST_ALARMS)
 
 
 def _difference(

@@ -108,7 +108,8 @@ def nonmembers(findings: Mapping[str, Any]) -> str:
     counts = findings["counts"]
     said = f"{counts['nonmembers']:,} non-member {counts['of']}"
     if findings["overlap"] and is_corrected(findings):
-        return f"an effective {math.floor(findings['overlap']['effective_sample_size']):,} of {said}"
+        effective = math.floor(findings["overlap"]["effective_sample_size"])
+        return f"an effective {effective:,} of {said} (fewer above a high threshold)"
     return said
 
 

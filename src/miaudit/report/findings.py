@@ -398,7 +398,8 @@ class Vulnerability:
 class Counts:
     """How much evidence there was; units where records share them, else every record is one.
 
-    ``smallest_fpr`` is the smallest FPR that so many non-members resolve (erratum C3), at most 1.
+    ``smallest_fpr`` is the smallest FPR at which so many non-members give a lower limit (erratum C3), at most 1; where
+    they are weighted, by the heaviest of them above the threshold of the headline score.
     """
 
     members: int
