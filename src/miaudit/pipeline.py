@@ -162,7 +162,7 @@ def examine(
         exploratory=choice.exploratory,
         rng=bound_rng,
     )
-    if bounded.challenge is not None and bounded.challenge.rejected:
+    if bounded.challenge is not None and bounded.challenge.p_value <= privacy.BEYOND_LEARNING:
         case = case.refuted(bounded.challenge.text)
     effective = {name: case.effective_nonmembers(name, samples[name], choice.confidence) for name in choice.names}
     primary = headline.primary_metric(plan, min(effective[name] for name in choice.judged), choice.confidence)

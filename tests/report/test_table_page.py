@@ -102,7 +102,7 @@ def test_the_page_says_that_undeclared_households_get_no_verdict_and_counts_decl
     undeclared = audit_table(made, *fives, plan=plan, design="one-run", rng=rng).to_dict()
     page = " ".join(table_page.page(table_page.check(undeclared)).split())
     assert "No answer: 400 records have an equal one" in page and "name the unit (--unit)" in page
-    assert '<section id="verdict" class="verdict inconclusive"' in page
+    assert '<section id="verdict" class="verdict refused"' in page
     units = np.arange(200) // 5, 40 + np.arange(200) // 5
     declared = audit_table(made, *fives, units=units, plan=plan, design="one-run", rng=rng).to_dict()
     assert "(of 40 and 40 units)" in table_page.page(table_page.check(declared))
