@@ -122,7 +122,7 @@ def test_findings_of_a_sealed_bundle_are_of_open_records_alone(tmp_path):
         is_open
     )  # fitted to open labels: of all, one equation for each covariate
     assert f"{len(is_open)} open records alone" in found["notes"][0]
-    score = bundle.columns["score.loss"][is_open]
+    score = bundle.columns[f"score.{found['scores'][0]['score']}"][is_open]
     assert all(score[row["row"]] == row["score"] for row in found["rows"])
     assert found["evidence"]["digest"] not in (held.digest, bundle.evidence(keys).digest)
     for row in examined.findings.rows:  # the owner sees them as they were handed in

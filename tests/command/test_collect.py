@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from miaudit import Evidence, runs
-from miaudit.bundle import contents, sealing, written_plan
+from miaudit.bundle import reading, sealing, written_plan
 
 Run = Callable[..., tuple[int, str, str]]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -114,7 +114,7 @@ def test_the_seed_in_a_sealed_bundle_draws_no_sealed_label(place: Path, run: Run
     code, _, err = run("run", config, "--out", "r", "--bundle", "b.zip", "--seal")
     assert code in (0, 3, 4), err
     keys = sealing.Keys.read(place / "b.key.json")
-    began = written_plan.generator_at({**contents.read(place / "b.zip").random, "children": 0})
+    began = written_plan.generator_at({**reading.read(place / "b.zip").random, "children": 0})
     for coins in (began, *began.spawn(4)):
         guessed = runs.memberships(120, rng=coins)[keys.order[keys.rows]]
         assert (guessed == keys.labels).mean() < 0.85, "the sealed labels follow from a published seed"

@@ -18,6 +18,7 @@ import pytest
 
 from miaudit import Evidence
 from miaudit.report import findings as reading
+from miaudit.wording import at_least, at_most
 
 Run = Callable[..., tuple[int, str, str]]
 LOCATION30 = Path(__file__).parents[3] / "shared" / "data" / "mia_scores_location30" / "location30_mia_scores.npz"
@@ -150,8 +151,8 @@ def test_bounds_stand_in_json_and_in_the_summary(place: Path, run: Run) -> None:
     assert 0.5 < mu["value"] <= mu["reachable"]
     _, out, _ = run(*audit("--delta", "1e-6", "--guesses", "200"))
     line = (
-        f"  mu >= {mu['value']:.3g} (95%; {mu['correct']} of 200 guesses right; "
-        f"at most {mu['reachable']:.3g} could have been shown)"
+        f"  mu >= {at_least(mu['value'])} (95%; {mu['correct']} of 200 guesses right; "
+        f"at most {at_most(mu['reachable'])} could have been shown)"
     )
     assert line in out.splitlines()
     assert "at delta = 1e-06" in out

@@ -73,6 +73,15 @@ def overlap(status, covariates=COVARIATES):
             "members_alike": 5,
         },
         "learning": {"half": 0.684, "full": 0.689, "rising": False},
+        "fit": {
+            "z": 0.8,
+            "limit": 3.3,
+            "product_z": 1.9,
+            "product_limit": 4.0,
+            "product": ["age", "hours"],
+            "missed": [],
+            "rejected": False,
+        },
     }
 
 

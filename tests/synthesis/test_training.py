@@ -209,12 +209,12 @@ def test_the_noise_of_a_step_has_the_stated_scale(table: Table) -> None:
 def test_training_with_privacy_is_in_float32_whatever_surrounds_it(table: Table) -> None:
     """Under autocast one record would move the sum by more than the clipping norm, if anything came out at all."""
     privacy, config = Privacy(records=1000, noise=1.0, clip=0.1), replace(QUICK, epochs=1, records=None)
-    alone = synthesis.fit(table, GRAPH, privacy, rng=np.random.default_rng(3), config=config)
+    alone = synthesis.fit(table, GRAPH, privacy, rng=np.random.default_rng(3), config=config, repeatable=True)
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("medium")
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            under = synthesis.fit(table, GRAPH, privacy, rng=np.random.default_rng(3), config=config)
+            under = synthesis.fit(table, GRAPH, privacy, rng=np.random.default_rng(3), config=config, repeatable=True)
             norms = training.gradient_norms(table, GRAPH, rng=np.random.default_rng(3), config=config)
     finally:
         torch.set_float32_matmul_precision(before)

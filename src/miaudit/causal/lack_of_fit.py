@@ -8,7 +8,7 @@ whether the residuals go with the product of two covariates, or the square of on
 many others.
 """
 
-# ruff: noqa: PLC0415 - scikit-learn loads when used
+# ruff: noqa: PLC0415 - scikit-learn and scipy.stats load when used
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, special, stats
+from scipy import linalg, special
 from threadpoolctl import threadpool_limits
 
 from miaudit.causal import crossfit, logistic
@@ -267,8 +267,10 @@ def _products(case: _Case, x: FloatArray) -> tuple[float, float, tuple[int, ...]
     sum w (p - c)^2; all pairs come out of matrix products. Products that rest on few records are no normal sums, and
     are left out.
     """
+    from scipy.stats import rankdata
+
     kept = np.flatnonzero(np.ptp(x, axis=0) > 0)[:_MOST_COLUMNS]
-    s = special.ndtri((stats.rankdata(x[:, kept], axis=0) - 0.5) / len(x))
+    s = special.ndtri((rankdata(x[:, kept], axis=0) - 0.5) / len(x))
     s = (s - s.mean(axis=0)) / s.std(axis=0)
     r, w = case.member - case.values, case.values * (1 - case.values)
     power = [(w[:, None] * s**k).T @ s**k for k in (1, 2)]
