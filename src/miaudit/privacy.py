@@ -32,9 +32,9 @@ _UNDECLARED = (
 )
 _TREES = 100
 _ROWS_OF_A_TREE = 5000
-# The challenge learns the propensity again from half of the records, and with many covariates that noise alone refutes it
+# The challenge learns the propensity again from half of the records. With many covariates that noise alone refutes it
 # at 5%: enough to withhold bounds, which need every log-odds within the margin. Beyond this it is no noise, and the
-# verdict, which the test for lack of fit guards, is withheld too (docs/balance.md).
+# verdict, which the test for lack of fit guards, is withheld too (docs/propensity.md).
 BEYOND_LEARNING = 0.001
 _MARGIN = 0.1  # statistics.md, section 6: at 0 the challenge voids 12% of sound learned propensities
 
