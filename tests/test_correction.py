@@ -259,7 +259,7 @@ def test_raw_numbers_of_a_refuted_propensity_are_shown_only_on_request() -> None
 
 
 def test_a_leak_behind_an_opposite_shift_is_not_called_clear() -> None:
-    evidence = placebo.draw("leak behind opposite correlations", 4000, np.random.default_rng(5), effect=0.75)
+    evidence = placebo.draw("leak behind opposite correlations", 4000, np.random.default_rng(5), effect=1.0)
     plan = replace(PLAN, threshold_for_concern=0.55, bounds=None)
     assert audited(evidence, plan).verdict.status == "refused"
 
