@@ -24,6 +24,7 @@ from miaudit.dp.mechanism import dp_sgd
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, OutputError
 from miaudit.plan import Bootstrap, Bounds, Declared, Exploratory, Plan, Split
+from worlds import placebo
 
 N = 600
 
@@ -435,6 +436,18 @@ def attack(gap, noise=0.3):
     held = evidence()
     z = held.only("loss").score - 0.6 * held.member
     return z + noise * np.random.default_rng(8).normal(size=N) + gap * held.member
+
+
+def test_scores_decide_nothing_where_the_audit_was_refused(tmp_path):
+    """Weights that miss the shift would let whoever scores by the shift win."""
+    rng = np.random.default_rng(0)
+    held = placebo.draw("product", 2000, rng)
+    record(held, plan=Plan(bounds=None), rng=rng)[1].write(tmp_path / "b.zip")
+    bundle = read(tmp_path / "b.zip")
+    assert bundle.findings["verdict"]["status"] == "refused"
+    found = challenge.by_scores(bundle, held.covariates[:, 0] * held.covariates[:, 1], rng=rng)
+    assert (found.status, found.exit_code) == ("undecided", 4)
+    assert found.text.startswith("Undecided: the bundle's audit was refused")
 
 
 def test_a_submission_that_points_the_wrong_way_decides_nothing(tmp_path):
