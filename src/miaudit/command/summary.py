@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 def text(findings: Findings) -> str:
     """The verdict and the metrics of the headline score as lines of text."""
     counts, challenge, claim = findings.counts, findings.challenge, findings.claim
-    warns = challenge is not None and challenge.rejected and findings.verdict.status != "refused"
     lines = [
-        *([one_line(challenge.text)] if challenge is not None and warns else []),
+        *([one_line(challenge.text)] if challenge is not None and challenge.rejected else []),
         " ".join(text for text in (findings.verdict.text, findings.verdict.besides) if text),
         *([one_line(claim.text)] if claim is not None else []),
         "",
