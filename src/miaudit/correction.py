@@ -389,7 +389,8 @@ def _misfit(fit: LackOfFit | None, evidence: Evidence, plan: Plan) -> str:
     """Say that the propensity is refuted, and which covariates a better one would need; empty if it is not."""
     if fit is None or not fit.rejected:
         return ""
-    codes = [name for name in fit.missed if name in _codes(evidence) and name not in plan.categories]
+    coded = _codes(evidence).difference(plan.categories)
+    codes = [name for name in fit.missed if name in coded]
     step = f"declare {lack_of_fit.listed(codes)} as categories (--categories)" if codes else ""
     other = "learn the propensity with a classifier that sees it (Nuisance(classifier=...))"
     return (
