@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from miaudit import collect
+from miaudit.arrays import FloatArray, IndexArray
 from miaudit.attacks import signals
+from miaudit.auditing.plan import Plan
+from miaudit.collect import outputs as from_outputs
 from miaudit.evidence import Evidence
-from miaudit.plan import Plan
 
 TREES = 500
 _STEP = 20
@@ -35,7 +35,7 @@ def evidence(*, rng: np.random.Generator, progress: Callable[[int, int], None] |
     images, digits = load_digits(return_X_y=True)
     inclusion_rng, forest_rng = rng.spawn(2)
 
-    def fit(rows: NDArray[np.intp]) -> RandomForestClassifier:
+    def fit(rows: IndexArray) -> RandomForestClassifier:
         forest = RandomForestClassifier(warm_start=True, random_state=int(forest_rng.integers(2**31)))
         for grown in range(_STEP, TREES + 1, _STEP):
             forest.set_params(n_estimators=grown).fit(images[rows], digits[rows])
@@ -43,10 +43,10 @@ def evidence(*, rng: np.random.Generator, progress: Callable[[int, int], None] |
                 progress(grown, TREES)
         return forest
 
-    def score(forest: RandomForestClassifier, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+    def score(forest: RandomForestClassifier, rows: IndexArray) -> dict[str, FloatArray]:
         outputs = forest.predict_proba(images[rows])
         return signals.member_scores(probabilities=outputs, labels=digits[rows], names=["loss"])
 
     source = f"handwritten digits of scikit-learn, random forest of {TREES} trees, score = -loss"
-    made = collect.one_run(fit, score, records=len(images), rng=inclusion_rng, source=source)
+    made = from_outputs.one_run(fit, score, records=len(images), rng=inclusion_rng, source=source)
     return made.replace(group=digits)

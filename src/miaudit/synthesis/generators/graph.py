@@ -1,0 +1,307 @@
+"""A causal graph over the columns of a table: full, a group for each column, or partial, with columns grouped.
+
+Read from YAML, networkx or GML (extra ``synthesis`` for the latter two). A cycle, an unknown column and a group that
+nothing reaches are refused with the offending path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from miaudit.errors import InputError, MiauditError, nearest
+from miaudit.io.tables import existing_file
+from miaudit.synthesis.schema import Schema
+
+if TYPE_CHECKING:
+    import networkx as nx  # type: ignore[import-untyped,unused-ignore]
+
+_KEYS = ("columns", "groups", "edges", "isolated")
+
+
+@dataclass(frozen=True)
+class CausalGraph:
+    """Which groups of columns cause which; the latent variable z is a parent of every group besides.
+
+    Attributes
+    ----------
+    schema : the columns
+    groups : name -> its columns; each column of the schema belongs to one group. None makes a group of each column,
+        named as the column: a full graph
+    edges : (cause, effect) pairs of groups, without a cycle
+    isolated : groups that are meant to stand alone; any other group without an edge is refused, unless there is one
+        group only
+
+    Raises
+    ------
+    InputError
+        For a cycle, an unknown column or group, a column in two groups or in none, an empty group, an edge named twice,
+        or a group that no edge reaches; the message has the path.
+
+    Examples
+    --------
+    >>> from miaudit.synthesis.schema import Column
+    >>> schema = Schema((Column("smokes"), Column("coughs"), Column("sleeps")))
+    >>> graph = CausalGraph(schema, {"cause": ["smokes"], "signs": ["coughs", "sleeps"]}, [("cause", "signs")])
+    >>> graph.parents("signs"), graph.order, graph.full
+    (('cause',), ('cause', 'signs'), False)
+    >>> CausalGraph(schema, None, [("smokes", "coughs"), ("coughs", "sleeps"), ("sleeps", "smokes")])
+    Traceback (most recent call last):
+    miaudit.errors.InputError: edges: expected a graph without a cycle, received smokes -> coughs -> sleeps -> smokes;
+    remove one of these edges
+    """
+
+    schema: Schema
+    groups: Mapping[str, tuple[str, ...]]
+    edges: tuple[tuple[str, str], ...]
+    isolated: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        schema: Schema,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        edges: Iterable[Sequence[str]] = (),
+        isolated: Iterable[str] = (),
+    ) -> None:
+        if not isinstance(schema, Schema):
+            raise InputError("schema", "a Schema", type(schema).__name__, "declare the columns first")
+        given = {name: (name,) for name in schema.names} if groups is None else groups
+        object.__setattr__(self, "schema", schema)
+        object.__setattr__(self, "groups", MappingProxyType(_checked_groups(schema, given)))
+        object.__setattr__(self, "edges", tuple(_checked_edge(self.groups, edge) for edge in edges))
+        object.__setattr__(self, "isolated", tuple(isolated))
+        self._check()
+
+    def _check(self) -> None:
+        seen: set[tuple[str, str]] = set()
+        for edge in self.edges:
+            if edge in seen:
+                raise InputError("edges", "each edge once", " -> ".join(edge) + " twice", "remove one of them")
+            seen.add(edge)
+        for name in self.isolated:
+            _known_group("isolated", self.groups, name)
+        path = _cycle(self._parents)
+        if path:
+            hint = "remove one of these edges"
+            raise InputError("edges", "a graph without a cycle", " -> ".join(path), hint)
+        touched = {name for edge in self.edges for name in edge} | set(self.isolated)
+        alone = [name for name in self.groups if name not in touched]
+        if alone and len(self.groups) > 1:
+            more = f" and {len(alone) - 1} more" if len(alone) > 1 else ""
+            hint = "add its edges, or list it under isolated if it stands alone"
+            raise InputError("edges", "an edge to or from every group", f"none for {alone[0]}{more}", hint)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.schema, dict(self.groups), self.edges, self.isolated)
+
+    def __hash__(self) -> int:
+        return hash((self.schema, tuple(self.groups.items()), self.edges, self.isolated))
+
+    @cached_property
+    def _parents(self) -> dict[str, tuple[str, ...]]:
+        found: dict[str, list[str]] = {name: [] for name in self.groups}
+        for cause, effect in self.edges:
+            found[effect].append(cause)
+        return {name: tuple(causes) for name, causes in found.items()}
+
+    def parents(self, group: str) -> tuple[str, ...]:
+        """Return the direct causes of a group, in the order of the edges."""
+        return self._parents[_known_group("group", self.groups, group)]
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The groups, causes before effects; by generation, and in the declared order within one."""
+        return tuple(name for level in self.generations for name in level)
+
+    @cached_property
+    def generations(self) -> tuple[tuple[str, ...], ...]:
+        """The groups by the length of the longest path that leads to them."""
+        depth: dict[str, int] = {}
+        waiting = list(self.groups)
+        while waiting:
+            ready = [name for name in waiting if all(cause in depth for cause in self._parents[name])]
+            for name in ready:
+                depth[name] = 1 + max((depth[cause] for cause in self._parents[name]), default=-1)
+            waiting = [name for name in waiting if name not in depth]
+        return tuple(
+            tuple(name for name in self.groups if depth[name] == level) for level in range(1 + max(depth.values()))
+        )
+
+    @property
+    def full(self) -> bool:
+        """Whether each column is a group of its own."""
+        return len(self.groups) == len(self.schema)
+
+    def group_of(self, column: str) -> str:
+        """Return the group to which a column belongs."""
+        self.schema.position(column)
+        return next(name for name, columns in self.groups.items() if column in columns)
+
+    def positions(self, group: str) -> tuple[int, ...]:
+        """Return where the columns of a group stand in the table."""
+        return tuple(self.schema.position(name) for name in self.groups[_known_group("group", self.groups, group)])
+
+    def with_edges(self, edges: Iterable[Sequence[str]]) -> CausalGraph:
+        """Return the graph with other edges; groups that are left without one stand alone."""
+        pairs = [_checked_edge(self.groups, edge) for edge in edges]
+        touched = {name for edge in pairs for name in edge}
+        return CausalGraph(self.schema, dict(self.groups), pairs, [name for name in self.groups if name not in touched])
+
+    def reversed(self) -> CausalGraph:
+        """Return the graph with every edge turned round: a wrong graph for sensitivity checks."""
+        return self.with_edges([(effect, cause) for cause, effect in self.edges])
+
+    @classmethod
+    def from_mapping(cls, description: Any, *, schema: Schema | None = None) -> CausalGraph:
+        """Read a graph from a mapping with ``columns`` (or ``schema=``), ``groups``, ``edges`` and ``isolated``.
+
+        Examples
+        --------
+        >>> CausalGraph.from_mapping({"columns": [{"names": ["a", "b"]}], "edges": [["a", "b"]]}).order
+        ('a', 'b')
+        """
+        if not isinstance(description, Mapping):
+            allowed = "a mapping with columns, groups and edges"
+            raise InputError("graph", allowed, type(description).__name__, "see docs/synthesis.md")
+        for key in description:
+            if key not in _KEYS:
+                hint = nearest(str(key), _KEYS) or f"keys are {', '.join(_KEYS)}"
+                raise InputError("graph", "known keys", repr(key), hint)
+        if (schema is None) == ("columns" not in description):
+            received = "neither" if schema is None else "both"
+            raise InputError("columns", "a schema, in the file or beside it", received, "declare the columns once")
+        edges = description.get("edges") or ()
+        if isinstance(edges, str | Mapping) or not isinstance(edges, Sequence):
+            raise InputError("edges", "a list of pairs", repr(edges)[:60], "write [cause, effect]")
+        own = Schema.from_mapping(description["columns"]) if schema is None else schema
+        return cls(own, description.get("groups"), edges, description.get("isolated") or ())
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the graph as :meth:`from_mapping` reads it."""
+        found: dict[str, Any] = {"columns": self.schema.to_mapping()}
+        if {name: (name,) for name in self.schema.names} != dict(self.groups):
+            found["groups"] = {name: list(columns) for name, columns in self.groups.items()}
+        found["edges"] = [list(edge) for edge in self.edges]
+        return found | ({"isolated": list(self.isolated)} if self.isolated else {})
+
+    @classmethod
+    def from_yaml(cls, path: str | Path, *, schema: Schema | None = None) -> CausalGraph:
+        """Read a graph from a YAML file with the keys of :meth:`from_mapping`."""
+        from miaudit.io import yaml_file  # noqa: PLC0415 - yaml loads when a file is read
+
+        return cls.from_mapping(yaml_file.read(existing_file(path, "graph", (".yaml", ".yml")), "graph"), schema=schema)
+
+    @classmethod
+    def from_networkx(
+        cls, graph: nx.DiGraph[Any], schema: Schema, groups: Mapping[str, Sequence[str]] | None = None
+    ) -> CausalGraph:
+        """Read the edges of a directed networkx graph whose nodes are named as the groups, or as the columns.
+
+        Nodes without an edge are taken to stand alone.
+        """
+        if not graph.is_directed() or graph.is_multigraph():
+            hint = "an edge leads from cause to effect"
+            raise InputError("graph", "a networkx.DiGraph", type(graph).__name__, hint)
+        names = list(schema.names if groups is None else groups)
+        for node in graph.nodes:
+            if node not in names:
+                hint = nearest(str(node), names) or "name nodes as columns or groups"
+                raise InputError("graph", "nodes named as columns or groups", repr(node), hint)
+        alone = [str(node) for node in graph.nodes if graph.degree(node) == 0]
+        return cls(schema, groups, list(graph.edges), alone)
+
+    @classmethod
+    def from_gml(
+        cls, path: str | Path, schema: Schema, groups: Mapping[str, Sequence[str]] | None = None
+    ) -> CausalGraph:
+        """Read the edges of a GML file whose labels are the groups, or the columns."""
+        networkx = _networkx()
+        path = existing_file(path, "graph", (".gml",))
+        try:
+            found = networkx.read_gml(path)
+        except (networkx.NetworkXError, ValueError, KeyError, OSError) as error:
+            hint = "write it with networkx.write_gml"
+            raise InputError("graph", "a GML file", f"{path.name}: {str(error)[:120]}", hint) from error
+        return cls.from_networkx(found, schema, groups)
+
+    def to_networkx(self) -> nx.DiGraph[str]:
+        """Return a networkx.DiGraph of the groups; the node attribute ``columns`` lists each group's columns."""
+        found: nx.DiGraph[str] = _networkx().DiGraph()
+        for name, columns in self.groups.items():
+            found.add_node(name, columns=list(columns))
+        found.add_edges_from(self.edges)
+        return found
+
+
+def _networkx() -> Any:
+    try:
+        import networkx  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise MiauditError("this needs networkx, which is not installed; run: pip install miaudit[synthesis]") from None
+    return networkx
+
+
+def _checked_groups(schema: Schema, groups: object) -> dict[str, tuple[str, ...]]:
+    if not isinstance(groups, Mapping) or not groups:
+        raise InputError(
+            "groups", "a mapping: name of a group to its columns", repr(groups)[:60], "leave it out for one each"
+        )
+    owner: dict[str, str] = {}
+    found: dict[str, tuple[str, ...]] = {}
+    for name, columns in groups.items():
+        if not isinstance(name, str) or isinstance(columns, str) or not isinstance(columns, Sequence) or not columns:
+            received = f"{name!r}: {columns!r}"[:80]
+            raise InputError("groups", "names, each with a list of columns", received, "give each group its columns")
+        for column in columns:
+            if column not in schema.names:
+                hint = nearest(str(column), schema.names) or "declare it in the schema"
+                raise InputError(f"groups.{name}", "columns of the schema", repr(column), hint)
+            if column in owner:
+                received = f"{column} in {owner[column]} and {name}"
+                raise InputError("groups", "each column in one group", received, "remove it from one")
+            owner[column] = name
+        found[name] = tuple(columns)
+    lost = [name for name in schema.names if name not in owner]
+    if lost:
+        received = f"none for {', '.join(lost[:3])}{' ...' * (len(lost) > 3)}"
+        raise InputError("groups", "a group for every column", received, "nothing would generate it: add it to a group")
+    return found
+
+
+def _checked_edge(groups: Mapping[str, tuple[str, ...]], edge: object) -> tuple[str, str]:
+    if isinstance(edge, str) or not isinstance(edge, Sequence) or len(edge) != 2:
+        raise InputError("edges", "pairs [cause, effect]", repr(edge)[:60], "write one pair for each edge")
+    cause, effect = (_known_group(f"edges ({' -> '.join(map(str, edge))})", groups, name) for name in edge)
+    return cause, effect
+
+
+def _known_group(argument: str, groups: Mapping[str, tuple[str, ...]], name: object) -> str:
+    if not isinstance(name, str) or name not in groups:
+        hint = nearest(str(name), groups) or f"groups are {', '.join(list(groups)[:8])}{' ...' * (len(groups) > 8)}"
+        raise InputError(argument, "groups of the graph", repr(name), hint)
+    return name
+
+
+def _cycle(parents: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """Return a path cause -> ... -> cause that comes back to its start, or nothing; without recursion."""
+    done: set[str] = set()
+    for start in parents:
+        path: list[str] = []
+        waiting = [(start, False)]
+        while waiting:
+            name, leaving = waiting.pop()
+            if leaving:
+                path.pop()
+                done.add(name)
+            elif name in path:
+                back = [*path[path.index(name) :], name]  # from effect to cause
+                return back[::-1]
+            elif name not in done:
+                path.append(name)
+                waiting.append((name, True))
+                waiting.extend((cause, False) for cause in parents[name])
+    return []
