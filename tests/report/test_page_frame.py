@@ -32,7 +32,7 @@ def lines_of_the_axis_title(document):
 @needs_chromium
 @pytest.mark.parametrize(("width", "lines"), [(500, 2), (1200, 1)])
 def test_a_long_axis_title_is_wrapped_on_a_phone_only(tmp_path, monkeypatch, width, lines):
-    monkeypatch.setattr(test_html, "FLAGS", (*test_audit_page.FLAGS, f"--window-size={width},900"))
+    monkeypatch.setattr(test_audit_page, "FLAGS", (*test_audit_page.FLAGS, f"--window-size={width},900"))
     chart = interval_chart.intervals(ROWS, axis=LONG, against=0.0, title="A chart", said=[])
     verdict = {"status": "clear", "word": "Fine", "what": "Nothing"}
     page = page_frame.render("comparison_page.html", FINDINGS, {"differences": chart}, verdict=verdict, rows=[])
