@@ -16,7 +16,7 @@ import pytest
 
 from miaudit.collect import runs
 from miaudit.errors import InputError
-from miaudit.jobs.executor import JobsFailedError
+from miaudit.jobs.resumable import JobsFailedError
 from miaudit.metrics.roc import Roc
 
 N, BASE = 30, np.arange(30, 40)
@@ -177,7 +177,7 @@ def test_a_worker_that_dies_is_named(tmp_path: Path) -> None:
 SCRIPT = """
     import sys, time
     import numpy as np
-    from miaudit import runs
+    from miaudit.collect import runs
     data = np.random.default_rng(5).normal(size=(40, 3))
     def fit(rows, rng):
         time.sleep(0.05)

@@ -218,7 +218,7 @@ def membership_attack(
     InputError
         For unusable arguments, a target that is not in the table, or too few models for the folds: what would suffice
         is said.
-    GeneratorsFailedError
+    JobsFailedError
         If generators failed.
 
     Examples
