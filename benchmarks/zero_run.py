@@ -21,7 +21,7 @@ from miaudit import Evidence
 from miaudit.causal import propensity
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import zero_run
-from miaudit.dp.guesses import Bonferroni
+from miaudit.dp.selection import Bonferroni
 from miaudit.dp.zero_run.untampered import Replicates, tail
 
 FloatArray = NDArray[np.float64]

@@ -18,7 +18,8 @@ from scipy import optimize, stats
 from miaudit import Evidence
 from miaudit.dp import one_run
 from miaudit.dp.bounds import LowerBound
-from miaudit.dp.guesses import Bonferroni, Exploratory, Fixed, Pilot, Ranking, Schedule, choose, two_sided
+from miaudit.dp.ranking import Ranking, two_sided
+from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule, choose
 
 N = 1_000
 LEVEL = 0.05

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from miaudit.dp import accounting, guesses
+from miaudit.dp import accounting, selection
 from miaudit.dp.bounds import check_delta
 from miaudit.dp.mechanism import Mechanism, check_mechanism
 from miaudit.dp.verdict import Claim
@@ -76,7 +76,7 @@ class Bounds:
         beside the lower bound. Without a claim, that guarantee is the claim.
     delta : float in [0, 1)
         Of the bound on epsilon; the delta of a claim takes its place.
-    guesses : int, or an option of :mod:`miaudit.dp.guesses`, optional
+    guesses : int, or an option of :mod:`miaudit.dp.selection`, optional
         Of one-run and zero-run bounds: how many guesses count. Default: chosen on a pilot of 20% of the records.
     correction : str, or an option of :mod:`miaudit.dp.zero_run`
         Of zero-run bounds on mu and on epsilon at a delta: thinning, conditional or composition.
@@ -93,7 +93,7 @@ class Bounds:
     claim: Claim | None = None
     mechanism: Mechanism | None = None
     delta: float = 1e-5
-    guesses: guesses.Option | int | None = None
+    guesses: selection.Option | int | None = None
     correction: str | options.Correction = "thinning"
     margin: float | None = None
 
@@ -105,7 +105,7 @@ class Bounds:
         if self.mechanism is not None:
             check_mechanism(self.mechanism)
         check_delta(self.delta)
-        guesses.check(self.guesses)
+        selection.check(self.guesses)
         if isinstance(self.correction, str) and self.correction not in CORRECTIONS:
             hint = nearest(self.correction, CORRECTIONS) or "thinning is the default"
             raise InputError("correction", ", ".join(CORRECTIONS), repr(self.correction), hint)

@@ -136,7 +136,7 @@ def claim(epsilon: float | None, delta: float | None, mu: float | None, usual: f
 def bounds(claim: Claim | None, mechanism: Path | None, guesses: str, *, wanted: bool, **options: Any) -> Bounds | None:
     """What is asked of privacy bounds, or None where none are wanted."""
     from miaudit.auditing.plan import Bounds
-    from miaudit.dp import guesses as counting
+    from miaudit.dp import selection
 
     if not wanted:
         if claim is not None or mechanism is not None:
@@ -147,4 +147,4 @@ def bounds(claim: Claim | None, mechanism: Path | None, guesses: str, *, wanted:
         from miaudit.config.audit import read_mechanism
 
         described = read_mechanism(mechanism)
-    return Bounds(claim=claim, mechanism=described, guesses=counting.named(guesses), **options)
+    return Bounds(claim=claim, mechanism=described, guesses=selection.named(guesses), **options)

@@ -17,7 +17,7 @@ from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, with_headline
 from miaudit.config.section import File, Refused, Section, Text, read_mapping, validated
 from miaudit.config.target import DataSection, ShadowSection, TargetSection, missing_line
-from miaudit.dp import guesses
+from miaudit.dp import selection
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, nearest
@@ -233,7 +233,7 @@ class PrivacySection(Section):
     claim: ClaimSection | None = None
     mechanism: Any = None  # a mapping in the file, a Mechanism once it was read
     delta: Annotated[float, Field(ge=0, lt=1)] = 1e-5
-    guesses: Any = "pilot"  # a word or a number in the file, an option of miaudit.dp.guesses once it was read
+    guesses: Any = "pilot"  # a word or a number in the file, an option of miaudit.dp.selection once it was read
     correction: Literal["thinning", "conditional", "composition"] = "thinning"
     margin: Annotated[float, Field(ge=0)] | None = None
 
@@ -247,9 +247,9 @@ class PrivacySection(Section):
 
     @field_validator("guesses")
     @classmethod
-    def _counted(cls, value: Any) -> guesses.Option | int:
+    def _counted(cls, value: Any) -> selection.Option | int:
         try:
-            return guesses.named(str(value))
+            return selection.named(str(value))
         except InputError as error:
             raise Refused(InputError("guesses", error.allowed, error.received, error.next_step)) from None
 
@@ -270,7 +270,7 @@ class PrivacySection(Section):
             claim=None if self.claim is None else self.claim.claim(self.delta),
             mechanism=self.mechanism,
             delta=self.delta,
-            guesses=guesses.named(self.guesses) if isinstance(self.guesses, str) else self.guesses,
+            guesses=selection.named(self.guesses) if isinstance(self.guesses, str) else self.guesses,
             correction=self.correction,
             margin=self.margin,
         )

@@ -14,7 +14,7 @@ from miaudit.causal import propensity
 from miaudit.causal.balance import judge_overlap, measure
 from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.dp import one_run, zero_run
-from miaudit.dp.guesses import Bonferroni, Exploratory, Fixed, Pilot, Schedule
+from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.zero_run import audit as zero_run_audit
 from miaudit.dp.zero_run import composition

@@ -19,11 +19,9 @@ from miaudit.causal import propensity as propensities
 from miaudit.causal.crossfit import one_of_each
 from miaudit.causal.one_per_unit import drawn_alike, equal_sizes, independent_share
 from miaudit.causal.propensity import Propensity
-from miaudit.dp import guesses as counts
-from miaudit.dp import one_run
+from miaudit.dp import one_run, selection
 from miaudit.dp.bounds import LowerBound, Parameter
-from miaudit.dp.guesses import Ranking
-from miaudit.dp.row_choice import Order, choose_rows
+from miaudit.dp.ranking import Order, Ranking
 from miaudit.dp.zero_run import composition
 from miaudit.dp.zero_run.composition import Shift
 from miaudit.dp.zero_run.conditional import ConditionalTest, expected_success
@@ -106,21 +104,21 @@ class Job:
     propensity: Propensity
     parameter: Parameter
     delta: float
-    guesses: counts.Option | Sides | int | None
+    guesses: selection.Option | Sides | int | None
     centre: str | None
     confidence: float
     replicates: FloatArray | None
     rng: np.random.Generator
 
     @property
-    def one_run(self) -> counts.CountBound:
+    def one_run(self) -> selection.CountBound:
         """The bound from counts of fair coins."""
         if self.parameter == "mu":
             return one_run.mu_lower_bound
         return partial(one_run.epsilon_lower_bound, delta=self.delta)
 
     @property
-    def number(self) -> counts.Option | int | None:
+    def number(self) -> selection.Option | int | None:
         """How many guesses, whichever they are."""
         return self.guesses.members + self.guesses.nonmembers if isinstance(self.guesses, Sides) else self.guesses
 
@@ -154,11 +152,11 @@ def _thinned(job: Job, records: Records, option: Thinning) -> LowerBound:
             SeedStableTest.of(order, guessed, option.seeds, job.one_run, job.rng)
             for order, guessed in zip(ways, ordered, strict=True)
         ]
-        found = choose_rows(job.number, tests, confidence=inner, rng=job.rng)
+        found = selection.best_of(job.number, tests, confidence=inner, rng=job.rng)
     else:
         rankings = [_kept(o, guessed, job.rng) for o, guessed in zip(ways, ordered, strict=True)]
         size = coins_worth(low, high)
-        found = counts.choose(job.number, rankings, bound=job.one_run, confidence=inner, rng=job.rng, size=size)
+        found = selection.choose(job.number, rankings, bound=job.one_run, confidence=inner, rng=job.rng, size=size)
     worth = ordered[0].effective
     thinned = f"{len(low):,} records thinned at random, worth {worth:,.1f} fair coins (Theorem Z); {wide.how}"
     paid = (f"error probability {wide.cost:.3g} charged for the band of the log-odds",) if wide.cost else ()
@@ -194,7 +192,7 @@ def _untampered(job: Job, records: Records, option: PoissonBinomial) -> LowerBou
         )
 
     tests = [test(order) for order in orders(job, records)]
-    found = choose_rows(job.number, tests, confidence=job.confidence, rng=job.rng)
+    found = selection.best_of(job.number, tests, confidence=job.confidence, rng=job.rng)
     return replace(found, corrections=(*records.notes, *notes, *found.corrections))
 
 
@@ -217,7 +215,7 @@ def _conditional(job: Job, records: Records, option: Conditional) -> LowerBound:
 
     aware = partial(_toward, signed=option.signed, margin=margin) if option.aware else None
     tests = [test(order) for order in orders(job, records, aware)]
-    found = choose_rows(job.number, tests, confidence=job.confidence, rng=job.rng)
+    found = selection.best_of(job.number, tests, confidence=job.confidence, rng=job.rng)
     how = "guesses tampered with by their log-odds" + (", and ranked by what survives" if option.aware else "")
     return replace(found, corrections=(*records.notes, how, *notes, *found.corrections))
 
@@ -232,7 +230,7 @@ def _composed(job: Job, records: Records, option: Composition) -> LowerBound:
         rankings.append(Ranking(order.name, order.places, correct))
     bound = partial(_composition_bound, shift, job)
     inner = job.confidence + shift.cost
-    found = counts.choose(job.number, rankings, bound=bound, confidence=inner, rng=job.rng)
+    found = selection.choose(job.number, rankings, bound=bound, confidence=inner, rng=job.rng)
     paid = (f"error probability {shift.cost:.3g} charged for the upper limit on delta_DS",) if shift.cost else ()
     return replace(
         found,
@@ -260,7 +258,7 @@ def orders(job: Job, records: Records, aware: Callable[..., FloatArray] | None =
     """Return the ways to guess, of which a pilot may choose; every other option uses the first."""
     if isinstance(job.guesses, Sides):
         return (_by_sides(job.guesses, records.score, job.rng),)
-    piloted = job.guesses is None or isinstance(job.guesses, counts.Pilot)
+    piloted = job.guesses is None or isinstance(job.guesses, selection.Pilot)
     beyond = None
     if job.centre == "covariates" or (job.centre is None and piloted):
         beyond = _beyond_covariates(records, job.ev, job.propensity)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import BoolArray, IntArray
 from miaudit.causal.balance import Overlap
 from miaudit.causal.propensity import LearningCurve, Propensity
-from miaudit.dp import guesses as counts
+from miaudit.dp import selection
 from miaudit.dp.bounds import LowerBound, Parameter, check_confidence, check_delta
 from miaudit.dp.zero_run import audit as zero_run_audit
 from miaudit.dp.zero_run import composition
@@ -71,7 +71,7 @@ def mu_lower_bound(
     ev: Evidence,
     propensity: Propensity,
     *,
-    guesses: counts.Option | Sides | int | None = None,
+    guesses: selection.Option | Sides | int | None = None,
     confidence: float = 0.95,
     rng: np.random.Generator,
     correction: str | Correction = "thinning",
@@ -86,7 +86,7 @@ def mu_lower_bound(
         A unit with several records keeps one of them, drawn at random; where units differ in size and the propensity
         was learned from all records, large units are represented more often (``docs/zero_run.md``, Units).
     propensity : Propensity of the same records
-    guesses : int, Sides, or an option of :mod:`miaudit.dp.guesses`
+    guesses : int, Sides, or an option of :mod:`miaudit.dp.selection`
         None: chosen on a pilot of 20% of the records.
     confidence : in (0, 1), one-sided
     rng : coins, pilot, order of ties, subsampling; record its seed
@@ -133,7 +133,7 @@ def epsilon_lower_bound(
     ev: Evidence,
     propensity: Propensity,
     *,
-    guesses: counts.Option | Sides | int | None = None,
+    guesses: selection.Option | Sides | int | None = None,
     delta: float = 0.0,
     confidence: float = 0.95,
     rng: np.random.Generator,
@@ -182,7 +182,7 @@ def _audit(
     propensity: Propensity,
     parameter: Parameter,
     delta: float,
-    guesses: counts.Option | Sides | int | None,
+    guesses: selection.Option | Sides | int | None,
     centre: str | None,
     confidence: float,
     correction: Correction,
