@@ -335,7 +335,6 @@ def linear() -> nn.Module:
     return nn.Sequential(nn.Linear(4, 2))
 ''',
     "files.yaml": """
-model: {architecture: resnet18, checkpoint: none.pt, num_classes: 10}
 attack: {type: gaussian_lira, fpr_targets: [0.1], n_bootstrap: 100}
 evaluation: {member_losses_path: m.npy, nonmember_losses_path: n.npy, output_dir: out, design: one-run, seed: 3}
 reporting: {primary_metric: auc, threshold_for_concern: 0.6, levels: [0.1, 0.2, 0.3], prior: 0.1, row_level: 2}
