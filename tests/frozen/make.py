@@ -758,7 +758,13 @@ def help_of(command: str) -> str:
     """The text of --help, as wide as it was kept."""
     os.environ["COLUMNS"] = WIDTH
     os.environ["TERMINAL_WIDTH"] = WIDTH
-    return "\n".join(line.rstrip() for line in call(*command.split(), "--help")[1].splitlines()) + "\n"
+    main = sys.modules["__main__"]
+    before, main.__package__ = main.__package__, None  # else the usage names the module that runs, such as pytest
+    try:
+        text = call(*command.split(), "--help")[1]
+    finally:
+        main.__package__ = before
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
 def help_texts() -> None:

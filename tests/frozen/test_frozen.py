@@ -286,6 +286,7 @@ def ledgers(place: Path) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_a_ledger_continues_until_its_budget_is_spent(ledgers: Path) -> None:
     before = json.loads((ledgers / "ledger.json").read_text())
     code, _, err = call("synthesise", "private.yaml", "--json")
