@@ -103,6 +103,11 @@ BUNDLES: dict[str, tuple[str, ...]] = {
     "later": (*TABLE[:1], "later.npz", *TABLE[2:], "--design", "one-run", "--primary", "auc", "--no-bounds"),
     "campaign": ("run", "tree.yaml"),
 }
+# Of these the page is kept beside its digest, so that a difference can be named.
+PAGES_IN_WORDS = (
+    *("one-run", "zero-run", "refused", "groups", "several", "table", "disclosure", "synthesis-private"),
+    *("verification-failed", "challenge", "challenge-propensity", "comparison", "history"),
+)
 # How each verifies, beside the sealed ones: exit code of `miaudit verify`.
 VERIFIES = {**dict.fromkeys(BUNDLES, 0), "hashes": 4, "sealed": 4, "changed": 3}
 # Campaigns that collect evidence: the store and the evidence are kept.
@@ -587,7 +592,8 @@ def pages() -> None:
         page, figures = page_of(path)
         name = path.name.removesuffix(".json.gz")
         listed[name] = {"sha256": hashlib.sha256(page.encode()).hexdigest(), "figures": figures}
-        keep(slim(page), place / f"{name}.html.gz")
+        if name in PAGES_IN_WORDS:
+            keep(slim(page), place / f"{name}.html.gz")
     (place / "pages.json").write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
 
 

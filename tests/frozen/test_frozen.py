@@ -91,7 +91,8 @@ def test_pages_are_drawn_again(name: str) -> None:
     same_versions("altair", "vl-convert-python")
     page, figures = make.page_of(FILES / "findings" / f"{name}.json.gz")
     assert figures == PAGES[name]["figures"]
-    named(make.slim(page), kept(FILES / "pages" / f"{name}.html.gz"), f"page of {name}")
+    if name in make.PAGES_IN_WORDS:
+        named(make.slim(page), kept(FILES / "pages" / f"{name}.html.gz"), f"page of {name}")
     assert hashlib.sha256(page.encode()).hexdigest() == PAGES[name]["sha256"]
 
 
@@ -117,17 +118,8 @@ def test_bundles_verify(name: str, bundles: Path) -> None:
         assert any("findings.metrics[3].value" in str(one) for one in found["differences"])
     else:
         assert found["differences"] == []
-        assert (found["recomputed"] > 50) == (name != "hashes")
-    assert bundles.is_dir()
-
-
-@pytest.mark.parametrize("name", [name for name in make.BUNDLES if name not in ("hashes", "sealed")])
-def test_bundles_hold_the_findings_that_they_verify(name: str, bundles: Path) -> None:
-    """Verifying recomputes at least as many numbers and words as on the day that it was written."""
-    code, out, _ = call("verify", f"{name}.zip", "--json")
-    assert code == 0
-    expected = json.loads((FILES / "recomputed.json").read_text(encoding="utf-8"))
-    assert json.loads(out)["recomputed"] == expected[name]
+        expected = json.loads((FILES / "recomputed.json").read_text(encoding="utf-8"))
+        assert found["recomputed"] == expected[name]  # as many numbers and words as on that day
     assert bundles.is_dir()
 
 
