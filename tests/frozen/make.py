@@ -234,7 +234,11 @@ def _scores(rng: np.random.Generator) -> None:
     member = np.arange(n) % 2 == 0
     noise = rng.normal(size=n)
     score = np.round(noise + 1.2 * member, 4)
-    fields = {"member": member, "person": np.arange(n) // 4, "site": np.array(["north", "south", "west"])[rng.integers(0, 3, n)]}
+    fields = {
+        "member": member,
+        "person": np.arange(n) // 4,
+        "site": np.array(["north", "south", "west"])[rng.integers(0, 3, n)],
+    }
     np.savez_compressed(INPUTS / "t.npz", score=score, other=np.round(rng.normal(size=n) + 0.5 * member, 4), **fields)
     np.savez_compressed(INPUTS / "later.npz", score=np.round(noise + 2.4 * member, 4), **fields)
     np.save(INPUTS / "strong.npy", np.round(noise + 3.0 * member, 4))
@@ -249,11 +253,9 @@ def _zero_run(rng: np.random.Generator) -> None:
     score = np.round(rng.normal(size=n) + 1.5 * member + 0.3 * x[:, 0], 4)
     site = rng.integers(0, 3, n)
     apart = np.round(rng.normal(size=n) + 8.0 * member, 3)
-    np.savez_compressed(
-        INPUTS / "zero.npz", score=score, member=member, x0=x[:, 0], x1=x[:, 1], site=site, apart=apart
-    )
+    np.savez_compressed(INPUTS / "zero.npz", score=score, member=member, x0=x[:, 0], x1=x[:, 1], site=site, apart=apart)
     np.save(INPUTS / "propensity.npy", np.full(n, 0.5))
-    words = np.array("the patient was seen again after rain while nobody spoke of winter or of debt".split())
+    words = np.array(["the", "patient", "was", "seen", "again", "after", "rain", "while", "nobody", "spoke", "of", "winter", "or", "of", "debt"])
     texts = [" ".join(rng.choice(words, 6)) for _ in range(n)]
     rows = [f"{score[i]},{int(member[i])},{texts[i]}" for i in range(n)]
     (INPUTS / "text.csv").write_text("\n".join(["score,member,text", *rows]) + "\n", encoding="utf-8")
@@ -281,7 +283,7 @@ def _records(rng: np.random.Generator) -> None:
     np.savez_compressed(INPUTS / "records.npz", x=x.astype(np.float32), y=y, member=member, **fields)
     np.save(INPUTS / "outputs.npy", outputs)
     weights = {"0.weight": rng.normal(size=(2, 4)), "0.bias": np.zeros(2)}
-    from safetensors.numpy import save_file  # noqa: PLC0415
+    from safetensors.numpy import save_file
 
     save_file({name: value.astype(np.float32) for name, value in weights.items()}, INPUTS / "linear.safetensors")
     lines = [json.dumps({"text": f"{i} came to the {'river' if i % 3 else 'hill'}", "id": i // 2}) for i in range(60)]
@@ -526,7 +528,7 @@ def bundles() -> None:
 
 
 def _changed(source: Path, target: Path) -> None:
-    import zipfile  # noqa: PLC0415
+    import zipfile
 
     with zipfile.ZipFile(source) as held, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as made:
         for one in held.infolist():
@@ -686,7 +688,7 @@ def evidence_of(design: str) -> ma.Evidence:
         covariate_names=["age", "height"] if design == "zero-run" else None,
         unit=np.array([f"u{i // 2}" for i in range(12)]) if design != "zero-run" else None,
         group=np.arange(12) % 3,
-        text=np.array([f"text {i}, \"quoted\"" for i in range(12)]) if design == "zero-run" else None,
+        text=np.array([f'text {i}, "quoted"' for i in range(12)]) if design == "zero-run" else None,
         design=design,
         source="by hand",
     )
@@ -755,7 +757,7 @@ def printed(command: tuple[str, ...]) -> str:
 
 def commands() -> list[str]:
     """The names of all commands, "" for the program itself."""
-    import typer.main  # noqa: PLC0415
+    import typer.main
 
     return ["", *sorted(typer.main.get_command(cli.app).commands)]  # type: ignore[attr-defined]
 

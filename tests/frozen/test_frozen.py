@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sklearn.base
-from frozen import make
-from frozen.make import FILES, call, kept
 
 import miaudit as ma
+from frozen import make
+from frozen.make import FILES, call, kept
 
 VERSIONS = json.loads((FILES / "versions.json").read_text(encoding="utf-8"))
 PAGES = json.loads((FILES / "pages" / "pages.json").read_text(encoding="utf-8"))
@@ -334,7 +334,9 @@ def test_what_is_printed_stays(name: str) -> None:
 
 
 def test_the_commands_stay() -> None:
-    assert sorted(path.stem for path in (FILES / "help").iterdir()) == sorted(name or "miaudit" for name in make.commands())
+    assert sorted(path.stem for path in (FILES / "help").iterdir()) == sorted(
+        name or "miaudit" for name in make.commands()
+    )
 
 
 @pytest.mark.parametrize("name", make.commands())
