@@ -92,7 +92,7 @@ def walk(arguments: list[str], rooms: dict[str, str]) -> tuple[set[str], set[tup
 def main() -> None:
     """Walk three times and print the table."""
     sys.path.insert(0, str(house.SRC))  # the tree that is counted
-    known, below, made = house.modules(), house.graphs()[1], set[str]()
+    known, below, made, wordy = house.modules(), house.graphs()[1], set[str](), "--files" in sys.argv
     level = functools.cache(lambda name: max((level(other) + 1 for other in below.get(name, ())), default=0))
     loaded = [vars(importlib.import_module(name)).values() for name in known if not name.endswith("__main__")]
     every = {id(found): found for values in loaded for found in values}.values()
@@ -112,7 +112,7 @@ def main() -> None:
             files = {str(Path(path).relative_to(house.SRC / house.NAME)) for path in paths}
             print(f"{title:<16}{len(files):>7}{len(made):>9}{len(climbs):>8}")
             for what, names in (("files", files), ("records", made), ("climbs", climbs)):
-                print(f"  {what}: {', '.join(sorted(names))}\n" if "--files" in sys.argv else "", end="")
+                print(f"  {what}: {', '.join(sorted(names))}\n" if wordy else "", end="")
 
 
 if __name__ == "__main__":
