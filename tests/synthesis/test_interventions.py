@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from miaudit.errors import InputError
-from miaudit.synthesis.quality.interventions import interventional_error
+from miaudit.synthesis.interventions import interventional_error
 from miaudit.synthesis.schema import Column, Schema, Table
 
 SCHEMA = Schema((Column("cause"), Column("effect"), Column("aside")))

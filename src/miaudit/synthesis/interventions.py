@@ -17,7 +17,7 @@ from scipy import special
 from miaudit.arrays import FloatArray
 from miaudit.errors import InputError
 from miaudit.metrics.classical import Estimate
-from miaudit.synthesis.quality.fidelity import Levels
+from miaudit.synthesis.fidelity import Levels
 from miaudit.synthesis.schema import Table
 
 _BINS = 10
@@ -93,7 +93,7 @@ def interventional_error(
 
     Examples
     --------
-    >>> from miaudit.synthesis.quality.worlds import synthetic22
+    >>> from miaudit.synthesis.worlds import synthetic22
     >>> world = synthetic22()
     >>> found = interventional_error(world, world, [("R1", 1.0), ("R2", 1.0)], rng=np.random.default_rng(0))
     >>> found.error.value < 0.02 < found.effect.value

@@ -9,7 +9,8 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_sco
 from miaudit.errors import InputError
 from miaudit.metrics.intervals import delong_variance
 from miaudit.metrics.roc import Roc
-from miaudit.synthesis.quality.utility import (
+from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.utility import (
     CLASSIFIERS,
     Benchmark,
     Scores,
@@ -20,7 +21,6 @@ from miaudit.synthesis.quality.utility import (
     compare_generators,
     compare_with_real,
 )
-from miaudit.synthesis.schema import Column, Schema, Table
 
 SCHEMA = Schema(
     (

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats.contingency import association
 
 from miaudit.errors import InputError
-from miaudit.synthesis.quality.fidelity import cramers_v, fidelity
+from miaudit.synthesis.fidelity import cramers_v, fidelity
 from miaudit.synthesis.schema import Column, Schema, Table
 
 SCHEMA = Schema(

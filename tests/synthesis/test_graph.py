@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from miaudit.errors import InputError
-from miaudit.synthesis.generators.graph import CausalGraph
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Column, Schema
 
 networkx = pytest.importorskip("networkx")

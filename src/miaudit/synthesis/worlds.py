@@ -19,7 +19,7 @@ from scipy import special
 
 from miaudit.arrays import FloatArray
 from miaudit.errors import InputError, nearest
-from miaudit.synthesis.generators.graph import CausalGraph
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Column, Schema, Table
 
 Variant = Literal["binary", "mixed"]
@@ -264,9 +264,7 @@ def synthetic22(variant: Variant = "binary") -> StructuralModel:
     >>> len(world.schema), len(world.graph.edges), world.graph.parents("M1")
     (22, 40, ('R2', 'R3'))
     """
-    found = json.loads(
-        resources.files("miaudit.synthesis.quality").joinpath("synthetic22.json").read_text(encoding="utf-8")
-    )
+    found = json.loads(resources.files("miaudit.synthesis").joinpath("synthetic22.json").read_text(encoding="utf-8"))
     if variant not in found["variants"]:
         names = tuple(found["variants"])
         raise InputError("variant", " or ".join(names), repr(variant), nearest(str(variant), names) or "choose one")

@@ -13,7 +13,7 @@ from causal_synthesis.loaders import load_eedi
 from causal_synthesis.pain import IN_DEGREES, LEVELS, PainParameters, pain, parameters
 
 from miaudit.errors import InputError
-from miaudit.synthesis.quality.worlds import EediStandIn, Gaussian, NoisyMax, Softmax, Term, synthetic22
+from miaudit.synthesis.worlds import EediStandIn, Gaussian, NoisyMax, Softmax, Term, synthetic22
 from worlds import synthetic22 as publisher
 
 # -- the pain form ----------------------------------------------------------------------------------------------------
