@@ -12,8 +12,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import miaudit as ma
-from miaudit.causal import bootstrap, classical
-from miaudit.causal.classical import Sample
+from miaudit.metrics import bootstrap, classical
+from miaudit.metrics.classical import Sample
 from worlds.clusters import Clusters
 from worlds.twins import bootstrap_loop
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from miaudit.synthesis.features import Extractor, extract
+from miaudit.synthesis.retraining_attack.features import Extractor, extract
 from miaudit.synthesis.schema import Column, Schema
 
 SETS, RECORDS, COLUMNS = 5_000, 100, 222

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import Ridge as Usual
 
-from miaudit import ridge
+from miaudit.collect import ridge
 
 N, D, MODELS, PENALTY = 2000, 2500, 400, 1e4
 

@@ -26,8 +26,8 @@ from sklearn.metrics import roc_auc_score, roc_curve
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import miaudit as ma
-from miaudit.causal import bootstrap, classical
-from miaudit.causal.classical import Sample
+from miaudit.metrics import bootstrap, classical
+from miaudit.metrics.classical import Sample
 from worlds.twins import bootstrap_loop  # the same loop that the tests use as a twin
 
 TARGETS = (0.001, 0.01, 0.1)

@@ -25,7 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from miaudit.attacks import lira
-from miaudit.causal.roc import Roc
+from miaudit.metrics.roc import Roc
 from miaudit.models import nets, shadow
 from miaudit.models.shadow import ShadowOutputs
 from miaudit.models.targets import TorchTarget

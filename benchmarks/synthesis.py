@@ -16,10 +16,12 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import argparse
 import importlib.util
+import sys
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,7 +44,8 @@ def fastest(call: Callable[[], Any], rounds: int) -> float:
 
 def world() -> tuple[Any, dict[str, Any]]:
     """The stand-in of Pain5000, and the graphs along which its generators factorise."""
-    from miaudit.synthesis.pain import pain
+    sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+    from causal_synthesis.pain import pain
 
     model = pain()
     table = model.sample(RECORDS, rng=np.random.default_rng(0))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from miaudit import Evidence, Findings, Plan, audit
-from miaudit.causal.classical import Sample
+from miaudit.auditing.plan import Exploratory, Split
 from miaudit.errors import InputError
-from miaudit.plan import Exploratory, Split
+from miaudit.metrics.classical import Sample
 
 
 def audited(evidence: Evidence, plan: Plan | None = None) -> Findings:

@@ -12,8 +12,9 @@ import pytest
 import typer
 from pydantic import BaseModel
 
-from miaudit import cli, config
+from miaudit import cli
 from miaudit.attacks import registry
+from miaudit.config import audit as audit_config
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -61,7 +62,7 @@ def keys(model: type[BaseModel]) -> Iterator[str]:
 
 def test_every_key_of_the_configuration_is_documented() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text()
-    for key in (*keys(config.AuditConfig), *keys(config.CampaignConfig)):
+    for key in (*keys(audit_config.AuditConfig), *keys(audit_config.CampaignConfig)):
         assert f"`{key}`" in text or f"{key}:" in text or f"## {key}" in text, key
 
 

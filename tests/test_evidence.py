@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from miaudit import Evidence, tables
+from miaudit import Evidence
 from miaudit.errors import InputError
+from miaudit.io import tables
 
 FORMATS = ("npz", "parquet", "csv")
 finite = st.floats(-1e150, 1e150)

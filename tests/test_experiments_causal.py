@@ -16,7 +16,7 @@ from scipy.stats import norm
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import miaudit
-from miaudit.concern import no_answer
+from miaudit.findings.verdict import no_answer
 
 FOLDER = Path(__file__).parent.parent / "experiments" / "causal_mia"
 

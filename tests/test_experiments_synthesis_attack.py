@@ -12,8 +12,8 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from causal_synthesis.pain import pain
 
-from miaudit.synthesis.pain import pain
 from miaudit.synthesis.worlds import synthetic22
 
 FOLDER = Path(__file__).parents[1] / "experiments" / "causal_synthesis"

@@ -9,8 +9,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from miaudit import tables
 from miaudit.errors import InputError
+from miaudit.io import tables
 
 
 def header(text: str) -> bytes:

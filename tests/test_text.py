@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from miaudit import Evidence, Findings, Plan, audit, collect
+from miaudit import Evidence, Findings, Plan, audit
+from miaudit.collect import outputs
 from miaudit.errors import InputError
-from miaudit.report import findings as reading
+from miaudit.findings import audit as reading
 
 PLAN = Plan(fpr_targets=(0.1,), primary_metric="auc")
 WORDS = np.array(
@@ -187,7 +188,7 @@ def test_the_configuration_file_and_pairs_of_files(tmp_path: Path, run: Callable
 def test_losses_keep_their_texts(tmp_path: Path) -> None:
     evidence = world(200)
     evidence.replace(score={"loss": -evidence.score}).save(tmp_path / "e.parquet")
-    collected = collect.from_table(
+    collected = outputs.from_table(
         tmp_path / "e.parquet", score="score.loss", member="member", signal="loss", text="text",
         rng=np.random.default_rng(0),
     )  # fmt: skip

@@ -17,7 +17,7 @@ TAIL = "TPR at 1%, bootstrap"
 
 def sample_of(trials: Trials) -> Any:
     import miaudit as ma
-    from miaudit.causal.classical import Sample
+    from miaudit.metrics.classical import Sample
 
     return Sample.of(ma.Evidence(score=trials.score, member=trials.member, design="one-run"))
 
@@ -46,8 +46,8 @@ def ours_bootstrap(metric: str) -> Any:
     """AUC, TPR and advantage come from the same replicates; a TPR has the outer limits, as in audits."""
 
     def load() -> Any:
-        from miaudit.causal import bootstrap
-        from miaudit.causal.classical import tpr_name
+        from miaudit.metrics import bootstrap
+        from miaudit.metrics.classical import tpr_name
 
         def call(trials: Trials) -> measure.Answer:
             sample = sample_of(trials)

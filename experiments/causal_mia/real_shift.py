@@ -28,8 +28,9 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 import miaudit
-from miaudit import Evidence, runs
-from miaudit.causal.roc import Roc
+from miaudit import Evidence
+from miaudit.collect import runs
+from miaudit.metrics.roc import Roc
 
 RESULTS = Path("results/experiments/causal_mia")
 EXPECTED = Path(__file__).parent / "real_shift_expected.json"

@@ -10,8 +10,9 @@ import dpsgd
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from miaudit import Evidence, ridge, runs
-from miaudit.causal.roc import Roc
+from miaudit import Evidence
+from miaudit.collect import ridge, runs
+from miaudit.metrics.roc import Roc
 
 GRID = np.linspace(0.0, 1.0, 101)
 METRICS = ("auc", "sup", "ate_loss", "tpr")

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from miaudit.findings.table import TableFindings
 from miaudit.report import table_page
-from miaudit.report.table_findings import TableFindings
 from miaudit.synthesis.schema import Column, Schema, Table
-from miaudit.synthesis.table_audit import TablePlan, audit_table
+from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
 RESULTS = Path("results/experiments/causal_synthesis/adult_anonymeter")
 FILE = Path("adult_anonymeter") / "adult_members_control_ctgan.npz"

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pain import pain
 
-from miaudit.report import fidelity_charts, pictures
+from miaudit.report import chart_images, fidelity_charts
 from miaudit.synthesis import utility
 from miaudit.synthesis.fidelity import Fidelity, fidelity
+from miaudit.synthesis.generators.training import GeneratorConfig, Privacy, fit_many, same_capacity
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.interventions import interventional_error
-from miaudit.synthesis.pain import pain
 from miaudit.synthesis.schema import Table
-from miaudit.synthesis.training import GeneratorConfig, Privacy, fit_many, same_capacity
 from miaudit.synthesis.utility import Benchmark, Scores
 from miaudit.synthesis.worlds import EediStandIn, synthetic22
 
@@ -148,7 +148,7 @@ def draw_fidelity(kept: Fidelity, out: Path, name: str) -> None:
     """Figure 7's form: the pair plot of a table beside real records, and its marginals."""
     drawn = fidelity_charts.charts(kept.to_dict())
     for chart in ("pair-plot", "marginals"):
-        text = pictures.svg(drawn[chart].to_dict(validate=False))
+        text = chart_images.svg(drawn[chart].to_dict(validate=False))
         (out / f"{chart}-{name.replace(', ', '-')}.svg").write_text(text, encoding="utf-8")
 
 

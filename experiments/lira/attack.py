@@ -12,9 +12,9 @@ from training import FIRST, Trained
 
 import miaudit as ma
 from miaudit.attacks import lira
-from miaudit.causal.classical import Estimate, Sample, tpr_name
+from miaudit.metrics.classical import Estimate, Sample, tpr_name
 from miaudit.models import shadow
-from miaudit.report import folder
+from miaudit.report import results_folder
 
 FPR = (0.001, 0.01)
 METRICS = ("auc", *(tpr_name(fpr) for fpr in FPR))
@@ -81,7 +81,7 @@ def measured(trained: Trained, *, models: int, pages: Path | None, rng: np.rando
     evidence = statistics.evidence(both, f"{source}, {models} shadow models")
     findings = ma.audit(evidence, plan=PLAN, rng=rng, notes=[note for note in [health.note] if note])
     if pages is not None:
-        folder.write(findings, pages / f"{world.name}-{models}-shadows", overwrite=True)
+        results_folder.write(findings, pages / f"{world.name}-{models}-shadows", overwrite=True)
     return {
         "records": world.n,
         "targets": len(trained.targets),

@@ -11,8 +11,8 @@ from attack import CONFIDENCE, Statistics, limits
 from scipy import special
 from training import Machine, Trained, World, train
 
-from miaudit.causal.classical import Sample
 from miaudit.dp import accounting
+from miaudit.metrics.classical import Sample
 from miaudit.models.train import Private, TrainConfig, guarantee
 
 

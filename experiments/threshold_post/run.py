@@ -20,8 +20,8 @@ from scipy import optimize, special
 from miaudit import Evidence, Plan, audit
 from miaudit.attacks import likelihood
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
-from miaudit.causal.classical import Sample
-from miaudit.collect import Attack, from_outputs, one_run
+from miaudit.collect.outputs import Attack, from_outputs, one_run
+from miaudit.metrics.classical import Sample
 
 HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/threshold_post")

@@ -22,9 +22,9 @@ import yaml
 from numpy.typing import NDArray
 from scipy import special
 
-from miaudit import tables
 from miaudit.attacks import dirichlet_fit
 from miaudit.disclosure import dirichlet, groups, logit_normal, prediction, uncertainty
+from miaudit.io import tables
 from miaudit.models import nets, shadow, train
 from miaudit.models.targets import TorchTarget
 from miaudit.models.train import TrainConfig

@@ -2,13 +2,14 @@
 
 __version__ = "0.1.0"
 
-from miaudit import attacks, causal, collect, disclosure, dp, errors, synthesis
+from miaudit import attacks, causal, collect, disclosure, dp, errors, metrics, synthesis
+from miaudit.auditing.pipeline import audit
+from miaudit.auditing.plan import Bounds, Plan
 from miaudit.causal.nuisance import Nuisance
 from miaudit.dp.verdict import Claim
 from miaudit.evidence import Evidence
-from miaudit.pipeline import audit
-from miaudit.plan import Bounds, Plan
-from miaudit.report.findings import Findings
+from miaudit.findings.audit import Findings
+from miaudit.report import kinds as _kinds  # noqa: F401 - findings are drawn by it
 
 __all__ = [
     "Bounds",
@@ -25,5 +26,6 @@ __all__ = [
     "disclosure",
     "dp",
     "errors",
+    "metrics",
     "synthesis",
 ]

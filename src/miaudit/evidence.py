@@ -13,8 +13,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit import tables
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
+from miaudit.io import tables
 
 Design = Literal["multi-run", "one-run", "zero-run"]
 DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
@@ -62,9 +63,9 @@ class Evidence:
     'f8d3713432d4'
     """
 
-    scores: Mapping[str, NDArray[np.float64]]
-    member: NDArray[np.bool_]
-    covariates: NDArray[np.float64] | None
+    scores: Mapping[str, FloatArray]
+    member: BoolArray
+    covariates: FloatArray | None
     covariate_names: tuple[str, ...]
     text: NDArray[Any] | None
     design: Design | None
@@ -112,7 +113,7 @@ class Evidence:
     # -- what it holds --------------------------------------------------------------------------------------------
 
     @property
-    def score(self) -> NDArray[np.float64]:
+    def score(self) -> FloatArray:
         """The score (n,), where there is only one; with several, choose by name with :meth:`only`."""
         if len(self.scores) > 1:
             names = ", ".join(self.scores)
@@ -135,7 +136,7 @@ class Evidence:
         return self.n - self.n_members
 
     @cached_property
-    def unit_codes(self) -> NDArray[np.int64] | None:
+    def unit_codes(self) -> IntArray | None:
         """Units as integers 0, 1, ... (n,), or None where every record is a unit of its own."""
         if self.unit is None:
             return None
@@ -335,7 +336,7 @@ class Evidence:
         for path, kept in ((members, self.member), (nonmembers, ~self.member)):
             values = self.score[kept]
 
-            def write(target: Path, values: NDArray[np.float64] = values) -> None:
+            def write(target: Path, values: FloatArray = values) -> None:
                 with target.open("wb") as handle:
                     np.save(handle, values, allow_pickle=False)
 
@@ -475,7 +476,7 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def _numbers(values: ArrayLike, name: str, ndim: int) -> NDArray[np.float64]:
+def _numbers(values: ArrayLike, name: str, ndim: int) -> FloatArray:
     """Copy into a read-only float64 array of finite numbers, or name the first thing that is wrong."""
     array = _plain(values, name)
     if array.ndim and len(array) == 0:
@@ -516,7 +517,7 @@ def _plain(values: ArrayLike, name: str) -> NDArray[Any]:
     return array
 
 
-def _membership(member: ArrayLike) -> NDArray[np.bool_]:
+def _membership(member: ArrayLike) -> BoolArray:
     array = _plain(member, "member")
     if array.ndim != 1:
         raise InputError("member", "one value for each record", f"an array of shape {array.shape}", "pass one column")
@@ -539,7 +540,7 @@ def _membership(member: ArrayLike) -> NDArray[np.bool_]:
 
 def _covariates(
     covariates: ArrayLike | None, names: Sequence[str] | None, n: int
-) -> tuple[NDArray[np.float64] | None, tuple[str, ...]]:
+) -> tuple[FloatArray | None, tuple[str, ...]]:
     if covariates is None:
         return None, ()
     array = _plain(covariates, "covariates")

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 from miaudit import Evidence
 from miaudit.attacks import shadow_classifier, signals
 from miaudit.attacks.shadow_classifier import ShadowClassifier
-from miaudit.causal.classical import Sample
 from miaudit.errors import InputError
+from miaudit.metrics.classical import Sample
 from worlds.shadow import auc
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "mia_scores_location30" / "location30_mia_scores.npz"

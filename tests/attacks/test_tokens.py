@@ -14,9 +14,9 @@ from scipy import special
 
 from miaudit.attacks import tokens
 from miaudit.attacks.tokens import Limits, TokenRecords
-from miaudit.causal.classical import Sample
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
+from miaudit.metrics.classical import Sample
 
 
 def ragged(n: int = 60, longest: int = 40, seed: int = 0) -> dict[str, np.ndarray]:

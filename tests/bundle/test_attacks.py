@@ -15,12 +15,12 @@ from sklearn.naive_bayes import GaussianNB
 
 import miaudit as ma
 from bundle.test_bundle import N, evidence, made, relisted, rewritten
+from miaudit.auditing.plan import Bounds, Declared, Exploratory, Plan
 from miaudit.bundle import challenge, read, record, sealing, written_plan
 from miaudit.bundle.verify import verify
 from miaudit.causal.nuisance import Nuisance
 from miaudit.dp.mechanism import dp_sgd
 from miaudit.errors import InputError
-from miaudit.plan import Bounds, Declared, Exploratory, Plan
 from report.test_vulnerability_page import audited
 
 AUC = Plan(headline=Declared("loss"), primary_metric="auc", bounds=None)

@@ -18,9 +18,9 @@ import polars as pl
 import pytest
 
 import miaudit as ma
+from miaudit.auditing.plan import Plan
 from miaudit.bundle import archive, contents, plain_json, read, record
 from miaudit.errors import InputError
-from miaudit.plan import Plan
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the largest resident size is read from /proc")
 MB = 1_000_000

@@ -11,19 +11,19 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 import miaudit as ma
+from miaudit.auditing.plan import Bootstrap, Bounds, Declared, Exploratory, Plan, Split
 from miaudit.bundle import archive, challenge, contents, read, record, sealing, written_plan
 from miaudit.bundle.sealing import Keys
 from miaudit.bundle.verify import verify
 from miaudit.causal import propensity
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
-from miaudit.dp.corrections import Composition, Thinning
 from miaudit.dp.guesses import Fixed
 from miaudit.dp.guesses import Schedule as GuessSchedule
 from miaudit.dp.mechanism import dp_sgd
 from miaudit.dp.verdict import Claim
+from miaudit.dp.zero_run.options import Composition, Thinning
 from miaudit.errors import InputError, OutputError
-from miaudit.plan import Bootstrap, Bounds, Declared, Exploratory, Plan, Split
 from worlds import placebo
 
 N = 600

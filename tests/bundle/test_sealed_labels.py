@@ -15,14 +15,14 @@ from scipy.stats import binom
 from sklearn.naive_bayes import GaussianNB
 
 import miaudit as ma
-from miaudit import pipeline
+from miaudit.auditing import pipeline
+from miaudit.auditing.plan import Bounds, Declared, Exploratory, Plan, Split
 from miaudit.bundle import contents, read, record, sealing, written_plan
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
-from miaudit.collect import Attack, from_outputs
-from miaudit.dp.corrections import Thinning
+from miaudit.collect.outputs import Attack, from_outputs
+from miaudit.dp.zero_run.options import Thinning
 from miaudit.errors import InputError
-from miaudit.plan import Bounds, Declared, Exploratory, Plan, Split
 
 CHANCE = 1e-6  # which labels are sealed comes from the operating system, so no test here has a seed of its own
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from miaudit.causal import concentration as c
-from miaudit.causal.roc import Roc
 from miaudit.errors import InputError
+from miaudit.metrics.roc import Roc
 
 
 def test_the_printed_proposition_and_hoeffding() -> None:

@@ -15,10 +15,10 @@ from sklearn.ensemble import RandomForestClassifier
 from miaudit import Evidence
 from miaudit.causal import effects
 from miaudit.causal import propensity as propensities
-from miaudit.causal.classical import Sample
 from miaudit.causal.effects import Aipw, Comparison, GFormula, Hajek
 from miaudit.causal.outcome import Law, LocationScale
 from miaudit.errors import InputError
+from miaudit.metrics.classical import Sample
 from worlds import confounded
 from worlds.confounded import Confounded, fixed, logistic
 from worlds.coverage import run

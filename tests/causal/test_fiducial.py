@@ -7,11 +7,12 @@ import pytest
 from scipy import stats
 
 from miaudit import Evidence
-from miaudit.causal import effects, fiducial, intervals
+from miaudit.causal import effects, fiducial
 from miaudit.causal.effects import Comparison
 from miaudit.causal.fiducial import Ranked
-from miaudit.causal.roc import Roc
-from miaudit.causal.units import Units
+from miaudit.metrics import intervals
+from miaudit.metrics.roc import Roc
+from miaudit.metrics.units import Units
 from worlds import aligned
 from worlds.aligned import Aligned
 from worlds.confounded import Confounded, given

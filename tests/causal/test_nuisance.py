@@ -12,14 +12,14 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from miaudit import Evidence, Findings, Plan, audit
+from miaudit.auditing.plan import Split
 from miaudit.causal import propensity
 from miaudit.causal.covariates import Custom, Reduced
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.outcome import LocationScale
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
-from miaudit.plan import Split
-from miaudit.report import findings as reading
+from miaudit.findings import audit as reading
 
 PLAN = Plan(fpr_targets=(0.1,), primary_metric="auc")
 
@@ -208,14 +208,14 @@ def test_bootstrap_limits_stand_beside_corrected_metrics_and_learn_the_propensit
 
 def test_bootstrap_limits_are_those_of_effects_on_the_same_resamples() -> None:
     """The second truth: whole arrays of replicates of the very propensity, given to ``effects.bootstrap_limits``."""
-    from miaudit import correction
+    from miaudit.auditing import zero_run
     from miaudit.causal import effects
 
     evidence, _ = circle(700, effect=0.5)
     plan = Plan(fpr_targets=(0.1,), n_bootstrap=120)
-    assessed = correction.assess(evidence, plan, Nuisance(encoding=Custom(square)), rng=np.random.default_rng(0))
+    assessed = zero_run.assess(evidence, plan, Nuisance(encoding=Custom(square)), rng=np.random.default_rng(0))
     assert not isinstance(assessed, str)
-    found = correction.bootstrapped(evidence, assessed, plan, 0.9)["score"]
+    found = zero_run.bootstrapped(evidence, assessed, plan, 0.9)["score"]
     counts, _ = assessed.refits(evidence, 120)
     again = propensity.bootstrap(
         evidence, replicates=120, encoding=Custom(square), folds=assessed.propensity.folds, counts=counts,
@@ -230,7 +230,7 @@ def test_bootstrap_limits_are_those_of_effects_on_the_same_resamples() -> None:
 
 
 def test_bootstrap_intervals_take_the_place_of_the_default_ones() -> None:
-    from miaudit.plan import Bootstrap
+    from miaudit.auditing.plan import Bootstrap
 
     evidence, _ = circle(1500, effect=0.5)
     options: dict[str, Any] = {"fpr_targets": (0.1,), "primary_metric": "auc", "n_bootstrap": 200}

@@ -16,11 +16,12 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 from miaudit import Evidence
-from miaudit.causal import challenge, intervals, logistic, poisson_binomial, propensity
+from miaudit.causal import challenge, logistic, propensity
 from miaudit.causal.covariates import Categories
 from miaudit.causal.propensity import Propensity
-from miaudit.causal.roc import Roc
 from miaudit.errors import InputError
+from miaudit.metrics import intervals, poisson_binomial
+from miaudit.metrics.roc import Roc
 from worlds.shifted import world
 
 

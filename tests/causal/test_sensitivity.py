@@ -9,8 +9,8 @@ import pytest
 
 from miaudit import Evidence
 from miaudit.causal import effects, sensitivity
-from miaudit.causal.roc import Roc
 from miaudit.errors import InputError
+from miaudit.metrics.roc import Roc
 from worlds.confounded import Confounded
 from worlds.twins import auc_by_pairs
 

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 import yaml
 
-from miaudit import Evidence, runs
+from miaudit import Evidence
 from miaudit.bundle import reading, sealing, written_plan
+from miaudit.collect import runs
 
 Run = Callable[..., tuple[int, str, str]]
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from miaudit import Evidence
-from miaudit.report import findings as reading
-from miaudit.wording import at_least, at_most
+from miaudit.findings import audit as reading
+from miaudit.metrics.rounding import at_least, at_most
 
 Run = Callable[..., tuple[int, str, str]]
 LOCATION30 = Path(__file__).parents[3] / "shared" / "data" / "mia_scores_location30" / "location30_mia_scores.npz"

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from miaudit.report import disclosure_findings, disclosure_page
+from miaudit.findings import disclosure as disclosure_findings
+from miaudit.report import disclosure_page
 
 Run = Callable[..., tuple[int, str, str]]
 DATA = Path(__file__).parents[3] / "shared" / "data"

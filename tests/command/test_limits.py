@@ -52,12 +52,12 @@ def test_without_addresses_to_draw_with_the_findings_survive(place: Path) -> Non
 
 
 def test_what_is_drawn_in_a_process_of_its_own_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    from miaudit.report import pictures
+    from miaudit.report import chart_images
 
     spec = {"data": {"values": [{"a": 1}]}, "mark": "point", "encoding": {"x": {"field": "a", "type": "quantitative"}}}
-    here = pictures.svg(spec), pictures.png(spec)
-    monkeypatch.setattr(pictures, "_limit", lambda: 1 << 50)
-    assert (pictures.svg(spec), pictures.png(spec)) == here
+    here = chart_images.svg(spec), chart_images.png(spec)
+    monkeypatch.setattr(chart_images, "_limit", lambda: 1 << 50)
+    assert (chart_images.svg(spec), chart_images.png(spec)) == here
 
 
 def test_a_full_disk_leaves_no_key_that_blocks_the_next_run(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from miaudit import Plan, tables
-from miaudit.config import AuditConfig, CampaignConfig
+from miaudit import Plan
+from miaudit.config.audit import AuditConfig, CampaignConfig
 from miaudit.errors import InputError
+from miaudit.io import tables
 
 Run = Callable[..., tuple[int, str, str]]
 N = 400
@@ -279,7 +280,7 @@ def test_every_option_of_an_audit_has_its_place() -> None:
     """A new option is thought about here: where nothing reads it, it is refused."""
     import inspect
 
-    from miaudit.command import unused
+    from miaudit.command import unread_options
     from miaudit.command.audit import audit as command
 
     options = set(inspect.signature(command).parameters)
@@ -295,5 +296,5 @@ def test_every_option_of_an_audit_has_its_place() -> None:
         "no_bounds",
     }
     always |= {"no_bounds", "show_rows", "out", "bundle", "overwrite", "json", "seed"}
-    placed = {name for names in unused._UNREAD.values() for name in names} | set(unused._OF_BOUNDS)
+    placed = {name for names in unread_options._UNREAD.values() for name in names} | set(unread_options._OF_BOUNDS)
     assert options == always | placed

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 import typer
 
+from miaudit.auditing.plan import Plan
 from miaudit.command import synthetic_table
 from miaudit.errors import InputError
-from miaudit.plan import Plan
 
 
 @pytest.fixture

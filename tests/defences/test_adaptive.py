@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from miaudit.causal.roc import Roc
 from miaudit.defences.adaptive import Observed, attack, attacks_on, averaged, one_temperature, plain, ranks
 from miaudit.defences.outputs import LabelOnly, one_hot
 from miaudit.errors import InputError
+from miaudit.metrics.roc import Roc
 
 
 def seen(effect: float, *, n: int = 400, models: int = 16, kind: str = "confidence-vector", seed: int = 0):

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from miaudit.defences import outcome
+from miaudit.defences import findings
 from miaudit.defences.advise import advise
 from miaudit.defences.calibration import Temperature
 from miaudit.defences.compare import Comparison, Option, compare
 from miaudit.defences.differences import Difference
+from miaudit.defences.label_sets import ConformalSet, SetThreshold
 from miaudit.defences.noise import OutputNoise
 from miaudit.defences.outputs import AsItIs, LabelOnly, TopK
-from miaudit.defences.sets import ConformalSet, SetThreshold
 from miaudit.errors import InputError
 from worlds import disclosing
 
@@ -77,13 +77,13 @@ def test_an_attack_that_points_the_wrong_way_is_not_counted_as_help(found: Compa
 def test_a_release_whose_attack_points_the_wrong_way_is_not_clear(found: Comparison) -> None:
     inverted = replace(found.measured[0].leakage["auc"], value=0.3, low=0.25, high=0.35)
     one = replace(found.measured[0], leakage={**found.measured[0].leakage, "auc": inverted})
-    verdict = outcome.findings(replace(found, measured=(one, *found.measured[1:]))).verdict
+    verdict = findings.findings(replace(found, measured=(one, *found.measured[1:]))).verdict
     assert (verdict.status, verdict.exit_code) == ("not-testable", 4)
     assert "point the wrong way" in verdict.text and "shadow: models" in verdict.text
 
 
 def test_an_undeclared_release_has_no_answer_but_what_it_would_be(found: Comparison) -> None:
-    declared, undeclared = (outcome.findings(found, threshold=0.52, declared=d).verdict for d in (True, False))
+    declared, undeclared = (findings.findings(found, threshold=0.52, declared=d).verdict for d in (True, False))
     assert declared.status == "flagged"
     assert (undeclared.status, undeclared.exit_code) == ("not-testable", 4)
     assert undeclared.text.endswith(f"it would be: {declared.text}")

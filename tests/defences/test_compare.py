@@ -7,9 +7,9 @@ import pytest
 
 from miaudit.defences.calibration import Isotonic, Temperature
 from miaudit.defences.compare import Models, Option, compare
+from miaudit.defences.label_sets import ConformalSet, SetThreshold
 from miaudit.defences.noise import OutputNoise
 from miaudit.defences.outputs import AsItIs, LabelOnly, Rounding, TopK, TrueLabel
-from miaudit.defences.sets import ConformalSet, SetThreshold
 from miaudit.errors import InputError
 from worlds import disclosing as worlds
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import special
 
-from miaudit.causal.classical import Sample
 from miaudit.defences.differences import Family
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
+from miaudit.metrics.classical import Sample
 
 
 def test_aucs_and_their_variance_agree_with_the_classical_ones() -> None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from miaudit.causal.roc import Roc
 from miaudit.defences.compare import Models, Option, compare
 from miaudit.defences.drivers import drivers
 from miaudit.defences.outputs import AsItIs, LabelOnly
+from miaudit.metrics.roc import Roc
 from worlds import disclosing
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from miaudit.config.disclosure import DisclosureSection
 from miaudit.defences import registry
 from miaudit.defences.outputs import AsItIs, Disclosed, Kind, LabelOnly, Rounding, Stateless, TopK, TrueLabel, checked
-from miaudit.disclosure_config import DisclosureSection
 from miaudit.errors import InputError
 
 

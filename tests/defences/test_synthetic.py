@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from miaudit import disclosure_config
+from miaudit.config import disclosure as disclosure_config
 from miaudit.defences.synthetic import SyntheticTraining
 from miaudit.errors import InputError
 from miaudit.models.targets import SklearnTarget

@@ -11,13 +11,13 @@ from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from miaudit.campaign import Shadows
-from miaudit.defences import outcome
+from miaudit.collect.campaign import Shadows
+from miaudit.collect.records import Records
+from miaudit.defences import findings
 from miaudit.defences.outputs import LabelOnly
 from miaudit.defences.trial import AS_IT_IS, Trial, cost, measure
 from miaudit.errors import InputError
 from miaudit.models.targets import Precomputed, SklearnTarget
-from miaudit.records import Records
 
 
 def records(n: int = 300, member: np.ndarray | None = None, **fields: np.ndarray) -> Records:
@@ -84,7 +84,7 @@ def test_a_model_that_stands_without_shadow_models_shows_concern_but_never_its_a
         found = measure(one, rng=np.random.default_rng(0))
         assert [m.option.group for m in found.measured] == ["output", "output", "given"]
         assert "not adaptive" in " ".join(found.measured[2].notes)
-        judged = outcome.findings(found, threshold=0.6)
+        judged = findings.findings(found, threshold=0.6)
         assert judged.verdict.status == status
 
 
@@ -93,7 +93,7 @@ def test_members_as_calibration_records() -> None:
     models = found.measured[0].option.models
     assert len(models.rows) == 300
     assert models.included[3, models.learned_from(3, np.random.default_rng(0))].all()
-    assert "members" in " ".join(outcome.findings(found).rests_on)
+    assert "members" in " ".join(findings.findings(found).rests_on)
 
 
 def test_units_travel(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_bad_input(changes: dict, message: str) -> None:
 def test_predictions_need_enough_models() -> None:
     rng = np.random.default_rng(0)
     few = measure(trial(), rng=rng).measured[0].option.models
-    assert outcome.predicted(few, rng=rng) == ([], [outcome.predicted(few, rng=rng)[1][0]])
-    assert "32 shadow models" in outcome.predicted(few, rng=rng)[1][0]
+    assert findings.predicted(few, rng=rng) == ([], [findings.predicted(few, rng=rng)[1][0]])
+    assert "32 shadow models" in findings.predicted(few, rng=rng)[1][0]
     made = trial(target=SklearnTarget(GaussianNB()), trainings={}, shadows=Shadows(models=32), records=records(100))
     enough = measure(made, rng=rng).measured[0].option.models
-    found, said = outcome.predicted(enough, rng=rng)
+    found, said = findings.predicted(enough, rng=rng)
     assert [one["disclosure"] for one in found] == ["confidence-vector", "true-label", "decision-set"]
     assert said == []

@@ -16,19 +16,23 @@ from typing import Any
 import numpy as np
 
 import miaudit as ma
-from miaudit import bundle, config, disclosure_config, tables
+from miaudit import bundle
 from miaudit.attacks import tokens
+from miaudit.auditing.plan import Plan
 from miaudit.bundle import record, sealing
 from miaudit.bundle.sealing import Keys
 from miaudit.bundle.verify import verify
+from miaudit.collect.records import Records
+from miaudit.config import audit as audit_config
+from miaudit.config import disclosure as disclosure_config
+from miaudit.config import synthesise
 from miaudit.errors import MiauditError
+from miaudit.io import tables
 from miaudit.models import weights
 from miaudit.models.given import GivenShadows
-from miaudit.plan import Plan
-from miaudit.records import Records
 from miaudit.report import kinds
-from miaudit.synthesis import synthesise_config, table_files
 from miaudit.synthesis.graph import CausalGraph
+from miaudit.synthesis.table_attacks import table_files
 
 CORPUS = Path(__file__).parent / "corpus"
 WORDS = [
@@ -217,10 +221,10 @@ READERS = [
     Reader("opening", ".json", sealing.read, openings),
     Reader("bundle", ".zip", bundle.read, bundled),
     Reader("bundle-verified", ".zip", verify, bundled),
-    Reader("configuration", ".yaml", config.read, lambda: CONFIG),
-    Reader("mechanism", ".yaml", config.read_mechanism, lambda: MECHANISM),
+    Reader("configuration", ".yaml", audit_config.read, lambda: CONFIG),
+    Reader("mechanism", ".yaml", audit_config.read_mechanism, lambda: MECHANISM),
     Reader("disclosure", ".yaml", disclosure_config.read, lambda: DISCLOSURE),
-    Reader("synthesise", ".yaml", synthesise_config.read, lambda: SYNTHESISE),
+    Reader("synthesise", ".yaml", synthesise.read, lambda: SYNTHESISE),
     Reader("schema", ".yaml", table_files.read_schema, lambda: [GRAPH]),
     Reader("graph", ".yaml", CausalGraph.from_yaml, lambda: [GRAPH]),
     Reader("synthetic-table", ".parquet", lambda path: table_files.read(path, path, path), frame),

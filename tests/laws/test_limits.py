@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from miaudit import wording
+from miaudit.findings import wording
+from miaudit.findings.release import rounded_up
+from miaudit.metrics import rounding
 from miaudit.report import overlap_charts
-from miaudit.report.synthesis_findings import rounded_up
 
 Shown = Callable[[float, wording.Rounding], str]
 SOURCE = Path(wording.__file__).parent
@@ -22,12 +23,12 @@ NO_LIMITS = ("causal/propensity.py",)  # from which to which strength folds were
 # Of each formatter: how it writes, by what its text is divided to be compared, and whether its numbers are rates.
 FORMATTERS: dict[str, tuple[Shown, int, bool]] = {
     **{
-        f"written {form}": (lambda x, way, form=form: wording.written(x, form, way), 1, False)  # type: ignore[misc]
+        f"written {form}": (lambda x, way, form=form: rounding.written(x, form, way), 1, False)  # type: ignore[misc]
         for form in (".3f", ".4f", "+.4f", ".2f", ".3g", ".2g", ".4g", "+.1g", ".6g")
     },
-    "percent": (wording.percent, 100, True),
-    "points": (wording.points, 100, False),
-    "in points": (wording.in_points, 100, False),
+    "percent": (rounding.percent, 100, True),
+    "points": (rounding.points, 100, False),
+    "in points": (rounding.in_points, 100, False),
     "points of AUC": (overlap_charts.points, 100, False),
     "amount of an AUC": (lambda x, way: wording.amount("auc", x, way), 1, True),
     "amount of a TPR": (lambda x, way: wording.amount("tpr_at_fpr_0.01", x, way), 100, True),
@@ -82,15 +83,15 @@ def test_rounding_to_the_nearest_breaks_the_law() -> None:
 
 def test_a_limit_is_no_further_out_than_one_step() -> None:
     for x in np.random.default_rng(1).random(300):
-        low, high = float(wording.at_least(x)), float(wording.at_most(x))
+        low, high = float(rounding.at_least(x)), float(rounding.at_most(x))
         step = 10.0 ** (math.floor(math.log10(x)) - 2)
         assert high - low <= 1.001 * step
-    assert wording.percent(0.05, "up") == wording.percent(0.05, "down") == "5%"
+    assert rounding.percent(0.05, "up") == rounding.percent(0.05, "down") == "5%"
 
 
 @pytest.mark.parametrize("x", [math.inf, -math.inf, math.nan])
 def test_what_is_not_finite_is_written_as_it_is(x: float) -> None:
-    assert wording.written(x, ".3g", "up") == f"{x:.3g}"
+    assert rounding.written(x, ".3g", "up") == f"{x:.3g}"
 
 
 def test_intervals_of_metrics_contain_their_limits() -> None:
@@ -103,7 +104,7 @@ def test_intervals_of_metrics_contain_their_limits() -> None:
             only = wording.interval({"name": name, "value": None, "low": 0.0, "high": high})
             assert value_of(only.removeprefix("at most "), scale) >= Decimal(repr(high))
     assert wording.difference(0.1, -0.00001, 0.20001) == "+0.1000 (-0.0001 to +0.2001)"
-    assert wording.rate_with_limits(0.5, 0.33333, 0.66666) == "50% (33.3% to 66.7%)"
+    assert rounding.rate_with_limits(0.5, 0.33333, 0.66666) == "50% (33.3% to 66.7%)"
 
 
 def test_a_limit_beyond_its_threshold_reads_so() -> None:
@@ -125,7 +126,7 @@ def test_an_accountants_guarantee_is_rounded_up_and_dust_is_not() -> None:
 
 
 def test_no_limit_is_formatted_outside_the_one_mechanism() -> None:
-    """Whoever writes ``{bound.low:.3f}`` anew finds it here: limits go through miaudit.wording."""
+    """Whoever writes ``{bound.low:.3f}`` anew finds it here: limits go through miaudit.findings.wording."""
     limit = re.compile(
         r"\{[^{}]*\b(?:low|high|upper|lower|proved|reachable|auc_low|auc_high|difference_low|difference_high)"
         r"(?:['\"]\])?:[+,>]?[0-9]*\.[0-9]+[fg%]\}"

@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from miaudit import Evidence
-from miaudit.causal.classical import Estimate, Sample, metrics
-from miaudit.causal.roc import Roc
 from miaudit.evidence import LARGEST
+from miaudit.metrics.classical import Estimate, Sample, metrics
+from miaudit.metrics.roc import Roc
 from worlds.scores import WORLDS
 
 TARGETS = (0.001, 0.01, 0.05, 0.25, 0.9)

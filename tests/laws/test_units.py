@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from miaudit import Evidence
-from miaudit.causal.classical import Sample, metrics
+from miaudit.metrics.classical import Sample, metrics
 from worlds.scores import WORLDS
 
 

@@ -11,13 +11,14 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from miaudit.attacks import lira, rmia, shadow_classifier, signals
-from miaudit.campaign import Campaign, Shadows, collect
-from miaudit.causal.roc import Roc
+from miaudit.collect.campaign import Campaign, Shadows
+from miaudit.collect.records import Records
+from miaudit.collect.run_campaign import collect
 from miaudit.errors import InputError
+from miaudit.metrics.roc import Roc
 from miaudit.models import shadow
 from miaudit.models.given import GivenShadows
 from miaudit.models.targets import Precomputed, SklearnTarget
-from miaudit.records import Records
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "mia_scores_location30" / "location30_mia_scores.npz"
 N, M = 150, 8

@@ -9,12 +9,13 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from miaudit import campaign
 from miaudit.attacks import tokens
+from miaudit.collect import run_campaign
+from miaudit.collect.campaign import Campaign, Shadows
+from miaudit.collect.records import Records
 from miaudit.errors import InputError
+from miaudit.jobs.store import digest
 from miaudit.models import language, text
-from miaudit.models.store import digest
-from miaudit.records import Records
 
 TEXTS = [f"{word} number {i} went {i * 7 % 10} steps" for i in range(12) for word in ("cat", "dog")]
 SMALL = language.SmallLanguage(text.SmallGPT2(layers=1, width=8, heads=1, epochs=1), vocabulary=257)
@@ -37,14 +38,12 @@ def test_equal_seeds_give_equal_models_and_others_do_not() -> None:
 
 def test_shadow_models_and_lira_work_on_texts() -> None:
     data = Records(TEXTS, None, None, {}, "texts")
-    made = campaign.Campaign(
-        SMALL, data, attacks=("lira_online", "rmia_online", "token_loss"), shadows=campaign.Shadows(models=4)
-    )
-    found = campaign.collect(made, rng=np.random.default_rng(0))
+    made = Campaign(SMALL, data, attacks=("lira_online", "rmia_online", "token_loss"), shadows=Shadows(models=4))
+    found = run_campaign.collect(made, rng=np.random.default_rng(0))
     assert list(found.evidence.scores) == ["lira_online", "rmia_online", "loss"]
     assert found.evidence.design == "one-run"
     assert any("special token" in note for note in found.notes)
-    cost = campaign.cost(made, rng=np.random.default_rng(0))
+    cost = run_campaign.cost(made, rng=np.random.default_rng(0))
     assert cost is not None
     assert cost.fits == 5
 
@@ -60,13 +59,11 @@ def test_a_folder_stands_as_it_is_beside_a_reference(tmp_path: Path) -> None:
     assert (scores[:, -1] < 0).all()
     assert any("Special tokens" in note for note in notes)
     data = Records(TEXTS, None, np.arange(24) < 6, {"text": np.array(TEXTS)}, "texts")
-    evidence = campaign.collect(campaign.Campaign(saved, data, "zero-run"), rng=np.random.default_rng(0)).evidence
+    evidence = run_campaign.collect(Campaign(saved, data, "zero-run"), rng=np.random.default_rng(0)).evidence
     assert list(evidence.scores) == list(saved.columns)
     assert evidence.text is not None  # what the texts say is a covariate where nobody drew memberships
     with pytest.raises(InputError, match="stands as it is"):
-        campaign.collect(
-            campaign.Campaign(saved, data, shadows=campaign.Shadows(models=4)), rng=np.random.default_rng(0)
-        )
+        run_campaign.collect(Campaign(saved, data, shadows=Shadows(models=4)), rng=np.random.default_rng(0))
 
 
 def test_another_vocabulary_is_another_target() -> None:

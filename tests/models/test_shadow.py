@@ -19,7 +19,7 @@ from sklearn.neural_network import MLPClassifier
 
 from miaudit.attacks import signals
 from miaudit.errors import InputError, OutputError
-from miaudit.executor import JobsFailedError, Local
+from miaudit.jobs.executor import JobsFailedError, Local
 from miaudit.models import shadow
 from miaudit.models.shadow import ShadowOutputs
 from miaudit.models.targets import SklearnTarget

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.bundle import archive, challenge, contents, read, record, said
+from miaudit.auditing.plan import Declared, Plan
+from miaudit.bundle import archive, challenge, contents, findings, read, record
 from miaudit.bundle.verify import verify
 from miaudit.errors import InputError
-from miaudit.plan import Declared, Plan
-from miaudit.report import bundle_page, folder, kinds
-from report.test_html import EVIL, Page, in_browser, needs_chromium
+from miaudit.report import bundle_page, kinds, results_folder
+from report.test_audit_page import EVIL, Page, in_browser, needs_chromium
 
 N = 400
 NAME = EVIL.replace("\u2028", " ")  # the door of evidence refuses line separators in names of scores
@@ -47,13 +47,15 @@ def hostile(stated):
 
 
 def verification(tmp_path, name=NAME, text=EVIL, change=hostile):
-    return said.of_verification(verify(bundle(tmp_path / "b.zip", name, text, change)), {"command": text})
+    return findings.of_verification(verify(bundle(tmp_path / "b.zip", name, text, change)), {"command": text})
 
 
 def contested(tmp_path, name=NAME, text=EVIL):
     held = read(bundle(tmp_path / "b.zip", name, text))
     scores = held.evidence().score + held.evidence().member
-    return said.of_challenge(held, challenge.by_scores(held, scores, rng=np.random.default_rng(0)), {"command": text})
+    return findings.of_challenge(
+        held, challenge.by_scores(held, scores, rng=np.random.default_rng(0)), {"command": text}
+    )
 
 
 PAGES = {"verification": verification, "challenge": contested}
@@ -92,7 +94,7 @@ def test_a_script_that_is_not_escaped_would_be_seen(tmp_path):
 @pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
 def test_pages_are_written_and_read_back(tmp_path, make):
     made = make(tmp_path)
-    folder.write(made, tmp_path / "out")
+    results_folder.write(made, tmp_path / "out")
     assert kinds.read(tmp_path / "out" / "findings.json") == made.to_dict()
     for key in made.to_dict():
         if key not in ("format", "kind"):
@@ -111,7 +113,7 @@ def test_in_part_is_said_and_is_no_green_page(tmp_path):
     member = rng.random(N) < 0.5
     held = ma.Evidence(score=rng.normal(size=N), member=member, covariates=rng.normal(size=N), design="zero-run")
     record(held, plan=Plan(bounds=None), rng=rng, share="scores")[1].write(tmp_path / "b.zip")
-    made = said.of_verification(verify(tmp_path / "b.zip"), {})
+    made = findings.of_verification(verify(tmp_path / "b.zip"), {})
     page = bundle_page.page(made.to_dict())
     assert made.exit_code == 4
     assert "Verified in part" in page

@@ -11,14 +11,15 @@ import re
 import numpy as np
 import pytest
 
-from miaudit.defences import drivers, outcome
+from miaudit.defences import drivers, findings
 from miaudit.defences.calibration import Temperature
 from miaudit.defences.compare import Option, compare
+from miaudit.defences.label_sets import ConformalSet
 from miaudit.defences.noise import OutputNoise
 from miaudit.defences.outputs import AsItIs, LabelOnly
-from miaudit.defences.sets import ConformalSet
 from miaudit.errors import InputError
-from miaudit.report import disclosure_findings, disclosure_page
+from miaudit.findings import disclosure as disclosure_findings
+from miaudit.report import disclosure_page
 from worlds import disclosing
 
 
@@ -32,9 +33,9 @@ def content() -> dict:
     options.append(Option("<b>decay</b>", "training", weaker, AsItIs(), "<b>decay</b> & co"))
     rng = np.random.default_rng(0)
     found = compare(options, rng=rng)
-    predictions, said = outcome.predicted(models, rng=rng)
+    predictions, said = findings.predicted(models, rng=rng)
     driving = drivers.drivers(found.measured[0], found.measured[0], rng=rng)
-    made = outcome.findings(
+    made = findings.findings(
         found, drivers=driving, predictions=predictions, notes=said, repeat={"seed": 1, "command": "miaudit x"}
     )
     return made.to_dict()

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import miaudit as ma
 from miaudit.command.export import export
 from miaudit.errors import InputError, OutputError
-from miaudit.report import exports, folder
+from miaudit.report import exports, results_folder
 
 HOSTILE = (
     '"]|<script>alert(1)</script> **bold** [x](javascript:1) ![i](//e) `c` $m$\n---\n# head\nkey: !!python/none &a *a'
@@ -239,7 +239,7 @@ def test_mlflow_gives_back_what_was_logged(tmp_path: Path) -> None:
     from mlflow.tracking import MlflowClient
 
     found, results = findings(), tmp_path / "results"
-    folder.write(found, results)
+    results_folder.write(found, results)
     uri = f"sqlite:///{tmp_path / 'runs.db'}"
     client = MlflowClient(tracking_uri=uri)
     client.create_experiment("miaudit", artifact_location=(tmp_path / "artefacts").as_uri())
@@ -262,7 +262,7 @@ def test_mlflow_gives_back_what_was_logged(tmp_path: Path) -> None:
 def test_the_command_writes_a_card_and_never_over_one(content: dict[str, Any], tmp_path: Path) -> None:
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(export)
-    folder.write(findings(), tmp_path / "results")
+    results_folder.write(findings(), tmp_path / "results")
     options = [str(tmp_path / "results"), "--to", "model-card", "--model", "m"]
     printed = CliRunner().invoke(app, options)
     assert printed.exit_code == 0

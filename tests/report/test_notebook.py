@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.plan import Plan
+from miaudit.auditing.plan import Plan
 from miaudit.report import notebook
-from report.test_html import EVIL, Page
+from report.test_audit_page import EVIL, Page
 
 
 @cache

@@ -14,11 +14,11 @@ from scipy import stats
 
 import miaudit as ma
 from miaudit.errors import InputError
-from miaudit.report import bound_charts, charts, frame, html, pictures
-from miaudit.report import findings as findings_file
-from miaudit.report.findings import Bound, Challenge, Claim, RocLimit
-from report.test_charts import values
-from report.test_html import EVIL, Page, in_browser, needs_chromium
+from miaudit.findings import audit as findings_file
+from miaudit.findings.audit import Bound, Challenge, Claim, RocLimit
+from miaudit.report import audit_charts, audit_page, bound_charts, chart_images, page_frame
+from report.test_audit_charts import values
+from report.test_audit_page import EVIL, Page, in_browser, needs_chromium
 from report.test_zero_run_page import cells
 
 GROUPS = np.array(["region: north-east, urban, over 65", "region: north-east, urban, under 65", "elsewhere"])
@@ -173,7 +173,7 @@ def test_a_margin_without_end_and_an_infinite_theorem_become_null():
     assert findings_file.check(endless.to_dict())["challenge"]["smallest_gamma"] is None
     loose = replace(one_run(), claim=replace(REFUTED, upper=math.inf, gap=math.inf)).to_dict()
     assert findings_file.check(loose)["claim"]["upper"] is None
-    assert "no theorem" not in Page(html.page(loose)).words
+    assert "no theorem" not in Page(audit_page.page(loose)).words
 
 
 VERDICTS = {"flagged": 3, "clear": 0, "inconclusive": 4, "not-testable": 4, "refused": 4}
@@ -241,17 +241,17 @@ def test_every_field_is_in_its_section_of_the_documentation(name):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_charts_follow_the_schema_and_render(kind):
-    drawn = charts.charts(content(kind))
-    assert list(drawn) == [name for name in charts.NAMES if name in drawn]
+    drawn = audit_charts.charts(content(kind))
+    assert list(drawn) == [name for name in audit_charts.NAMES if name in drawn]
     assert ("bounds" in drawn) == (kind == "one-run")
     for chart in drawn.values():
-        picture = pictures.svg(chart.to_dict())
+        picture = chart_images.svg(chart.to_dict())
         assert "NaN" not in picture
         assert "Infinity" not in picture
 
 
 def marks(plain):
-    spec = charts.charts(plain)["bounds"].to_dict()
+    spec = audit_charts.charts(plain)["bounds"].to_dict()
     return {row["text"]: row["at"] for row in values(spec) if "text" in row and "at" in row}, spec
 
 
@@ -279,9 +279,9 @@ def test_a_bound_of_zero_shows_nothing():
     plain = replace(one_run(), claim=None, bounds=(replace(MU, value=0.0, reachable=None, p_value=None),)).to_dict()
     found, spec = marks(plain)
     assert found == {"lower bound (95%) nothing shown (0)": 0.0}
-    assert "NaN" not in pictures.svg(spec)
-    page = Page(html.page(plain))
-    assert cells(html.page(plain), "h-bounds")[0][1][1] == "nothing shown (0)"
+    assert "NaN" not in chart_images.svg(spec)
+    page = Page(audit_page.page(plain))
+    assert cells(audit_page.page(plain), "h-bounds")[0][1][1] == "nothing shown (0)"
     assert "no leakage" not in page.words.lower()
 
 
@@ -289,7 +289,7 @@ def test_a_bound_of_zero_shows_nothing():
 @pytest.mark.parametrize("claimed", [limit(1.0, 1e-5), limit(0.5, 0.0), gaussian_limit(0.5)], ids=["dp", "pure", "mu"])
 def test_the_limit_of_the_claim_is_on_the_curves(name, claimed):
     plain = replace(one_run(), claim=replace(REFUTED, limit=claimed)).to_dict()
-    spec = charts.charts(plain)[name].to_dict()
+    spec = audit_charts.charts(plain)[name].to_dict()
     layer = next(layer for layer in spec["layer"] if "stroke" in layer["encoding"])
     assert layer["encoding"]["stroke"]["scale"]["domain"] == ["limit of the claim"]
     assert layer["encoding"]["stroke"]["legend"]["orient"] == "bottom-right"
@@ -299,15 +299,15 @@ def test_the_limit_of_the_claim_is_on_the_curves(name, claimed):
     assert {row["fpr"]: row["tpr"] for row in rows} == {
         fpr: tpr for fpr, tpr in held.items() if name == "roc-linear" or (fpr > 0 and tpr > 0)
     }
-    picture = pictures.svg(spec)
+    picture = chart_images.svg(spec)
     assert "limit of the claim" in picture
     assert "NaN" not in picture
-    without = charts.charts(plain | {"claim": None})[name].to_dict()
-    assert "limit of the claim" not in pictures.svg(without)
+    without = audit_charts.charts(plain | {"claim": None})[name].to_dict()
+    assert "limit of the claim" not in chart_images.svg(without)
 
 
 def test_names_that_differ_at_the_end_stay_apart():
-    spec = charts.charts(content("one-run"))["groups"].to_dict()
+    spec = audit_charts.charts(content("one-run"))["groups"].to_dict()
     names = {row["group"] for row in values(spec) if "group" in row}
     assert names == {"region: north-…, over 65", "region: north-…under 65", "elsewhere"}
 
@@ -324,13 +324,13 @@ def section(text):
 
 def test_a_page_without_bounds_has_no_such_section():
     plain = audited("one-run").to_dict() | {"bounds": [], "no_bound": [], "claim": None, "challenge": None}
-    words = Page(html.page(plain)).words
+    words = Page(audit_page.page(plain)).words
     assert "Privacy bounds" not in words
     assert "limit of the claim" not in words
 
 
 def test_claim_bounds_and_assumptions_stand_in_order():
-    markup, words = section(html.page(content("one-run")))
+    markup, words = section(audit_page.page(content("one-run")))
     order = ("Claim refuted", REFUTED.text, "Largest reachable", "Parameter", "What the bounds assume")
     places = [words.index(text) for text in order]
     assert places == sorted(places)
@@ -355,12 +355,12 @@ def test_claim_bounds_and_assumptions_stand_in_order():
     assert words.count("independent fair coins") == 1
     assert 'class="finding flagged"' in markup
     assert "No privacy bound" not in words
-    assert Page(html.page(content("one-run"))).words.index("Claim refuted") < words.index("Privacy bounds") + 1000
+    assert Page(audit_page.page(content("one-run"))).words.index("Claim refuted") < words.index("Privacy bounds") + 1000
 
 
 def test_a_refuted_propensity_voids_the_bounds():
     plain = content("challenged")
-    _, words = section(html.page(plain))
+    _, words = section(audit_page.page(plain))
     order = ("Propensity refuted: the bounds are void", WON.text, "Claim not testable", "No privacy bound")
     places = [words.index(text) for text in order]
     assert places == sorted(places)
@@ -368,17 +368,17 @@ def test_a_refuted_propensity_voids_the_bounds():
     assert "HistGradientBoostingClassifier, GaussianNB" in words
     # Bounds that stand there all the same are marked, and not drawn.
     plain["bounds"] = content("one-run")["bounds"]
-    text = html.page(plain)
+    text = audit_page.page(plain)
     assert all(row[0].endswith("void") for _, row in cells(text, "h-bounds"))
     assert 'data-chart="bounds"' not in text
     assert bound_charts.is_void(plain)
     plain["challenge"]["rejected"] = False
-    assert 'data-chart="bounds"' in html.page(plain)
+    assert 'data-chart="bounds"' in audit_page.page(plain)
 
 
 def test_reasons_stand_under_no_privacy_bound():
     plain = content("not testable")
-    markup, words = section(html.page(plain))
+    markup, words = section(audit_page.page(plain))
     listed = markup[markup.index("No privacy bound") :]
     assert re.findall(r"<li>(.*?)</li>", listed) == plain["no_bound"]
     assert "<table" not in markup
@@ -388,11 +388,11 @@ def test_reasons_stand_under_no_privacy_bound():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_never_no_leakage(kind):
-    assert "no leakage" not in Page(html.page(content(kind))).words.lower()
+    assert "no leakage" not in Page(audit_page.page(content(kind))).words.lower()
 
 
 def test_the_verdict_points_to_the_claim():
-    page = html.page(content("one-run"))
+    page = audit_page.page(content("one-run"))
     tags = re.search(r'<ul class="tags">(.*?)</ul>', page, re.S).group(1)
     assert '<a href="#h-bounds">Claim refuted</a>' in tags
 
@@ -408,7 +408,7 @@ def test_text_from_data_is_escaped():
         bound["method"], bound["corrections"], bound["assumptions"] = EVIL, [EVIL], [EVIL]
     for rejected in (True, False):
         plain["challenge"]["rejected"] = rejected
-        text = html.page(plain)
+        text = audit_page.page(plain)
         assert "<script>alert" not in text
         assert len(Page(text).scripts) == 5
         words = section(text)[1]
@@ -418,9 +418,9 @@ def test_text_from_data_is_escaped():
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_and_charts(kind):
     plain = content(kind)
-    page = Page(html.page(plain))
-    assert page.attributes("data-chart") == list(charts.charts(plain))
-    assert list(json.loads(page.scripts[0])) == list(charts.charts(plain))
+    page = Page(audit_page.page(plain))
+    assert page.attributes("data-chart") == list(audit_charts.charts(plain))
+    assert list(json.loads(page.scripts[0])) == list(audit_charts.charts(plain))
     ids = page.attributes("id")
     assert len(ids) == len(set(ids))
     assert set(page.attributes("aria-labelledby")) <= set(ids)
@@ -442,7 +442,7 @@ AROUND = """<!doctype html><title></title><iframe src="inner.html" width="WIDTH"
 @needs_chromium
 @pytest.mark.parametrize("width", [360, 390, 900])
 def test_the_page_fits_its_window(tmp_path, width):
-    text = html.page(content("one-run")).replace("script-src ", f"script-src {frame.digest(MEASURE)} ")
+    text = audit_page.page(content("one-run")).replace("script-src ", f"script-src {page_frame.digest(MEASURE)} ")
     before, end, after = text.rpartition("</body>")
     # A window has a least width, a frame has none.
     (tmp_path / "inner.html").write_text(f"{before}<script>{MEASURE}</script>{end}{after}", encoding="utf-8")
@@ -457,7 +457,7 @@ def test_the_page_fits_its_window(tmp_path, width):
 def test_a_refuted_claim_leads_where_the_metric_alone_would_be_clear():
     plain = content("one-run")
     plain["verdict"]["status"] = "clear"
-    top = html.page(plain).split('<section id="verdict"')[1].split("</section>")[0]
+    top = audit_page.page(plain).split('<section id="verdict"')[1].split("</section>")[0]
     assert top.startswith(' class="verdict flagged"')
     assert "Claim refuted" in top
     assert "No concern at this threshold" not in top.split("</h2>")[0]

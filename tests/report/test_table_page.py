@@ -11,7 +11,7 @@ import pytest
 
 from miaudit.report import exports, fidelity_charts, table_page
 from miaudit.synthesis.schema import Column, Schema, Table
-from miaudit.synthesis.table_audit import TablePlan, audit_table
+from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
 NASTY = "<img src=x onerror=alert(1)>'"
 

@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 import miaudit as ma
+from miaudit.auditing.plan import Declared, Plan
 from miaudit.bundle import challenge, record
 from miaudit.causal import paired
-from miaudit.plan import Declared, Plan
 
 pytestmark = pytest.mark.slow
 RUNS, REPLICATES = 120, 150

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from miaudit import executor
+from miaudit.jobs import executor
 from miaudit.models import shadow
 from miaudit.models.targets import SklearnTarget
 
@@ -130,7 +130,7 @@ class SlowResampling:
 
 def test_the_attack_on_generators_survives_a_killed_node(nodes: TwoNodes, tmp_path: Path) -> None:
     from miaudit.synthesis import Column, Schema, Table
-    from miaudit.synthesis.sets import train
+    from miaudit.synthesis.retraining_attack.sets import train
 
     values = (np.random.default_rng(0).random((40, 5)) < 0.4).astype(float)
     table = Table(Schema(tuple(Column(f"c{i}") for i in range(5))), values)

@@ -7,19 +7,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from causal_synthesis.pain import pain
 from scipy.optimize import brentq
 from scipy.stats import norm
 
 from miaudit.dp.verdict import Claim, judge
-from miaudit.synthesis.attack_bound import lower_bound
-from miaudit.synthesis.attack_metrics import Judged, measure
-from miaudit.synthesis.classifiers import InnerProducts
-from miaudit.synthesis.features import Features
-from miaudit.synthesis.heldout import Described, all_trials
-from miaudit.synthesis.membership import MembershipAttack, membership_attack
-from miaudit.synthesis.pain import pain
+from miaudit.synthesis.retraining_attack.attack_bound import lower_bound
+from miaudit.synthesis.retraining_attack.attack_metrics import Judged, measure
+from miaudit.synthesis.retraining_attack.classifiers import InnerProducts
+from miaudit.synthesis.retraining_attack.features import Features
+from miaudit.synthesis.retraining_attack.heldout import Described, all_trials
+from miaudit.synthesis.retraining_attack.membership import MembershipAttack, membership_attack
+from miaudit.synthesis.retraining_attack.sets import train
 from miaudit.synthesis.schema import Column, Schema, Table
-from miaudit.synthesis.sets import train
 from worlds.generators import Marginals, NoisyMarginals, Telltale
 
 pytestmark = pytest.mark.slow

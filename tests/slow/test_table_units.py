@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from miaudit.causal.classical import Sample
+from miaudit.metrics.classical import Sample
 from miaudit.synthesis.schema import Column, Schema, Table
-from miaudit.synthesis.table_audit import TablePlan, attack, audit_table
+from miaudit.synthesis.table_attacks.table_audit import TablePlan, attack, audit_table
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
 
-from miaudit.causal.intervals import delong_variance
-from miaudit.causal.roc import Roc
 from miaudit.errors import InputError
+from miaudit.metrics.intervals import delong_variance
+from miaudit.metrics.roc import Roc
 from miaudit.synthesis.schema import Column, Schema, Table
 from miaudit.synthesis.utility import (
     CLASSIFIERS,

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
 from miaudit import Evidence
-from miaudit.causal import effects, intervals
+from miaudit.causal import effects
 from miaudit.causal.effects import Comparison, Hajek
+from miaudit.metrics import intervals
 from worlds.confounded import given, logistic
 
 FloatArray = NDArray[np.float64]

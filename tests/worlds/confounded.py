@@ -13,8 +13,8 @@ from scipy import stats
 
 from miaudit import Evidence
 from miaudit.causal import effects
-from miaudit.causal.classical import Estimate
 from miaudit.causal.outcome import LocationScale
+from miaudit.metrics.classical import Estimate
 
 FloatArray = NDArray[np.float64]
 

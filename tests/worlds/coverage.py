@@ -13,11 +13,12 @@ from unittest import mock
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit import Evidence, Findings, Plan, exhibits, pipeline
-from miaudit.causal import bootstrap, intervals
-from miaudit.causal.classical import Sample, metrics
-from miaudit.causal.roc import Roc
-from miaudit.plan import Bonferroni, Exploratory, Split
+from miaudit import Evidence, Findings, Plan
+from miaudit.auditing import pipeline, summaries
+from miaudit.auditing.plan import Bonferroni, Exploratory, Split
+from miaudit.metrics import bootstrap, intervals
+from miaudit.metrics.classical import Sample, metrics
+from miaudit.metrics.roc import Roc
 from worlds.clusters import Clusters
 from worlds.scores import NULL, WORLDS, gaussian
 from worlds.twins import naive_limits
@@ -29,7 +30,7 @@ WORKERS = 2
 def audit(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> Findings:
     """Audit without the curve for the chart, whose band takes most of the time and no part in the verdict."""
     no_band = mock.patch.object(Sample, "tpr_band", return_value=(None, None))
-    with mock.patch.object(exhibits, "curve", return_value=None), no_band:
+    with mock.patch.object(summaries, "curve", return_value=None), no_band:
         return pipeline.audit(evidence, plan=plan, rng=rng)
 
 

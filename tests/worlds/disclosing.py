@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from miaudit.causal.roc import Roc
 from miaudit.defences.compare import Models
+from miaudit.metrics.roc import Roc
 from miaudit.models import shadow
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.causal import effects, propensity
-from miaudit.causal.classical import tpr_name
 from miaudit.causal.propensity import Propensity
+from miaudit.metrics.classical import tpr_name
 from worlds.confounded import WORLDS
 
 FloatArray = NDArray[np.float64]

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 SMOOTHING = 1e-15  # about what float64 resolves beside 1
 LEAST_MODELS = 2  # one confidence vector has no spread: its likelihood grows without end
@@ -51,7 +49,7 @@ class Fit:
 
     alpha: FloatArray
     converged: BoolArray
-    models: NDArray[np.int64]
+    models: IntArray
     log_likelihood: FloatArray
     smoothing: float
     smoothed: float

@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks import dirichlet_fit
 from miaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 # Below this many models on a side a law of the record's own cannot be fitted at all.
 LEAST = 2

@@ -8,13 +8,11 @@ copies are right, and what remains tied is tied for the metrics, too.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks.shadow_classifier import fit_membership, log_odds
 from miaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 # Copies that two prior models would add to each side of a record: with the rates of all records, no rate is 0 or 1.
 _PRIOR_MODELS = 2.0

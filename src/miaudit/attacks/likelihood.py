@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
 
-FloatArray = NDArray[np.float64]
 Variance = Literal["separate", "pooled"]
 Statistic = Literal["loss", "logit_confidence"]
 
@@ -38,9 +38,7 @@ class GaussianStatistics:
                 raise InputError(name, allowed, str(value), "compute it from losses that vary")
 
     @classmethod
-    def fit(
-        cls, statistic: FloatArray, member: NDArray[np.bool_], variance: Variance = "separate"
-    ) -> GaussianStatistics:
+    def fit(cls, statistic: FloatArray, member: BoolArray, variance: Variance = "separate") -> GaussianStatistics:
         """Estimate from a statistic (n,) and membership (n,); ``variance`` is "separate" or "pooled".
 
         A spread of zero (all training losses exactly 0, say) is replaced by a millionth of the spread of all.
@@ -162,7 +160,7 @@ def log_ratio(statistic: ArrayLike, given: GaussianStatistics) -> FloatArray:
     return ratio
 
 
-def predict(scores: ArrayLike, tau: float = 0.0) -> NDArray[np.bool_]:
+def predict(scores: ArrayLike, tau: float = 0.0) -> BoolArray:
     """Accuse the records whose score exceeds ``tau`` (0: more likely a member than not, at even odds).
 
     Examples
@@ -179,7 +177,7 @@ def cross_fitted(
     *,
     variance: Variance = "separate",
     folds: int = 5,
-    unit_codes: NDArray[np.int64] | None = None,
+    unit_codes: IntArray | None = None,
     rng: np.random.Generator,
 ) -> FloatArray:
     """Score each record with means and variances that were fitted without it (erratum C2).
@@ -221,9 +219,7 @@ def cross_fitted(
     return scores
 
 
-def _fold_of(
-    member: NDArray[np.bool_], unit_codes: NDArray[np.int64] | None, folds: int, rng: np.random.Generator
-) -> NDArray[np.intp]:
+def _fold_of(member: BoolArray, unit_codes: IntArray | None, folds: int, rng: np.random.Generator) -> IndexArray:
     """Draw a fold for each record: balanced within each class, whole units where they are given."""
     codes = np.arange(len(member)) if unit_codes is None else unit_codes
     has_member = np.bincount(codes[member], minlength=int(codes.max()) + 1) > 0

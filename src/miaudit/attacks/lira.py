@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.errors import InputError, nearest
 
-FloatArray = NDArray[np.float64]
 Variance = Literal["record", "global"]
 
 # Below this many shadow models on a side, a variance of the record's own costs more than it gains. Where log standard
@@ -425,14 +425,12 @@ class _Moments:
         squares, count = self.squares_in + self.squares_out, self.count_in + self.count_out
         return _variances(squares, count, self._own(variance), means=2)
 
-    def _own(self, variance: Variance) -> NDArray[np.bool_]:
+    def _own(self, variance: Variance) -> BoolArray:
         enough = np.minimum(self.count_in, self.count_out) >= LEAST_FOR_RECORD
         return enough if variance == "record" else np.zeros_like(enough)
 
 
-def _blocks(
-    shadow: NDArray[np.generic], included: NDArray[np.generic] | None
-) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
+def _blocks(shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> Iterator[tuple[slice, BoolArray]]:
     """Yield rows, and which of their models included them."""
     n, models = shadow.shape[:2]
     size = max(1, _BLOCK // models)
@@ -462,7 +460,7 @@ def _release(array: NDArray[np.generic] | None) -> None:
         link.madvise(mmap.MADV_DONTNEED)
 
 
-def _fill(found: _Moments, rows: slice, shadow: NDArray[np.generic], included: NDArray[np.bool_]) -> None:
+def _fill(found: _Moments, rows: slice, shadow: NDArray[np.generic], included: BoolArray) -> None:
     """Add a block's rows: means, then deviations from them; neither side can spoil the digits of the other."""
     inside = included.astype(np.float64)
     outside = 1.0 - inside
@@ -482,7 +480,7 @@ def _fill(found: _Moments, rows: slice, shadow: NDArray[np.generic], included: N
         found.squares_in[rows, a], found.squares_out[rows, a] = squares_in, squares_out
 
 
-def _variances(squares: FloatArray, count: FloatArray, own: NDArray[np.bool_], means: int = 1) -> FloatArray:
+def _variances(squares: FloatArray, count: FloatArray, own: BoolArray, means: int = 1) -> FloatArray:
     """Turn sums of squares (n, k) into variances: the record's own where ``own``, elsewhere the global one.
 
     The record's own is the mean square, as in Algorithm 1; the global one divides by the degrees of freedom, which
@@ -539,7 +537,7 @@ def _normality(shadow: NDArray[np.generic], included: NDArray[np.generic] | None
     return p_values
 
 
-def anderson_darling(values: FloatArray, taken: NDArray[np.bool_]) -> FloatArray:
+def anderson_darling(values: FloatArray, taken: BoolArray) -> FloatArray:
     """P-values (n,) of a Gaussian law with unknown mean and variance, from the ``taken`` numbers of each row (n, M).
 
     D'Agostino and Stephens (1986), Table 4.9, valid from eight numbers on; NaN below, and 0 where numbers coincide.

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 from threadpoolctl import threadpool_limits
 
+from miaudit.arrays import FloatArray, IntArray
 from miaudit.errors import InputError
 
-FloatArray = NDArray[np.float64]
 LEVELS = (0.5, 0.75, 0.9, 0.97)
 # Fewer non-members above the highest quantile than this, and its regression follows single records.
 _LEAST_ABOVE = 5
@@ -150,7 +150,7 @@ def cross_fitted(
     member: ArrayLike,
     *,
     folds: int = 5,
-    unit_codes: NDArray[np.int64] | None = None,
+    unit_codes: IntArray | None = None,
     levels: tuple[float, ...] = LEVELS,
     regressor: Callable[[float], Any] | None = None,
     rng: np.random.Generator,

@@ -14,12 +14,11 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from miaudit.arrays import FloatArray
 from miaudit.attacks import disclosed, label_only, lira, quantile, rmia, shadow_classifier, signals, tokens
 from miaudit.errors import InputError, nearest
 
-FloatArray = NDArray[np.float64]
 Statistic = Literal["logit_confidence", "log_probability"]
 Variance = Literal["record", "global"]
 

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 GAMMA = 2.0
 GRID = tuple(round(0.1 * step, 1) for step in range(11))

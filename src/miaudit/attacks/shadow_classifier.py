@@ -13,13 +13,12 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks import signals
 from miaudit.errors import InputError, nearest
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 Classes = Literal["pooled", "per-class"]
 
 _LEAST_PER_CLASS = 25  # members and non-members of a class, each, for a classifier of its own

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from miaudit.arrays import FloatArray, IndexArray
 from miaudit.errors import InputError, nearest
 
-FloatArray = NDArray[np.float64]
-Signal = Callable[[FloatArray, NDArray[np.intp]], FloatArray]
+Signal = Callable[[FloatArray, IndexArray], FloatArray]
 
 # A probability of exactly 0 has no logarithm. This is below every positive float32, so it only breaks exact zeros.
 PROBABILITY_FLOOR = 1e-45
@@ -25,7 +25,7 @@ _SUM_TOLERANCE = 1e-3
 _LARGEST = 1e150
 
 
-def loss(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
+def loss(logits: FloatArray, labels: IndexArray) -> FloatArray:
     """Cross-entropy -log p_y (n,), 0 upwards; lower for members.
 
     Examples
@@ -38,7 +38,7 @@ def loss(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
     return value
 
 
-def logit_confidence(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
+def logit_confidence(logits: FloatArray, labels: IndexArray) -> FloatArray:
     """Logit-scaled confidence log(p_y / (1 - p_y)) (n,), any real; higher for members; nearly Gaussian (erratum C4).
 
     Computed as z_y - log sum over other classes of exp(z), so that it stays exact where p_y rounds to 1.
@@ -53,7 +53,7 @@ def logit_confidence(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray
     return value
 
 
-def margin(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
+def margin(logits: FloatArray, labels: IndexArray) -> FloatArray:
     """Margin z_y - max over other classes of z (n,), any real; higher for members.
 
     Examples
@@ -66,7 +66,7 @@ def margin(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
     return value
 
 
-def entropy(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:  # noqa: ARG001 - one signature for all signals
+def entropy(logits: FloatArray, labels: IndexArray) -> FloatArray:  # noqa: ARG001 - one signature for all signals
     """Shannon entropy of the predicted probabilities in nats (n,), 0 to log(classes); lower for members.
 
     Examples
@@ -79,7 +79,7 @@ def entropy(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:  # noqa
     return value
 
 
-def modified_entropy(logits: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
+def modified_entropy(logits: FloatArray, labels: IndexArray) -> FloatArray:
     """Modified entropy of Song and Mittal 2021, Eq. (8) (n,), 0 upwards; lower for members; it knows the label.
 
     -(1 - p_y) log p_y - sum over other classes k of p_k log(1 - p_k)
@@ -153,7 +153,7 @@ def member_scores(
     return {name: SIGNALS[name][1] * SIGNALS[name][0](z, y) for name in wanted}
 
 
-def _split(logits: FloatArray, labels: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+def _split(logits: FloatArray, labels: IndexArray) -> tuple[FloatArray, FloatArray]:
     """Return each record's own logit (n,) and those of the other classes (n, classes - 1)."""
     n, classes = logits.shape
     keep = np.ones((n, classes), dtype=bool)
@@ -161,7 +161,7 @@ def _split(logits: FloatArray, labels: NDArray[np.intp]) -> tuple[FloatArray, Fl
     return logits[~keep], logits[keep].reshape(n, classes - 1)
 
 
-def _log_softmax(logits: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
+def _log_softmax(logits: FloatArray) -> tuple[FloatArray, IndexArray]:
     """Return log p (n, classes) and the largest class (n,), whose log p keeps its digits where p rounds to 1."""
     log_p: FloatArray = special.log_softmax(logits, axis=1)
     top = logits.argmax(axis=1)
@@ -202,7 +202,7 @@ def _log_probabilities(p: FloatArray) -> FloatArray:
     return np.log(np.maximum(p, PROBABILITY_FLOOR))
 
 
-def _checked_labels(labels: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.intp]:
+def _checked_labels(labels: ArrayLike, shape: tuple[int, ...]) -> IndexArray:
     array = np.asarray(labels)
     if array.ndim != 1 or len(array) != shape[0]:
         raise InputError("labels", f"{shape[0]} labels, one for each record", f"shape {array.shape}", "pass one column")

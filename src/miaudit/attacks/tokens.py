@@ -15,13 +15,11 @@ from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from miaudit import tables
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from miaudit.io import tables
 
 SUFFIXES = (".jsonl",)
 # A predictive distribution narrower than this is a point mass to a float32 model; the floor keeps z finite and ordered.
@@ -356,7 +354,7 @@ class TokenRecords:
     """
 
     ids: tuple[str, ...]
-    member: NDArray[np.bool_]
+    member: BoolArray
     log_p: FloatArray
     offsets: IntArray
     mean: FloatArray | None = None

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from miaudit import tables
 from miaudit.errors import InputError, OutputError, one_line
+from miaudit.io import tables
 
 SUFFIX = ".zip"
 LARGEST = 800_000_000

@@ -13,23 +13,26 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from miaudit import pipeline, tables
-from miaudit.bundle import opening, sealing, verify
+from miaudit.arrays import FloatArray, IntArray
+from miaudit.auditing import pipeline
+from miaudit.auditing.plan import Declared, Plan
+from miaudit.bundle import sealed_audits, sealing, verify
 from miaudit.bundle.contents import GIVEN, Bundle
 from miaudit.bundle.sealing import Opening
 from miaudit.causal import challenge as betting
-from miaudit.causal import one_record, paired
-from miaudit.causal.classical import Estimate, Sample
+from miaudit.causal import one_per_unit, paired
 from miaudit.causal.crossfit import one_of_each
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.plan import Declared, Plan
-from miaudit.report.findings import Findings
-from miaudit.wording import amount, at_most, difference, label
+from miaudit.findings.audit import Findings
+from miaudit.findings.wording import amount, difference, label
+from miaudit.io import tables
+from miaudit.metrics.classical import Estimate, Sample
+from miaudit.metrics.rounding import at_most
 
 LEVEL = 0.05
 STATED, CHALLENGER = "bundle", "challenger"
@@ -209,7 +212,7 @@ class _Contest:
 
     bundle: Bundle
     evidence: Evidence
-    judged: NDArray[np.int64]
+    judged: IntArray
     rng: np.random.Generator
     submission: str
     order: Order | None
@@ -220,7 +223,7 @@ class _Contest:
         order: Order | None = None
         judged, whole = np.arange(bundle.n), bundle
         if bundle.sealed is not None and keys is not None:
-            whole = opening.opened(bundle, keys)
+            whole = sealed_audits.opened(bundle, keys)
             order = COMMITTED if keys.lists(submission, bundle.mark, bundle.sealed) else UNKNOWN
             judged, rng = bundle.sealed.rows, sealing.judge(keys, submission)
         evidence = whole.evidence()
@@ -256,7 +259,7 @@ class _Contest:
         )
 
 
-def submitted(path: str | Path, column: str | None, argument: str) -> NDArray[np.float64]:
+def submitted(path: str | Path, column: str | None, argument: str) -> FloatArray:
     """Read a submission: a .npy, or one column of a table (``score`` or ``propensity`` unless it is named)."""
     path = Path(path)
     if path.suffix.lower() == ".npy":
@@ -288,7 +291,7 @@ def _check(bundle: Bundle, made_before: int) -> None:
         raise InputError("made_before", "a whole number from 0 up", repr(made_before), "count earlier challenges")
 
 
-def _numbers(values: ArrayLike, bundle: Bundle, argument: str) -> NDArray[np.float64]:
+def _numbers(values: ArrayLike, bundle: Bundle, argument: str) -> FloatArray:
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -305,7 +308,7 @@ def _headline(bundle: Bundle, evidence: Evidence) -> Evidence:
     return evidence.only(str(bundle.findings["scores"][0]["score"]))
 
 
-def _odds(bundle: Bundle, evidence: Evidence) -> NDArray[np.float64] | None:
+def _odds(bundle: Bundle, evidence: Evidence) -> FloatArray | None:
     if evidence.design != "zero-run":
         return None
     stated, rows = bundle.propensity, bundle.rows
@@ -330,7 +333,7 @@ def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
         raise InputError("bundle", "findings that follow from its records", received, "run miaudit verify on it")
 
 
-def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: NDArray[np.float64] | None) -> str:
+def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: FloatArray | None) -> str:
     """The primary metric, or the AUC where that has no paired interval, or too few false alarms for one."""
     primary = str(bundle.findings["plan"]["primary_metric"])
     if not primary.startswith("tpr_at_fpr_"):
@@ -339,15 +342,13 @@ def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: NDArray[np.
     return primary if all(paired.resolves(one, fpr, odds) for one in judged) else "auc"
 
 
-def _one_of_each_unit(
-    evidence: Evidence, rows: NDArray[np.int64], rng: np.random.Generator, *, learned: bool
-) -> NDArray[np.int64]:
-    """Labels of one unit are not independent, so one record speaks for it; see :mod:`miaudit.causal.one_record`."""
+def _one_of_each_unit(evidence: Evidence, rows: IntArray, rng: np.random.Generator, *, learned: bool) -> IntArray:
+    """Labels of one unit are not independent, so one record speaks for it; see :mod:`miaudit.causal.one_per_unit`."""
     if evidence.unit_codes is None:
         return rows
     codes = evidence.unit_codes
     if learned:
-        return rows[one_record.drawn_alike(codes[rows], rng, of=one_record.sizes(codes)[rows])]
+        return rows[one_per_unit.drawn_alike(codes[rows], rng, of=one_per_unit.sizes(codes)[rows])]
     return rows[one_of_each(codes[rows], rng)]
 
 
@@ -407,7 +408,7 @@ def _known(order: Order | None, ahead: bool) -> str:
     return " Labels visible: whoever submits could have used them." if ahead else ""
 
 
-def _digest(bundle: Bundle, subject: str, values: NDArray[np.float64]) -> str:
+def _digest(bundle: Bundle, subject: str, values: FloatArray) -> str:
     """A commitment to a submission: to its numbers, to what they are, and to the bundle that they are about."""
     state = hashlib.sha256(b"miaudit submission\x00" + bundle.mark + subject.encode() + b"\x00")
     state.update(np.ascontiguousarray(values, dtype="<f8").tobytes())

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit import exhibits, pipeline
+from miaudit.arrays import IntArray
+from miaudit.auditing import pipeline, summaries
+from miaudit.auditing.plan import Plan
 from miaudit.bundle import archive, arrays, plain_json, sealing, sharing, written_plan
 from miaudit.bundle.sealing import SEALED, Keys, Opening, Sealed
 from miaudit.bundle.sharing import Columns, Share
@@ -24,9 +26,8 @@ from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.evidence import Evidence
-from miaudit.plan import Plan
-from miaudit.report import findings_file
-from miaudit.report.findings import Vulnerability
+from miaudit.findings import kind
+from miaudit.findings.audit import Vulnerability
 
 FORMAT = 2
 KEY_SUFFIX = ".key.json"
@@ -68,7 +69,7 @@ class Bundle:
     random: Mapping[str, Any]
     notes: tuple[str, ...]
     propensity: Propensity | None
-    rows: NDArray[np.int64] | None
+    rows: IntArray | None
     programs: str
     environment: Mapping[str, Any]
     tampered: tuple[str, ...] = ()
@@ -193,7 +194,7 @@ def record(
     sharing.check_sealing(level, seal=seal)
     plan = plan or Plan()
     if not seal:  # it counts labels, and covariates that may be withheld
-        notes = (*notes, *exhibits.equal_rows(evidence))
+        notes = (*notes, *summaries.equal_rows(evidence))
     order = None
     if seal:
         sealing.check(evidence, plan)
@@ -283,13 +284,13 @@ def _withheld(keys: Keys) -> str:
     return f"the labels of {len(keys.rows):,} records, and all that was computed on them: sealed"
 
 
-def _without(member: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.int8]:
+def _without(member: NDArray[Any], rows: IntArray) -> NDArray[np.int8]:
     kept = member.astype(np.int8)
     kept[rows] = SEALED
     return kept
 
 
-def _unshuffled(examined: pipeline.Examined, order: NDArray[np.int64] | None) -> pipeline.Examined:
+def _unshuffled(examined: pipeline.Examined, order: IntArray | None) -> pipeline.Examined:
     """The audit as its owner sees it: rows are counted as in the evidence that was handed in."""
     if order is None:
         return examined
@@ -308,7 +309,7 @@ def _unshuffled(examined: pipeline.Examined, order: NDArray[np.int64] | None) ->
 def _entries(bundle: Bundle) -> dict[str, bytes]:
     entries = {
         RECORDS: arrays.write(bundle.columns),
-        FINDINGS: findings_file.to_text(bundle.findings).encode(),
+        FINDINGS: kind.to_text(bundle.findings).encode(),
         AUDIT: plain_json.dump(
             {
                 "plan": written_plan.encode(bundle.plan),

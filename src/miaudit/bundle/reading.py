@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from miaudit.bundle import archive, arrays, opening, plain_json, sealing, sharing, written_plan
+from miaudit.arrays import IntArray
+from miaudit.bundle import archive, arrays, plain_json, sealed_audits, sealing, sharing, written_plan
 from miaudit.bundle.contents import (
     AUDIT,
     FINDINGS,
@@ -30,7 +30,7 @@ from miaudit.bundle.sealing import Sealed
 from miaudit.bundle.sharing import Columns, Share
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError, one_line
-from miaudit.report import findings as audit_findings
+from miaudit.findings import audit as audit_findings
 
 _LARGEST_MANIFEST = 1_000_000
 _UNDECLARED = 4_000_000  # bytes beyond those that the manifest lists: a forger's few are named, not refused
@@ -177,7 +177,7 @@ def _type_of(name: str) -> tuple[str, int] | None:
     return _TYPES.get(name)
 
 
-def _check_membership(columns: Columns, sealed: NDArray[np.int64]) -> None:
+def _check_membership(columns: Columns, sealed: IntArray) -> None:
     """Membership is 0 or 1, and -1 exactly where it is sealed: anything else would silently count as a member."""
     if "member" in columns and not np.isin(np.delete(columns["member"], sealed), (0, 1)).all():
         raise InputError("records", "membership of 0 or 1 where it is not sealed", "something else", "ask for it again")
@@ -189,7 +189,7 @@ def _sealed(path: Path | None, columns: Columns) -> Sealed | None:
     held = arrays.read(path, SEALED_LABELS, _OF_SEALED.get)
     if set(held) == set(_OF_SEALED):
         sealed = Sealed(**held)
-        opening.check_rows(sealed.rows, len(next(iter(columns.values()))), SEALED_LABELS)
+        sealed_audits.check_rows(sealed.rows, len(next(iter(columns.values()))), SEALED_LABELS)
         sizes = (sealed.commitments.shape, sealed.audit.shape, sealed.signer.shape)
         whole = sealing.COMMITMENT_BYTES
         fits = sizes == ((len(sealed.rows), whole), (whole,), (whole,)) and "member" in columns
@@ -198,14 +198,12 @@ def _sealed(path: Path | None, columns: Columns) -> Sealed | None:
     raise InputError(SEALED_LABELS, "a commitment for each sealed label", "something else", "ask for the bundle again")
 
 
-def _propensity(
-    path: Path | None, about: Mapping[str, Any], n: int
-) -> tuple[Propensity | None, NDArray[np.int64] | None]:
+def _propensity(path: Path | None, about: Mapping[str, Any], n: int) -> tuple[Propensity | None, IntArray | None]:
     if path is None:
         return None, None
     held = arrays.read(path, PROPENSITY, _OF_PROPENSITY.get)
     rows = held.get("rows")
-    opening.check_rows(rows, n, PROPENSITY)
+    sealed_audits.check_rows(rows, n, PROPENSITY)
     if "values" not in held or len(held["values"]) != (n if rows is None else len(rows)):
         raise InputError(PROPENSITY, "one value for each audited record", "another number", "ask for it again")
     how = about.get("propensity")

@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miaudit.arrays import BoolArray, IntArray
 from miaudit.bundle import plain_json, signature
 from miaudit.bundle.sharing import KEY_BYTES
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.evidence import Evidence
-from miaudit.whole import write_atomically
+from miaudit.io.atomic_file import write_atomically
 
 SEALED = -1
 COMMITMENT_BYTES = 32
@@ -52,7 +53,7 @@ class Sealed:
     signer : array (32,) of uint8, the key under which the owner signs what was submitted before the opening
     """
 
-    rows: NDArray[np.int64]
+    rows: IntArray
     commitments: Bytes
     audit: Bytes
     signer: Bytes
@@ -71,8 +72,8 @@ class Opening:
     submissions : digests of what was submitted before, sorted, and the owner's ``signature`` of them
     """
 
-    rows: NDArray[np.int64]
-    labels: NDArray[np.bool_]
+    rows: IntArray
+    labels: BoolArray
     salts: Bytes
     audit: str
     audit_salt: bytes
@@ -127,16 +128,16 @@ class Keys(Opening):
 
     pseudonyms: bytes = b""
     signing: bytes = b""
-    order: NDArray[np.int64] | None = None
+    order: IntArray | None = None
 
     @classmethod
     def new(
         cls,
-        member: NDArray[np.bool_],
+        member: BoolArray,
         *,
         seal: bool,
-        unit: NDArray[np.int64] | None = None,
-        order: NDArray[np.int64] | None = None,
+        unit: IntArray | None = None,
+        order: IntArray | None = None,
     ) -> Keys:
         """Draw keys from the operating system, and a random half of the units to seal if wanted.
 
@@ -208,7 +209,7 @@ def read(path: str | Path) -> Opening:
     InputError
         If it is missing, damaged or neither.
     """
-    from miaudit import tables  # noqa: PLC0415
+    from miaudit.io import tables  # noqa: PLC0415
 
     path = tables.existing_file(path, "key", (".json",))
     try:
@@ -254,7 +255,7 @@ def check(evidence: Evidence, plan: Any) -> None:
         raise InputError("seal", "one margin for all records", "one for each", "give the largest, or do not seal")
 
 
-def shuffled(n: int) -> NDArray[np.int64]:
+def shuffled(n: int) -> IntArray:
     """Return 0 to n - 1 in an order drawn from the operating system."""
     return np.array(secrets.SystemRandom().sample(range(n), n), dtype=np.int64)
 

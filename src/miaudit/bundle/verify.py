@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from miaudit import headline, pipeline
-from miaudit.bundle import contents, opening, reading, sharing, written_plan
+from miaudit.auditing import pipeline, score_choice
+from miaudit.auditing.plan import Split
+from miaudit.bundle import contents, reading, sealed_audits, sharing, written_plan
 from miaudit.bundle.contents import Bundle
 from miaudit.bundle.sealing import Opening
-from miaudit.causal import classical, effects
-from miaudit.causal.classical import Sample
+from miaudit.causal import effects
 from miaudit.causal.nuisance import Nuisance
 from miaudit.errors import InputError, one_line
 from miaudit.evidence import Evidence
-from miaudit.plan import Split
-from miaudit.report import findings_file
+from miaudit.findings import kind
+from miaudit.metrics import classical
+from miaudit.metrics.classical import Sample
 
 TOLERANCE = 1e-9
 _MOST_NAMED = 200
@@ -116,9 +117,9 @@ def verify(
         If the file cannot be read as a bundle at all.
     """
     bundle = reading.read(path)
-    audits = [opening.open_part(bundle)]
+    audits = [sealed_audits.open_part(bundle)]
     if keys is not None and bundle.sealed is not None:
-        audits.append(opening.opened(bundle, keys))
+        audits.append(sealed_audits.opened(bundle, keys))
     found = [_audit_repeated(audit, progress) for audit in audits]
     pairs = [(which, *pair) for which, part in zip(("", "all records: "), found, strict=False) for pair in part.pairs]
     left = list(dict.fromkeys(text for part in found for text in part.left))
@@ -242,7 +243,7 @@ def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any
     yield "findings.design", stated["design"], evidence.design
     yield "findings.counts.member_records", stated["counts"]["member_records"], audited.n_members
     yield "findings.counts.nonmember_records", stated["counts"]["nonmember_records"], audited.n_nonmembers
-    chosen = {name: option for name, option in findings_file.plain(bundle.plan.to_dict()).items() if option is not None}
+    chosen = {name: option for name, option in kind.plain(bundle.plan.to_dict()).items() if option is not None}
     yield from _paired("findings.plan", {name: stated["plan"].get(name) for name in chosen}, chosen, ())
     if stated["metrics"] != stated["scores"][0]["metrics"]:  # two places for one thing: nothing to count as recomputed
         yield from _paired("findings.metrics", stated["metrics"], stated["scores"][0]["metrics"], ())
@@ -252,7 +253,7 @@ def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any
 
 def _metrics_in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any, str]]:
     """The raw metrics of every score, and the values of Hajek metrics from the propensities that are there."""
-    confidence = headline.choose(evidence, bundle.plan, rng=np.random.default_rng(0)).confidence
+    confidence = score_choice.choose(evidence, bundle.plan, rng=np.random.default_rng(0)).confidence
     for i, stated in enumerate(bundle.findings["scores"]):
         audited = evidence if bundle.rows is None else evidence.take(bundle.rows)
         one = audited.only(stated["score"])

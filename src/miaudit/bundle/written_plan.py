@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from miaudit.dp import corrections, guesses, mechanism, thinning, verdict
+from miaudit.auditing.plan import Bonferroni as BonferroniHeadline
+from miaudit.auditing.plan import Bootstrap, Bounds, Calibrated, Declared, Exploratory, Plan, Split
+from miaudit.dp import guesses, mechanism, verdict
+from miaudit.dp.zero_run import options, thinning
 from miaudit.errors import InputError
-from miaudit.plan import Bonferroni as BonferroniHeadline
-from miaudit.plan import Bootstrap, Bounds, Calibrated, Declared, Exploratory, Plan, Split
 
 _RECORDS: dict[str, type] = {
     "plan": Plan,
@@ -28,10 +29,10 @@ _RECORDS: dict[str, type] = {
     "guesses-bonferroni": guesses.Bonferroni,
     "guesses-schedule": guesses.Schedule,
     "guesses-exploratory": guesses.Exploratory,
-    "thinning": corrections.Thinning,
-    "poisson-binomial": corrections.PoissonBinomial,
-    "conditional": corrections.Conditional,
-    "composition": corrections.Composition,
+    "thinning": options.Thinning,
+    "poisson-binomial": options.PoissonBinomial,
+    "conditional": options.Conditional,
+    "composition": options.Composition,
     "seed-stable": thinning.SeedStable,
     "gaussian-noise": mechanism.GaussianNoise,
     "laplace-noise": mechanism.LaplaceNoise,

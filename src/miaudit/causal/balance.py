@@ -13,18 +13,17 @@ from functools import cached_property
 from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from miaudit.causal import intervals
-from miaudit.causal.classical import Estimate, Sample
-from miaudit.causal.histogram import Histogram, histogram
-from miaudit.causal.units import Units
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.wording import written
+from miaudit.metrics import intervals
+from miaudit.metrics.classical import Estimate, Sample
+from miaudit.metrics.histogram import Histogram, histogram
+from miaudit.metrics.rounding import written
+from miaudit.metrics.units import Units
 
-FloatArray = NDArray[np.float64]
 Status = Literal["answered", "warned", "refused"]
 
 _BLIND_AUC = (0.80, 0.95)
@@ -387,7 +386,7 @@ def _differences(evidence: Evidence, weight: FloatArray) -> tuple[tuple[Differen
     return (*plain, *squares), tuple(constant)
 
 
-def _standardised(x: FloatArray, member: NDArray[np.bool_]) -> tuple[FloatArray, NDArray[np.bool_]]:
+def _standardised(x: FloatArray, member: BoolArray) -> tuple[FloatArray, BoolArray]:
     """Centre at the mean of members, divide by their sd; return the columns that vary, and which they are."""
     top = np.abs(x).max(axis=0, initial=0.0)
     varies = np.ptp(x, axis=0) > 1e-12 * top
@@ -402,19 +401,19 @@ def _standardised(x: FloatArray, member: NDArray[np.bool_]) -> tuple[FloatArray,
     return (x - inside.mean(axis=0)) / np.where(sd > 1e-9 * span, sd, 1e-3 * span), varies
 
 
-def _two_valued(x: FloatArray) -> NDArray[np.bool_]:
+def _two_valued(x: FloatArray) -> BoolArray:
     ends = (x == x.min(axis=0, initial=np.inf)) | (x == x.max(axis=0, initial=-np.inf))
     return np.asarray(ends.all(axis=0))
 
 
-def _compare(z: FloatArray, member: NDArray[np.bool_], weight: FloatArray, names: list[str]) -> list[Difference]:
+def _compare(z: FloatArray, member: BoolArray, weight: FloatArray, names: list[str]) -> list[Difference]:
     inside = z[member].mean(axis=0)
     before = inside - z[~member].mean(axis=0)
     after = inside - weight @ z[~member] / weight.sum()
     return [Difference(*row) for row in zip(names, before.tolist(), after.tolist(), strict=True)]
 
 
-def _calibration(values: FloatArray, member: NDArray[np.bool_], confidence: float) -> tuple[CalibrationBin, ...]:
+def _calibration(values: FloatArray, member: BoolArray, confidence: float) -> tuple[CalibrationBin, ...]:
     """Bins of nearly equal count; equal propensities stay together, and no bin is so small that it shows a record."""
     bins = max(1, min(_BINS, len(values) // _FEWEST_IN_BIN))
     inner = np.unique(np.quantile(values, np.arange(1, bins) / bins))

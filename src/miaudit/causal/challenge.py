@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.causal import propensity
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.logistic import expit
-from miaudit.causal.one_record import drawn_alike, sizes
-from miaudit.causal.poisson_binomial import tail
+from miaudit.causal.one_per_unit import drawn_alike, sizes
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-
-FloatArray = NDArray[np.float64]
+from miaudit.metrics.poisson_binomial import tail
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,7 @@ def challenge(
 def against(
     own: FloatArray,
     other: FloatArray,
-    member: NDArray[np.bool_],
+    member: BoolArray,
     *,
     gamma: float = 0.1,
     level: float = 0.05,
@@ -171,11 +169,11 @@ class _Bet:
     tests: int
 
     @classmethod
-    def of(cls, model: Any, own: FloatArray, other: FloatArray, member: NDArray[np.bool_], tests: int) -> _Bet:
+    def of(cls, model: Any, own: FloatArray, other: FloatArray, member: BoolArray, tests: int) -> _Bet:
         return cls.between(type(model).__name__, own, other, member, tests)
 
     @classmethod
-    def between(cls, name: str, own: FloatArray, other: FloatArray, member: NDArray[np.bool_], tests: int) -> _Bet:
+    def between(cls, name: str, own: FloatArray, other: FloatArray, member: BoolArray, tests: int) -> _Bet:
         guess = np.where(other > own, 1, -1)
         correct = int(np.count_nonzero(guess == np.where(member, 1, -1)))
         return cls(name, correct, guess * own, tests)

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miaudit.arrays import FloatArray
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-
-FloatArray = NDArray[np.float64]
 
 _MOST_COMPONENTS = 100
 _ROWS_PER_COMPONENT = 100  # from which a propensity hardly ever still learns (docs/propensity.md)

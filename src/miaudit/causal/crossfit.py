@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.causal import covariates, logistic
 from miaudit.causal.covariates import Encoder, Encoding, Table
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 CLIP = 1e-3
 FOLDS = 5
@@ -73,11 +71,11 @@ def check_classifier(classifier: Any) -> None:
 class Part:
     """Rows to learn from, and the audited rows that the result is applied to: never the same ones."""
 
-    rows: NDArray[np.bool_]  # of the source, to learn from
+    rows: BoolArray  # of the source, to learn from
     table: Table
-    member: NDArray[np.bool_]
+    member: BoolArray
     code: IntArray
-    held_out: NDArray[np.bool_]  # of the evidence
+    held_out: BoolArray  # of the evidence
     apply: Table
     prior_shift: float  # log-odds of membership in the audited sample less those in the training rows
 
@@ -123,7 +121,7 @@ class Task:
         return cls(audited, (part,), None, train.n)
 
 
-def fold_part(table: Table, member: NDArray[np.bool_], code: IntArray, rows: NDArray[np.bool_], prior: float) -> Part:
+def fold_part(table: Table, member: BoolArray, code: IntArray, rows: BoolArray, prior: float) -> Part:
     """Learn from some rows (a mask) and apply to the others; ``prior`` is the log-odds of membership in the sample."""
     held_out = ~rows
     if np.intersect1d(code[rows], code[held_out]).size:
@@ -141,19 +139,19 @@ def codes(evidence: Evidence) -> IntArray:
     return np.arange(evidence.n) if code is None else code
 
 
-def _log_odds(member: NDArray[np.bool_]) -> float:
+def _log_odds(member: BoolArray) -> float:
     inside = int(np.count_nonzero(member))
     return math.log(inside / (len(member) - inside))
 
 
-def unit_kind(member: NDArray[np.bool_], code: IntArray) -> IntArray:
+def unit_kind(member: BoolArray, code: IntArray) -> IntArray:
     """Of each unit: 0 non-members only, 1 members only, 2 both."""
     inside = np.bincount(code, weights=member)
     size = np.bincount(code)
     return np.where(inside == 0, 0, np.where(inside == size, 1, 2))
 
 
-def folds_of(folds: int | ArrayLike, member: NDArray[np.bool_], code: IntArray, rng: np.random.Generator) -> IntArray:
+def folds_of(folds: int | ArrayLike, member: BoolArray, code: IntArray, rng: np.random.Generator) -> IntArray:
     """Number of folds or fold of each record -> fold of each record (n,)."""
     given = np.asarray(folds)
     if given.ndim == 0:
@@ -176,7 +174,7 @@ def folds_of(folds: int | ArrayLike, member: NDArray[np.bool_], code: IntArray, 
     return given.astype(np.int64)
 
 
-def assign(member: NDArray[np.bool_], code: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+def assign(member: BoolArray, code: IntArray, count: int, rng: np.random.Generator) -> IntArray:
     """Deal units to folds at random: each kind of unit in turn, the larger units first, back and forth."""
     kind, size = unit_kind(member, code), np.bincount(code)
     order = np.lexsort((rng.permutation(len(kind)), -size, kind))
@@ -186,7 +184,7 @@ def assign(member: NDArray[np.bool_], code: IntArray, count: int, rng: np.random
     return rng.permutation(count)[fold][code]
 
 
-def one_of_each(code: IntArray, rng: np.random.Generator) -> NDArray[np.intp]:
+def one_of_each(code: IntArray, rng: np.random.Generator) -> IndexArray:
     """Row of one record of each unit, drawn at random; ascending."""
     order = rng.permutation(len(code))
     return np.sort(order[np.unique(code[order], return_index=True)[1]])
@@ -296,7 +294,7 @@ def seed_of(rng: np.random.Generator) -> int:
     return int(rng.integers(0, 2**31 - 1))
 
 
-def fit_classifier(classifier: Any, x: FloatArray, member: NDArray[np.bool_], seed: int) -> Any:
+def fit_classifier(classifier: Any, x: FloatArray, member: BoolArray, seed: int) -> Any:
     """Fit a copy of the caller's classifier; a random state that it left open is set."""
     from sklearn.base import clone
 

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _NEAR = 0.1  # of the typical distance to the nearest record of the same class
 _BY_CHANCE = 0.05  # expected number of members that would be called near duplicates in a smooth density
@@ -172,9 +171,7 @@ class _Counts:
     members: IntArray
     nonmembers: IntArray
 
-    def summary(
-        self, near_pairs: int, near_of: tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]], near: str
-    ) -> Duplicates:
+    def summary(self, near_pairs: int, near_of: tuple[BoolArray, BoolArray, BoolArray], near: str) -> Duplicates:
         """Add exact to near: whether a content has a near member-to-non-member twin, the reverse, and a near member."""
         m, o = self.members, self.nonmembers
         across = int(m[(o > 0) | near_of[0]].sum())
@@ -197,7 +194,7 @@ class _Counts:
         )
 
 
-def _tally(contents: Sequence[bytes], member: NDArray[np.bool_]) -> tuple[_Counts, IntArray]:
+def _tally(contents: Sequence[bytes], member: BoolArray) -> tuple[_Counts, IntArray]:
     """Count equal contents by hash (collisions have probability below 1e-25); also the first record of each."""
     seen: dict[bytes, int] = {}
     code = np.array([seen.setdefault(hashlib.blake2b(c, digest_size=16).digest(), len(seen)) for c in contents])
@@ -275,7 +272,7 @@ class _Side:
         usable = distance[:, 1] > 0
         return distance[usable, 1], distance[usable, 2]
 
-    def reaches(self, z: FloatArray, radius: float, asked: IntArray) -> NDArray[np.bool_]:
+    def reaches(self, z: FloatArray, radius: float, asked: IntArray) -> BoolArray:
         """Which contents (k,), among those asked for, have another one of this side within the radius."""
         found = np.zeros(len(z), dtype=np.bool_)
         rows = np.flatnonzero(asked)

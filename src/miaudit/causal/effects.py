@@ -13,11 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
-from miaudit.causal import intervals
-from miaudit.causal.classical import Estimate, Sample, tpr_name
+from miaudit.arrays import FloatArray
 from miaudit.causal.estimators import (
     METHODS,
     Aipw,
@@ -34,10 +33,12 @@ from miaudit.causal.estimators import (
 )
 from miaudit.causal.fiducial import Ranked
 from miaudit.causal.outcome import Law
-from miaudit.causal.roc import Roc
-from miaudit.causal.units import Units
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
+from miaudit.metrics import intervals
+from miaudit.metrics.classical import Estimate, Sample, tpr_name
+from miaudit.metrics.roc import Roc
+from miaudit.metrics.units import Units
 
 __all__ = [
     "LOW_FPR",
@@ -69,7 +70,6 @@ __all__ = [
     "tpr_band",
 ]
 
-FloatArray = NDArray[np.float64]
 
 _ROUNDING = 1e-12
 _BAND_NODES = 60  # a drawn band needs fewer digits than a reported limit

@@ -11,16 +11,14 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.causal.fiducial import Ranked
 from miaudit.causal.outcome import Law, LocationScale
-from miaudit.causal.roc import Roc
-from miaudit.causal.units import Units
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
-
-FloatArray = NDArray[np.float64]
+from miaudit.metrics.roc import Roc
+from miaudit.metrics.units import Units
 
 
 class PropensityLike(Protocol):
@@ -133,7 +131,7 @@ class Comparison:
     """
 
     score: FloatArray
-    member: NDArray[np.bool_]
+    member: BoolArray
     weight: FloatArray
     propensity: FloatArray
     features: FloatArray | None

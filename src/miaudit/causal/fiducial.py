@@ -5,7 +5,7 @@ number of all says nothing of them. So each non-member's weight w becomes w E wi
 the threshold lies where the drawn share reaches the FPR. For the lower limit one more record stands **above all**, as
 heavy as the heaviest above the threshold and at least as an average one, in the total too: what may lie up there and
 was not drawn. Without weights the level is Beta, and the limits are those of the binomial-beta mixture
-(:func:`miaudit.causal.intervals.tpr_limits`) with the outer count at each end.
+(:func:`miaudit.metrics.intervals.tpr_limits`) with the outer count at each end.
 
 No random numbers: the chance that the drawn share of the k highest exceeds the FPR is that of a weighted sum of
 exponentials to exceed 0, by the saddlepoint formula of Lugannani and Rice (1980), good to .003.
@@ -17,13 +17,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from miaudit.causal.intervals import MOST_NODES, beta_mixture_quantile, resolution
-from miaudit.causal.units import Units
-
-FloatArray = NDArray[np.float64]
+from miaudit.arrays import BoolArray, FloatArray, IndexArray
+from miaudit.metrics.intervals import MOST_NODES, beta_mixture_quantile, resolution
+from miaudit.metrics.units import Units
 
 _REACH = 10.0  # standard deviations of the drawn share round the FPR; beyond them is less than 1e-4
 _RATIO = 1.15  # weights in one group differ by at most this factor
@@ -51,7 +49,7 @@ class Ranked:
     weight: FloatArray
     so_far: FloatArray
     whole: FloatArray
-    unit: NDArray[np.intp] | None
+    unit: IndexArray | None
     before: FloatArray
     after: FloatArray
     members: float
@@ -62,7 +60,7 @@ class Ranked:
     def of(
         cls,
         score: FloatArray,
-        member: NDArray[np.bool_],
+        member: BoolArray,
         weight: FloatArray,
         units: Units | None,
         total: float | None = None,
@@ -158,14 +156,12 @@ class Ranked:
         units = len(self.weight) if self.unit is None else int(self.unit.max()) + 1
         return np.asarray(np.maximum(np.maximum.accumulate(self.so_far), self.weight.sum() / units))
 
-    def _between(self, hits: FloatArray, nodes: NDArray[np.intp]) -> FloatArray:
+    def _between(self, hits: FloatArray, nodes: IndexArray) -> FloatArray:
         """Members above a threshold between two nodes (mean of both sides), and above one behind the last."""
         last = hits[min(int(nodes[-1]), len(hits) - 1)]
         return np.asarray(np.r_[(hits[nodes[:-1]] + hits[nodes[1:] - 1]) / 2, last], dtype=np.float64)
 
-    def _places(
-        self, fpr: float, beyond: FloatArray, shape: float, most_nodes: int
-    ) -> tuple[NDArray[np.intp], FloatArray]:
+    def _places(self, fpr: float, beyond: FloatArray, shape: float, most_nodes: int) -> tuple[IndexArray, FloatArray]:
         """Where the threshold may lie: counts of accused non-members, and the chance of each gap between them.
 
         Returns
@@ -181,7 +177,7 @@ class Ranked:
         below = np.minimum.accumulate(chance(nodes, up, down, extra, counts, shape))
         return nodes, np.r_[1 - below[0], below[:-1] - below[1:], below[-1]]
 
-    def _nodes(self, up: float, down: float, constant: float, beyond: FloatArray, most_nodes: int) -> NDArray[np.intp]:
+    def _nodes(self, up: float, down: float, constant: float, beyond: FloatArray, most_nodes: int) -> IndexArray:
         accused, total = np.r_[0.0, np.cumsum(self.weight)], float(self.weight.sum())
         square = np.r_[0.0, np.cumsum(self.weight * (2 * self.so_far - self.weight))]  # of each unit's accused weight
         cross = np.r_[0.0, np.cumsum(self.weight * self.whole)]
@@ -195,7 +191,7 @@ class Ranked:
         return np.unique(np.r_[max(int(nodes[0]) - 1, 0), np.minimum(nodes, len(self.weight))])
 
     def _of_groups(
-        self, nodes: NDArray[np.intp], up: float, down: float, extra: FloatArray, counts: FloatArray, shape: float
+        self, nodes: IndexArray, up: float, down: float, extra: FloatArray, counts: FloatArray, shape: float
     ) -> FloatArray:
         """Chance that the drawn share is below the FPR at each node: records of nearly equal weight together."""
         group = np.floor(np.log(self.weight / self.weight.max()) / math.log(_RATIO)).astype(np.intp)
@@ -208,7 +204,7 @@ class Ranked:
         return _chance_below_zero(shaped, times, shape)
 
     def _of_units(
-        self, nodes: NDArray[np.intp], up: float, down: float, extra: FloatArray, counts: FloatArray, shape: float
+        self, nodes: IndexArray, up: float, down: float, extra: FloatArray, counts: FloatArray, shape: float
     ) -> FloatArray:
         """The same where the records of a unit are drawn together."""
         if self.unit is None:
@@ -225,7 +221,7 @@ class Ranked:
         return found
 
 
-def _running(weight: FloatArray, unit: NDArray[np.intp]) -> FloatArray:
+def _running(weight: FloatArray, unit: IndexArray) -> FloatArray:
     """Sum of the weights of each record's unit up to and with this record (m,)."""
     order = np.argsort(unit, kind="stable")
     sums = np.cumsum(weight[order])
@@ -236,7 +232,7 @@ def _running(weight: FloatArray, unit: NDArray[np.intp]) -> FloatArray:
     return found
 
 
-def _above(nodes: NDArray[np.intp], group: NDArray[np.intp], part: FloatArray, groups: int) -> FloatArray:
+def _above(nodes: IndexArray, group: IndexArray, part: FloatArray, groups: int) -> FloatArray:
     """Sum of the parts (m,) of the first so many records, by group (nodes, groups)."""
     node = np.searchsorted(nodes, np.arange(len(group)), side="right")  # the first node that has the record
     kept = node < len(nodes)

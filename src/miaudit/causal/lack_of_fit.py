@@ -16,17 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, special
 from threadpoolctl import threadpool_limits
 
+from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from miaudit.causal import crossfit, logistic
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-
-FloatArray = NDArray[np.float64]
-Floats = NDArray[np.float32]
 
 # One-sided 1%, times the root of two: two records in different folds each have a part in what is foreseen of the other,
 # so that chance counts their pair twice (docs/balance.md).
@@ -181,14 +178,14 @@ def measure(
 class _Case:
     """Labels and the propensity that is tested; ``code`` is the unit of each record, where they have some."""
 
-    member: NDArray[np.bool_]
+    member: BoolArray
     values: FloatArray
-    fold: NDArray[np.int64]
-    code: NDArray[np.int64] | None
+    fold: IntArray
+    code: IntArray | None
     directions: FloatArray  # orthonormal (n, k), of log-odds times the root of the variance: no evidence
 
     @classmethod
-    def of(cls, evidence: Evidence, propensity: Propensity, fold: NDArray[np.int64]) -> _Case:
+    def of(cls, evidence: Evidence, propensity: Propensity, fold: IntArray) -> _Case:
         values = propensity.matched(evidence).values
         free = [np.ones(evidence.n)]
         if propensity.rows_per_covariate is not None and propensity.features is not None:
@@ -223,7 +220,7 @@ class _Case:
         return found
 
 
-def _forest(x: Floats, member: NDArray[np.bool_], rows: NDArray[np.bool_], rng: np.random.Generator) -> Any:
+def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, rng: np.random.Generator) -> Any:
     """Trees learned from all records but these."""
     from sklearn.ensemble import ExtraTreesClassifier
 
@@ -233,7 +230,7 @@ def _forest(x: Floats, member: NDArray[np.bool_], rows: NDArray[np.bool_], rng: 
     return trees.fit(x[~rows], member[~rows])
 
 
-def _log_odds(forests: list[tuple[NDArray[np.bool_], Any]], x: Floats) -> FloatArray:
+def _log_odds(forests: list[tuple[BoolArray, Any]], x: Float32Array) -> FloatArray:
     """Log-odds (n,) of membership, of each record by the trees that did not see it."""
     found = np.empty(len(x))
     for rows, trees in forests:
@@ -244,8 +241,8 @@ def _log_odds(forests: list[tuple[NDArray[np.bool_], Any]], x: Floats) -> FloatA
 
 def _missed(
     case: _Case,
-    forests: list[tuple[NDArray[np.bool_], Any]],
-    x: Floats,
+    forests: list[tuple[BoolArray, Any]],
+    x: Float32Array,
     z: float,
     rng: np.random.Generator,
 ) -> list[int]:
@@ -291,7 +288,7 @@ def _products(case: _Case, x: FloatArray) -> tuple[float, float, tuple[int, ...]
     return float(z.max()), limit, tuple(dict.fromkeys((int(kept[first]), int(kept[second]))))
 
 
-def _of_units(code: NDArray[np.int64], r: FloatArray, s: FloatArray, centre: FloatArray) -> FloatArray:
+def _of_units(code: IntArray, r: FloatArray, s: FloatArray, centre: FloatArray) -> FloatArray:
     """Variance (d, d) of the sums of r (p - c), records of one unit taken together."""
     found = np.empty_like(centre)
     order = np.argsort(code, kind="stable")

@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from miaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 STRENGTHS = tuple(10.0 ** (k / 2) for k in range(-10, 5))  # C of scikit-learn: a larger one shrinks less
 BLOCK = 2**20  # numbers in one block of replicates times rows
@@ -258,7 +256,7 @@ def platt(held: FloatArray, y: FloatArray) -> tuple[float, float]:
 
 def replicates(
     x: FloatArray,
-    member: NDArray[np.bool_],
+    member: BoolArray,
     counts: NDArray[Any],
     penalty: FloatArray,
     start: FloatArray,
@@ -309,14 +307,12 @@ class _Chord:
     """What all replicates share: rows (n, p) in two precisions, targets (n,), penalty (p,), one inverse Hessian."""
 
     x: FloatArray
-    single: NDArray[np.float32]
+    single: Float32Array
     y: FloatArray
     penalty: FloatArray
     inverse: FloatArray
 
-    def descend(
-        self, drawn: NDArray[np.float32], beta: FloatArray, tolerance: float
-    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+    def descend(self, drawn: Float32Array, beta: FloatArray, tolerance: float) -> tuple[FloatArray, BoolArray]:
         """Steps for a block of replicates with weights drawn (k, n), from beta (k, p), which is overwritten.
 
         Returns
@@ -344,9 +340,7 @@ class _Chord:
         stuck[active] = True
         return beta, stuck
 
-    def _gradient(
-        self, rows: NDArray[Any], weight: NDArray[np.float32], hit: NDArray[np.float32], beta: FloatArray
-    ) -> FloatArray:
+    def _gradient(self, rows: NDArray[Any], weight: Float32Array, hit: Float32Array, beta: FloatArray) -> FloatArray:
         """Gradients (k, p) of all replicates, in the precision of the rows and in place: memory is what costs."""
         with np.errstate(over="ignore"):
             residual = beta.astype(rows.dtype) @ rows.T
@@ -358,7 +352,7 @@ class _Chord:
         return np.asarray((residual @ rows).astype(np.float64) + self.penalty * beta)
 
 
-def _progress(change: FloatArray, previous: FloatArray, tolerance: float) -> tuple[FloatArray, NDArray[np.bool_]]:
+def _progress(change: FloatArray, previous: FloatArray, tolerance: float) -> tuple[FloatArray, BoolArray]:
     """Error (k,) that is left, from how fast the steps shrink, and which replicates' steps do not."""
     ratio = change / previous
     rate = np.clip(ratio, 0.25, 0.9)

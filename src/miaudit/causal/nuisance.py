@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from miaudit.arrays import IndexArray
 from miaudit.causal import covariates, crossfit
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.outcome import Law, LocationScale
@@ -87,7 +85,7 @@ class Nuisance:
         """The outcome model that AIPW is given."""
         return self.outcome if isinstance(self.outcome, LocationScale) else LocationScale(self.outcome)
 
-    def of_rows(self, rows: NDArray[np.intp] | None) -> Nuisance:
+    def of_rows(self, rows: IndexArray | None) -> Nuisance:
         """Return the same models where only some rows (indices) of the evidence are audited; None is all of them."""
         if rows is None or self.propensity is None:
             return self

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
 
 FEWEST_NONMEMBERS = 20
 _NODES = 256  # of the law of the residuals, denser towards its ends
@@ -46,7 +45,7 @@ class Law:
 
     centre: FloatArray
     scale: FloatArray
-    fold: NDArray[np.int64]
+    fold: IntArray
     residual: tuple[FloatArray, ...]
     mass: tuple[FloatArray, ...]
     how: str
@@ -137,7 +136,7 @@ class LocationScale:
         score: ArrayLike,
         member: ArrayLike,
         *,
-        unit_codes: NDArray[np.int64] | None = None,
+        unit_codes: IntArray | None = None,
         rng: np.random.Generator,
     ) -> Law:
         """Fit on non-members, predict for every record.
@@ -184,10 +183,10 @@ class LocationScale:
         self,
         x: FloatArray,
         y: FloatArray,
-        a: NDArray[np.bool_],
-        unit_codes: NDArray[np.int64] | None,
+        a: BoolArray,
+        unit_codes: IntArray | None,
         rng: np.random.Generator,
-    ) -> NDArray[np.int64]:
+    ) -> IntArray:
         if x.ndim != 2 or len({len(x), len(y), len(a)}) != 1:
             shapes = f"{x.shape}, {y.shape}, {a.shape}"
             raise InputError(
@@ -205,9 +204,7 @@ class LocationScale:
         return draw_folds(a, self.folds, unit_codes, rng)
 
 
-def draw_folds(
-    member: NDArray[np.bool_], folds: int, unit_codes: NDArray[np.int64] | None, rng: np.random.Generator
-) -> NDArray[np.int64]:
+def draw_folds(member: BoolArray, folds: int, unit_codes: IntArray | None, rng: np.random.Generator) -> IntArray:
     """Assign records (n,) to folds 0 to ``folds`` - 1: equal shares of each class, or whole units where there are."""
     if unit_codes is not None:
         count = int(unit_codes.max()) + 1
@@ -233,9 +230,7 @@ def _with_squares(x: FloatArray) -> FloatArray:
     return np.hstack([x, z * z])
 
 
-def _cross_fit(
-    model: Any, x: FloatArray, y: FloatArray, usable: NDArray[np.bool_], fold: NDArray[np.int64]
-) -> FloatArray:
+def _cross_fit(model: Any, x: FloatArray, y: FloatArray, usable: BoolArray, fold: IntArray) -> FloatArray:
     """Predict every record (n,) with a clone of the model fitted on the usable records of the other folds."""
     from sklearn.base import clone  # noqa: PLC0415 (heavy, and only needed here)
 

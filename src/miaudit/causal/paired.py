@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from miaudit.arrays import FloatArray
 from miaudit.causal import effects
-from miaudit.causal.classical import Estimate, tpr_name
 from miaudit.causal.fiducial import Ranked
 from miaudit.causal.replicates import resample
-from miaudit.causal.units import Units
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
+from miaudit.metrics.classical import Estimate, tpr_name
+from miaudit.metrics.units import Units
 
-FloatArray = NDArray[np.float64]
 FEWEST = 10
 FEWEST_ALARMS = 5
 _BLOCK = 50

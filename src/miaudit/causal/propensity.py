@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import covariates, crossfit, logistic
 from miaudit.causal.covariates import Custom, Encoding, Table, Text
 from miaudit.causal.crossfit import CLIP, FOLDS, Model, Part, Task, Way
 from miaudit.causal.replicates import bootstrap, resample
-from miaudit.causal.roc import Roc
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
+from miaudit.metrics.roc import Roc
 
 __all__ = [
     "CLIP",
@@ -30,8 +31,6 @@ __all__ = [
     "rows_per_covariate",
 ]
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 _HALVES = 2  # random halves of each training part on the learning curve, each with its complement
 _RISE_Z = 3.0  # the rise must exceed this many standard errors ...
@@ -379,7 +378,7 @@ def _curve_scores(
     if strength is None:
         crossfit.refuse_wide(x, way)
 
-    def scores(rows: NDArray[np.bool_]) -> FloatArray:
+    def scores(rows: BoolArray) -> FloatArray:
         if strength is None:
             return crossfit.raw_logit(
                 crossfit.fit_classifier(way.classifier, x[rows], part.member[rows], crossfit.seed_of(rng)), out
@@ -397,7 +396,7 @@ def _curve_scores(
     return whole, halves
 
 
-def _auc_influence(score: FloatArray, member: NDArray[np.bool_]) -> tuple[float, FloatArray]:
+def _auc_influence(score: FloatArray, member: BoolArray) -> tuple[float, FloatArray]:
     """AUC (ties count one half) and each record's influence on it (n,), zero on average in each class (DeLong)."""
     roc = Roc.of(score, member)
     vertex = roc.blocks_of(score)

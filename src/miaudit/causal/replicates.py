@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.causal import crossfit, logistic
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.crossfit import CLIP, FOLDS, Model, Part, Task, Way
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-
-FloatArray = NDArray[np.float64]
 
 _FEWEST = 50  # replicates solved together: every block computes its Hessian again
 _PER_WORKER = 4
@@ -222,7 +221,7 @@ def _replicates_of(
 
 
 def _one_replicate(
-    estimator: Any, x: FloatArray, member: NDArray[np.bool_], drawn: NDArray[np.uint16], target: FloatArray, seed: int
+    estimator: Any, x: FloatArray, member: BoolArray, drawn: NDArray[np.uint16], target: FloatArray, seed: int
 ) -> FloatArray:
     rows = np.repeat(np.arange(len(x)), drawn)
     return crossfit.raw_logit(crossfit.fit_classifier(estimator, x[rows], member[rows], seed), target)

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from miaudit.arrays import FloatArray
 from miaudit.causal import effects
-from miaudit.causal.classical import Estimate, tpr_name
 from miaudit.causal.effects import Comparison, PropensityLike
-from miaudit.causal.roc import Roc
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.wording import written
+from miaudit.metrics.classical import Estimate, tpr_name
+from miaudit.metrics.roc import Roc
+from miaudit.metrics.rounding import written
 
-FloatArray = NDArray[np.float64]
 Metric = Literal["auc", "ate"]
 
 REPLICATES = 400

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from miaudit.command import options, summary, unused
-from miaudit.command.delivery import check_free, deliver
+from miaudit.command import options, summary, unread_options
+from miaudit.command.examination import BundleWish, computed
 from miaudit.command.options import (
     INPUT,
     OUTPUT,
@@ -31,12 +31,12 @@ from miaudit.command.options import (
     Share,
     names,
 )
-from miaudit.command.outcome import BundleWish, computed
+from miaudit.command.results import check_free, deliver
 from miaudit.command.terminal import complain
 
 if TYPE_CHECKING:
-    from miaudit.collect import Attack
-    from miaudit.plan import Plan
+    from miaudit.auditing.plan import Plan
+    from miaudit.collect.outputs import Attack
 
 
 def audit(
@@ -233,12 +233,12 @@ def audit(
     """
     import numpy as np
 
-    from miaudit import collect as collecting
-    from miaudit.plan import headline_named
+    from miaudit.auditing.plan import headline_named
+    from miaudit.collect import outputs as collecting
 
-    given = unused.given(context)
+    given = unread_options.given(context)
     kind = _kind(file, members, nonmembers, synthetic, signal)
-    unused.refuse_unread(given, kind, signal)
+    unread_options.refuse_unread(given, kind, signal)
     plan = options.plan(
         fpr,
         confidence=confidence,
@@ -287,8 +287,8 @@ def audit(
     rng = np.random.default_rng(seed)
     columns = {"score": score, "member": member, "labels": labels, "covariates": covariates}
     columns |= {"text": text, "unit": unit, "group": group}
-    chosen = None if kind == unused.TOKENS else _chosen(attack, signal)
-    if kind == unused.TOKENS and file is not None:
+    chosen = None if kind == unread_options.TOKENS else _chosen(attack, signal)
+    if kind == unread_options.TOKENS and file is not None:
         _refuse_table_options("the file of token-logprobs has its own keys", **columns)
         named = [name.replace("-", "_") for name in names(attack) or ()]
         collected = collecting.from_tokens(file, names=named, design=design)
@@ -321,7 +321,7 @@ def audit(
             design=design,
             rng=rng,
         )
-    unused.refuse_of_design(given, collected.evidence)
+    unread_options.refuse_of_design(given, collected.evidence)
     if headline is not None:
         collected = collecting.with_headline(collected, headline_named(headline))
     findings = computed(collected, plan, rng, seed, bundle=wish)
@@ -334,21 +334,21 @@ def audit(
 
 
 def _kind(file: Path | None, members: Path | None, nonmembers: Path | None, synthetic: Path | None, signal: str) -> str:
-    """What the audit reads, as :mod:`miaudit.command.unused` calls it."""
+    """What the audit reads, as :mod:`miaudit.command.unread_options` calls it."""
     pair = members is not None and nonmembers is not None and file is None
     if synthetic is not None:
         if not pair:
             raise typer.BadParameter("--synthetic goes with --members and --nonmembers, all three tables")
-        return unused.SYNTHETIC
+        return unread_options.SYNTHETIC
     if pair:
-        return unused.PAIR
+        return unread_options.PAIR
     if file is None or members is not None or nonmembers is not None:
         raise typer.BadParameter("give either one FILE, or both --members and --nonmembers")
-    return unused.TOKENS if signal == "token-logprobs" else unused.TABLE
+    return unread_options.TOKENS if signal == "token-logprobs" else unread_options.TABLE
 
 
 def _chosen(wanted: list[str] | None, signal: str) -> Attack | None:
-    from miaudit.collect import Attack
+    from miaudit.collect.outputs import Attack
 
     if wanted is None:
         return None if signal == "score" else Attack()

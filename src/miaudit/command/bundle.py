@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.options import INPUT, Json, Out, Overwrite, Seed
+from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress
 from miaudit.errors import InputError, one_line
 
@@ -29,13 +29,13 @@ def verify(
 
     Counts and words must come out exactly, numbers to 1e-9. What withheld data prevents is listed.
     """
-    from miaudit.bundle import said
+    from miaudit.bundle import findings
     from miaudit.bundle.verify import verify as check
 
     check_free(out, overwrite=overwrite)
     with progress("bootstrap", meanwhile="recomputing the findings") as told:
         found = check(bundle, keys=_keys(key), progress=told)
-    content = said.of_verification(found, repeat())
+    content = findings.of_verification(found, repeat())
     deliver(content, lambda: _lines(content.to_dict()), out, overwrite=overwrite, json=json)
 
 
@@ -70,7 +70,7 @@ def challenge(
     import numpy as np
 
     from miaudit.bundle import challenge as contest
-    from miaudit.bundle import read, said
+    from miaudit.bundle import findings, read
 
     if (scores is None) == (propensity is None):
         raise typer.BadParameter("give either --scores or --propensity")
@@ -84,7 +84,7 @@ def challenge(
         values = contest.submitted(propensity or Path(), column, "propensity")
         with progress("", meanwhile="audit"):
             outcome = contest.by_propensity(held, values, keys=_keys(key), made_before=made_before, rng=rng)
-    content = said.of_challenge(held, outcome, repeat())
+    content = findings.of_challenge(held, outcome, repeat())
     deliver(content, lambda: _lines(content.to_dict()), out, overwrite=overwrite, json=json)
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from miaudit.command.delivery import deliver, repeat
 from miaudit.command.options import Json, Out, Overwrite
+from miaudit.command.results import deliver, repeat
 from miaudit.errors import InputError, one_line
 
 
@@ -25,8 +25,8 @@ def compare(
 
     In a pipeline: compare the audit of the last release with that of the next one; exit code 3 stops it.
     """
-    from miaudit.comparison import compare as contrast
-    from miaudit.wording import difference
+    from miaudit.findings.comparison import compare as contrast
+    from miaudit.findings.wording import difference
 
     names = _distinct([before, after])
     found = contrast(_findings(before), _findings(after), names=(names[0], names[1]), repeat=repeat())
@@ -49,7 +49,7 @@ def history(
     json: Json = False,
 ) -> None:
     """Line up many audits of one model: a page with the primary metric over time, and each step compared."""
-    from miaudit.comparison import history as line_up
+    from miaudit.findings.comparison import history as line_up
     from miaudit.report.comparison_page import VERDICTS
 
     found = line_up(list(zip(_distinct(audits), map(_findings, audits), strict=True)), repeat=repeat())
@@ -59,8 +59,8 @@ def history(
 
 
 def _findings(path: Path) -> dict[str, Any]:
-    from miaudit.report import findings as audit_findings
-    from miaudit.report import findings_file
+    from miaudit.findings import audit as audit_findings
+    from miaudit.findings import kind
 
     if path.suffix.lower() == ".zip":
         from miaudit.bundle import read
@@ -71,7 +71,7 @@ def _findings(path: Path) -> dict[str, Any]:
             raise InputError("bundle", "one that fits its manifest", received, "run miaudit verify on it")
         return dict(held.findings)
     place = path / "findings.json" if path.is_dir() else path
-    content = findings_file.parse(place)
+    content = kind.parse(place)
     if content.get("kind", "audit") != "audit":
         received = f"{content['kind']!r}"[:40]
         raise InputError("findings", "findings of an audit", received, "name a folder that miaudit audit wrote")

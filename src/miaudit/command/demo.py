@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from miaudit.command import summary
-from miaudit.command.delivery import check_free, deliver
+from miaudit.command.examination import computed
 from miaudit.command.options import Json, Overwrite, Seed
-from miaudit.command.outcome import computed
+from miaudit.command.results import check_free, deliver
 from miaudit.command.terminal import progress
 
 
@@ -23,8 +23,8 @@ def demo(
     """Audit a classifier trained here and now: handwritten digits, a random half of them members (about 10 seconds)."""
     import numpy as np
 
-    from miaudit import demo as demonstration
-    from miaudit.collect import Collected
+    from miaudit.collect import demo as demonstration
+    from miaudit.collect.outputs import Collected
 
     check_free(out, overwrite=overwrite)
     rng = np.random.default_rng(seed)

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.options import DryRun, Json, Overwrite
+from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress, say
 from miaudit.command.user_code import announce, forecast, kept
 from miaudit.errors import one_line
-from miaudit.wording import amount, written
+from miaudit.findings.wording import amount
+from miaudit.metrics.rounding import written
 
 if TYPE_CHECKING:
+    from miaudit.config.disclosure import DisclosureConfig
     from miaudit.defences.trial import Trial
-    from miaudit.disclosure_config import DisclosureConfig
-    from miaudit.report.disclosure_findings import DisclosureFindings
+    from miaudit.findings.disclosure import DisclosureFindings
 
 
 def disclosure(
@@ -34,7 +35,7 @@ def disclosure(
     """
     import numpy as np
 
-    from miaudit import disclosure_config
+    from miaudit.config import disclosure as disclosure_config
 
     settings = disclosure_config.read(config)
     rng = np.random.default_rng(settings.evaluation.seed)
@@ -49,7 +50,8 @@ def disclosure(
 
 
 def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFindings:
-    from miaudit.defences import drivers, outcome
+    from miaudit.defences import drivers
+    from miaudit.defences import findings as defence_findings
     from miaudit.defences import trial as trying
 
     evaluation, section = settings.evaluation, settings.disclosure
@@ -63,7 +65,7 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
             progress=told,
         )
     with progress("theory", meanwhile="prediction beside measurement"):
-        predictions, said = outcome.predicted(
+        predictions, said = defence_findings.predicted(
             comparison.measured[0].option.models, confidence=evaluation.confidence, rng=theory
         )
     measured = {one.option.name: one for one in comparison.measured}
@@ -74,7 +76,7 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
     if settings.user_code:
         notes.append(f"Code that came with the model was run: {settings.user_code}.")
     model = settings.model.model_dump(exclude_none=True)
-    return outcome.findings(
+    return defence_findings.findings(
         comparison,
         release=section.release,
         metric=settings.reporting.primary_metric,

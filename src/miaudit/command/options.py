@@ -10,8 +10,8 @@ import typer
 from miaudit.errors import InputError
 
 if TYPE_CHECKING:
+    from miaudit.auditing.plan import Bounds, Plan
     from miaudit.dp.verdict import Claim
-    from miaudit.plan import Bounds, Plan
 
 EXIT_CODES = (
     "Exit codes: 0 no concern; 1 could not run; 2 usage; 3 concern, or a claim refuted; 4 no answer (inconclusive, not "
@@ -105,7 +105,7 @@ def names(values: list[str] | None) -> list[str] | None:
 
 def plan(fpr: list[str] | None, **options: Any) -> Plan:
     """Return the plan that the options make."""
-    from miaudit.plan import Plan
+    from miaudit.auditing.plan import Plan
 
     if fpr is None:
         return Plan(**options)
@@ -128,15 +128,15 @@ def claim(epsilon: float | None, delta: float | None, mu: float | None, usual: f
         raise typer.BadParameter("give --claim-epsilon or --claim-mu, not both: a claim is about one parameter")
     if mu is not None and delta is not None:
         raise typer.BadParameter("--claim-delta goes with --claim-epsilon, not with --claim-mu")
-    from miaudit.config import claimed
+    from miaudit.config.audit import claimed
 
     return claimed(epsilon, usual if delta is None else delta, mu)
 
 
 def bounds(claim: Claim | None, mechanism: Path | None, guesses: str, *, wanted: bool, **options: Any) -> Bounds | None:
     """What is asked of privacy bounds, or None where none are wanted."""
+    from miaudit.auditing.plan import Bounds
     from miaudit.dp import guesses as counting
-    from miaudit.plan import Bounds
 
     if not wanted:
         if claim is not None or mechanism is not None:
@@ -144,7 +144,7 @@ def bounds(claim: Claim | None, mechanism: Path | None, guesses: str, *, wanted:
         return None
     described = None
     if mechanism is not None:
-        from miaudit.config import read_mechanism
+        from miaudit.config.audit import read_mechanism
 
         described = read_mechanism(mechanism)
     return Bounds(claim=claim, mechanism=described, guesses=counting.named(guesses), **options)

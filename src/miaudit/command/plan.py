@@ -11,7 +11,8 @@ from miaudit.command import options
 from miaudit.command.options import OUTPUT, ClaimDelta, ClaimEpsilon, ClaimMu, Confidence, Delta, Fpr, Seed
 from miaudit.command.terminal import say
 from miaudit.errors import InputError
-from miaudit.wording import amount, percent, written
+from miaudit.findings.wording import amount
+from miaudit.metrics.rounding import percent, written
 
 if TYPE_CHECKING:
     from miaudit.dp.verdict import Claim
@@ -42,7 +43,7 @@ def plan(
 
     import numpy as np
 
-    from miaudit import resolution
+    from miaudit.auditing import power as power_of
 
     if (members is None) != (nonmembers is None) or (members is None and tpr is None):
         raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect, or all three")
@@ -59,20 +60,20 @@ def plan(
     if members is not None and nonmembers is not None:
         wanted: dict[str, Any] = {"confidence": confidence, "power": power, "threshold": threshold}
         answer["targets"] = [
-            asdict(resolution.at_fpr(t, members=members, nonmembers=nonmembers, rng=rng, **wanted)) for t in targets
+            asdict(power_of.at_fpr(t, members=members, nonmembers=nonmembers, rng=rng, **wanted)) for t in targets
         ]
-        answer["smallest_auc"] = resolution.smallest_auc(members, nonmembers, confidence, power)
+        answer["smallest_auc"] = power_of.smallest_auc(members, nonmembers, confidence, power)
         sizes: dict[str, Any] = {"members": members, "nonmembers": nonmembers, "confidence": confidence}
-        designs: tuple[resolution.BoundedDesign, ...] = ("one-run", "multi-run")
-        answer["bounds"] = [asdict(resolution.reach(design, delta=delta, **sizes)) for design in designs]
+        designs: tuple[power_of.BoundedDesign, ...] = ("one-run", "multi-run")
+        answer["bounds"] = [asdict(power_of.reach(design, delta=delta, **sizes)) for design in designs]
         if claim is not None:
-            answer["claim"] = [asdict(resolution.refutation(claim, design, **sizes)) for design in designs]
+            answer["claim"] = [asdict(power_of.refutation(claim, design, **sizes)) for design in designs]
     if tpr is not None:
         answer["needed"] = [
             {
                 "fpr": t,
                 "tpr": tpr,
-                "records_per_class": resolution.records_needed(
+                "records_per_class": power_of.records_needed(
                     t, tpr, confidence=confidence, power=power, threshold=threshold, rng=rng
                 ),
             }

@@ -22,13 +22,13 @@ def report(
     overwrite: Overwrite = False,
 ) -> None:
     """Draw the page and the figures again from finished findings; nothing is computed."""
-    from miaudit.report import folder, kinds
+    from miaudit.report import kinds, results_folder
 
-    findings = findings / folder.FINDINGS if findings.is_dir() else findings
+    findings = findings / results_folder.FINDINGS if findings.is_dir() else findings
     content = kinds.read(findings)
     target = out if out is not None else findings.parent
     try:
-        folder.rerender(content, target, overwrite=overwrite)
+        results_folder.rerender(content, target, overwrite=overwrite)
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
         problem = f"{findings.name}, whose parts contradict each other ({type(error).__name__}: {error})"
         raise InputError("findings", "findings as miaudit wrote them", problem, "run the audit again") from error

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from miaudit.command import summary
-from miaudit.command.delivery import check_free, deliver
+from miaudit.command.examination import BundleWish, computed
 from miaudit.command.options import OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
-from miaudit.command.outcome import BundleWish, computed
+from miaudit.command.results import check_free, deliver
 from miaudit.command.terminal import progress, say
 from miaudit.command.user_code import announce, forecast, kept
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
-    from miaudit.collect import Collected
-    from miaudit.config import AuditConfig, CampaignConfig
+    from miaudit.collect.outputs import Collected
+    from miaudit.config.audit import AuditConfig, CampaignConfig
 
 
 def run(
@@ -39,7 +39,7 @@ def run(
     """
     import numpy as np
 
-    from miaudit import config as configuration
+    from miaudit.config import audit as configuration
 
     settings = configuration.read(config)
     rng = np.random.default_rng(settings.evaluation.seed)
@@ -74,8 +74,8 @@ def collect(
     """
     import numpy as np
 
-    from miaudit import config as configuration
-    from miaudit import tables
+    from miaudit.config import audit as configuration
+    from miaudit.io import tables
 
     settings = configuration.read(config)
     rng = np.random.default_rng(settings.evaluation.seed)
@@ -94,7 +94,7 @@ def collect(
 
 def _collected(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) -> Collected:
     """Evidence of what a configuration describes; code that it names is said before it runs."""
-    from miaudit.config import AuditConfig
+    from miaudit.config.audit import AuditConfig
 
     if isinstance(settings, AuditConfig):
         return settings.collect(config.parent, rng=rng)
@@ -105,14 +105,14 @@ def _collected(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) -
 
 def _forecast(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) -> str:
     """Fits, hours and disk of a configuration, and which code it would run."""
-    from miaudit import campaign
-    from miaudit.config import AuditConfig
+    from miaudit.collect import run_campaign
+    from miaudit.config.audit import AuditConfig
 
     if isinstance(settings, AuditConfig) or settings.target.kind == "token-logprobs":
         return f"{config.name}: 0 fits, no hours, no disk; the outputs are there, and no code of a model runs"
     announce(settings.user_code, config)
     planned = settings.campaign(config.parent)
-    found = campaign.cost(planned, rng=rng)
+    found = run_campaign.cost(planned, rng=rng)
     store = planned.shadows.store
     lines = [f"{config.name}: {planned.target.name}, {planned.records.n:,} records of {planned.records.source}"]
     if found is None:

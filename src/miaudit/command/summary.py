@@ -6,10 +6,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from miaudit.errors import one_line
-from miaudit.wording import at_least, at_most, reading, written
+from miaudit.findings.wording import reading
+from miaudit.metrics.rounding import at_least, at_most, written
 
 if TYPE_CHECKING:
-    from miaudit.report.findings import Bound, Findings
+    from miaudit.findings.audit import Bound, Findings
 
 
 def text(findings: Findings) -> str:

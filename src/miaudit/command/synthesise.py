@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit.command.delivery import check_free, deliver, repeat
 from miaudit.command.options import Json, Overwrite
+from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress, say
 from miaudit.errors import one_line
-from miaudit.wording import at_most
+from miaudit.metrics.rounding import at_most
 
 if TYPE_CHECKING:
-    from miaudit.report.synthesis_findings import SynthesisFindings
+    from miaudit.findings.release import SynthesisFindings
 
 _STEM = "synthetic"
 
@@ -36,7 +36,8 @@ def synthesise(
     """
     import numpy as np
 
-    from miaudit.synthesis import publication, synthesise_config
+    from miaudit.config import synthesise as synthesise_config
+    from miaudit.synthesis.generators import publication
 
     settings = synthesise_config.read(config)
     table, plan = settings.read(config.parent)

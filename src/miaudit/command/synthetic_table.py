@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from miaudit.command.delivery import check_free, deliver, repeat
+from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress
 from miaudit.errors import one_line
-from miaudit.report import table_findings
-from miaudit.wording import percent, written
+from miaudit.findings import table as table_findings
+from miaudit.metrics.rounding import percent, written
 
 if TYPE_CHECKING:
-    from miaudit.plan import Plan
-    from miaudit.report.table_findings import TableFindings
+    from miaudit.auditing.plan import Plan
+    from miaudit.findings.table import TableFindings
 
 
 def audit_files(
@@ -34,11 +34,11 @@ def audit_files(
     """Audit a table of a file against members and control records of two others, deliver the findings, and exit.
 
     ``plan`` is that of the record-wise audit; ``options`` are those of
-    :class:`miaudit.synthesis.table_audit.TablePlan`, whose confidence is that of ``plan`` unless given.
+    :class:`miaudit.synthesis.table_attacks.table_audit.TablePlan`, whose confidence is that of ``plan`` unless given.
     """
     import numpy as np
 
-    from miaudit.synthesis import table_audit, table_files
+    from miaudit.synthesis.table_attacks import table_audit, table_files
 
     check_free(out, overwrite=overwrite)
     chosen = table_audit.TablePlan(**{"confidence": plan.confidence, **options})

@@ -13,15 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
+from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.attacks import disclosed, lira
-from miaudit.defences.outputs import FloatArray, Kind
+from miaudit.defences.outputs import Kind
 from miaudit.errors import InputError
 
-BoolArray = NDArray[np.bool_]
-IntArray = NDArray[np.intp]
 Values = NDArray[np.generic]
 # From values of T models (n, T, K), those of M shadow models (n, M, K), included (n, M) and labels (n,) to (n, T).
-Score = Callable[[Values, Values, BoolArray, IntArray], FloatArray]
+Score = Callable[[Values, Values, BoolArray, IndexArray], FloatArray]
 LEAST_MODELS = 4
 _LEAST_TO_CHOOSE = 8
 _MOST_PAIRS = 4
@@ -64,7 +63,7 @@ class Observed:
     target: Values
     shadow: Values
     included: BoolArray
-    labels: IntArray
+    labels: IndexArray
     queries: int = 1
 
 
@@ -187,7 +186,7 @@ def _auc(inside: FloatArray, outside: FloatArray) -> float:
     return float(wins / (len(inside) * len(outside)))
 
 
-def plain(kind: Kind, target: Values, labels: IntArray) -> Attacked:
+def plain(kind: Kind, target: Values, labels: IndexArray) -> Attacked:
     """Score records (n,) without shadow models: by the confidence in the true label, or whether a set holds it.
 
     Of sets that hold it a smaller one scores higher.
@@ -238,7 +237,7 @@ def ranks(values: Values) -> Values:
     return np.asarray(special.ndtri(place))
 
 
-def _lira_as_they_are(target: Values, shadow: Values, included: BoolArray, labels: IntArray) -> FloatArray:
+def _lira_as_they_are(target: Values, shadow: Values, included: BoolArray, labels: IndexArray) -> FloatArray:
     own, others = (
         np.take_along_axis(values.astype(np.float64), labels[:, None, None], axis=2)[..., 0]
         for values in (target, shadow)
@@ -247,7 +246,7 @@ def _lira_as_they_are(target: Values, shadow: Values, included: BoolArray, label
 
 
 def _lira(variance: lira.Variance, *, alone: bool) -> Score:
-    def score(target: Values, shadow: Values, included: BoolArray, labels: IntArray) -> FloatArray:
+    def score(target: Values, shadow: Values, included: BoolArray, labels: IndexArray) -> FloatArray:
         own, others = _log_odds(target, shadow, labels, alone=alone)
         columns = [lira.online(own[:, t], others, included, variance=variance) for t in range(own.shape[1])]
         return np.stack(columns, axis=1)
@@ -255,7 +254,7 @@ def _lira(variance: lira.Variance, *, alone: bool) -> Score:
     return score
 
 
-def _log_odds(target: Values, shadow: Values, labels: IntArray, *, alone: bool) -> tuple[FloatArray, FloatArray]:
+def _log_odds(target: Values, shadow: Values, labels: IndexArray, *, alone: bool) -> tuple[FloatArray, FloatArray]:
     """Log-odds of the true label (n, T) and (n, M), against the other labels or, ``alone``, against its absence.
 
     A zero, as of rounding and steps, becomes half of the smallest number that shadow models gave: what a reader would
@@ -281,12 +280,12 @@ def _log_odds(target: Values, shadow: Values, labels: IntArray, *, alone: bool) 
     )
 
 
-def _dirichlet(target: Values, shadow: Values, included: BoolArray, labels: IntArray) -> FloatArray:
+def _dirichlet(target: Values, shadow: Values, included: BoolArray, labels: IndexArray) -> FloatArray:
     del labels  # the law of the whole vector knows them
     return disclosed.confidence_vector(_summed_to_one(target), _summed_to_one(shadow), included)
 
 
-def _beta(target: Values, shadow: Values, included: BoolArray, labels: IntArray) -> FloatArray:
+def _beta(target: Values, shadow: Values, included: BoolArray, labels: IndexArray) -> FloatArray:
     own, others = (
         np.take_along_axis(values.astype(np.float64), labels[:, None, None], axis=2)[..., 0]
         for values in (target, shadow)
@@ -294,12 +293,12 @@ def _beta(target: Values, shadow: Values, included: BoolArray, labels: IntArray)
     return disclosed.true_label(own, others, included)
 
 
-def _bernoulli(target: Values, shadow: Values, included: BoolArray, labels: IntArray) -> FloatArray:
+def _bernoulli(target: Values, shadow: Values, included: BoolArray, labels: IndexArray) -> FloatArray:
     del labels
     return disclosed.decision_set(_as_sets(target), _as_sets(shadow), included)
 
 
-def _bernoulli_own(target: Values, shadow: Values, included: BoolArray, labels: IntArray) -> FloatArray:
+def _bernoulli_own(target: Values, shadow: Values, included: BoolArray, labels: IndexArray) -> FloatArray:
     """Whether the set holds the true label, and nothing else; its complement fills the second column."""
     held = [np.take_along_axis(_as_sets(values), labels[:, None, None], axis=2) for values in (target, shadow)]
     own, others = (np.concatenate([one, ~one], axis=2) for one in held)

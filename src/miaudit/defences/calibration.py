@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, special
 
-from miaudit.defences.outputs import Disclosed, FloatArray, Kind, checked
+from miaudit.arrays import BoolArray, FloatArray, IndexArray
+from miaudit.defences.outputs import Disclosed, Kind, checked
 from miaudit.errors import InputError
 
-IntArray = NDArray[np.intp]
 _FLOOR = 1e-12  # a probability whose logarithm is taken is never below it
 _COLDEST, _HOTTEST = 1e-2, 1e3
 _LEAST = 10  # held-out records below which nothing can be learned
@@ -56,7 +55,7 @@ class Temperature:
     def fit(
         self,
         probabilities: FloatArray,
-        labels: IntArray,
+        labels: IndexArray,
         *,
         learnt: FloatArray | None = None,  # noqa: ARG002 - one signature for all defences
         rng: np.random.Generator,  # noqa: ARG002
@@ -101,7 +100,7 @@ class Platt:
     def fit(
         self,
         probabilities: FloatArray,
-        labels: IntArray,
+        labels: IndexArray,
         *,
         learnt: FloatArray | None = None,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
@@ -125,7 +124,7 @@ class Isotonic:
     def fit(
         self,
         probabilities: FloatArray,
-        labels: IntArray,
+        labels: IndexArray,
         *,
         learnt: FloatArray | None = None,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
@@ -159,7 +158,7 @@ class FittedClasses:
         return Disclosed("confidence-vector", shares)
 
 
-def calibration_error(probabilities: FloatArray, labels: IntArray, *, bins: int = 15) -> float:
+def calibration_error(probabilities: FloatArray, labels: IndexArray, *, bins: int = 15) -> float:
     """Expected calibration error of the largest probability, in bins of equal counts (Naeini et al. 2015); 0 is best.
 
     It is never below what chance makes of so few records: a calibrated model has a small positive one.
@@ -183,7 +182,7 @@ def calibration_error(probabilities: FloatArray, labels: IntArray, *, bins: int 
     return round(sum(gaps) / len(order), 12)
 
 
-def held_out(probabilities: FloatArray, labels: IntArray) -> FloatArray:
+def held_out(probabilities: FloatArray, labels: IndexArray) -> FloatArray:
     """Return outputs (c, K) that something is learned from; refuse too few, and labels that do not belong to them."""
     p = checked(probabilities)
     if p.ndim != 2 or np.shape(labels) != (len(p),):
@@ -210,7 +209,7 @@ def _log_odds(p: FloatArray, floor: float) -> FloatArray:
     return np.asarray(np.log(np.maximum(p, floor)) - np.log(np.maximum(others, floor)))
 
 
-def _line(odds: FloatArray, of_class: NDArray[np.bool_]) -> Any:
+def _line(odds: FloatArray, of_class: BoolArray) -> Any:
     """Return a function of log-odds: the logistic line, or the share of the class where it has records on one side."""
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 

@@ -15,16 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from miaudit.causal.classical import Estimate, Sample, tpr_name
+from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.defences.adaptive import Attacked, Observed, attack, averaged, plain
 from miaudit.defences.calibration import calibration_error
 from miaudit.defences.differences import Difference, Family
-from miaudit.defences.outputs import AsItIs, Defence, Disclosed, FloatArray, Kind, one_hot
+from miaudit.defences.outputs import AsItIs, Defence, Disclosed, Kind, one_hot
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
+from miaudit.metrics.classical import Estimate, Sample, tpr_name
 
-BoolArray = NDArray[np.bool_]
-IntArray = NDArray[np.intp]
 Source = Literal["held-out", "training"]
 Group = Literal["output", "training", "given"]
 _REPLICATES = 400  # of the bootstrap of the calibration error
@@ -51,11 +50,11 @@ class Models:
 
     logits: Sequence[NDArray[Any]]
     included: BoolArray
-    labels: IntArray
-    rows: IntArray
-    calibration: IntArray
+    labels: IndexArray
+    rows: IndexArray
+    calibration: IndexArray
     source: Source = "held-out"
-    units: NDArray[np.int64] | None = None
+    units: IntArray | None = None
     groups: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
@@ -89,7 +88,7 @@ class Models:
         p = special.softmax(np.asarray(self.logits[model], dtype=np.float64), axis=1)
         return np.asarray(np.where(p > _ZERO, p, 0.0))
 
-    def learned_from(self, model: int, rng: np.random.Generator) -> IntArray:
+    def learned_from(self, model: int, rng: np.random.Generator) -> IndexArray:
         """Return the records (c,) that a defence of this model learns from."""
         if self.source == "held-out":
             return self.calibration
@@ -334,7 +333,7 @@ def _seen(option: Option, asked: int, rng: np.random.Generator) -> tuple[Disclos
     return single, seen
 
 
-def _guess(kind: Kind, values: NDArray[Any], labels: IntArray) -> FloatArray:
+def _guess(kind: Kind, values: NDArray[Any], labels: IndexArray) -> FloatArray:
     """Probability that a reader's guess is right: the label, the most probable one, or one of the set at random."""
     held = values if kind in ("decision-set", "label") else one_hot(values)
     size = held.sum(axis=1)
@@ -342,7 +341,7 @@ def _guess(kind: Kind, values: NDArray[Any], labels: IntArray) -> FloatArray:
     return np.asarray(np.where(size > 0, right, 1 / values.shape[1]))  # an empty set leaves a guess among all
 
 
-def _mean(values: FloatArray, units: NDArray[np.int64] | None, confidence: float, *, most: float = 1.0) -> Estimate:
+def _mean(values: FloatArray, units: IntArray | None, confidence: float, *, most: float = 1.0) -> Estimate:
     """Mean with limits: exact for yes and no of independent records (Clopper and Pearson 1934), else Student's."""
     n, mean = len(values), float(values.mean())
     tail = (1 - confidence) / 2
@@ -358,7 +357,7 @@ def _mean(values: FloatArray, units: NDArray[np.int64] | None, confidence: float
     return Estimate(mean, max(0.0, mean - width), min(most, mean + width), confidence)
 
 
-def _calibration(values: NDArray[Any], labels: IntArray, confidence: float, rng: np.random.Generator) -> Estimate:
+def _calibration(values: NDArray[Any], labels: IndexArray, confidence: float, rng: np.random.Generator) -> Estimate:
     """Calibration error with limits of the bootstrap, turned round the estimate; it is biased upwards all the same."""
     p = values.astype(np.float64)
     value = calibration_error(p, labels)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special, stats
 
+from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 LEAST = 20  # records of a class below which no limits are given
 _DRAWS = 20_000
 _BLOCK = 1 << 22
@@ -52,7 +50,7 @@ class Family:
     smallest: float
 
     @classmethod
-    def aucs(cls, scores: FloatArray, member: BoolArray, units: NDArray[np.int64] | None = None) -> Family:
+    def aucs(cls, scores: FloatArray, member: BoolArray, units: IntArray | None = None) -> Family:
         """AUCs of scores (d, n), higher for members; their covariance is DeLong's (1988), by units where there are any.
 
         Raises
@@ -86,7 +84,7 @@ class Family:
         return cls(values, _by_unit(influence, units), min(counts) - 1.0, smallest)
 
     @classmethod
-    def means(cls, values: FloatArray, units: NDArray[np.int64] | None = None) -> Family:
+    def means(cls, values: FloatArray, units: IntArray | None = None) -> Family:
         """Mean over records of values (d, n) in [0, 1]."""
         n = values.shape[1] if units is None else len(np.unique(units))
         if n < LEAST:
@@ -123,8 +121,8 @@ class Family:
 
     def _critical(
         self,
-        first: NDArray[np.intp],
-        second: NDArray[np.intp],
+        first: IndexArray,
+        second: IndexArray,
         error: FloatArray,
         confidence: float,
         rng: np.random.Generator,
@@ -148,7 +146,7 @@ class Family:
         return float(special.stdtrit(self.freedom, float(special.ndtr(critical))))
 
 
-def _by_unit(influence: FloatArray, units: NDArray[np.int64] | None) -> FloatArray:
+def _by_unit(influence: FloatArray, units: IntArray | None) -> FloatArray:
     if units is None:
         return influence
     _, code = np.unique(units, return_inverse=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from miaudit.causal.classical import Sample
+from miaudit.arrays import BoolArray, IndexArray
 from miaudit.defences.compare import Measured
 from miaudit.disclosure import groups
 from miaudit.disclosure.intervals import Interval
 from miaudit.evidence import Evidence
-from miaudit.report.disclosure_findings import Driver, Limits
+from miaudit.findings.disclosure import Driver, Limits
+from miaudit.metrics.classical import Sample
 
 _LEAST = 20  # members and non-members of a group that gets an AUC
 _MOST = 40  # groups
@@ -54,7 +54,7 @@ def drivers(
     return tuple(sorted(found, key=lambda one: -1.0 if one.auc is None else one.auc.low, reverse=True))
 
 
-def _auc(released: Measured, inside: NDArray[np.bool_], confidence: float) -> Limits | None:
+def _auc(released: Measured, inside: BoolArray, confidence: float) -> Limits | None:
     models = released.option.models
     member = models.member[inside]
     if min(int(member.sum()), int((~member).sum())) < _LEAST:
@@ -66,7 +66,7 @@ def _auc(released: Measured, inside: NDArray[np.bool_], confidence: float) -> Li
 
 
 def _figures(
-    reference: Measured, code: NDArray[np.intp], chosen: list[int], confidence: float, rng: np.random.Generator
+    reference: Measured, code: IndexArray, chosen: list[int], confidence: float, rng: np.random.Generator
 ) -> dict[int, dict[str, Any]]:
     """Calibration error and uncertainties by the number of the group, where shadow models and records allow them."""
     models = reference.option.models

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from miaudit.arrays import Float32Array, FloatArray, IndexArray
 from miaudit.errors import InputError
-from miaudit.models.protocol import Kind, Outputs, Target, Trainable, can_be_trained
+from miaudit.models.protocol import Kind, Target, Trainable, can_be_trained
 from miaudit.models.targets import SklearnTarget, checked_outputs
 
 _LEAST = 2
@@ -65,13 +66,13 @@ class Ensemble:
         """The base's, how many, and what each learns."""
         return f"ensemble {self.models} {self.parts} {self.base.identity()}"
 
-    def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> list[Any]:
+    def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> list[Any]:
         """Train all."""
         seeds, rng = _streams(seed, self.models)
         learned = [rows] * self.models if self.parts == "same" else _parted(rows, self.models, rng)
         return [self.base.fit(x, y, part, seed=own) for part, own in zip(learned, seeds, strict=True)]
 
-    def outputs(self, fitted: list[Any], x: Any) -> Outputs:
+    def outputs(self, fitted: list[Any], x: Any) -> Float32Array:
         """Logarithm of the mean probability (n, C)."""
         logs = [special.log_softmax(self.base.outputs(one, x).astype(np.float64), axis=1) for one in fitted]
         return checked_outputs(special.logsumexp(logs, axis=0) - np.log(len(logs)), len(x), self.name)
@@ -121,19 +122,19 @@ class Stack:
         """The base's, how many, and the model on top."""
         return f"stack {self.models} {_top().identity()} {self.base.identity()}"
 
-    def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> tuple[list[Any], Any]:
+    def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> tuple[list[Any], Any]:
         """Train the models, then the one on top on records that they did not learn."""
         seeds, rng = _streams(seed, self.models)
         *learned, top = _parted(rows, self.models + 1, rng)
         models = [self.base.fit(x, y, part, seed=own) for part, own in zip(learned, seeds, strict=True)]
         return models, _top().fit(self._features(models, x), y, top, seed=seeds[0])
 
-    def outputs(self, fitted: tuple[list[Any], Any], x: Any) -> Outputs:
+    def outputs(self, fitted: tuple[list[Any], Any], x: Any) -> Float32Array:
         """Log-probabilities (n, C) of the model on top."""
         models, top = fitted
         return _top().outputs(top, self._features(models, x))
 
-    def _features(self, models: list[Any], x: Any) -> NDArray[np.float64]:
+    def _features(self, models: list[Any], x: Any) -> FloatArray:
         parts = [special.softmax(self.base.outputs(one, x).astype(np.float64), axis=1) for one in models]
         return np.concatenate(parts, axis=1)
 
@@ -157,7 +158,7 @@ def _streams(seed: int, models: int) -> tuple[list[int], np.random.Generator]:
     return [int(child.generate_state(1)[0]) for child in children], np.random.default_rng(own)
 
 
-def _parted(rows: NDArray[np.intp], parts: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
+def _parted(rows: IndexArray, parts: int, rng: np.random.Generator) -> list[IndexArray]:
     if len(rows) < _LEAST * parts:
         raise InputError("models", f"fewer models than half of {len(rows)} records", str(parts), "take fewer")
     return [np.sort(part) for part in np.array_split(rng.permutation(rows), parts)]

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from miaudit.arrays import FloatArray, IndexArray
 from miaudit.defences.calibration import held_out
-from miaudit.defences.outputs import Disclosed, FloatArray, Kind, Stateless, checked
+from miaudit.defences.outputs import Disclosed, Kind, Stateless, checked
 from miaudit.errors import InputError
 
-IntArray = NDArray[np.intp]
 Randomness = Literal["none", "fixed", "redrawn"]
 _FLOOR = 1e-30
 _LARGEST_MOVE = 1e3
@@ -95,7 +94,7 @@ class AdversarialNoise:
     def fit(
         self,
         probabilities: FloatArray,
-        labels: IntArray,
+        labels: IndexArray,
         *,
         learnt: FloatArray | None = None,
         rng: np.random.Generator,  # noqa: ARG002 - one signature for all defences

@@ -13,9 +13,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.errors import InputError
 
-FloatArray = NDArray[np.float64]
 # What an attacker sees: all probabilities; that of one label it names; a set of labels; a label.
 Kind = Literal["confidence-vector", "true-label", "decision-set", "label"]
 _ROUNDING = 1e-3
@@ -79,7 +79,7 @@ class Defence(Protocol):
     def fit(
         self,
         probabilities: FloatArray,
-        labels: NDArray[np.intp],
+        labels: IndexArray,
         *,
         learnt: FloatArray | None = None,
         rng: np.random.Generator,
@@ -97,7 +97,7 @@ class Stateless:
     def fit(
         self,
         probabilities: FloatArray,  # noqa: ARG002 - one signature for all defences
-        labels: NDArray[np.intp],  # noqa: ARG002
+        labels: IndexArray,  # noqa: ARG002
         *,
         learnt: FloatArray | None = None,  # noqa: ARG002
         rng: np.random.Generator,  # noqa: ARG002
@@ -213,9 +213,9 @@ class LabelOnly(Stateless):
         return Disclosed(self.kind, one_hot(checked(probabilities)))
 
 
-def one_hot(values: FloatArray) -> NDArray[np.bool_]:
+def one_hot(values: FloatArray) -> BoolArray:
     """Return where the largest of (..., K) is; the first of equals."""
-    found: NDArray[np.bool_] = np.arange(values.shape[-1]) == values.argmax(axis=-1)[..., None]
+    found: BoolArray = np.arange(values.shape[-1]) == values.argmax(axis=-1)[..., None]
     return found
 
 

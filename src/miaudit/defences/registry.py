@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from miaudit.defences.calibration import Isotonic, Platt, Temperature
+from miaudit.defences.label_sets import AdaptiveSet, ConformalSet, SetThreshold, SizedSet
 from miaudit.defences.noise import AdversarialNoise, OutputNoise
 from miaudit.defences.outputs import Defence, LabelOnly, Rounding, TopK, TrueLabel
-from miaudit.defences.sets import AdaptiveSet, ConformalSet, SetThreshold, SizedSet
 from miaudit.errors import InputError, nearest
 
 _OWN = {"kind", "words", "keeps_label", "randomness"}

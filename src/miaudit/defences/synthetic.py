@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miaudit.arrays import Float32Array, IndexArray
 from miaudit.errors import InputError
-from miaudit.models.protocol import Kind, Outputs, Trainable
+from miaudit.models.protocol import Kind, Trainable
 
 if TYPE_CHECKING:
     from miaudit.synthesis import CausalGraph, GeneratorConfig, Privacy, Schema
@@ -89,7 +90,7 @@ class SyntheticTraining:
         }
         return f"synthetic {json.dumps(options, sort_keys=True, default=str)} {self.base.identity()}"
 
-    def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> Any:
+    def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> Any:
         """Fit the generator on the rows, draw a release of as many records, and train on that."""
         from miaudit import synthesis
         from miaudit.synthesis import Table
@@ -105,6 +106,6 @@ class SyntheticTraining:
             raise InputError("synthetic", "records of every class", received, "more epochs, or a larger epsilon")
         return self.base.fit(drawn, labels, np.arange(len(labels)), seed=seed)
 
-    def outputs(self, fitted: Any, x: Any) -> Outputs:
+    def outputs(self, fitted: Any, x: Any) -> Float32Array:
         """As the base."""
         return self.base.outputs(fitted, np.asarray(x, dtype=np.float64).reshape(len(x), -1))

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit import runs
-from miaudit.campaign import Shadows
+from miaudit.arrays import BoolArray, Float32Array, IndexArray, IntArray
+from miaudit.collect import runs
+from miaudit.collect.campaign import Shadows
+from miaudit.collect.records import Records
 from miaudit.defences.compare import Comparison, Models, Option, Source, compare
 from miaudit.defences.outputs import AsItIs, Defence
 from miaudit.errors import InputError
@@ -20,7 +22,6 @@ from miaudit.evidence import Evidence
 from miaudit.models import shadow
 from miaudit.models.protocol import Target, can_be_trained_together, check_target, stands, trainable
 from miaudit.models.targets import class_count
-from miaudit.records import Records
 
 Progress = Callable[[int, int], None]
 AS_IT_IS = "as-it-is"
@@ -35,7 +36,7 @@ class Trial:
     ----------
     target : what is audited
     records : with ``member``, or without: then memberships are drawn here, a fair coin for each audited record
-    shadows : as of :class:`miaudit.campaign.Shadows`; each training keeps its models in a folder of its own
+    shadows : as of :class:`miaudit.collect.campaign.Shadows`; each training keeps its models in a folder of its own
     defences : measures on outputs by name
     trainings : other targets by name, trained on the same records with the same memberships
     given : targets that stand as they are, by name: outputs of this model through a defence that somebody else applied
@@ -137,11 +138,11 @@ def cost(trial: Trial, *, rng: np.random.Generator) -> dict[str, shadow.Cost]:
 class _Drawn:
     """What is fixed before the first training."""
 
-    rows: NDArray[np.intp]
-    calibration: NDArray[np.intp]
-    included: NDArray[np.bool_]
-    y: NDArray[np.intp]
-    units: NDArray[np.int64] | None
+    rows: IndexArray
+    calibration: IndexArray
+    included: BoolArray
+    y: IndexArray
+    units: IntArray | None
     seed: int
     rng: np.random.Generator
 
@@ -164,7 +165,7 @@ class _Drawn:
         return cls(rows, calibration, included, y, whole.unit_codes, int(seeds.integers(2**31)), measuring)
 
 
-def _labels(trial: Trial) -> NDArray[np.intp]:
+def _labels(trial: Trial) -> IndexArray:
     if trial.target.kind != "logits":
         received = f"{trial.target.name}, whose outputs are {trial.target.kind}"
         raise InputError("target", "a classifier", received, "what a defence discloses are probabilities of classes")
@@ -194,7 +195,7 @@ def _check(trial: Trial) -> None:
             raise InputError(f"trainings.{name}", "a classifier", other.kind, "name another")
 
 
-def _set_aside(trial: Trial, whole: Evidence, rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _set_aside(trial: Trial, whole: Evidence, rng: np.random.Generator) -> tuple[IndexArray, IndexArray]:
     """Records for what defences learn, and those that are audited."""
     n, drawn = whole.n, trial.records.member is None
     if trial.source == "training":
@@ -260,7 +261,7 @@ def _models(
     return Models(logits, drawn.included, drawn.y, drawn.rows, drawn.calibration, trial.source, drawn.units, groups)
 
 
-def _asked(target: Target, x: Any, n: int) -> NDArray[np.float32]:
+def _asked(target: Target, x: Any, n: int) -> Float32Array:
     outputs = target.outputs(None, x)
     if len(outputs) != n:
         raise InputError("target", f"outputs of {n} records", str(len(outputs)), "check the files")

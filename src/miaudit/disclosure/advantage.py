@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from miaudit.arrays import FloatArray
 from miaudit.disclosure import tradeoff
 from miaudit.disclosure.decision_sets import chance_of_entry
 from miaudit.disclosure.dirichlet import World, marginal, parameters
 from miaudit.disclosure.tradeoff import DRAWS, TradeOff
 from miaudit.errors import InputError, nearest
 
-FloatArray = NDArray[np.float64]
 Disclosure = Literal["confidence-vector", "true-label", "decision-set"]
 Method = Literal["exact", "simulation"]
 

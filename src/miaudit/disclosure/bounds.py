@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from miaudit.arrays import FloatArray
 from miaudit.disclosure import decision_sets
 from miaudit.disclosure.advantage import AVERAGED, Disclosure, check_disclosure
 from miaudit.disclosure.contraction import Contraction, contraction
@@ -29,7 +30,6 @@ from miaudit.disclosure.dirichlet import World, divergence, marginal, parameters
 from miaudit.disclosure.tradeoff import check_temperature, check_threshold, check_tnr
 from miaudit.errors import InputError, nearest
 
-FloatArray = NDArray[np.float64]
 Form = Literal["tight", "printed", "pinsker", "approximate", "region"]
 
 _BISECTIONS = 60

@@ -19,12 +19,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from miaudit.arrays import FloatArray
 from miaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
 
 _GRID = 20_001
 _STEPS = 2**18

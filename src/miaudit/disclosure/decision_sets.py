@@ -20,12 +20,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 from scipy.linalg import eigh_tridiagonal
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 
 _MOST_OUTCOMES = 4096
 _MOST_NODES = 240
@@ -144,7 +142,7 @@ def _loss_of_label(pairs: FloatArray, threshold: float, temperature: float) -> F
     return np.asarray(np.minimum(1.0, pairs / totals / (4 * temperature)).sum(axis=0))
 
 
-def _kept(pairs: FloatArray, loss: FloatArray, most: int) -> tuple[NDArray[np.bool_], float]:
+def _kept(pairs: FloatArray, loss: FloatArray, most: int) -> tuple[BoolArray, float]:
     """Leave out labels that cost nearly nothing, then the cheapest, until there are few enough outcomes."""
     order = np.argsort(loss)
     cost = np.concatenate([[0.0], np.cumsum(loss[order])])

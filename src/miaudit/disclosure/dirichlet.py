@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks.dirichlet_fit import SMOOTHING, Fit, check, fit
 from miaudit.errors import InputError
 
@@ -32,8 +33,6 @@ __all__ = [
     "sample",
     "symmetrised_divergence",
 ]
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -331,7 +330,7 @@ def _transforms(p: NDArray[np.generic], alpha: FloatArray, label: ArrayLike) -> 
     return result
 
 
-def kolmogorov(u: FloatArray, counted: NDArray[np.bool_]) -> FloatArray:
+def kolmogorov(u: FloatArray, counted: BoolArray) -> FloatArray:
     """Kolmogorov distances (n,) from the uniform law, of the counted numbers of each row (n, M)."""
     count = counted.sum(axis=1, keepdims=True)
     ordered = np.sort(np.where(counted, u, np.inf), axis=1)

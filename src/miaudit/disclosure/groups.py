@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks import dirichlet_fit
 from miaudit.disclosure import dirichlet, uncertainty
 from miaudit.disclosure.intervals import Interval, check_options
 from miaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 
 FEWEST_RECORDS = 10  # of a group on each side
 

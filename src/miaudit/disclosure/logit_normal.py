@@ -12,14 +12,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from miaudit.arrays import FloatArray, IntArray
 from miaudit.attacks.dirichlet_fit import SMOOTHING, check, smooth
 from miaudit.disclosure.dirichlet import Goodness, kolmogorov
 from miaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
 
 _RIDGE = 1e-6  # variance below which outputs coincide
 _STEP = 0.1
@@ -67,7 +66,7 @@ class Fit:
     """
 
     law: Law
-    models: NDArray[np.int64]
+    models: IntArray
     log_likelihood: FloatArray
     smoothing: float
     smoothed: float

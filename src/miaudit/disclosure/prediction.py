@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
+from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.attacks import dirichlet_fit, disclosed
 from miaudit.disclosure import dirichlet, uncertainty
 from miaudit.disclosure.advantage import advantage_of
@@ -22,8 +23,6 @@ from miaudit.disclosure.intervals import Interval, check_options
 from miaudit.disclosure.uncertainty import Form
 from miaudit.errors import InputError, nearest
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 Disclosure = Literal["confidence-vector", "true-label", "decision-set"]
 DISCLOSURES: tuple[Disclosure, ...] = get_args(Disclosure)
 
@@ -256,7 +255,7 @@ class _Shown:
     temperature: float
     smoothing: float
 
-    def take(self, rows: NDArray[np.intp] | slice, inside: BoolArray) -> _Shown:
+    def take(self, rows: IndexArray | slice, inside: BoolArray) -> _Shown:
         """Some records only, with memberships ``inside`` (n, M) in place of their own."""
         truth = None if self.truth is None else self.truth[rows]
         return replace(self, p=self.p[rows], inside=inside[rows], sets=self.sets[rows], truth=truth)
@@ -390,12 +389,12 @@ def _comparison(
     )
 
 
-def _mean(values: FloatArray, rows: NDArray[np.int64], confidence: float) -> Interval:
+def _mean(values: FloatArray, rows: IntArray, confidence: float) -> Interval:
     """Mean over records with percentile limits of the bootstrap over records."""
     return Interval.of(float(values.mean()), values[rows].mean(axis=1), confidence)
 
 
-def _rank_correlation(a: FloatArray, b: FloatArray, rows: NDArray[np.int64], confidence: float) -> Interval | None:
+def _rank_correlation(a: FloatArray, b: FloatArray, rows: IntArray, confidence: float) -> Interval | None:
     value = spearman(a[None], b[None])[0]
     if np.isnan(value):
         return None

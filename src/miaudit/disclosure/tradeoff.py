@@ -24,13 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from miaudit.arrays import FloatArray, IntArray
 from miaudit.disclosure import decision_sets
 from miaudit.disclosure.decision_sets import Intractable
 from miaudit.disclosure.dirichlet import log_beta, marginal, parameters
 from miaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 DRAWS = 400_000
 _LEAST_DRAWS = 100

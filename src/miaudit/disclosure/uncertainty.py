@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
 from miaudit.attacks import dirichlet_fit
 from miaudit.errors import InputError, nearest
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 Form = Literal["fitted", "three-numbers"]
 
 # Models on each side below which a Dirichlet law of a record's own says nothing.
@@ -69,8 +68,8 @@ class Uncertainty:
     alpha_in: FloatArray
     alpha_out: FloatArray
     converged: BoolArray
-    models_in: NDArray[np.int64]
-    models_out: NDArray[np.int64]
+    models_in: IntArray
+    models_out: IntArray
     smoothing: float
     smoothed: float
     given: bool
@@ -157,7 +156,7 @@ class Uncertainty:
         return np.asarray(np.column_stack([own, other]) / self.epistemic[:, None])
 
     def table(self) -> dict[str, NDArray[Any]]:
-        """Columns by name, one row for each record, for :func:`miaudit.tables.write_columns`."""
+        """Columns by name, one row for each record, for :func:`miaudit.io.tables.write_columns`."""
         names = (
             "confidence_in",
             "confidence_out",
@@ -256,7 +255,7 @@ class Outputs(Protocol):
     """What :class:`miaudit.models.shadow.ShadowOutputs` is to this module, which never sees a model."""
 
     @property
-    def included(self) -> NDArray[np.bool_]:
+    def included(self) -> BoolArray:
         """Which records each model learned, (M, n)."""
 
     @property
@@ -275,11 +274,11 @@ class Outputs(Protocol):
     def models(self) -> int:
         """How many models there are, M."""
 
-    def model(self, number: int) -> NDArray[np.float32]:
+    def model(self, number: int) -> Float32Array:
         """Outputs (n, K) of one model."""
 
 
-def from_shadow(outputs: Outputs, rows: ArrayLike | None = None) -> tuple[FloatArray, BoolArray, NDArray[np.intp]]:
+def from_shadow(outputs: Outputs, rows: ArrayLike | None = None) -> tuple[FloatArray, BoolArray, IndexArray]:
     """Return probabilities (n, M, K), inclusion (n, M) and labels (n,) of shadow outputs, for all functions here.
 
     Parameters
@@ -320,7 +319,7 @@ def assumption(given: bool) -> str:
     return "the true probability of a record's label was given by the caller" if given else _ASSUMED
 
 
-def label_first(p: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
+def label_first(p: FloatArray, labels: IndexArray) -> FloatArray:
     """Bring the column of each record's label to the front; the others keep their order.
 
     Examples
@@ -336,7 +335,7 @@ def label_first(p: FloatArray, labels: NDArray[np.intp]) -> FloatArray:
 
 def checked(
     probabilities: ArrayLike, included: ArrayLike, labels: ArrayLike
-) -> tuple[FloatArray, BoolArray, NDArray[np.intp]]:
+) -> tuple[FloatArray, BoolArray, IndexArray]:
     """Refuse shadow outputs that cannot be used; return them as float64 that sum to 1, bool and int.
 
     Raises
@@ -398,7 +397,7 @@ def checked_truth(values: ArrayLike, n: int) -> FloatArray:
     return np.array(np.broadcast_to(given, n))
 
 
-def _moments(confidence: FloatArray, side: BoolArray) -> tuple[NDArray[np.int64], FloatArray, FloatArray]:
+def _moments(confidence: FloatArray, side: BoolArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Models, mean and standard error of the mean over them, of each record."""
     count = side.sum(axis=1)
     mean = np.sum(confidence, axis=1, where=side) / count

@@ -1,41 +1,5 @@
 """Differential privacy: trade-off functions, lower bounds from many runs, one run or none, and verdicts on claims."""
 
-from miaudit.dp import (
-    accounting,
-    bounds,
-    composition,
-    conditional,
-    corrections,
-    guesses,
-    logit_interval,
-    mechanism,
-    multi_run,
-    observational,
-    one_run,
-    poisson_binomial,
-    row_choice,
-    thinning,
-    tradeoff,
-    verdict,
-    zero_run,
-)
+from miaudit.dp import accounting, bounds, guesses, mechanism, multi_run, one_run, tradeoff, verdict, zero_run
 
-__all__ = [
-    "accounting",
-    "bounds",
-    "composition",
-    "conditional",
-    "corrections",
-    "guesses",
-    "logit_interval",
-    "mechanism",
-    "multi_run",
-    "observational",
-    "one_run",
-    "poisson_binomial",
-    "row_choice",
-    "thinning",
-    "tradeoff",
-    "verdict",
-    "zero_run",
-]
+__all__ = ["accounting", "bounds", "guesses", "mechanism", "multi_run", "one_run", "tradeoff", "verdict", "zero_run"]

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from miaudit.arrays import FloatArray, IntArray
 from miaudit.dp.bounds import Parameter
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff
 from miaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
 
 _NUISANCE = 1e-6  # probability given up so that only plausible rates need be searched
 _TAIL = 8.5  # standard deviations kept of a Beta law; 1e-17 lies beyond and is added
@@ -317,13 +316,13 @@ def upper_limit(successes: ArrayLike, trials: float, error: float) -> FloatArray
     return np.where(k < trials, special.betainccinv(k + 1, np.maximum(trials - k, 1e-9), error), 1.0)
 
 
-def _binomial_mass(k: NDArray[np.int64], n: int, p: FloatArray) -> FloatArray:
+def _binomial_mass(k: IntArray, n: int, p: FloatArray) -> FloatArray:
     """Return P(Bin(n, p) = k)."""
     log_choose = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
     return np.asarray(np.exp(log_choose + special.xlogy(k, p) + special.xlog1py(n - k, -p)))
 
 
-def _binomial_tail(k: NDArray[np.int64], n: int, p: FloatArray) -> FloatArray:
+def _binomial_tail(k: IntArray, n: int, p: FloatArray) -> FloatArray:
     """Return P(Bin(n, p) >= k)."""
     inside = (k > 0) & (k <= n)
     tail = special.betainc(np.where(inside, k, 1), np.where(inside, n - k + 1, 1), p)

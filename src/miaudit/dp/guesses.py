@@ -14,9 +14,10 @@ from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special.cython_special import ndtr
 
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.dp.bounds import LowerBound
 from miaudit.errors import InputError, nearest
 
@@ -195,9 +196,9 @@ class Ranking:
     """
 
     name: str
-    order: NDArray[np.int64]
-    correct: NDArray[np.bool_]
-    kept: NDArray[np.bool_] | None = None
+    order: IntArray
+    correct: BoolArray
+    kept: BoolArray | None = None
 
     @classmethod
     def of(cls, correct: ArrayLike) -> Ranking:
@@ -209,16 +210,14 @@ class Ranking:
             )
         return cls("as given", np.arange(len(indicators)), indicators.astype(bool))
 
-    def right_among_first(self, rows: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def right_among_first(self, rows: BoolArray) -> IntArray:
         """Correct guesses among the first 0, 1, 2, ... kept records of some rows, given as a mask (n,)."""
         wanted = rows if self.kept is None else rows & self.kept
         inside = self.order[wanted[self.order]]
         return np.concatenate([[0], np.cumsum(self.correct[inside])]).astype(np.int64)
 
 
-def two_sided(
-    score: NDArray[np.float64], member: NDArray[np.bool_], *, rng: np.random.Generator, by_rank: bool = False
-) -> Ranking:
+def two_sided(score: FloatArray, member: BoolArray, *, rng: np.random.Generator, by_rank: bool = False) -> Ranking:
     """Guess "member" above the median score and "non-member" below it, the farthest first; ties in random order.
 
     Parameters
@@ -234,9 +233,7 @@ def two_sided(
     return Ranking(name, _falling(np.abs(offset), rng), guess == member)
 
 
-def one_sided(
-    score: NDArray[np.float64], member: NDArray[np.bool_], *, guess: bool, rng: np.random.Generator
-) -> Ranking:
+def one_sided(score: FloatArray, member: BoolArray, *, guess: bool, rng: np.random.Generator) -> Ranking:
     """Guess "member" from the highest score down (``guess=True``), or "non-member" from the lowest up."""
     name = "members only, the highest scores first" if guess else "non-members only, the lowest scores first"
     return Ranking(name, _falling(score if guess else -score, rng), member == guess)
@@ -249,7 +246,7 @@ def choose(
     bound: CountBound,
     confidence: float,
     rng: np.random.Generator,
-    size: NDArray[np.float64] | None = None,
+    size: FloatArray | None = None,
 ) -> LowerBound:
     """Return the lower bound of an attack's guesses, their number chosen as the option says.
 
@@ -310,13 +307,13 @@ class _Audit:
     """Some rows of a ranking, to be audited with any number of guesses."""
 
     ranking: Ranking
-    rows: NDArray[np.bool_]
-    size: NDArray[np.float64]
+    rows: BoolArray
+    size: FloatArray
     bound: CountBound
     confidence: float
 
     @cached_property
-    def right(self) -> NDArray[np.int64]:
+    def right(self) -> IntArray:
         """Correct guesses among the first 0, 1, 2, ..."""
         return self.ranking.right_among_first(self.rows)
 
@@ -490,11 +487,11 @@ def settled(bound: LowerBound, correction: str) -> LowerBound:
 # -- checks and order -------------------------------------------------------------------------------------------------
 
 
-def _falling(confidence: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _falling(confidence: FloatArray, rng: np.random.Generator) -> IntArray:
     return np.lexsort((rng.random(len(confidence)), -confidence))
 
 
-def _centre(score: NDArray[np.float64]) -> float:
+def _centre(score: FloatArray) -> float:
     """Return the median; where many scores equal it, the middle of the gap beside them that splits most evenly.
 
     With two values only, and one more of one of them, the median is that one and would leave half the records without
@@ -509,7 +506,7 @@ def _centre(score: NDArray[np.float64]) -> float:
     return centre
 
 
-def _ranks(score: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+def _ranks(score: FloatArray, rng: np.random.Generator) -> FloatArray:
     ranks = np.empty(len(score))
     ranks[_falling(-score, rng)] = np.arange(len(score))
     return ranks

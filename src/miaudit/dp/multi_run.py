@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from miaudit.arrays import FloatArray
 from miaudit.causal.crossfit import one_of_each
 from miaudit.dp.bounds import LowerBound, check_confidence, check_delta
 from miaudit.dp.error_counts import (
@@ -56,7 +56,6 @@ __all__ = [
     "p_value",
 ]
 
-FloatArray = NDArray[np.float64]
 
 _JOINT = Joint()
 _SAME_RATES = (

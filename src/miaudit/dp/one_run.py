@@ -16,9 +16,9 @@ from functools import lru_cache, partial
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special.cython_special import betainc, ndtr, ndtri
 
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.causal.crossfit import one_of_each
 from miaudit.dp.bounds import LowerBound, Parameter, check_confidence, check_counts, check_delta
 from miaudit.dp.guesses import GUESSES_FIRST, CountBound, Fixed, Option, Pilot, Ranking, choose, one_sided, two_sided
@@ -331,7 +331,7 @@ def mu_lower_bound_by_program(
     return replace(plain, value=low, method=f"one run, f-DP by a linear program with {slopes} slopes", reachable=None)
 
 
-def _certified(c: int, r: int, m: int, b: NDArray[np.float64], delta: NDArray[np.float64]) -> float:
+def _certified(c: int, r: int, m: int, b: FloatArray, delta: FloatArray) -> float:
     """Minimise z + m sum_j delta_j y_j over z + sum_j (k w_jk - b_j (r - k) w_j,k+1) >= 1{k >= c}, 0 <= w_jk <= y_j."""
     from scipy import optimize, sparse
 
@@ -456,9 +456,7 @@ def _require_one_run(evidence: Evidence) -> None:
         raise DesignError(f"{needs}, received none; declare design='one-run' if an auditor tossed fair coins")
 
 
-def _independent_records(
-    evidence: Evidence, rng: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], tuple[str, ...]]:
+def _independent_records(evidence: Evidence, rng: np.random.Generator) -> tuple[FloatArray, BoolArray, tuple[str, ...]]:
     """Return the scores and membership of one record per unit, balanced where they could be no fair coins."""
     said: list[str] = []
     rows = np.arange(evidence.n)
@@ -478,9 +476,7 @@ def _independent_records(
     return evidence.score[rows], evidence.member[rows], tuple(said)
 
 
-def _rankings(
-    guesses: object, score: NDArray[np.float64], member: NDArray[np.bool_], rng: np.random.Generator
-) -> Sequence[Ranking]:
+def _rankings(guesses: object, score: FloatArray, member: BoolArray, rng: np.random.Generator) -> Sequence[Ranking]:
     first = two_sided(score, member, rng=rng)
     if not (guesses is None or isinstance(guesses, Pilot)):
         return [first]

@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from miaudit.arrays import IntArray
 from miaudit.dp.bounds import LowerBound
 from miaudit.dp.guesses import Bonferroni, Exploratory, Fixed, Pilot, Schedule, check, settled
 from miaudit.errors import InputError
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

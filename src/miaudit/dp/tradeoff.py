@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.dp.bounds import check_delta
 from miaudit.errors import InputError
-
-FloatArray = NDArray[np.float64]
 
 _ROOT_TWO = math.sqrt(2)
 _LARGEST_MU = 1e6  # beyond it nothing is left to protect, and squares are still far from overflow
@@ -567,7 +566,7 @@ def _check_shape(grid: FloatArray, values: FloatArray) -> None:
             raise InputError("function", "a convex function", _where(x[1:-1], y[1:-1], bent), "use its convex minorant")
 
 
-def _where(grid: FloatArray, values: FloatArray, wrong: NDArray[np.bool_]) -> str:
+def _where(grid: FloatArray, values: FloatArray, wrong: BoolArray) -> str:
     first = int(np.argmax(wrong))
     return f"{values[first]:g} at alpha = {grid[first]:g}"
 

@@ -10,7 +10,7 @@ from typing import Literal
 from miaudit.dp.bounds import LowerBound, Parameter, UpperBound, check_delta
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff
 from miaudit.errors import InputError
-from miaudit.wording import at_least, at_most
+from miaudit.metrics.rounding import at_least, at_most
 
 Status = Literal["refuted", "not-refuted", "not-testable"]
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-IntArray = NDArray[np.int64]
+from miaudit.arrays import IntArray
 
 
 def shuffled(rows: IntArray, *, batch: int, epochs: int, rng: np.random.Generator) -> Iterator[IntArray]:

@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit import tables
+from miaudit.arrays import BoolArray, IndexArray, IntArray
 from miaudit.attacks.signals import SIGNALS
 from miaudit.errors import InputError, nearest
+from miaudit.io import tables
 from miaudit.models.shadow import ShadowOutputs
 from miaudit.models.targets import Precomputed, class_count
 
@@ -35,7 +36,7 @@ class GivenShadows:
     """
 
     outputs: ShadowOutputs
-    rows: NDArray[np.int64] | None
+    rows: IntArray | None
     signal: str
     labelled: bool
     source: str
@@ -81,7 +82,7 @@ class GivenShadows:
         """Records that the models were asked about."""
         return self.outputs.n
 
-    def rows_in(self, n: int, y: NDArray[Any] | None) -> NDArray[np.intp] | None:
+    def rows_in(self, n: int, y: NDArray[Any] | None) -> IndexArray | None:
         """Say where the n records of the data with labels y stand here; None where these are other records.
 
         With ``rows``, all of the data must be among them. Without, there must be as many records, in the same order,
@@ -103,7 +104,7 @@ class GivenShadows:
         """Whether these are several models on the n records of the data, as attacks on single records need."""
         return self.outputs.models > 1 and self.rows_in(n, y) is not None
 
-    def require_same_records(self, n: int, y: NDArray[Any] | None, attack: str) -> NDArray[np.intp]:
+    def require_same_records(self, n: int, y: NDArray[Any] | None, attack: str) -> IndexArray:
         """As :meth:`rows_in`, or the reason why an attack on single records cannot do with these.
 
         Raises
@@ -137,7 +138,7 @@ class GivenShadows:
             hint = "save the array labels: the class of each record that the shadow models were asked about"
             raise InputError(f"{_PATH}: labels", f"labels ({self.n},), for {attack}", received, hint)
 
-    def on(self, place: NDArray[np.intp], y: NDArray[Any]) -> ShadowOutputs:
+    def on(self, place: IndexArray, y: NDArray[Any]) -> ShadowOutputs:
         """Outputs on the records of the data: those at these places, with their labels."""
         whole = self.outputs
         arrays = tuple(np.ascontiguousarray(whole.model(m)[place]) for m in range(whole.models))
@@ -146,7 +147,7 @@ class GivenShadows:
 
 def _checked(
     values: NDArray[Any] | None, found: dict[str, NDArray[Any]], name: str
-) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[np.int64] | None]:
+) -> tuple[BoolArray, NDArray[Any], IntArray | None]:
     """Inclusion (M, m), labels (m,) and rows (m,) that fit the outputs."""
     kind, least = ("outputs", 3) if "outputs" in found else ("signals", 2)
     shape = "(M, n, C)" if least == 3 else "(M, n)"
@@ -176,7 +177,7 @@ def _checked(
 
 
 def _outputs(
-    values: Any, member: NDArray[np.bool_], labels: NDArray[Any], given: Given, signal: str, name: str
+    values: Any, member: BoolArray, labels: NDArray[Any], given: Given, signal: str, name: str
 ) -> ShadowOutputs:
     if signal:
         return ShadowOutputs.of(list(values), member, labels, kind="signals" if given == "signals" else signal)

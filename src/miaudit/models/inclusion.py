@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from miaudit.arrays import BoolArray
 from miaudit.errors import InputError
 
-BoolArray = NDArray[np.bool_]
 _BLOCK_BYTES = 1 << 26
 
 

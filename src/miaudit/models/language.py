@@ -15,10 +15,11 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
+from miaudit.arrays import Float32Array, IndexArray
 from miaudit.attacks import tokens
 from miaudit.models import text
 from miaudit.models.loop import one_thread
-from miaudit.models.protocol import Kind, Outputs, Traits
+from miaudit.models.protocol import Kind, Traits
 from miaudit.models.targets import checked_outputs
 
 SIGNALS = ("loss", "min_k", "min_k_plus_plus", "zlib_ratio")
@@ -73,11 +74,11 @@ class SavedLanguage(Traits):
         """The folder; nothing is trained, so nothing is stored under it."""
         return f"{_versions()} {Path(self.folder).resolve()} {self.reference} {self.longest}"
 
-    def outputs(self, fitted: Any, x: Sequence[str]) -> Outputs:  # noqa: ARG002 - nothing is fitted
+    def outputs(self, fitted: Any, x: Sequence[str]) -> Float32Array:  # noqa: ARG002 - nothing is fitted
         """Scores (n, columns) of texts."""
         return self.explained(x)[0]
 
-    def explained(self, x: Sequence[str]) -> tuple[Outputs, tuple[str, ...]]:
+    def explained(self, x: Sequence[str]) -> tuple[Float32Array, tuple[str, ...]]:
         """Scores (n, columns) of texts, and what was left out of them, in sentences."""
         found = text.token_log_probabilities(self._model, x, longest=self.longest)
         beside: dict[str, Any] = {}
@@ -134,20 +135,22 @@ class SmallLanguage(Traits):
         """The network, its training, the vocabulary, and the versions of the libraries."""
         return f"{_versions()} {self.config!r} {self.vocabulary}"
 
-    def fit(self, x: Sequence[str], y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> text.LanguageModel:  # noqa: ARG002
+    def fit(self, x: Sequence[str], y: NDArray[Any], rows: IndexArray, *, seed: int) -> text.LanguageModel:  # noqa: ARG002
         """Train on some of the texts, in one thread; equal seeds give equal models."""
         with one_thread(torch.device("cpu")):
             tokenizer = text.byte_pair_tokenizer(x, vocabulary=self.vocabulary)
             return text.train(tokenizer, [x[row] for row in rows], self.config, rng=np.random.default_rng(seed))
 
-    def outputs(self, fitted: text.LanguageModel, x: Sequence[str]) -> Outputs:
+    def outputs(self, fitted: text.LanguageModel, x: Sequence[str]) -> Float32Array:
         """Scores (n, columns) of texts."""
         with one_thread(torch.device("cpu")):
             found = text.token_log_probabilities(fitted, x)
         return _scores(found, x, self.columns, self.name)
 
 
-def _scores(found: text.TokenOutputs, x: Sequence[str], columns: Sequence[str], name: str, **beside: Any) -> Outputs:
+def _scores(
+    found: text.TokenOutputs, x: Sequence[str], columns: Sequence[str], name: str, **beside: Any
+) -> Float32Array:
     scores = tokens.member_scores(
         log_p=found.log_p, offsets=found.offsets, mean=found.mean, std=found.std, text=x, names=columns, **beside
     )

@@ -18,17 +18,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from miaudit.arrays import IntArray
 from miaudit.errors import InputError
 from miaudit.models import batches, stopping
 from miaudit.models.dropout import Dropout
 from miaudit.models.matrix import OPTIMISERS, Pruned, Weights
 from miaudit.models.private import ClippedSum, Private, check_records_stay_apart
-from miaudit.models.records import Data
 from miaudit.models.stopping import BestWeights, Watch
+from miaudit.models.tensors import Data
 from miaudit.models.train_config import TrainConfig
 from miaudit.models.weights import Factory, State, build
 
@@ -57,7 +57,7 @@ def train_together(
     factory: Factory,
     config: TrainConfig,
     data: Data,
-    rows: Sequence[batches.IntArray],
+    rows: Sequence[IntArray],
     seeds: Sequence[int],
     *,
     stacked: bool = False,
@@ -94,7 +94,7 @@ def train_together(
 def _loop(
     config: TrainConfig,
     data: Data,
-    rows: Sequence[batches.IntArray],
+    rows: Sequence[IntArray],
     sources: Sequence[Sources],
     weights: Weights,
     gradient: Gradient,
@@ -134,7 +134,7 @@ def _loop(
     return {i: 1 + int(at) * config.epochs // int(steps[i]) for i, at in enumerate(found) if at >= 0}
 
 
-def _rates(config: TrainConfig, steps: NDArray[np.int64]) -> Tensor:
+def _rates(config: TrainConfig, steps: IntArray) -> Tensor:
     """Return the learning rate at each step of each model, (steps, M, 1); 0 after a model's last."""
     step = np.arange(steps.max())[:, None]
     rate = np.full((len(step), len(steps)), config.learning_rate, dtype=np.float64)
@@ -143,7 +143,7 @@ def _rates(config: TrainConfig, steps: NDArray[np.int64]) -> Tensor:
     return torch.from_numpy(np.where(step < steps, rate, 0.0).astype(np.float32)[:, :, None])
 
 
-def _stream(config: TrainConfig, rows: batches.IntArray, source: Sources) -> Iterator[batches.IntArray]:
+def _stream(config: TrainConfig, rows: IntArray, source: Sources) -> Iterator[IntArray]:
     private = config.private
     if private is None:
         return batches.shuffled(rows, batch=min(config.batch, len(rows)), epochs=config.epochs, rng=source.order)
@@ -154,11 +154,11 @@ def _stream(config: TrainConfig, rows: batches.IntArray, source: Sources) -> Ite
 def _watched(
     config: TrainConfig,
     data: Data,
-    rows: Sequence[batches.IntArray],
+    rows: Sequence[IntArray],
     sources: Sequence[Sources],
     weights: Weights,
     outputs: Outputs,
-) -> tuple[Sequence[batches.IntArray], Watch | None]:
+) -> tuple[Sequence[IntArray], Watch | None]:
     """Hold records out for early stopping, if it is asked for; return the rows to train on, and what watches them."""
     asked = config.early_stopping
     if asked is None:
@@ -173,7 +173,7 @@ def _watched(
     return trained, Watch(ends, losses, BestWeights(weights, patience=asked.patience))
 
 
-def _held_out_losses(config: TrainConfig, data: Data, out: Sequence[batches.IntArray], outputs: Outputs) -> Tensor:
+def _held_out_losses(config: TrainConfig, data: Data, out: Sequence[IntArray], outputs: Outputs) -> Tensor:
     """Return the mean cross-entropy of each model on its held-out records (M,), in blocks of a batch."""
     total = torch.zeros(len(out), device=data.x.device)
     for start in range(0, max(map(len, out)), config.batch):
@@ -183,7 +183,7 @@ def _held_out_losses(config: TrainConfig, data: Data, out: Sequence[batches.IntA
     return total / torch.tensor([len(own) for own in out], device=data.x.device)
 
 
-def _pruned(config: TrainConfig, steps: NDArray[np.int64], weights: Weights) -> Pruned | None:
+def _pruned(config: TrainConfig, steps: IntArray, weights: Weights) -> Pruned | None:
     """Plan the pruning of each model so that the share of its steps for fine-tuning is left, if it is asked for."""
     asked = config.pruning
     if asked is None:
@@ -192,7 +192,7 @@ def _pruned(config: TrainConfig, steps: NDArray[np.int64], weights: Weights) -> 
     return Pruned(weights, asked.sparsity, steps - left - 1)
 
 
-def _gather(data: Data, picked: Sequence[batches.IntArray]) -> Batch:
+def _gather(data: Data, picked: Sequence[IntArray]) -> Batch:
     """Gather the records of all models; a model with fewer is padded with records of weight 0."""
     most = max(len(own) for own in picked)
     index = np.zeros((len(picked), most), dtype=np.int64)

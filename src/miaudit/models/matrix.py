@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from miaudit.arrays import IntArray
 from miaudit.errors import InputError
 from miaudit.models.weights import State
 
@@ -110,7 +110,7 @@ class Pruned:
         For a network without such weights.
     """
 
-    def __init__(self, weights: Weights, sparsity: float, at: NDArray[np.int64]) -> None:
+    def __init__(self, weights: Weights, sparsity: float, at: IntArray) -> None:
         sizes = [(p.numel(), p.ndim > 1) for p in weights.parameters.values()]
         eligible = np.repeat([wide for _, wide in sizes], [size for size, _ in sizes])
         if not eligible.any():

@@ -6,12 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkable
 
-import numpy as np
 from numpy.typing import NDArray
 
+from miaudit.arrays import BoolArray, Float32Array, IndexArray
 from miaudit.errors import InputError
 
-Outputs = NDArray[np.float32]
 # logits: (n, C), up to a constant in each row; predictions: (n, 1) of a regression; signals: (n, S), ready for attacks
 # (what a language model gives of texts of unequal length, for example).
 Kind = Literal["logits", "predictions", "signals"]
@@ -44,7 +43,7 @@ class Target(Protocol):
     def identity(self) -> str:
         """All that decides a fit besides data and seed, as text that is the same in every process."""
 
-    def outputs(self, fitted: Any, x: Any) -> Outputs:
+    def outputs(self, fitted: Any, x: Any) -> Float32Array:
         """Outputs (n, C) of a fitted model on records (n, ...). ``fitted`` is None for a fixed model."""
 
 
@@ -52,7 +51,7 @@ class Target(Protocol):
 class Trainable(Target, Protocol):
     """A target that can be trained again on part of the records."""
 
-    def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> Any:
+    def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> Any:
         """Train on the given rows of the records x (n, ...) with labels y (n,); equal seeds give equal fits."""
 
 
@@ -60,7 +59,7 @@ class Trainable(Target, Protocol):
 class TrainableTogether(Trainable, Protocol):
     """A target that can train several models at once, for those who ask for that (``at_once``)."""
 
-    def fit_many(self, x: Any, y: NDArray[Any], included: NDArray[np.bool_], *, seeds: Sequence[int]) -> list[Any]:
+    def fit_many(self, x: Any, y: NDArray[Any], included: BoolArray, *, seeds: Sequence[int]) -> list[Any]:
         """Fits of models that learn the records ``included`` (M, n); a MiauditError in the place of a failed one."""
 
 
@@ -101,10 +100,10 @@ class Traits(ABC):
         return ()
 
     @abstractmethod
-    def outputs(self, fitted: Any, x: Any) -> Outputs:
+    def outputs(self, fitted: Any, x: Any) -> Float32Array:
         """As of :class:`Target`."""
 
-    def explained(self, x: Any) -> tuple[Outputs, tuple[str, ...]]:
+    def explained(self, x: Any) -> tuple[Float32Array, tuple[str, ...]]:
         """Outputs of the model as it is, and what is to be said of these, in sentences."""
         return self.outputs(None, x), ()
 
@@ -113,7 +112,7 @@ class _NoneStated(Traits):
     def __init__(self, target: Target) -> None:
         self._target = target
 
-    def outputs(self, fitted: Any, x: Any) -> Outputs:
+    def outputs(self, fitted: Any, x: Any) -> Float32Array:
         return self._target.outputs(fitted, x)
 
 

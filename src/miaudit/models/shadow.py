@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit import executor as execution
+from miaudit.arrays import BoolArray, Float32Array, IndexArray
 from miaudit.attacks import signals
 from miaudit.errors import InputError, MiauditError, nearest
-from miaudit.executor import JobsFailedError
+from miaudit.jobs import executor as execution
+from miaudit.jobs.executor import JobsFailedError
+from miaudit.jobs.store import Store, digest
+from miaudit.metrics.vulnerability import Vulnerability, vulnerability
 from miaudit.models.inclusion import checked_included, inclusion
 from miaudit.models.protocol import (
     Target,
@@ -23,11 +26,8 @@ from miaudit.models.protocol import (
     can_be_trained_together,
     check_target,
 )
-from miaudit.models.store import Store, digest
 from miaudit.models.targets import checked_outputs, class_count, described_function
-from miaudit.models.vulnerability import Vulnerability, vulnerability
 
-BoolArray = NDArray[np.bool_]
 # From outputs (n, C) and labels (n,) to one number a record (n,), higher for members.
 Signal = Callable[[Any, Any], ArrayLike]
 View = Callable[[Any], Any]
@@ -55,7 +55,7 @@ class ShadowOutputs:
 
     included: BoolArray
     labels: NDArray[Any]
-    sources: tuple[Path | NDArray[np.float32], ...]
+    sources: tuple[Path | Float32Array, ...]
     shape: tuple[int, ...]
     kind: str
     fingerprint: str = ""
@@ -87,23 +87,23 @@ class ShadowOutputs:
         """How many records there are."""
         return self.shape[0]
 
-    def model(self, number: int) -> NDArray[np.float32]:
+    def model(self, number: int) -> Float32Array:
         """Outputs (n, ...) of one model, a read-only memory map where they are on disk."""
         source = self.sources[number]
         return source if isinstance(source, np.ndarray) else np.load(source, mmap_mode="r", allow_pickle=False)
 
-    def block(self, start: int, stop: int) -> NDArray[np.float32]:
+    def block(self, start: int, stop: int) -> Float32Array:
         """Outputs (stop - start, M, ...) of some records by all models."""
         return np.stack([np.asarray(self.model(m)[start:stop]) for m in range(self.models)], axis=1)
 
-    def blocks(self, most_bytes: int = _BLOCK_BYTES) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    def blocks(self, most_bytes: int = _BLOCK_BYTES) -> Iterator[tuple[slice, Float32Array]]:
         """Yield rows and outputs (rows, M, ...) of all records, a block of at most so many bytes at a time."""
         width = 4 * self.models * int(np.prod(self.shape[1:], dtype=np.int64))
         step = max(1, most_bytes // max(1, width))
         for start in range(0, self.n, step):
             yield slice(start, min(start + step, self.n)), self.block(start, min(start + step, self.n))
 
-    def signal(self, signal: str | Signal = "logit_confidence") -> NDArray[np.float32]:
+    def signal(self, signal: str | Signal = "logit_confidence") -> Float32Array:
         """One number for each record and model (n, M), or (n, M, k) with k views; higher for members.
 
         Parameters
@@ -124,7 +124,7 @@ class ShadowOutputs:
         return found
 
 
-def _signal_of(outputs: Any, labels: Any, signal: str | Signal, kind: str) -> NDArray[np.float32]:
+def _signal_of(outputs: Any, labels: Any, signal: str | Signal, kind: str) -> Float32Array:
     """Reduce outputs (n, C) or (n, k, C) to (n,) or (n, k)."""
     values = np.asarray(outputs)
     if values.ndim == 3:
@@ -229,7 +229,7 @@ def train(
     store : folder, optional
         Each finished model is written there at once. The same call again trains only what is missing; a call with
         other data, target, inclusion or seed is refused, and what differs is named.
-    executor : "local", "ray" or "ray:ADDRESS"; see :mod:`miaudit.executor`
+    executor : "local", "ray" or "ray:ADDRESS"; see :mod:`miaudit.jobs.executor`
     workers : fits at a time
     signal : name or function, optional
         Keep one number a record instead of all outputs: (n,) for (n, C).
@@ -278,7 +278,7 @@ class _Plan:
     signal: str | Signal | None
     views: tuple[View, ...]
     at_once: int
-    keep: NDArray[np.intp] | None = None
+    keep: IndexArray | None = None
 
     @classmethod
     def checked(
@@ -363,7 +363,7 @@ def _train(
     workers: int,
     progress: Callable[[Progress], None] | None,
 ) -> ShadowOutputs:
-    kept: dict[int, Path | NDArray[np.float32]] = {}
+    kept: dict[int, Path | Float32Array] = {}
     if place is not None:
         kept = {m: place.path(_name(m)) for m in range(plan.models) if place.has(_name(m))}
     seeds, reused, start = plan.seeds(), len(kept), time.monotonic()
@@ -398,7 +398,7 @@ def _train(
     return _gathered(plan, kept, "" if place is None else place.fingerprint)
 
 
-def _gathered(plan: _Plan, kept: dict[int, Path | NDArray[np.float32]], fingerprint: str) -> ShadowOutputs:
+def _gathered(plan: _Plan, kept: dict[int, Path | Float32Array], fingerprint: str) -> ShadowOutputs:
     sources = tuple(kept[m] for m in range(plan.models))
     shapes = []
     for source in sources:
@@ -412,7 +412,7 @@ def _gathered(plan: _Plan, kept: dict[int, Path | NDArray[np.float32]], fingerpr
     return ShadowOutputs(plan.included[:, of], plan.y[of], sources, shapes[0], plan.kind, fingerprint)
 
 
-def _fit_group(plan: _Plan, group: Sequence[tuple[int, int]]) -> list[NDArray[np.float32] | str]:
+def _fit_group(plan: _Plan, group: Sequence[tuple[int, int]]) -> list[Float32Array | str]:
     """Fit the models of one group and return what is kept of each, or its problem."""
     if len(group) == 1:
         ((m, seed),) = group
@@ -420,7 +420,7 @@ def _fit_group(plan: _Plan, group: Sequence[tuple[int, int]]) -> list[NDArray[np
         return [_kept_outputs(plan, fitted)]
     included, seeds = plan.included[[m for m, _ in group]], [seed for _, seed in group]
     fits = plan.target.fit_many(plan.x, plan.y, included, seeds=seeds)  # type: ignore[attr-defined]
-    results: list[NDArray[np.float32] | str] = []
+    results: list[Float32Array | str] = []
     for fitted in fits:
         try:
             results.append(str(fitted) if isinstance(fitted, MiauditError) else _kept_outputs(plan, fitted))
@@ -429,7 +429,7 @@ def _fit_group(plan: _Plan, group: Sequence[tuple[int, int]]) -> list[NDArray[np
     return results
 
 
-def _kept_outputs(plan: _Plan, fitted: Any) -> NDArray[np.float32]:
+def _kept_outputs(plan: _Plan, fitted: Any) -> Float32Array:
     asked, y = plan.x, plan.y
     if plan.keep is not None:
         asked, y = [asked[i] for i in plan.keep] if isinstance(asked, list) else asked[plan.keep], y[plan.keep]

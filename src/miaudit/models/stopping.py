@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from miaudit.arrays import BoolArray, IntArray
 from miaudit.errors import InputError
 from miaudit.models.matrix import Weights
-
-IntArray = NDArray[np.int64]
 
 
 def held_out(rows: IntArray, *, share: float, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
@@ -43,7 +41,7 @@ def held_out(rows: IntArray, *, share: float, rng: np.random.Generator) -> tuple
     return rows[~chosen], rows[chosen]
 
 
-def ends_of_epochs(records: Sequence[int], *, batch: int, epochs: int) -> NDArray[np.bool_]:
+def ends_of_epochs(records: Sequence[int], *, batch: int, epochs: int) -> BoolArray:
     """Tell after which steps each model has gone through its records once more, (steps, M).
 
     Only the last step of a model is smaller than a batch, and the others wait for the model with the most steps.
@@ -62,7 +60,7 @@ def ends_of_epochs(records: Sequence[int], *, batch: int, epochs: int) -> NDArra
     size = np.minimum(batch, n)
     steps = np.arange(int((-(-epochs * n // size)).max()) + 1)[:, None]
     seen = np.minimum(steps * size, epochs * n) // n
-    ended: NDArray[np.bool_] = np.diff(seen, axis=0) > 0
+    ended: BoolArray = np.diff(seen, axis=0) > 0
     return ended
 
 
@@ -91,7 +89,7 @@ class BestWeights:
         """Which models never had a finite loss on their held-out records (M,), so that no weights are the best."""
         return self._least.isinf()
 
-    def see(self, losses: Tensor, models: NDArray[np.bool_]) -> None:
+    def see(self, losses: Tensor, models: BoolArray) -> None:
         """Compare the losses (M,) of those models (M,) that have just finished an epoch and have not stopped."""
         looked = models & ~self.stopped
         better = torch.from_numpy(looked).to(losses.device) & (losses < self._least)
@@ -125,7 +123,7 @@ class Watch:
     best : weights so far
     """
 
-    ends: NDArray[np.bool_]
+    ends: BoolArray
     losses: Callable[[], Tensor]
     best: BestWeights
 

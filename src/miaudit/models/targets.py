@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit import tables
+from miaudit.arrays import BoolArray, Float32Array, IndexArray
 from miaudit.attacks.signals import PROBABILITY_FLOOR
 from miaudit.errors import InputError, MiauditError, nearest, one_line
-from miaudit.models.protocol import Kind, Outputs, Target, Trainable, Traits
-from miaudit.models.store import digest
-from miaudit.wording import at_most
+from miaudit.io import tables
+from miaudit.jobs.store import digest
+from miaudit.metrics.rounding import at_most
+from miaudit.models.protocol import Kind, Target, Trainable, Traits
 
 if TYPE_CHECKING:
     from miaudit.models.train_config import TrainConfig
 
 __all__ = [
     "Kind",
-    "Outputs",
     "Precomputed",
     "SavedTorch",
     "SklearnTarget",
@@ -108,7 +108,7 @@ class SklearnTarget:
         kind = f"{type(self.estimator).__module__}.{type(self.estimator).__qualname__}"
         return f"sklearn {sklearn.__version__} {kind} {sorted(parts.items())}{_own_source(type(self.estimator))}"
 
-    def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> _FittedEstimator:
+    def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> _FittedEstimator:
         """Clone and fit on some rows; every random state is the seed, every number of jobs 1."""
         from sklearn.base import clone  # noqa: PLC0415
 
@@ -122,7 +122,7 @@ class SklearnTarget:
         estimator.set_params(**states)
         return _FittedEstimator(estimator.fit(x[rows], y[rows]), classes)
 
-    def outputs(self, fitted: _FittedEstimator | None, x: Any) -> Outputs:
+    def outputs(self, fitted: _FittedEstimator | None, x: Any) -> Float32Array:
         """Log-probabilities (n, C), or predictions (n, 1)."""
         model = fitted or _FittedEstimator(self.estimator, 0)
         if self.kind == "predictions":
@@ -221,7 +221,7 @@ class TorchTarget(Traits):
         """The factory and its source, the network that it makes, the training, and the version of torch."""
         return f"{self._net.architecture()} {self.config!r} {self.key}"
 
-    def fit(self, x: Any, y: NDArray[Any], rows: NDArray[np.intp], *, seed: int) -> Any:
+    def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> Any:
         """Train on some rows; return the weights by name."""
         from miaudit.models import train  # noqa: PLC0415
 
@@ -230,7 +230,7 @@ class TorchTarget(Traits):
         except train.TrainingError as error:
             raise _diverged(error.failed[0][2]) from error
 
-    def fit_many(self, x: Any, y: NDArray[Any], included: NDArray[np.bool_], *, seeds: Sequence[int]) -> list[Any]:
+    def fit_many(self, x: Any, y: NDArray[Any], included: BoolArray, *, seeds: Sequence[int]) -> list[Any]:
         """Train several networks at once, stacked where that is faster."""
         from miaudit.models import train  # noqa: PLC0415
 
@@ -242,7 +242,7 @@ class TorchTarget(Traits):
                 fits[index] = _diverged(epoch)
             return fits
 
-    def outputs(self, fitted: Any, x: Any) -> Outputs:
+    def outputs(self, fitted: Any, x: Any) -> Float32Array:
         """Logits (n, C) of these weights, or of the audited ones for None."""
         return self._net.outputs(fitted, x)
 
@@ -311,7 +311,7 @@ class SavedTorch:
         values = [] if self._state is None else [digest(one.numpy()) for one in self._state.values()]
         return f"{self.architecture()} {values}"
 
-    def outputs(self, fitted: Any, x: Any) -> Outputs:
+    def outputs(self, fitted: Any, x: Any) -> Float32Array:
         """Logits (n, C) of these weights, or of the saved ones for None."""
         from miaudit.models import train  # noqa: PLC0415
 
@@ -392,7 +392,7 @@ class Precomputed(Traits):
         """The values."""
         return f"precomputed {self.given} {digest(self.values)}"
 
-    def outputs(self, fitted: Any, x: Any) -> Outputs:  # noqa: ARG002 - nothing is fitted
+    def outputs(self, fitted: Any, x: Any) -> Float32Array:  # noqa: ARG002 - nothing is fitted
         """Outputs of the records with these row numbers (k,)."""
         values, rows = np.asarray(self.values), np.asarray(x)
         if (
@@ -443,7 +443,7 @@ def _diverged(epoch: int) -> MiauditError:
     return MiauditError(f"the loss became infinite or NaN in epoch {epoch}: lower learning_rate, or scale the inputs")
 
 
-def checked_outputs(values: ArrayLike, n: int, name: str) -> Outputs:
+def checked_outputs(values: ArrayLike, n: int, name: str) -> Float32Array:
     """Return outputs as float32 (n, C), or say what is wrong with them: shape, type, NaN or infinity."""
     array = np.asarray(values)
     if array.ndim != 2 or len(array) != n or not array.shape[1] or array.dtype.kind not in "iuf":

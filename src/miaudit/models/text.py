@@ -16,13 +16,11 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import torch
 import transformers
-from numpy.typing import NDArray
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["float32", "saved"]
 
@@ -73,7 +71,7 @@ class TokenOutputs:
     offsets: IntArray
     mean: FloatArray | None
     std: FloatArray | None
-    truncated: NDArray[np.bool_]
+    truncated: BoolArray
     notes: tuple[str, ...]
 
 
@@ -258,8 +256,8 @@ class _Cut(NamedTuple):
     """Texts cut into tokens: ids of each text, which positions are scored, and what was left out."""
 
     ids: list[IntArray]
-    kept: list[NDArray[np.bool_]]
-    truncated: NDArray[np.bool_]
+    kept: list[BoolArray]
+    truncated: BoolArray
     notes: tuple[str, ...]
 
     @classmethod
@@ -290,7 +288,7 @@ def _left_out(
     ids: Sequence[IntArray],
     special: IntArray,
     first: int,
-    truncated: NDArray[np.bool_],
+    truncated: BoolArray,
     limit: int | None,
 ) -> tuple[str, ...]:
     found, counts = np.unique(np.concatenate(ids), return_counts=True)
@@ -342,9 +340,7 @@ def _padded(ids: Sequence[IntArray]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @torch.inference_mode()
-def _score_batch(
-    model: Any, ids: Sequence[IntArray], kept: Sequence[NDArray[np.bool_]], moments: bool
-) -> list[FloatArray]:
+def _score_batch(model: Any, ids: Sequence[IntArray], kept: Sequence[BoolArray], moments: bool) -> list[FloatArray]:
     """Return log p, mean and std of the scored tokens of each text, (3, tokens); mean and std 0 if not wanted."""
     tokens, mask = _padded(ids)
     wanted = torch.zeros(tokens.shape, dtype=torch.bool)

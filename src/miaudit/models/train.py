@@ -7,17 +7,17 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
+from miaudit.arrays import Float32Array, IntArray
 from miaudit.dp import accounting
 from miaudit.dp.bounds import UpperBound
 from miaudit.errors import InputError, MiauditError, one_line
-from miaudit.models import batches
 from miaudit.models.dropout import Dropout, left_to_torch
 from miaudit.models.loop import checked_outputs, one_thread, train_together
 from miaudit.models.private import Private
-from miaudit.models.records import Data, as_records
+from miaudit.models.tensors import Data, as_records
 from miaudit.models.train_config import EarlyStopping, Pruning, TrainConfig
 from miaudit.models.weights import Factory, State, build, network
 
@@ -177,7 +177,7 @@ def logits(
     *,
     batch: int = 1024,
     device: Literal["auto", "cpu", "cuda"] = "auto",
-) -> NDArray[np.float32]:
+) -> Float32Array:
     """Return the outputs of a trained network for records, in evaluation mode and float32: (n, classes).
 
     Parameters
@@ -246,7 +246,7 @@ def _data(factory: Factory, config: TrainConfig, x: ArrayLike | Tensor, y: Array
     return data
 
 
-def _rows_of_models(included: ArrayLike, data: Data, seeds: Sequence[int]) -> list[batches.IntArray]:
+def _rows_of_models(included: ArrayLike, data: Data, seeds: Sequence[int]) -> list[IntArray]:
     table = np.asarray(included)
     shape = (len(seeds), len(data.y))
     if table.dtype != np.bool_ or table.shape != shape:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from miaudit.errors import InputError, MiauditError, OutputError, one_line
-from miaudit.tables import existing_file, require_suffix, write_atomically
+from miaudit.io.tables import existing_file, require_suffix, write_atomically
 
 Factory = Callable[[], nn.Module]
 State = dict[str, Tensor]

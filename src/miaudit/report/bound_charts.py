@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from miaudit.report.drawing import BLUE, DARK_ORANGE, GREY, INK, RED, finished, over
-from miaudit.wording import at_least, at_most, percent
+from miaudit.metrics.rounding import at_least, at_most, percent
+from miaudit.report.chart_style import BLUE, DARK_ORANGE, GREY, INK, RED, finished, over
 
 if TYPE_CHECKING:
     import altair as alt

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.report import findings as audit_findings
-from miaudit.report import findings_file, frame
-from miaudit.wording import label, written
+from miaudit.findings import audit as audit_findings
+from miaudit.findings import kind
+from miaudit.findings.wording import label
+from miaudit.metrics.rounding import written
+from miaudit.report import page_frame
 
 if TYPE_CHECKING:
     import altair as alt
@@ -84,7 +86,7 @@ def check(content: Any) -> dict[str, Any]:
     """
     known = _CHALLENGE if isinstance(content, Mapping) and content.get("kind") == "challenge" else _VERIFICATION
     schema = {"type": "object", "required": list(known), "properties": known, "additionalProperties": False}
-    checked = findings_file.check(schema, content, FORMAT)
+    checked = kind.check(schema, content, FORMAT)
     if checked.get("findings"):
         audit_findings.check(checked["findings"])
     return checked
@@ -95,7 +97,7 @@ def page(findings: Mapping[str, Any]) -> str:
     challenged = findings["kind"] == "challenge"
     status, word = (_CHALLENGED if challenged else _VERIFIED)[findings["status"]]
     what = "Challenge to an audit" if challenged else "Verification of an audit"
-    return frame.render(
+    return page_frame.render(
         "bundle_page.html",
         findings,
         {},

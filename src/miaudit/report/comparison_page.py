@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.report import findings_file, frame, interval_chart
-from miaudit.report.drawing import distinct
-from miaudit.wording import amount, chance, difference, difference_limits, label
+from miaudit.findings import kind
+from miaudit.findings.wording import amount, chance, difference, difference_limits, label
+from miaudit.report import interval_chart, page_frame
+from miaudit.report.chart_style import distinct
 
 if TYPE_CHECKING:
     import altair as alt
@@ -92,7 +93,7 @@ def check(content: Any) -> dict[str, Any]:
         With the place that does not follow it.
     """
     many = isinstance(content, Mapping) and content.get("kind") == "history"
-    return findings_file.check(_object(_HISTORY if many else _COMPARISON), content, FORMAT)
+    return kind.check(_object(_HISTORY if many else _COMPARISON), content, FORMAT)
 
 
 def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
@@ -108,7 +109,7 @@ def page(findings: Mapping[str, Any]) -> str:
     status = (findings["changes"][-1] if many else findings)["status"]
     tone, word = _STATUS[status]
     what = "Audits over time" if many else "Two audits compared"
-    return frame.render(
+    return page_frame.render(
         "comparison_page.html",
         findings,
         charts(findings),

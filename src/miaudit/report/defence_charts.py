@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from miaudit.report.drawing import BLUE, GREY, INK, ORANGE, RED, distinct, finished, over
-from miaudit.wording import amount, in_points, percent
+from miaudit.findings.wording import amount
+from miaudit.metrics.rounding import in_points, percent
+from miaudit.report.chart_style import BLUE, GREY, INK, ORANGE, RED, distinct, finished, over
 
 if TYPE_CHECKING:
     import altair as alt

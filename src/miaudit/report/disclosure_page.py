@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.report import defence_charts, disclosure_charts, frame
-from miaudit.report.disclosure_findings import check
-from miaudit.wording import Rounding, amount, between, chance, describe, in_points, label, percent, written
+from miaudit.findings.disclosure import check
+from miaudit.findings.wording import amount, between, chance, describe, label
+from miaudit.metrics.rounding import Rounding, in_points, percent, written
+from miaudit.report import defence_charts, disclosure_charts, page_frame
 
 if TYPE_CHECKING:
     import altair as alt
@@ -58,7 +59,7 @@ def page(findings: Mapping[str, Any]) -> str:
         A page that loads nothing from anywhere. Equal findings give equal text.
     """
     drawn = charts(findings)
-    return frame.render(
+    return page_frame.render(
         "disclosure_page.html",
         findings,
         drawn,

@@ -11,9 +11,11 @@ from typing import Any
 import yaml
 
 from miaudit.errors import InputError, OutputError, one_line
-from miaudit.report import kinds, table_findings
-from miaudit.report.findings_file import to_text
-from miaudit.wording import amount, at_least, interval, label, percent
+from miaudit.findings import table as table_findings
+from miaudit.findings.kind import to_text
+from miaudit.findings.wording import amount, interval, label
+from miaudit.metrics.rounding import at_least, percent
+from miaudit.report import kinds
 
 # What Markdown, or a common extension of it, reads as more than a character.
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~$!@^])")

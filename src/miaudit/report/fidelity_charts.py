@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from miaudit.report.drawing import BLUE, GREY, ORANGE, distinct, finished, over
-from miaudit.wording import percent
+from miaudit.metrics.rounding import percent
+from miaudit.report.chart_style import BLUE, GREY, ORANGE, distinct, finished, over
 
 if TYPE_CHECKING:
     import altair as alt

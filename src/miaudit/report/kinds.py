@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from miaudit.errors import InputError
+from miaudit.findings.kind import Drawing, drawn_by, parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,9 +65,10 @@ def of(content: Mapping[str, Any]) -> Kind:
     kind = content.get("kind", AUDIT)
     match kind:
         case "audit":
-            from miaudit.report import charts, findings, html
+            from miaudit.findings import audit as audit_findings
+            from miaudit.report import audit_charts, audit_page
 
-            return Kind(charts.NAMES, charts.charts, html.page, findings.check)
+            return Kind(audit_charts.NAMES, audit_charts.charts, audit_page.page, audit_findings.check)
         case "table":
             from miaudit.report import table_page
 
@@ -98,7 +100,18 @@ def read(path: str | Path) -> dict[str, Any]:
     InputError
         If it is missing, no JSON, of another format version or kind, or does not follow its schema.
     """
-    from miaudit.report import findings_file
-
-    content = findings_file.parse(path)
+    content = parse(path)
     return of(content).check(content)
+
+
+def _page(content: Mapping[str, Any]) -> str:
+    return of(content).page(content)
+
+
+def _cell(content: Mapping[str, Any]) -> str:
+    from miaudit.report import notebook
+
+    return notebook.cell(content)
+
+
+drawn_by(Drawing(_page, _cell))

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from miaudit.report import charts, pictures
-from miaudit.wording import amount, interval, label
+from miaudit.findings.wording import amount, interval, label
+from miaudit.report import audit_charts, chart_images
 
 _TONES = {"flagged": "#a4211a", "clear": "#0f5f4a", "inconclusive": "#744a00"}
 _WORDS = {
@@ -65,13 +65,13 @@ def _kind(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> str:
 
 
 def _picture(findings: Mapping[str, Any]) -> str:
-    drawn = charts.charts(findings)
+    drawn = audit_charts.charts(findings)
     for name in _CURVES:
         if name in drawn:
             spec = drawn[name].to_dict(validate=False)
             try:
-                picture = base64.b64encode(pictures.svg(spec).encode()).decode()
-            except pictures.DrawingError as error:
+                picture = base64.b64encode(chart_images.svg(spec).encode()).decode()
+            except chart_images.DrawingError as error:
                 return f"<p>{escape(str(error))}</p>"
             alternative = escape(str(spec["description"]), quote=True)
             return f'<img alt="{alternative}" style="max-width:100%" src="data:image/svg+xml;base64,{picture}">'

@@ -6,8 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from miaudit.report.drawing import BLUE, DARK_ORANGE, GREY, INK, ORANGE, RED, distinct, finished, histogram, over, short
-from miaudit.wording import Rounding, amount, at_least, at_most, between, percent, written
+from miaudit.findings.wording import amount, between
+from miaudit.metrics.rounding import Rounding, at_least, at_most, percent, written
+from miaudit.report.chart_style import (
+    BLUE,
+    DARK_ORANGE,
+    GREY,
+    INK,
+    ORANGE,
+    RED,
+    distinct,
+    finished,
+    histogram,
+    over,
+    short,
+)
 
 if TYPE_CHECKING:
     import altair as alt

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.report import fidelity_charts, frame, graph_charts, synthesis_findings
-from miaudit.report.drawing import BLUE, GREY, INK, finished, over
-from miaudit.report.synthesis_findings import rounded_up
-from miaudit.wording import at_least, at_most, percent
+from miaudit.findings import release as release_findings
+from miaudit.findings.release import rounded_up
+from miaudit.metrics.rounding import at_least, at_most, percent
+from miaudit.report import fidelity_charts, graph_charts, page_frame
+from miaudit.report.chart_style import BLUE, GREY, INK, finished, over
 
 if TYPE_CHECKING:
     import altair as alt
@@ -20,7 +21,7 @@ _TONES = {"proved": "clear", "unproved": "inconclusive"}
 
 def check(content: Any) -> dict[str, Any]:
     """Check plain values against the schema of this kind of findings, and return them."""
-    return synthesis_findings.check(content)
+    return release_findings.check(content)
 
 
 def charts(content: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
@@ -43,7 +44,7 @@ def page(content: Mapping[str, Any]) -> str:
     content : mapping
         Plain values as in findings.json (``SynthesisFindings.to_dict()``), checked against its schema.
     """
-    return frame.render(
+    return page_frame.render(
         "synthesis_page.html",
         content,
         charts(content),

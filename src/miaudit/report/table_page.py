@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.report import charts as audit_charts
-from miaudit.report import fidelity_charts, frame, table_findings
-from miaudit.report.drawing import BLUE, GREY, ORANGE, RED, distinct, finished, over
-from miaudit.wording import amount, at_least, at_most, label, percent, points, reading
+from miaudit.findings import table as table_findings
+from miaudit.findings.wording import amount, label, reading
+from miaudit.metrics.rounding import at_least, at_most, percent, points
+from miaudit.report import audit_charts, fidelity_charts, page_frame
+from miaudit.report.chart_style import BLUE, GREY, ORANGE, RED, distinct, finished, over
 
 if TYPE_CHECKING:
     import altair as alt
@@ -53,7 +54,7 @@ def page(content: Mapping[str, Any]) -> str:
     lead = table_findings.leading(content)
     word = _WORDS[lead["status"]]
     text = lead["text"].removeprefix(f"{word}: ")
-    return frame.render(
+    return page_frame.render(
         "table_page.html",
         content,
         charts(content),

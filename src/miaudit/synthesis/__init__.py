@@ -9,32 +9,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from miaudit.errors import MiauditError
-from miaudit.synthesis.generator_config import GeneratorConfig, Privacy
+from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
+from miaudit.synthesis.generators.release import Release
 from miaudit.synthesis.graph import CausalGraph
-from miaudit.synthesis.release import Release
 from miaudit.synthesis.schema import Column, Schema, Table
 
 if TYPE_CHECKING:
-    from miaudit.synthesis.generator import Generator
-    from miaudit.synthesis.membership import membership_attack
-    from miaudit.synthesis.sets import SyntheticSets
-    from miaudit.synthesis.targets import GivenTargets, LossMaximising, Outliers, RandomTargets
-    from miaudit.synthesis.training import check_fit, fit, fit_many, gradient_norms, same_capacity
+    from miaudit.synthesis.generators.generator import Generator
+    from miaudit.synthesis.generators.training import check_fit, fit, fit_many, gradient_norms, same_capacity
+    from miaudit.synthesis.retraining_attack.membership import membership_attack
+    from miaudit.synthesis.retraining_attack.sets import SyntheticSets
+    from miaudit.synthesis.retraining_attack.targets import GivenTargets, LossMaximising, Outliers, RandomTargets
 
 # Names that load torch or much else, and where they live.
 _LAZY = {
-    "Generator": "generator",
-    "check_fit": "training",
-    "fit": "training",
-    "fit_many": "training",
-    "gradient_norms": "training",
-    "same_capacity": "training",
-    "membership_attack": "membership",
-    "SyntheticSets": "sets",
-    "RandomTargets": "targets",
-    "Outliers": "targets",
-    "LossMaximising": "targets",
-    "GivenTargets": "targets",
+    "Generator": "generators.generator",
+    "check_fit": "generators.training",
+    "fit": "generators.training",
+    "fit_many": "generators.training",
+    "gradient_norms": "generators.training",
+    "same_capacity": "generators.training",
+    "membership_attack": "retraining_attack.membership",
+    "SyntheticSets": "retraining_attack.sets",
+    "RandomTargets": "retraining_attack.targets",
+    "Outliers": "retraining_attack.targets",
+    "LossMaximising": "retraining_attack.targets",
+    "GivenTargets": "retraining_attack.targets",
 }
 
 __all__ = [

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from miaudit.arrays import FloatArray
 from miaudit.synthesis.schema import Schema, Table
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,13 +9,10 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from miaudit.arrays import FloatArray, IntArray
 from miaudit.errors import InputError
 from miaudit.synthesis.schema import Column, Table
-
-FloatArray = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 _BINS, _PAIR_BINS = 10, 5
 _MOST_LEVELS = 12  # of a column in a pair; rarer ones are one level
@@ -175,7 +172,7 @@ class Levels:
 
     names: tuple[str, ...]
     edges: FloatArray | None
-    code_of: Codes | None
+    code_of: IntArray | None
 
     @property
     def count(self) -> int:
@@ -199,7 +196,7 @@ class Levels:
         code_of[frequent] = np.arange(most - 1)
         return cls((*(labels[i] for i in frequent), _OTHER, _MISSING), None, code_of)
 
-    def codes(self, values: FloatArray) -> Codes:
+    def codes(self, values: FloatArray) -> IntArray:
         """Return the level (n,) of each value (n,)."""
         missing = np.isnan(values)
         filled = np.where(missing, 0.0, values)
@@ -211,7 +208,7 @@ class Levels:
         return np.where(missing, self.count - 1, found).astype(np.int64)
 
 
-def _distances(codes: Sequence[Codes], levels: int) -> tuple[float, float]:
+def _distances(codes: Sequence[IntArray], levels: int) -> tuple[float, float]:
     """Total variation distance of the second and of the third sample of codes from the first."""
     shares = [np.bincount(part, minlength=levels) / len(part) for part in codes]
     return _variation(shares[1], shares[0]), _variation(shares[2], shares[0])
@@ -229,13 +226,13 @@ def _some_pairs(d: int, most: int, rng: np.random.Generator) -> list[tuple[int, 
     return [(int(left[k]), int(right[k])) for k in np.sort(rng.choice(count, size=most, replace=False))]
 
 
-def _joint(codes: Codes, levels: Sequence[Levels], i: int, j: int) -> FloatArray:
+def _joint(codes: IntArray, levels: Sequence[Levels], i: int, j: int) -> FloatArray:
     rows, across = levels[i].count, levels[j].count
     counts = np.bincount(codes[:, i] * across + codes[:, j], minlength=rows * across)
     return np.asarray(counts / len(codes)).reshape(rows, across)
 
 
-def _pair(names: Sequence[str], codes: Sequence[Codes], levels: Sequence[Levels], i: int, j: int) -> Pair:
+def _pair(names: Sequence[str], codes: Sequence[IntArray], levels: Sequence[Levels], i: int, j: int) -> Pair:
     real, made, other = (_joint(part, levels, i, j) for part in codes)
     floor = _variation(other.ravel(), real.ravel())
     return Pair(names[i], names[j], _variation(made.ravel(), real.ravel()), floor, cramers_v(real), cramers_v(made))
@@ -258,8 +255,8 @@ def cramers_v(joint: FloatArray) -> float:
     return float(min(math.sqrt(max(((kept - expected) ** 2 / expected).sum(), 0.0) / least), 1.0))
 
 
-def _plot(names: Sequence[str], codes: Sequence[Codes], levels: Sequence[Levels], kept: tuple[int, ...]) -> PairPlot:
-    def joints(part: Codes) -> tuple[tuple[tuple[float, ...], ...], ...]:
+def _plot(names: Sequence[str], codes: Sequence[IntArray], levels: Sequence[Levels], kept: tuple[int, ...]) -> PairPlot:
+    def joints(part: IntArray) -> tuple[tuple[tuple[float, ...], ...], ...]:
         found = (_joint(part, levels, i, j) for i, j in combinations(kept, 2))
         return tuple(tuple(tuple(round(float(share), 6) for share in row) for row in joint) for joint in found)
 

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from miaudit.errors import InputError, MiauditError, nearest
+from miaudit.io.tables import existing_file
 from miaudit.synthesis.schema import Schema
-from miaudit.tables import existing_file
 
 if TYPE_CHECKING:
     import networkx as nx  # type: ignore[import-untyped,unused-ignore]
@@ -191,7 +191,7 @@ class CausalGraph:
     @classmethod
     def from_yaml(cls, path: str | Path, *, schema: Schema | None = None) -> CausalGraph:
         """Read a graph from a YAML file with the keys of :meth:`from_mapping`."""
-        from miaudit import yaml_file  # noqa: PLC0415 - yaml loads when a file is read
+        from miaudit.io import yaml_file  # noqa: PLC0415 - yaml loads when a file is read
 
         return cls.from_mapping(yaml_file.read(existing_file(path, "graph", (".yaml", ".yml")), "graph"), schema=schema)
 

@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from miaudit.causal.classical import Estimate
+from miaudit.arrays import FloatArray
 from miaudit.errors import InputError
+from miaudit.metrics.classical import Estimate
 from miaudit.synthesis.fidelity import Levels
 from miaudit.synthesis.schema import Table
-
-FloatArray = NDArray[np.float64]
 
 _BINS = 10
 

@@ -13,14 +13,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from miaudit.arrays import FloatArray
 from miaudit.errors import InputError, is_whole, nearest
 
 if TYPE_CHECKING:
     import polars as pl
 
-FloatArray = NDArray[np.float64]
 Kind = Literal["binary", "categorical", "ordinal", "continuous"]
 Category = str | int | float
 

@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from miaudit.causal.classical import Estimate
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
+from miaudit.metrics.classical import Estimate
 from miaudit.synthesis.encoding import Features
 from miaudit.synthesis.schema import Table
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Metric = Literal["accuracy", "balanced_accuracy", "auc"]
 
 METRICS: tuple[Metric, ...] = ("accuracy", "balanced_accuracy", "auc")
@@ -72,7 +70,7 @@ class Scores:
 
     value: FloatArray
     influence: FloatArray
-    constant: NDArray[np.bool_]
+    constant: BoolArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,7 +376,7 @@ class _Output:
         return self.score[:, place[0]] if len(place) else np.zeros(len(self.score))
 
 
-def _measured(output: _Output, truth: IntArray, known: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+def _measured(output: _Output, truth: IntArray, known: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Metrics (3,) and the influence (3, n) of each held-out record with a known class, scaled to all of them."""
     right = (output.predicted == truth).astype(np.float64)
     n = len(truth)
@@ -398,7 +396,7 @@ def _measured(output: _Output, truth: IntArray, known: NDArray[np.bool_]) -> tup
     return np.array([accuracy, balanced, auc]), influence
 
 
-def auc_with_influence(score: FloatArray, positive: NDArray[np.bool_]) -> tuple[float, FloatArray]:
+def auc_with_influence(score: FloatArray, positive: BoolArray) -> tuple[float, FloatArray]:
     """Area under the ROC curve and what each record (n,) contributes to it (DeLong et al. 1988); ties count one half.
 
     Examples

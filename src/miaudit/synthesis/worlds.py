@@ -1,7 +1,7 @@
 """Structural causal models with known mechanisms, to draw tables from: as observed, and under interventions.
 
 They stand in for the data of the paper that cannot be shipped or do not exist: the 22-attribute graph (absent from its
-text), the neuropathic pain simulator (:mod:`miaudit.synthesis.pain`) and EEDI.
+text), the neuropathic pain simulator (the stand-in of experiments/causal_synthesis) and EEDI.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
+from miaudit.arrays import FloatArray
 from miaudit.errors import InputError, nearest
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Column, Schema, Table
 
-FloatArray = NDArray[np.float64]
 Variant = Literal["binary", "mixed"]
 
 _REDRAWS = 10_000

@@ -1,0 +1,1 @@
+"""An audit from evidence to findings: the plan, the choices that are paid for, the verdict."""

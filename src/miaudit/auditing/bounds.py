@@ -1,0 +1,327 @@
+"""Differential privacy in an audit: propensities are challenged, parameters bounded from below, a claim is judged."""
+
+# ruff: noqa: PLC0415 - scikit-learn loads when used
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from miaudit.auditing.plan import Bounds
+from miaudit.auditing.zero_run import Correction
+from miaudit.causal import challenge as challenging
+from miaudit.causal import propensity
+from miaudit.causal.crossfit import one_of_each
+from miaudit.causal.one_per_unit import equal_sizes
+from miaudit.dp import accounting, multi_run, one_run, tradeoff, verdict, zero_run
+from miaudit.dp.bounds import LowerBound, UpperBound
+from miaudit.dp.mechanism import Mechanism
+from miaudit.dp.verdict import Claim, ClaimVerdict
+from miaudit.dp.zero_run.options import stated as stated_correction
+from miaudit.errors import InputError
+from miaudit.evidence import Evidence
+from miaudit.findings import audit as audit_findings
+
+_LIMIT_POINTS = np.unique(np.r_[0.0, np.geomspace(1e-5, 1.0, 41), np.linspace(0.02, 1.0, 50)])
+_UNDECLARED = (
+    "Nobody declared how membership came about, and a bound needs it: declare the design (one-run or multi-run if "
+    "inclusion was randomised, else zero-run)."
+)
+_TREES = 100
+_ROWS_OF_A_TREE = 5000
+# The challenge learns the propensity again from half of the records. With many covariates that noise alone refutes it
+# at 5%: enough to withhold bounds, which need every log-odds within the margin. Beyond this it is no noise, and the
+# verdict, which the test for lack of fit guards, is withheld too (docs/propensity.md).
+BEYOND_LEARNING = 0.001
+_MARGIN = 0.1  # statistics.md, section 6: at 0 the challenge voids 12% of sound learned propensities
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What an audit says of privacy parameters, ready for the findings.
+
+    Attributes
+    ----------
+    bounds : one for each parameter; none where ``no_bound`` says why
+    no_bound : sentences
+    claim : the verdict on the claim of the plan, or on what its mechanism guarantees
+    challenge : of the propensities of zero-run evidence
+    notes : options that the design has no use for
+    """
+
+    bounds: tuple[audit_findings.Bound, ...] = ()
+    no_bound: tuple[str, ...] = ()
+    claim: audit_findings.Claim | None = None
+    challenge: audit_findings.Challenge | None = None
+    notes: tuple[str, ...] = ()
+
+
+def assess(
+    evidence: Evidence,
+    judged: Sequence[str],
+    options: Bounds | None,
+    correction: Correction | None,
+    *,
+    obstacle: str = "",
+    confidence: float,
+    paid: str = "",
+    exploratory: bool = False,
+    rng: np.random.Generator,
+) -> Privacy:
+    """Bound privacy parameters from below by the tests that the design allows, and judge the claim.
+
+    Parameters
+    ----------
+    evidence : the audited records
+    judged : names of the scores that the verdict may rest on; the best bound of them counts
+    options : what to bound, and how; None: nothing
+    correction : propensities and overlap of zero-run evidence, where they could be learned
+    obstacle : why zero-run evidence allows no answer; empty if it does
+    confidence : of each bound, already widened for the number of scores
+    paid : how the choice among the scores was paid for, in words
+    exploratory : whether it was not
+    rng : draws pilots, coins and subsamples
+
+    Raises
+    ------
+    InputError
+        If the options ask for more guesses than there are records, or describe an unknown mechanism.
+    """
+    if options is None:
+        return Privacy()
+    upper = None if options.mechanism is None else _upper(options, options.mechanism)
+    claim = options.claim or (None if upper is None else Claim(upper.parameter, upper.value, upper.delta))
+    challenge_rng, bound_rng = rng.spawn(2)
+    reasons, challenged = _not_testable(evidence, options, correction, obstacle), None
+    drawn = ""
+    if not reasons and _learned_from_unequal_units(evidence, correction):
+        evidence, correction, drawn = _one_record_each(evidence, correction, rng.spawn(1)[0])
+        reasons = _not_testable(evidence, options, correction, drawn)
+    seen = evidence.covariates is not None or evidence.text is not None
+    if evidence.design == "zero-run" and not reasons and correction is not None:
+        if seen:
+            challenged = _challenge(evidence, options, correction, challenge_rng)
+        # A margin that was stated is what the challenge tested; without one, any misfit voids the bounds.
+        told = correction.misfit if options.margin is None else ""
+        reasons = (challenged.text,) if challenged is not None and challenged.rejected else (told,) if told else ()
+    found: list[LowerBound] = []
+    if not reasons:
+        ways = list(_ways(evidence, options, claim, correction, confidence))
+        for way, child in zip(ways, bound_rng.spawn(len(ways)), strict=True):
+            bounds = [way(evidence.only(name), one) for name, one in zip(judged, child.spawn(len(judged)), strict=True)]
+            found.append(_best_of(bounds, drawn, paid, exploratory))
+    return Privacy(
+        tuple(audit_findings.Bound(**asdict(bound)) for bound in found),
+        reasons,
+        None if claim is None else _judged(claim, found, upper, reasons),
+        challenged,
+        tuple(_without_use(evidence, options)),
+    )
+
+
+def _best_of(bounds: Sequence[LowerBound], drawn: str, paid: str, exploratory: bool) -> LowerBound:
+    """Return the largest of the bounds of several scores, at the confidence with which all of them hold together."""
+    best = max(bounds, key=lambda bound: bound.value)
+    p_values = [bound.p_value for bound in bounds if bound.p_value is not None]
+    before, after = (drawn,) if drawn else (), (paid,) if paid and len(bounds) > 1 else ()
+    return replace(
+        best,
+        confidence=best.confidence if len(bounds) == 1 else 1 - len(bounds) * (1 - best.confidence),
+        p_value=min(1.0, len(bounds) * min(p_values)) if p_values else None,
+        corrections=(*before, *best.corrections, *after),
+        exploratory=best.exploratory or exploratory,
+    )
+
+
+# -- what the design allows -------------------------------------------------------------------------------------------
+
+_Way = Callable[[Evidence, np.random.Generator], LowerBound]
+
+
+def _ways(
+    evidence: Evidence, options: Bounds, claim: Claim | None, correction: Correction | None, confidence: float
+) -> Iterator[_Way]:
+    """Yield one way to each bound that the design allows."""
+    delta = claim.delta if claim is not None and claim.parameter == "epsilon" else options.delta
+    sure: dict[str, Any] = {"confidence": confidence}
+    counted: dict[str, Any] = {"guesses": options.guesses, "confidence": confidence}
+    if evidence.design == "multi-run":
+        yield lambda e, rng: multi_run.mu_lower_bound(e, rng=rng, **sure)
+        yield lambda e, rng: multi_run.epsilon_lower_bound(e, delta=delta, rng=rng, **sure)
+    elif evidence.design == "one-run":
+        yield lambda e, rng: one_run.audit(e, parameter="mu", rng=rng, **counted)
+        yield lambda e, rng: one_run.audit(e, parameter="epsilon", delta=delta, rng=rng, **counted)
+    elif correction is not None:
+        learned, way = correction.propensity, stated_correction(options.correction, options.margin)
+        yield lambda e, rng: zero_run.mu_lower_bound(e, learned, correction=way, rng=rng, **counted)
+        if delta:
+            yield lambda e, rng: zero_run.epsilon_lower_bound(
+                e, learned, delta=delta, correction=way, rng=rng, **counted
+            )
+        # Log-odds learned from other records cannot be learned again here: their standard errors have to do.
+        sure_of = options.margin is not None or learned.rows_per_covariate is None or learned.folds is not None
+        pure = stated_correction("poisson-binomial" if sure_of else "thinning", options.margin)
+        yield lambda e, rng: zero_run.epsilon_lower_bound(e, learned, correction=pure, rng=rng, **counted)
+
+
+def _without_use(evidence: Evidence, options: Bounds) -> Iterator[str]:
+    """Name the options that were set and change nothing here."""
+    default = Bounds()
+    unused = {"multi-run": ("guesses", "correction", "margin"), "one-run": ("correction", "margin")}
+    for name in unused.get(evidence.design or "", ()):
+        if getattr(options, name) != getattr(default, name):
+            yield f"The option {name} has no use with {evidence.design} evidence and changed nothing."
+
+
+def _not_testable(evidence: Evidence, options: Bounds, correction: Correction | None, obstacle: str) -> tuple[str, ...]:
+    """Say why no bound can be given, in sentences; empty where one can."""
+    if evidence.design is None:
+        return (_UNDECLARED,)
+    if evidence.design != "zero-run":
+        return ()
+    if correction is None:
+        return (_sentence(obstacle),)
+    others = tuple(text for text in correction.overlap.reasons if text != correction.misfit)
+    if others:
+        return tuple(map(_sentence, others))
+    stated = options.margin is not None
+    found = zero_run.testability(evidence, correction.propensity, bounds_given=stated)
+    return tuple(map(_sentence, found.reasons))
+
+
+def _learned_from_unequal_units(evidence: Evidence, correction: Correction | None) -> bool:
+    """Whether a propensity of records would not hold for one record of each unit."""
+    codes = evidence.unit_codes
+    if evidence.design != "zero-run" or correction is None or correction.nuisance.propensity is not None:
+        return False
+    return codes is not None and not equal_sizes(codes)
+
+
+def _one_record_each(
+    evidence: Evidence, correction: Correction | None, rng: np.random.Generator
+) -> tuple[Evidence, Correction | None, str]:
+    """Keep one record of each unit, and learn the propensity from these; with a sentence that says so, or why not."""
+    assert correction is not None and evidence.unit_codes is not None  # noqa: S101
+    draw, learn = rng.spawn(2)
+    alone = evidence.take(one_of_each(evidence.unit_codes, draw))
+    nuisance = correction.nuisance
+    try:
+        again = propensity.fit(alone, classifier=nuisance.classifier, encoding=correction.encoding, rng=learn)
+    except InputError as error:
+        return evidence, None, f"the propensity cannot be learned from one record of each unit ({error})"
+    said = (
+        f"one record of each of {alone.n:,} units, drawn at random of {evidence.n:,} records; since units differ in "
+        "size, the propensity was learned again from these"
+    )
+    return alone, replace(correction, propensity=again), said
+
+
+def _challenge(
+    evidence: Evidence, options: Bounds, correction: Correction, rng: np.random.Generator
+) -> audit_findings.Challenge:
+    """Let classifiers of several kinds bet against the propensities, on rows that none has seen."""
+    draw, bet = rng.spawn(2)
+    competitors = _competitors(int(draw.integers(2**31)), evidence.n)
+    nuisance = correction.nuisance
+    with threadpool_limits(1):  # threads of boosting that wait for each other on busy cores cost many times as much
+        found = challenging.challenge(
+            evidence,
+            list(competitors.values()),
+            classifier=nuisance.classifier,
+            encoding=correction.encoding,
+            given=nuisance.propensity,
+            gamma=_MARGIN if options.margin is None else options.margin,
+            rng=bet,
+        )
+    named = dict(zip((type(model).__name__ for model in competitors.values()), competitors, strict=True))
+    best = named[found.competitor]
+    share = f"{found.correct:,} of {found.guesses:,} bets on records that no model had seen"
+    if found.rejected:
+        text = (
+            f"The propensities are refuted: {best} won {share}, which has a probability of {found.p_value:.2g} if the "
+            f"log-odds of membership were within {found.gamma:g} of the learned ones. The covariates tell members "
+            f"apart in a way that the propensities miss, so no bound holds. {_way_out(found.smallest_gamma)}"
+        )
+    else:
+        text = (
+            f"The propensities stood the challenge: the best of {len(competitors)} competitors ({best}) won {share} "
+            f"(p = {found.p_value:.2g} at a margin of {found.gamma:g} on the log-odds). That is no proof of them."
+        )
+    smallest = found.smallest_gamma if math.isfinite(found.smallest_gamma) else None
+    return audit_findings.Challenge(
+        found.p_value,
+        found.gamma,
+        smallest,
+        found.level,
+        found.correct,
+        found.guesses,
+        best,
+        tuple(competitors),
+        found.rejected,
+        text,
+    )
+
+
+def _way_out(smallest: float) -> str:
+    better = "learn the propensities with a classifier that sees it (Nuisance)"
+    if not math.isfinite(smallest):
+        return f"Next: {better}."
+    return f"Next: {better}, or state a margin on the log-odds of {math.ceil(100 * smallest) / 100:g} or more."
+
+
+def _competitors(seed: int, n: int) -> dict[str, Any]:
+    """Return classifiers that see what a line in the covariates cannot, each cheap enough for n rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+    from sklearn.naive_bayes import GaussianNB
+
+    share = None if n <= _ROWS_OF_A_TREE else _ROWS_OF_A_TREE / n
+    return {
+        "gradient boosting": HistGradientBoostingClassifier(max_iter=_TREES // 2, random_state=seed),
+        "a random forest": RandomForestClassifier(_TREES, min_samples_leaf=5, max_samples=share, random_state=seed),
+        "naive Bayes": GaussianNB(),
+    }
+
+
+# -- the claim --------------------------------------------------------------------------------------------------------
+
+
+def _upper(options: Bounds, mechanism: Mechanism) -> UpperBound:
+    """Account for the described mechanism, in the parameter of the claim."""
+    claim = options.claim
+    if claim is not None and claim.parameter == "mu":
+        return accounting.upper_bound(mechanism, parameter="mu")
+    found = accounting.upper_bound(mechanism, delta=options.delta if claim is None else claim.delta)
+    if claim is None and not math.isfinite(found.value):
+        allowed = "a number above 0 beside a mechanism without a finite epsilon at delta = 0"
+        raise InputError("delta", allowed, f"{options.delta:g}", "1e-5 is usual")
+    return found
+
+
+def _judged(
+    claim: Claim, found: Sequence[LowerBound], upper: UpperBound | None, reasons: Sequence[str]
+) -> audit_findings.Claim:
+    fitting = [b for b in found if b.parameter == claim.parameter and b.delta == claim.delta]
+    lower = fitting[0] if fitting else None
+    judged: ClaimVerdict = verdict.judge(claim, lower, upper=upper, reasons=reasons)
+    limit = tradeoff.roc_limit(claim.tradeoff, _LIMIT_POINTS)
+    return audit_findings.Claim(
+        claim.parameter,
+        claim.value,
+        claim.delta,
+        judged.status,
+        judged.text,
+        None if lower is None else lower.value,
+        None if upper is None else upper.value,
+        "" if upper is None else f"{upper.mechanism}, {upper.accountant}",
+        judged.gap,
+        None if lower is None else lower.reachable,
+        audit_findings.RocLimit(tuple(_LIMIT_POINTS.tolist()), tuple(np.asarray(limit).tolist())),
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "."

@@ -1,0 +1,554 @@
+"""An audit from evidence to findings, told in order."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.arrays import BoolArray, IndexArray
+from miaudit.auditing import bounds, score_choice, summaries, zero_run
+from miaudit.auditing.plan import Bootstrap, Declared, Plan
+from miaudit.auditing.zero_run import Correction
+from miaudit.causal import effects
+from miaudit.causal.nuisance import Nuisance
+from miaudit.causal.propensity import Propensity
+from miaudit.errors import InputError
+from miaudit.evidence import Evidence
+from miaudit.findings import verdict as verdict_rule
+from miaudit.findings.audit import Findings, GroupFindings, Memorisation, Metric, ScoreFindings, Vulnerability
+from miaudit.findings.wording import chance, label, reading
+from miaudit.metrics import bootstrap, classical
+from miaudit.metrics.classical import Estimate, Sample
+
+_CONDITIONS: dict[str | None, str] = {
+    "zero-run": "if the covariates account for how members and non-members differ",
+}
+_NO_ANSWER = (
+    "No answer: members and non-members were not assigned at random (zero-run), so raw numbers mix memorisation with "
+    "the difference between the two populations."
+)
+_ASSUMED = {
+    "one-run": "One model; whether each record was trained on was decided at random (declared, not checked).",
+    "multi-run": "One model per record; whether it was trained on was decided at random (declared, not checked).",
+    "zero-run": "Nothing about how membership came about: raw numbers are not causal.",
+    "corrected": "Given the covariates, whether a record is a member has nothing to do with its potential scores; how "
+    "far an unmeasured trait would have to break this is said beside the split into memorisation and shift.",
+    None: "Nobody declared how membership came about. If not at random, the numbers mix memorisation with shift.",
+}
+_FEWEST_IN_GROUP = 10
+_FEWEST_FOR_METRICS = 2
+_MOST_NAMED = 8
+_OTHER = "other (merged)"
+_MOST_GROUPS = 1000
+
+
+def audit(
+    evidence: Evidence,
+    *,
+    plan: Plan | None = None,
+    nuisance: Nuisance | None = None,
+    rng: np.random.Generator,
+    notes: Sequence[str] = (),
+    repeat: Mapping[str, Any] | None = None,
+    vulnerability: Vulnerability | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Findings:
+    """Measure what an attack reveals of membership, and say how far the numbers can be trusted.
+
+    Parameters
+    ----------
+    evidence : Evidence
+    plan : Plan, optional
+        Every option; the default has targets 0.1%, 1% and 10% and intervals of 95%.
+    nuisance : Nuisance, optional
+        For zero-run evidence: models of your own for the propensity and for the outcome, or a known propensity.
+    rng : numpy.random.Generator
+        For the bootstrap and the split; two audits with equal generators give equal findings.
+    notes : sequence of str
+        What the collector of the evidence has to say; shown with the findings.
+    repeat : mapping
+        How to repeat the audit (command, seed); shown with the findings.
+    vulnerability : Vulnerability, optional
+        Which records leak, from shadow models; shown with the findings, and no part of the verdict.
+    progress : function of the bootstrap replicates drawn so far and their total, optional
+
+    Returns
+    -------
+    Findings
+
+    Raises
+    ------
+    InputError
+        If the plan names a score that the evidence does not have, a split leaves a class empty, or there are nuisance
+        models without zero-run evidence.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> member = rng.random(4000) < 0.5
+    >>> evidence = Evidence(score=rng.normal(size=4000) + member, member=member, design="one-run")
+    >>> findings = audit(evidence, rng=rng)
+    >>> findings.verdict.status, round(findings.metric("auc").value, 2)
+    ('flagged', 0.76)
+    """
+    return examine(
+        evidence,
+        plan=plan,
+        nuisance=nuisance,
+        rng=rng,
+        notes=(*notes, *summaries.equal_rows(evidence)) if isinstance(evidence, Evidence) else notes,
+        repeat=repeat,
+        vulnerability=vulnerability,
+        progress=progress,
+    ).findings
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """An audit with what stood between its evidence and its findings, row by row.
+
+    Attributes
+    ----------
+    findings : Findings
+    propensity : Propensity of the audited rows, or None where nothing was corrected
+    rows : array of indices of the audited rows, or None for all of them
+    """
+
+    findings: Findings
+    propensity: Propensity | None
+    rows: IndexArray | None
+
+
+def examine(
+    evidence: Evidence,
+    *,
+    plan: Plan | None = None,
+    nuisance: Nuisance | None = None,
+    rng: np.random.Generator,
+    notes: Sequence[str] = (),
+    repeat: Mapping[str, Any] | None = None,
+    vulnerability: Vulnerability | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    turn: str = verdict_rule.TURN,
+) -> Examined:
+    """Audit as :func:`audit` does, and keep the propensities: what a bundle needs so that others can repeat it.
+
+    ``turn`` says how scores that point the wrong way are turned, where they did not come from a caller's file.
+    """
+    plan = plan or Plan()
+    if not isinstance(rng, np.random.Generator):
+        raise InputError("rng", "a numpy.random.Generator", type(rng).__name__, "pass numpy.random.default_rng(0)")
+    if not isinstance(plan, Plan):
+        raise InputError("plan", "a miaudit.Plan", type(plan).__name__, "pass miaudit.Plan(...)")
+    nuisance = _checked(nuisance, evidence)
+    choose_rng, bootstrap_rng, correct_rng, bound_rng = rng.spawn(4)
+    choice = score_choice.choose(evidence, plan, rng=choose_rng)
+    samples = {name: Sample.of(choice.audited.only(name)) for name in choice.names}
+    case = _Case.of(choice.audited, plan, nuisance.of_rows(choice.rows), rng=correct_rng)
+    alone: Metric | str | None = None
+    if evidence.design is None:  # a generator of its own, drawn last: no other draw moves
+        alone = zero_run.covariates_alone(choice.audited, plan, rng=correct_rng.spawn(1)[0])
+    bounded = bounds.assess(
+        choice.audited,
+        choice.judged,
+        plan.bounds,
+        case.correction,
+        obstacle=case.obstacle,
+        confidence=choice.confidence,
+        paid="; ".join(choice.corrections),
+        exploratory=choice.exploratory,
+        rng=bound_rng,
+    )
+    if bounded.challenge is not None and bounded.challenge.p_value <= bounds.BEYOND_LEARNING:
+        case = case.refuted(bounded.challenge.text)
+    effective = {name: case.effective_nonmembers(name, samples[name], choice.confidence) for name in choice.names}
+    primary = score_choice.primary_metric(plan, min(effective[name] for name in choice.judged), choice.confidence)
+    told = _Stages(progress, plan.n_bootstrap, len(samples) + (case.learned is not None))
+    found = _measure(samples, plan, choice.confidence, bootstrap_rng, told)
+    if case.learned is not None:
+        causal = case.metrics(choice.confidence, told.next())
+        found = {name: (*causal[name], *raw) for name, raw in found.items()}
+    measured = [_measured(name, found[name], primary) for name in choice.judged]
+    verdict = _verdict(case, plan, primary, measured, exploratory=choice.exploratory, turn=turn)
+    best = choice.headline or max(measured, key=lambda m: (m.resolved and m.low, m.high)).score
+    order = [best, *(name for name in choice.names if name != best)]
+    shown = tuple(_score_findings(case, name, samples[name], found[name], plan, choice.confidence) for name in order)
+    findings = Findings(
+        verdict=replace(verdict, besides=_besides(verdict, shown[0])),
+        metrics=shown[0].metrics,
+        design=evidence.design,
+        counts=summaries.counts(choice.audited, samples[best], effective[best], choice.confidence),
+        scores=shown,
+        plan={**plan.to_dict(), "primary_metric": primary, "threshold_for_concern": verdict.threshold},
+        evidence={"digest": evidence.digest, "source": evidence.source, "scores": list(evidence.scores)},
+        groups=_groups(case, best, plan, choice) if case.shows_metrics else (),
+        overlap=None if case.correction is None else case.correction.overlap,
+        memorisation=case.memorisation(best, found[best]),
+        challenge=bounded.challenge,
+        claim=bounded.claim,
+        bounds=bounded.bounds,
+        no_bound=bounded.no_bound,
+        corrections=(*choice.corrections, *case.corrections),
+        assumptions=(*case.assumptions, summaries.independence(samples[best])),
+        notes=(
+            *notes,
+            *choice.notes,
+            *bounded.notes,
+            *([alone] if isinstance(alone, str) else []),
+            *_louder_scores(found, plan, primary, verdict, best),
+            *_odd_scores(samples),
+            *summaries.opposed(samples[best]),
+        ),
+        rows=summaries.most_exposed(choice.audited.only(best), plan.row_level, choice.rows),
+        repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
+        vulnerability=vulnerability,
+        covariates_alone=alone if isinstance(alone, Metric) else None,
+    )
+    return Examined(findings, None if case.correction is None else case.correction.propensity, choice.rows)
+
+
+def _checked(nuisance: Any, evidence: Evidence) -> Nuisance:
+    if nuisance is None:
+        return Nuisance()
+    if not isinstance(nuisance, Nuisance):
+        received = type(nuisance).__name__
+        raise InputError("nuisance", "a Nuisance", received, "pass miaudit.causal.nuisance.Nuisance(...)")
+    if evidence.design != "zero-run":
+        raise InputError(
+            "nuisance",
+            "none, unless the design is zero-run",
+            str(evidence.design),
+            "leave it out: nothing is corrected",
+        )
+    return nuisance
+
+
+# -- what the design of the evidence allows ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """The audited records, and what has to be done before anything may be concluded from them.
+
+    ``correction`` is there for zero-run evidence with covariates; ``obstacle`` says why there can be no answer.
+    """
+
+    audited: Evidence
+    plan: Plan
+    correction: Correction | None
+    obstacle: str
+    rng: np.random.Generator
+
+    @classmethod
+    def of(cls, audited: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random.Generator) -> _Case:
+        assess_rng, rest = rng.spawn(2)
+        if audited.design != "zero-run":
+            return cls(audited, plan, None, "", rest)
+        assessed = zero_run.assess(audited, plan, nuisance, rng=assess_rng)
+        if isinstance(assessed, str):
+            return cls(audited, plan, None, assessed, rest)
+        return cls(audited, plan, assessed, _obstacle(assessed), rest)
+
+    def refuted(self, reason: str) -> _Case:
+        """Withhold the answer for a reason that was found after overlap was judged."""
+        correction = self._correction.refuted(reason)
+        return replace(self, correction=correction, obstacle=_obstacle(correction))
+
+    @property
+    def learned(self) -> Propensity | None:
+        """The propensity, where it allows an answer."""
+        return self.correction.propensity if self.correction is not None and self.correction.answered else None
+
+    @property
+    def shows_metrics(self) -> bool:
+        """Raw numbers of a refused audit are shown only when asked for."""
+        return self.correction is None or self.correction.answered or self.plan.raw_only
+
+    @property
+    def corrections(self) -> tuple[str, ...]:
+        """What was adjusted, in sentences."""
+        if self.correction is None or not self.correction.answered:
+            return ()
+        return zero_run.in_words(self.correction, self.plan)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the design means for the numbers."""
+        if self.learned is not None:
+            return (_ASSUMED["corrected"],)
+        return (_ASSUMED[self.audited.design],)
+
+    def effective_nonmembers(self, score: str, sample: Sample, confidence: float) -> float:
+        """Non-members as a low FPR counts them: independent and, where they are weighted, as heavy as the heaviest."""
+        if self.learned is None:
+            return float(sample.effective_nonmembers)
+        return effects.effective_nonmembers(self.audited.only(score), self.learned, confidence=confidence)
+
+    def metrics(self, confidence: float, told: Callable[[int], None] | None) -> dict[str, tuple[Metric, ...]]:
+        """The causal metrics of every score, with a bootstrap beside those of Hajek weights where it is asked for."""
+        plan = self.plan
+        drawn: Mapping[str, Mapping[str, tuple[float, float]]] = {}
+        if plan.n_bootstrap:
+            drawn = zero_run.bootstrapped(self.audited, self._correction, plan, confidence, progress=told)
+        return {
+            score: tuple(
+                _metric(name, estimate, _resampled(estimate, method, drawn.get(score, {}).get(name)), plan, method)
+                for name, (method, estimate) in self.measured(self.audited.only(score), confidence).items()
+            )
+            for score in self.audited.scores
+        }
+
+    def measured(
+        self, evidence: Evidence, confidence: float, rows: BoolArray | None = None
+    ) -> dict[str, tuple[str, Estimate]]:
+        """The causal metrics of evidence with one score, or of a part of its rows (a mask)."""
+        learned, nuisance = self._correction.propensity, self._correction.nuisance
+        if rows is not None:
+            evidence, learned = evidence.take(rows), learned.of_rows(rows)
+        return zero_run.metrics(evidence, learned, self.plan, nuisance, confidence, rng=self.rng)
+
+    def memorisation(self, score: str, found: Sequence[Metric]) -> Memorisation | None:
+        """Shift and memorisation of one score, where both were measured."""
+        if self.learned is None:
+            return None
+        both = [m for m in found if m.name == "auc"]
+        return zero_run.memorisation(self.audited.only(score), self.learned, causal=both[0], raw=both[-1], rng=self.rng)
+
+    @property
+    def _correction(self) -> Correction:
+        if self.correction is None:
+            raise AttributeError("no correction")
+        return self.correction
+
+
+def _obstacle(correction: Correction) -> str:
+    """The first reason to refuse, and how many more there are; empty if there is none."""
+    reasons = correction.overlap.reasons
+    more = {0: "", 1: "", 2: " One more reason is given."}.get(len(reasons), f" {len(reasons) - 1} more are given.")
+    return reasons[0] + more if reasons else ""
+
+
+# -- measuring --------------------------------------------------------------------------------------------------------
+
+
+def _measure(
+    samples: Mapping[str, Sample],
+    plan: Plan,
+    confidence: float,
+    rng: np.random.Generator,
+    told: _Stages,
+) -> dict[str, tuple[Metric, ...]]:
+    found: dict[str, tuple[Metric, ...]] = {}
+    for name, child in zip(samples, rng.spawn(len(samples)), strict=True):
+        sample = samples[name]
+        plain = classical.metrics(sample, plan.fpr_targets, confidence)
+        resampled: dict[str, Estimate] = {}
+        if plan.n_bootstrap:
+            drawn = bootstrap.replicates(sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=told.next())
+            resampled = bootstrap.estimates(sample, drawn, plan.fpr_targets, confidence)
+        found[name] = tuple(_metric(m, estimate, resampled.get(m), plan) for m, estimate in plain.items())
+    return found
+
+
+class _Stages:
+    """Tells of the replicates of several stages as one count: so many of each."""
+
+    def __init__(self, progress: Callable[[int, int], None] | None, each: int, stages: int) -> None:
+        self._progress, self._each, self._total, self._before = progress, each, each * stages, -each
+
+    def next(self) -> Callable[[int], None] | None:
+        """Return the function that the next stage tells how many replicates it has drawn."""
+        progress, total = self._progress, self._total
+        if progress is None:
+            return None
+        self._before += self._each
+        before = self._before
+        return lambda done: progress(before + done, total)
+
+
+def _resampled(estimate: Estimate, method: str, limits: tuple[float, float] | None) -> Estimate | None:
+    """Put bootstrap limits round an estimate by Hajek weights; where it has no value, its upper limit stands."""
+    if limits is None or method != zero_run.ESTIMATOR:
+        return None
+    if estimate.value is None:
+        return estimate
+    return replace(estimate, low=min(limits[0], estimate.value), high=max(limits[1], estimate.value))
+
+
+def _metric(name: str, estimate: Estimate, resampled: Estimate | None, plan: Plan, estimator: str = "raw") -> Metric:
+    beside = None
+    if resampled is not None:
+        beside = {"low": resampled.low, "high": resampled.high, "replicates": plan.n_bootstrap}
+        if isinstance(plan.intervals, Bootstrap):
+            low, high = resampled.low, resampled.high
+            if name.startswith("tpr_at_fpr_"):  # percentiles alone are too narrow where few false alarms are expected
+                low, high = min(low, estimate.low), max(high, estimate.high)
+            estimate = replace(estimate, low=low, high=high)
+    ppv = None
+    if name.startswith("tpr_at_fpr_"):
+        fpr = next(f for f in plan.fpr_targets if classical.tpr_name(f) == name)
+        rate = classical.precision(estimate, fpr, plan.prior)
+        ppv = {"prior": plan.prior, "value": rate.value, "low": rate.low, "high": rate.high}
+    bottom, top = (x if math.isfinite(x) else None for x in (estimate.low, estimate.high))
+    return Metric(
+        name, estimator, estimate.value, bottom, top, plan.confidence, estimate.note, estimate.step_value, beside, ppv
+    )
+
+
+def _limits(metric: Metric) -> tuple[float, float, bool]:
+    low = -math.inf if metric.low is None else metric.low
+    return low, math.inf if metric.high is None else metric.high, metric.value is not None
+
+
+def _measured(score: str, metrics: Sequence[Metric], primary: str) -> verdict_rule.Measured:
+    auc_high = _named(metrics, "auc").high
+    return verdict_rule.Measured(score, *_limits(_named(metrics, primary)), 1.0 if auc_high is None else auc_high)
+
+
+def _named(metrics: Sequence[Metric], name: str) -> Metric:
+    """Return the metric of that name; where it was corrected, the corrected one, which stands first."""
+    return next(metric for metric in metrics if metric.name == name)
+
+
+def _verdict(
+    case: _Case, plan: Plan, primary: str, measured: list[verdict_rule.Measured], *, exploratory: bool, turn: str
+) -> verdict_rule.Verdict:
+    threshold = plan.threshold_for_concern
+    threshold = verdict_rule.default_threshold(primary) if threshold is None else threshold
+    if case.obstacle:
+        # Not learned yet is not testable; anything else that is wrong with the propensity or the overlap is refused.
+        refused = case.correction is not None and case.correction.overlap.reasons != (case.correction.still_learning,)
+        return verdict_rule.no_answer(
+            "refused" if refused else "not-testable",
+            f"{_NO_ANSWER} {case.obstacle}" if case.correction is not None else f"{_NO_ANSWER} Here {case.obstacle}.",
+            metric=primary,
+            threshold=threshold,
+            confidence=plan.confidence,
+        )
+    judged = verdict_rule.judge(
+        measured,
+        metric=primary,
+        threshold=threshold,
+        confidence=plan.confidence,
+        levels=plan.levels,
+        condition=_CONDITIONS.get(case.audited.design, ""),
+        exploratory=exploratory,
+        turn=turn,
+    )
+    return verdict_rule.undeclared(judged) if case.audited.design is None else judged
+
+
+def _louder_scores(
+    found: Mapping[str, Sequence[Metric]], plan: Plan, primary: str, verdict: verdict_rule.Verdict, best: str
+) -> tuple[str, ...]:
+    """Say so when a score that was not declared exceeds the threshold: the verdict is not about it."""
+    if not isinstance(plan.headline, Declared) or verdict.status not in ("clear", "inconclusive"):
+        return ()
+    rivals = {name: _named(metrics, primary) for name, metrics in found.items() if name != best}
+    louder = [n for n, m in rivals.items() if m.value is not None and (m.low or 0.0) > verdict.threshold]
+    return tuple(
+        f"The score {name} exceeds the threshold, though the verdict is about {best}, which was declared."
+        for name in louder
+    )
+
+
+def _odd_scores(samples: Mapping[str, Sample]) -> Iterator[str]:
+    """Remark on scores that point the wrong way, or nowhere."""
+    for name, sample in samples.items():
+        if np.ptp(sample.score) == 0:
+            yield f"Every record has the same {name}: this attack says nothing of anybody."
+        elif sample.auc(0.99).high < 0.5:
+            yield (
+                f"The AUC of {name} is clearly below one half: members have lower values, as losses do. "
+                "Scores must be higher for members; if these are losses, say so."
+            )
+
+
+def _besides(verdict: verdict_rule.Verdict, shown_score: ScoreFindings) -> str:
+    """Say which other metrics exceed chance, where the verdict alone would read as if nothing did."""
+    if verdict.status not in ("clear", "inconclusive"):
+        return ""
+    above = []
+    corrected = any(metric.estimator != "raw" for metric in shown_score.metrics)
+    for metric in shown_score.metrics:
+        if corrected and metric.estimator == "raw":
+            continue
+        by_chance = chance(metric.name)
+        shown = metric.name == "auc" or metric.name.startswith("tpr_at_fpr_")
+        if shown and metric.value is not None and by_chance is not None and (metric.low or 0.0) > by_chance:
+            above.append(f"{label(metric.name)} {reading(asdict(metric))}")
+    return f"The verdict is about one metric and its threshold. Above chance: {'; '.join(above)}." if above else ""
+
+
+def _score_findings(
+    case: _Case, name: str, sample: Sample, found: tuple[Metric, ...], plan: Plan, confidence: float
+) -> ScoreFindings:
+    histogram = summaries.distribution(sample.score, sample.member)
+    if not case.shows_metrics:
+        return ScoreFindings(name, (), None, histogram)
+    nonmembers = case.effective_nonmembers(name, sample, confidence)
+    resolved = summaries.smallest_fpr(nonmembers, confidence)
+    fpr = summaries.grid(plan, nonmembers, resolved)
+    if case.learned is None:
+        curve = summaries.curve(sample.roc, fpr, *sample.tpr_band(fpr, confidence), resolved)
+    else:
+        evidence = case.audited.only(name)
+        roc, low, high = effects.tpr_band(evidence, case.learned, fpr, confidence=confidence)
+        curve = summaries.curve(roc, fpr, low, high, resolved)
+    return ScoreFindings(name, found, curve, histogram)
+
+
+def _groups(case: _Case, score: str, plan: Plan, choice: score_choice.Choice) -> tuple[GroupFindings, ...]:
+    """Metrics of each group, with intervals that hold for all groups and all scores looked at (Bonferroni)."""
+    audited = case.audited.only(score)
+    if audited.group is None:
+        return ()
+    names, codes = np.unique(audited.group.astype(np.str_), return_inverse=True)
+    if len(names) > _MOST_GROUPS:
+        raise InputError("group", f"at most {_MOST_GROUPS} groups", f"{len(names)}", "was it meant to be the unit?")
+    names, codes, merged = _without_small_groups(names, codes, audited.member)
+    confidence = 1 - (1 - choice.confidence) / len(names)
+    said = f"intervals hold for all {len(names)} groups at once"
+    if choice.exploratory:
+        said = f"exploratory: {said}, but not for the choice of the score"
+    return tuple(
+        _group(case, audited, name, codes == k, plan, confidence, f"{merged}; {said}" if name == _OTHER else said)
+        for k, name in enumerate(map(str, names))
+    )
+
+
+def _without_small_groups(
+    names: NDArray[np.str_], codes: IndexArray, member: BoolArray
+) -> tuple[NDArray[np.str_], IndexArray, str]:
+    """Merge groups with too few members or non-members into one, and say which."""
+    sizes = [np.bincount(codes[rows], minlength=len(names)) for rows in (member, ~member)]
+    small = np.minimum(*sizes) < _FEWEST_IN_GROUP
+    if np.count_nonzero(small) < 2:
+        return names, codes, ""
+    listed = ", ".join(names[small][:_MOST_NAMED]) + (", ..." if np.count_nonzero(small) > _MOST_NAMED else "")
+    said = f"{np.count_nonzero(small)} groups with fewer than {_FEWEST_IN_GROUP} of a class, merged: {listed}"
+    merged = np.where(small, _OTHER, names)[codes]
+    kept, recoded = np.unique(merged, return_inverse=True)
+    return kept, recoded, said
+
+
+def _group(
+    case: _Case, audited: Evidence, name: str, rows: BoolArray, plan: Plan, confidence: float, said: str
+) -> GroupFindings:
+    inside = int(np.count_nonzero(audited.member[rows]))
+    outside = int(np.count_nonzero(rows)) - inside
+    if min(inside, outside) < _FEWEST_FOR_METRICS:
+        return GroupFindings(name, inside, outside, (), "no metrics: fewer than two members or two non-members")
+    part = audited.take(rows)
+    plain = classical.metrics(Sample.of(part), plan.fpr_targets, confidence)
+    found = [_metric(metric, estimate, None, plan) for metric, estimate in plain.items()]
+    if case.learned is not None:
+        causal = case.measured(audited, confidence, rows)
+        found = [_metric(m, estimate, None, plan, method) for m, (method, estimate) in causal.items()] + found
+    return GroupFindings(name, inside, outside, tuple(found), said)

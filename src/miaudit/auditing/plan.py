@@ -1,0 +1,298 @@
+"""The plan of an audit: every option, fixed before the data is looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from miaudit.dp import accounting, guesses
+from miaudit.dp.bounds import check_delta
+from miaudit.dp.mechanism import Mechanism, check_mechanism
+from miaudit.dp.verdict import Claim
+from miaudit.dp.zero_run import options
+from miaudit.errors import InputError, is_number, is_whole, nearest
+from miaudit.metrics.intervals import SMALLEST_FPR
+
+ESTIMATORS = ("hajek", "aipw")
+CORRECTIONS = ("thinning", "conditional", "composition")
+OTHER_METRICS = ("auc", "advantage", "balanced_accuracy", "ate")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The score that counts was named beforehand; the others are shown beside it."""
+
+    score: str
+
+
+@dataclass(frozen=True)
+class Bonferroni:
+    """The strongest score counts, and every interval is widened for having looked at all of them."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """The strongest score on a random share of the units counts, and is measured on the rest."""
+
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        _require(0.1 <= self.share <= 0.9, "share", "a number in [0.1, 0.9]", self.share, "0.5 is the default")
+
+
+@dataclass(frozen=True)
+class Exploratory:
+    """The strongest score counts, uncorrected: labelled exploratory, and no evidence of anything."""
+
+
+Headline = Declared | Bonferroni | Split | Exploratory
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """Intervals without resampling, chosen for their coverage (the default)."""
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """Intervals from the stratified bootstrap; ``n_bootstrap`` of the plan says how many replicates."""
+
+
+Intervals = Calibrated | Bootstrap
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What is asked of differential privacy: lower bounds on its parameters, and a claim to judge by them.
+
+    Parameters
+    ----------
+    claim : Claim, optional
+        What somebody says of the algorithm: the audit refutes it, or cannot.
+    mechanism : Mechanism, optional
+        The algorithm as data (:mod:`miaudit.dp.mechanism`): what it guarantees is computed by an accountant and stands
+        beside the lower bound. Without a claim, that guarantee is the claim.
+    delta : float in [0, 1)
+        Of the bound on epsilon; the delta of a claim takes its place.
+    guesses : int, or an option of :mod:`miaudit.dp.guesses`, optional
+        Of one-run and zero-run bounds: how many guesses count. Default: chosen on a pilot of 20% of the records.
+    correction : str, or an option of :mod:`miaudit.dp.zero_run`
+        Of zero-run bounds on mu and on epsilon at a delta: thinning, conditional or composition.
+    margin : float, 0 or more, optional
+        How far the log-odds of membership may be from the propensities', as the auditor states beforehand. Default: 0.1
+        for the challenge, and beyond that what the learned propensities leave uncertain.
+
+    Examples
+    --------
+    >>> Bounds(claim=Claim.gaussian(0.5)).delta
+    1e-05
+    """
+
+    claim: Claim | None = None
+    mechanism: Mechanism | None = None
+    delta: float = 1e-5
+    guesses: guesses.Option | int | None = None
+    correction: str | options.Correction = "thinning"
+    margin: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.claim is not None and not isinstance(self.claim, Claim):
+            raise InputError(
+                "claim", "a Claim", repr(self.claim), "pass Claim.gaussian(mu) or Claim.epsilon_delta(...)"
+            )
+        if self.mechanism is not None:
+            check_mechanism(self.mechanism)
+        check_delta(self.delta)
+        guesses.check(self.guesses)
+        if isinstance(self.correction, str) and self.correction not in CORRECTIONS:
+            hint = nearest(self.correction, CORRECTIONS) or "thinning is the default"
+            raise InputError("correction", ", ".join(CORRECTIONS), repr(self.correction), hint)
+        options.check(self.correction)
+        if self.mechanism is not None and self.claim is not None and self.claim.parameter == "mu":
+            accounting.upper_bound(self.mechanism, parameter="mu")  # refused now where a mechanism has none
+        stated = self.margin is None or (is_number(self.margin) and 0 <= self.margin < math.inf)
+        _require(stated, "margin", "a number from 0 up", self.margin, "it is in units of log-odds; 0.1 is usual")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every option of an audit.
+
+    Parameters
+    ----------
+    fpr_targets : tuple of float, each in (0, 1)
+        False-positive rates at which the TPR is wanted.
+    confidence : float in (0.5, 1)
+        Of every two-sided interval.
+    primary_metric : str, optional
+        The metric of the verdict: ``tpr_at_fpr_X`` for a target X, ``auc``, ``advantage``, ``balanced_accuracy`` or
+        ``ate``. Default: the TPR at the smallest target that so many non-members can resolve.
+    threshold_for_concern : float, optional
+        Default: 0.05 for a TPR at an FPR of at most 1%, else five points above chance (FPR + 0.05 for a TPR, 0.55 for
+        the AUC, 0.05 for the advantage).
+    levels : three increasing numbers in (0, 1)
+        Where the wording of a TPR changes: low, moderate, elevated, material (erratum C5).
+    prior : float in (0, 1)
+        Share of members among the people an attacker would accuse, for the precision.
+    headline : Bonferroni, Split, Declared or Exploratory
+        With several scores: which one the verdict is about, and how the choice is paid for.
+    intervals : Calibrated or Bootstrap
+    n_bootstrap : int, 0 or at least 100
+        Replicates of the stratified bootstrap, shown beside the default intervals.
+    categories : tuple of str
+        Covariates of zero-run evidence that are codes of categories, by name: one-hot inside the folds.
+    components : int, optional
+        Condense the covariates of zero-run evidence into so many principal components, inside the folds; texts into so
+        many components of their own.
+    estimator : "hajek" or "aipw"
+        Of the corrected AUC and average effect of zero-run evidence. AIPW adds an outcome model of the score without
+        membership; the TPR at a low FPR stays with Hajek weights, where AIPW is not to be trusted.
+    bounds : Bounds, or None for none
+        Lower bounds on privacy parameters, and the claim to judge by them.
+    raw_only : bool
+        Show the uncorrected metrics of a zero-run audit that is refused, labelled raw; never with a verdict.
+    row_level : int
+        Show so many of the most exposed members by row and unit; 0 (the default) keeps findings free of rows.
+
+    Examples
+    --------
+    >>> Plan(fpr_targets=(0.01,)).metric_names
+    ('tpr_at_fpr_0.01', 'auc', 'advantage', 'balanced_accuracy', 'ate')
+    >>> Plan(confidence=95)
+    Traceback (most recent call last):
+    miaudit.errors.InputError: confidence: expected a number in (0.5, 1), received 95; write 0.95 for 95%
+    """
+
+    fpr_targets: tuple[float, ...] = (0.001, 0.01, 0.1)
+    confidence: float = 0.95
+    primary_metric: str | None = None
+    threshold_for_concern: float | None = None
+    levels: tuple[float, float, float] = (0.02, 0.05, 0.1)
+    prior: float = 0.5
+    headline: Headline = Bonferroni()
+    intervals: Intervals = Calibrated()
+    n_bootstrap: int = 0
+    row_level: int = 0
+    raw_only: bool = False
+    categories: tuple[str, ...] = ()
+    components: int | None = None
+    estimator: str = "hajek"
+    bounds: Bounds | None = field(default_factory=Bounds)
+
+    def __post_init__(self) -> None:
+        targets = self._sequence("fpr_targets")
+        _require(len(targets) > 0, "fpr_targets", "at least one number in (0, 1)", "none", "add a target such as 0.01")
+        for target in targets:
+            _require(0 < target < 1, "fpr_targets", "numbers in (0, 1)", target, "write 0.001 for 0.1%")
+            resolvable = target >= SMALLEST_FPR
+            _require(
+                resolvable, "fpr_targets", f"{SMALLEST_FPR:g} or more", target, "no count of records resolves less"
+            )
+        named = tuple(sorted({float(f"{target:g}") for target in targets}))  # metrics are named by six digits
+        for target in named:
+            _require(0 < target < 1, "fpr_targets", "numbers that six digits tell from 0 and 1", target, "round them")
+        object.__setattr__(self, "fpr_targets", named)
+        levels = self._sequence("levels")
+        rising = len(levels) == 3 and 0 < levels[0] < levels[1] < levels[2] < 1
+        _require(rising, "levels", "three increasing numbers in (0, 1)", levels, "the default is 0.02, 0.05, 0.1")
+        object.__setattr__(self, "levels", levels)
+        _require(
+            _inside(self.confidence, 0.5), "confidence", "a number in (0.5, 1)", self.confidence, "write 0.95 for 95%"
+        )
+        _require(_inside(self.prior, 0), "prior", "a number in (0, 1)", self.prior, "0.5 means even odds")
+        self._check_kind("headline", Headline)
+        self._check_kind("intervals", Intervals)
+        whole = is_whole(self.n_bootstrap) and (self.n_bootstrap == 0 or 100 <= self.n_bootstrap <= 1_000_000)
+        _require(whole, "n_bootstrap", "0, or 100 to 1000000 replicates", self.n_bootstrap, "1000 is customary")
+        if isinstance(self.intervals, Bootstrap) and not self.n_bootstrap:
+            raise InputError("n_bootstrap", "at least 100 for bootstrap intervals", "0", "set it to 1000")
+        _require(is_whole(self.row_level) and self.row_level >= 0, "row_level", "0 or more", self.row_level, "use 0")
+        _require(
+            not isinstance(self.categories, str), "categories", "a tuple of names", self.categories, "write (a, b)"
+        )
+        object.__setattr__(self, "categories", tuple(str(name) for name in self.categories))
+        some = self.components is None or (is_whole(self.components) and self.components >= 1)
+        _require(some, "components", "1 or more", self.components, "10 to 20 suit embeddings")
+        known = self.estimator in ESTIMATORS
+        _require(
+            known, "estimator", " or ".join(ESTIMATORS), repr(self.estimator), nearest(str(self.estimator), ESTIMATORS)
+        )
+        if self.categories and self.components is not None:
+            raise InputError("components", "none, beside categories", str(self.components), "choose one of the two")
+        if self.bounds is not None and not isinstance(self.bounds, Bounds):
+            raise InputError("bounds", "Bounds of miaudit.auditing.plan, or None", repr(self.bounds), "pass Bounds()")
+        self._check_primary()
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """Names of the metrics, in the order of the findings."""
+        return (*(f"tpr_at_fpr_{fpr:g}" for fpr in self.fpr_targets), *OTHER_METRICS)
+
+    def _sequence(self, name: str) -> tuple[float, ...]:
+        try:
+            return tuple(float(x) for x in getattr(self, name))
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                name, "a list of numbers", repr(getattr(self, name)), "write them as (0.001, 0.01)"
+            ) from error
+
+    def _check_kind(self, name: str, kinds: Any) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, kinds):
+            allowed = " or ".join(kind.__name__ for kind in kinds.__args__)
+            raise InputError(name, f"{allowed} of miaudit.auditing.plan", repr(value), "pass one of these records")
+
+    def _check_primary(self) -> None:
+        name, threshold = self.primary_metric, self.threshold_for_concern
+        if name is not None:
+            if name.startswith("tpr_at_fpr_"):
+                with contextlib.suppress(ValueError):  # tpr_at_fpr_0.0010 means the same target
+                    name = f"tpr_at_fpr_{float(name.removeprefix('tpr_at_fpr_')):g}"
+                object.__setattr__(self, "primary_metric", name)
+            if name not in self.metric_names:
+                hint = f"{nearest(name, self.metric_names)} or add its FPR to fpr_targets".removeprefix(" or ")
+                raise InputError("primary_metric", f"one of {', '.join(self.metric_names)}", repr(name), hint)
+        if threshold is not None:
+            finite = is_number(threshold) and math.isfinite(threshold)
+            _require(finite, "threshold_for_concern", "a finite number", threshold, "0.05 flags a TPR above 5%")
+            if name != "ate":
+                _require(
+                    0 <= threshold <= 1, "threshold_for_concern", "a number in [0, 1]", threshold, "write 0.05 for 5%"
+                )
+        if name == "ate" and threshold is None:
+            raise InputError("threshold_for_concern", "a number, in units of the score", "none", "set it for ate")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options as plain values, for the findings."""
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+
+def _plain(value: Any) -> Any:
+    """Write an option as plain values, a record with its kind."""
+    if is_dataclass(value) and not isinstance(value, type):
+        options = {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        return {"kind": type(value).__name__.lower(), **options}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def headline_named(text: str) -> Headline:
+    """Map the word at the door to its record: bonferroni, split, exploratory, or the name of a score.
+
+    Examples
+    --------
+    >>> headline_named("split"), headline_named("loss")
+    (Split(share=0.5), Declared(score='loss'))
+    """
+    known: dict[str, Headline] = {"bonferroni": Bonferroni(), "split": Split(), "exploratory": Exploratory()}
+    return known.get(text, Declared(text))
+
+
+def _inside(value: object, low: float) -> bool:
+    return is_number(value) and low < value < 1
+
+
+def _require(condition: bool, name: str, allowed: str, received: object, next_step: str) -> None:
+    if not condition:
+        raise InputError(name, allowed, str(received), next_step)

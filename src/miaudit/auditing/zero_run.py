@@ -1,0 +1,419 @@
+"""Zero-run evidence: whether members and non-members can be compared, and what is left of the attack once they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.arrays import FloatArray, IntArray
+from miaudit.auditing.plan import Plan
+from miaudit.causal import (
+    balance,
+    covariates,
+    crossfit,
+    duplicates,
+    effects,
+    lack_of_fit,
+    propensity,
+    replicates,
+    sensitivity,
+    word_classifier,
+)
+from miaudit.causal.covariates import Encoding
+from miaudit.causal.lack_of_fit import LackOfFit
+from miaudit.causal.nuisance import Nuisance
+from miaudit.causal.outcome import FEWEST_NONMEMBERS
+from miaudit.causal.propensity import LearningCurve, Propensity
+from miaudit.errors import InputError, nearest
+from miaudit.evidence import Evidence
+from miaudit.findings.audit import (
+    CalibrationBin,
+    Distribution,
+    FeatureBalance,
+    Fit,
+    Memorisation,
+    Metric,
+    Mislabelled,
+    Overlap,
+)
+from miaudit.metrics.classical import Estimate, Sample, tpr_name
+
+ESTIMATOR = "hajek"
+_WRONG_LABELS = ((0.01, 0.0), (0.05, 0.0), (0.0, 0.05), (0.05, 0.05), (0.1, 0.1))  # shares of members, non-members
+_TWINS = ("exact_pairs", "near_pairs", "members_affected", "nonmembers_affected", "members_alike")
+_MOST_CODES = 100
+_BLOCK = 100  # replicates of a given propensity that are looked at together
+_MOST_FEATURES = 400  # of a love plot: those out of balance come first, the others add nothing to see
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """The propensity of zero-run evidence, and what it says of overlap.
+
+    ``still_learning`` is the sentence to refuse with while more records would still improve the propensity (errata A10,
+    B20); ``misfit`` the one to refuse with where it misses what the covariates say; both are empty if not.
+    ``encoding``, ``nuisance`` and ``seed`` are how it was learned: resamples learn it alike.
+    """
+
+    propensity: Propensity
+    overlap: Overlap
+    still_learning: str
+    misfit: str
+    encoding: Encoding
+    nuisance: Nuisance
+    seed: int
+
+    @property
+    def answered(self) -> bool:
+        """Whether the evidence allows corrected metrics."""
+        return self.overlap.status != "refused"
+
+    def refuted(self, reason: str) -> Correction:
+        """Refuse for one more reason that was found later."""
+        reasons = (*self.overlap.reasons, reason)
+        return replace(self, overlap=replace(self.overlap, status="refused", reasons=reasons))
+
+    def refits(self, evidence: Evidence, count: int) -> tuple[NDArray[np.uint16], Iterator[tuple[slice, FloatArray]]]:
+        """Resample the evidence, and learn the propensity again on each resample, block by block; keep a given one.
+
+        Returns
+        -------
+        counts : array (count, n), how often each record was drawn
+        blocks : iterator of which replicates these are, and their propensities (block, n)
+        """
+        rng = np.random.default_rng(self.seed)  # as it was when the propensity was learned: these are its replicates
+        if self.nuisance.propensity is None:
+            return replicates.refits(
+                evidence,
+                None,
+                count,
+                classifier=self.nuisance.classifier,
+                encoding=self.encoding,
+                folds=_folds(self.propensity),
+                workers=self.nuisance.workers,
+                rng=rng,
+            )
+        counts, values = replicates.resample(evidence, count, rng=rng), self.propensity.values
+        starts = range(0, count, _BLOCK)
+        blocks = (slice(first, min(first + _BLOCK, count)) for first in starts)
+        return counts, ((block, np.broadcast_to(values, (block.stop - block.start, evidence.n))) for block in blocks)
+
+
+def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random.Generator) -> Correction | str:
+    """Learn the propensity by cross-fitting and measure overlap; a sentence where not even that is possible.
+
+    Parameters
+    ----------
+    evidence : zero-run evidence
+    plan : its confidence, and how covariates become numbers
+    nuisance : models of the caller; a given propensity is judged by everything but the learning curve
+    rng : draws folds
+
+    Raises
+    ------
+    InputError
+        If the plan names a category that is no covariate, or the nuisance models do not go with plan and evidence.
+    """
+    if evidence.covariates is None and evidence.text is None and nuisance.propensity is None:
+        return "there are no covariates to correct the difference between members and non-members with"
+    encoding = _encoding(evidence, plan, nuisance)
+    given = None if nuisance.propensity is None else nuisance.propensity.matched(evidence)
+    fit_rng, curve_rng, twin_rng, seen_rng, word_rng, doubt_rng = rng.spawn(6)
+    seed = crossfit.seed_of(fit_rng)
+    curve: LearningCurve | None = None
+    try:
+        # Balance is asked of what the propensity could see: components, not the hundreds of columns behind them.
+        seen = covariates.compared(evidence, encoding, seed=crossfit.seed_of(seen_rng))
+        twins = _twins(evidence, twin_rng)
+        if given is not None:
+            learned = given if given.features is not None else replace(given, features=seen.covariates)
+        else:
+            options: dict[str, Any] = {"classifier": nuisance.classifier, "encoding": encoding}
+            learned = propensity.fit(evidence, **options, rng=np.random.default_rng(seed))
+            curve = propensity.learning_curve(evidence, **options, folds=_folds(learned), rng=curve_rng)
+        fit = None
+        if seen.covariates is not None:
+            fit = lack_of_fit.measure(seen, learned, rng=doubt_rng)
+    except InputError as error:
+        return f"the propensity cannot be learned ({error})"
+    measured = balance.measure(seen, learned, confidence=plan.confidence)
+    judged = balance.judge_overlap(measured)
+    said = _of_words(evidence, measured.blind_auc, plan.confidence, word_rng)
+    still = ""
+    if curve is not None and curve.rising:
+        still = (
+            f"The propensity is not learned yet: the AUC of the covariates alone rises from {curve.half:.3f} at half "
+            f"the records to {curve.full:.3f} at all of them, so part of the shift is still uncorrected."
+        )
+    misfit = _misfit(fit, evidence, plan)
+    reasons = tuple(text for text in (*judged.reasons, misfit, *said, still) if text)
+    shown = Overlap(
+        status="refused" if reasons else judged.status,
+        reasons=reasons,
+        warnings=(*judged.warnings, *_twins_in_words(twins), *_unseen(seen)),
+        propensity=learned.how,
+        clipped=learned.clipped,
+        blind_auc=measured.blind_auc.value or 0.0,
+        blind_low=measured.blind_auc.low,
+        blind_high=measured.blind_auc.high,
+        effective_sample_size=measured.effective_size,
+        largest_weight=measured.largest_share,
+        without_match=measured.beyond,
+        features=_features(measured),
+        feature_limit=measured.limit,
+        calibration=tuple(CalibrationBin(b.predicted, b.observed, b.count) for b in measured.calibration),
+        log_odds=Distribution(measured.log_odds.edges, measured.log_odds.members, measured.log_odds.nonmembers),
+        duplicates=None if twins is None else {name: getattr(twins, name) for name in _TWINS},
+        learning=None if curve is None else {"half": curve.half, "full": curve.full, "rising": curve.rising},
+        fit=None if fit is None else _shown_fit(fit),
+    )
+    return Correction(learned, shown, still, misfit, encoding, nuisance, seed)
+
+
+def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Metric | str | None:
+    """Measure how well covariates, or texts, alone tell members from non-members, by cross-fitting.
+
+    Parameters
+    ----------
+    evidence : of any design; where membership was randomised the AUC is 0.5
+    plan : its confidence, and how covariates become numbers
+    rng : draws folds
+
+    Returns
+    -------
+    Metric
+        The AUC; a sentence where it cannot be learned; None without covariates.
+    """
+    if evidence.covariates is None and evidence.text is None:
+        return None
+    try:
+        learned = propensity.fit(evidence, encoding=_encoding(evidence, plan, Nuisance()), rng=rng)
+    except InputError as error:
+        return f"How well the covariates alone tell members from non-members cannot be learned ({error})."
+    blind = Evidence(score=np.log(learned.odds), member=evidence.member, unit=evidence.unit)
+    found = Sample.of(blind).auc(plan.confidence)
+    said = "cross-fitted, without any score; 0.5 where membership was randomised"
+    return Metric("auc", "raw", found.value, found.low, found.high, plan.confidence, said)
+
+
+def metrics(
+    evidence: Evidence,
+    learned: Propensity,
+    plan: Plan,
+    nuisance: Nuisance,
+    confidence: float,
+    *,
+    rng: np.random.Generator,
+) -> dict[str, tuple[str, Estimate]]:
+    """Compute the causal metrics of one score, by the names of the classical ones, each with its estimator.
+
+    Where there are too few non-members for an outcome model (in a group), the Hajek weights stand alone.
+
+    Returns
+    -------
+    dict
+        ``tpr_at_fpr_...`` for each target, then ``auc``, ``advantage``, ``balanced_accuracy``, ``ate``.
+    """
+    found = {
+        tpr_name(fpr): (ESTIMATOR, effects.tpr_at_fpr(evidence, learned, fpr=fpr, confidence=confidence, rng=rng))
+        for fpr in plan.fpr_targets
+    }
+    chosen = plan.estimator if evidence.n_nonmembers >= FEWEST_NONMEMBERS else ESTIMATOR
+    for name, effect, method in (
+        ("auc", effects.auc, chosen),
+        ("advantage", effects.advantage, ESTIMATOR),
+        ("balanced_accuracy", effects.balanced_accuracy, ESTIMATOR),
+        ("ate", effects.ate, chosen),
+    ):
+        estimate = effect(
+            evidence, learned, method=method, outcome=nuisance.outcome_model, confidence=confidence, rng=rng
+        )
+        found[name] = method, estimate
+    return found
+
+
+def bootstrapped(
+    evidence: Evidence,
+    corrected: Correction,
+    plan: Plan,
+    confidence: float,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """Bootstrap limits of the Hajek metrics of each score, the propensity learned again in each resample.
+
+    Parameters
+    ----------
+    evidence : with one score or several, which share the resamples
+    progress : function of the replicates done so far, optional
+
+    Returns
+    -------
+    dict
+        Of each score the (low, high) of ``auc``, ``ate`` and ``tpr_at_fpr_...``.
+    """
+    counts, blocks = corrected.refits(evidence, plan.n_bootstrap)
+    scores = {name: evidence.only(name) for name in evidence.scores}
+    drawn: dict[str, list[FloatArray]] = {name: [] for name in scores}
+    for block, values in blocks:
+        odds = values / (1 - values)
+        for name, one in scores.items():
+            drawn[name].append(effects.replicated(one, odds, counts[block], fpr_targets=plan.fpr_targets))
+        if progress is not None:
+            progress(block.stop)
+    return {
+        name: effects.replicated_limits(np.concatenate(parts), plan.fpr_targets, confidence)
+        for name, parts in drawn.items()
+    }
+
+
+def in_words(corrected: Correction, plan: Plan) -> tuple[str, ...]:
+    """Say what was adjusted, and with which models."""
+    overlap, nuisance = corrected.overlap, corrected.nuisance
+    model = ""
+    if plan.estimator == "aipw":
+        model = f", with an outcome model for the AUC and the average effect: {nuisance.outcome_model.how}"
+    again = ""
+    if plan.n_bootstrap:
+        again = (
+            " The bootstrap keeps these weights, which were given: what is uncertain about them is not in its limits."
+            if nuisance.propensity is not None
+            else f" In each of {plan.n_bootstrap:,} bootstrap resamples the propensity was learned again."
+        )
+        again += " Corrected metrics without bootstrap limits (AIPW, the best threshold) have the default ones only."
+    return (
+        f"Non-members are weighted by their odds of membership (Hajek weights{model}; propensity: "
+        f"{overlap.propensity}). They count for {overlap.effective_sample_size:,.0f} independent ones; "
+        f"{overlap.clipped:.1%} of the propensities were clipped. Raw rows are not causal.{again}",
+        *overlap.warnings,
+    )
+
+
+def memorisation(
+    evidence: Evidence, learned: Propensity, *, raw: Metric, causal: Metric, rng: np.random.Generator
+) -> Memorisation:
+    """Split the raw AUC of one score into memorisation and shift, and say how much confounding would undo it."""
+    before, after = raw.value or 0.0, causal.value or 0.0
+    parts = f"Of the raw AUC of {before:.3f}, {before - after:+.3f} is shift and {after - 0.5:+.3f} is memorisation."
+    wrong = tuple(_mislabelled(evidence, learned, e1, e0, rng) for e1, e0 in _WRONG_LABELS)
+    if after <= 0.5:
+        return Memorisation(before, after, after - 0.5, before - after, None, None, parts, wrong)
+    found = sensitivity.breakdown(evidence, learned, metric="auc", rng=rng)
+    told = f"{parts} {found.sentence[0].upper()}{found.sentence[1:]}."
+    value, low = (x if math.isfinite(x) else None for x in (found.value, found.low))
+    return Memorisation(before, after, after - 0.5, before - after, value, low, told, wrong)
+
+
+def _mislabelled(
+    evidence: Evidence, learned: Propensity, members: float, nonmembers: float, rng: np.random.Generator
+) -> Mislabelled:
+    found = sensitivity.under_mislabelling(evidence, learned, members=members, nonmembers=nonmembers, rng=rng)["auc"]
+    return Mislabelled(members, nonmembers, found.value, found.low, found.high)
+
+
+def _encoding(evidence: Evidence, plan: Plan, nuisance: Nuisance) -> Encoding:
+    """Say how covariates become numbers: the caller's encoding, or by the plan's categories or number of components."""
+    if nuisance.outcome is not None and plan.estimator != "aipw":
+        raise InputError("outcome", f"none, for the estimator {plan.estimator}", "one", 'set Plan(estimator="aipw")')
+    if nuisance.encoding is not None:
+        if plan.categories or plan.components is not None:
+            received = "categories" if plan.categories else "components"
+            raise InputError("encoding", "none, beside the plan's categories or components", received, "choose one")
+        return nuisance.encoding
+    beside = _numeric_encoding(evidence, plan)
+    return beside if evidence.text is None else covariates.Text(plan.components, beside=beside)
+
+
+def _numeric_encoding(
+    evidence: Evidence, plan: Plan
+) -> covariates.Numbers | covariates.Categories | covariates.Reduced:
+    if plan.components is not None:
+        return covariates.Reduced(plan.components)
+    if not plan.categories:
+        return covariates.Numbers()
+    names: Sequence[str] = evidence.covariate_names
+    if not names and evidence.covariates is not None:
+        names = [str(i) for i in range(evidence.covariates.shape[1])]
+    for name in plan.categories:
+        if name not in names:
+            hint = nearest(name, names) or f"it has {', '.join(names[:12]) or 'none'}"
+            raise InputError("categories", "names of covariates", repr(name), hint)
+    return covariates.Categories(tuple(names.index(name) for name in plan.categories))
+
+
+def _folds(learned: Propensity) -> int | IntArray:
+    """Use the folds of the propensity again, so that its learning curve is that of the same models."""
+    return propensity.FOLDS if learned.folds is None else learned.folds.astype(np.int64)
+
+
+def _twins(evidence: Evidence, rng: np.random.Generator) -> duplicates.Duplicates | None:
+    """Count twins across the classes: of texts where there are any, as they say more of a record than its numbers."""
+    if evidence.text is not None:
+        return duplicates.of_texts(evidence.text.tolist(), evidence.member, rng=rng)
+    return None if evidence.covariates is None else duplicates.of_covariates(evidence, rng=rng)
+
+
+def _twins_in_words(twins: duplicates.Duplicates | None) -> tuple[str, ...]:
+    """Warn of twins across the classes where they are more common than among the members."""
+    if twins is None or twins.members_affected <= twins.members_alike:
+        return ()
+    count = twins.members_affected
+    have = "members have" if count > 1 else "member has"
+    return (
+        f"{count:,} {have} a twin among the non-members ({twins.exact_pairs:,} equal pairs, "
+        f"{twins.near_pairs:,} nearly equal ones): are these really non-members? {twins.note}",
+    )
+
+
+def _of_words(evidence: Evidence, blind: Estimate, confidence: float, rng: np.random.Generator) -> tuple[str, ...]:
+    """Say what all words of the texts tell of membership, where the propensity's few components of them miss it."""
+    if evidence.text is None:
+        return ()
+    found = word_classifier.measure(evidence, blind, confidence=confidence, rng=rng)
+    return (found.reason,) if found.reason else ()
+
+
+def _shown_fit(fit: LackOfFit) -> Fit:
+    tried = math.isfinite(fit.product_limit)
+    z, limit = (fit.product_z if tried else None), (fit.product_limit if tried else None)
+    return Fit(fit.z, fit.limit, z, limit, fit.product, fit.missed, fit.rejected)
+
+
+def _misfit(fit: LackOfFit | None, evidence: Evidence, plan: Plan) -> str:
+    """Say that the propensity is refuted, and which covariates a better one would need; empty if it is not."""
+    if fit is None or not fit.rejected:
+        return ""
+    coded = _codes(evidence).difference(plan.categories)
+    codes = [name for name in fit.missed if name in coded]
+    step = f"declare {lack_of_fit.listed(codes)} as categories (--categories)" if codes else ""
+    other = "learn the propensity with a classifier that sees it (Nuisance(classifier=...))"
+    return (
+        f"{fit.sentence} Weights that miss a part of the shift show that part as memorisation. "
+        f"Next: {step + ', or ' if step else ''}{other}, or leave out the records that differ in this."
+    )
+
+
+def _codes(evidence: Evidence) -> frozenset[str]:
+    """Names of covariates that look like codes: whole numbers, three to a hundred different ones."""
+    x = evidence.covariates
+    if x is None:
+        return frozenset()
+    names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
+    whole = np.flatnonzero((x == np.rint(x)).all(axis=0))
+    return frozenset(names[i] for i in whole if 3 <= len(np.unique(x[:, i])) <= _MOST_CODES)
+
+
+def _unseen(seen: Evidence) -> tuple[str, ...]:
+    if seen.covariates is not None:
+        return ()
+    return ("There are no covariates: whether the weights make members and non-members alike cannot be checked.",)
+
+
+def _features(measured: balance.Balance) -> tuple[FeatureBalance, ...]:
+    worst = sorted(measured.differences, key=lambda d: -max(abs(d.after), abs(d.before)))[:_MOST_FEATURES]
+    return tuple(FeatureBalance(d.name, d.before, d.after) for d in worst)

@@ -1,0 +1,103 @@
+"""A verification and a challenge as findings: plain values that the page is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from miaudit.bundle.challenge import Outcome
+from miaudit.bundle.contents import Bundle
+from miaudit.bundle.verify import Verification
+from miaudit.findings import kind
+
+_FORMAT = 2
+
+
+@dataclass(frozen=True)
+class Said:
+    """Finished findings of a bundle, as :func:`miaudit.report.results_folder.write` takes them."""
+
+    content: Mapping[str, Any]
+    exit_code: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return dict(self.content)
+
+    def to_json(self) -> str:
+        """Return findings.json as text."""
+        return kind.to_text(self.content)
+
+
+def of_verification(found: Verification, repeat: Mapping[str, Any]) -> Said:
+    """Put a verification into words and plain values."""
+    content = {
+        "format": _FORMAT,
+        "kind": "verification",
+        "exit_code": found.exit_code,
+        "status": found.status,
+        "text": _text(found),
+        "digest": found.digest,
+        "tampered": list(found.tampered),
+        "recomputed": found.recomputed,
+        "differences": [asdict(d) for d in found.differences],
+        "not_recomputed": list(found.not_recomputed),
+        "environment": list(found.environment),
+        "repeat": dict(repeat),
+    }
+    return Said(content, found.exit_code)
+
+
+def of_challenge(bundle: Bundle, outcome: Outcome, repeat: Mapping[str, Any]) -> Said:
+    """Put the outcome of a challenge into plain values."""
+    content = {
+        "format": _FORMAT,
+        "kind": "challenge",
+        "exit_code": outcome.exit_code,
+        "status": outcome.status,
+        "text": outcome.text,
+        "digest": bundle.digest or "",
+        "subject": outcome.subject,
+        "labels_visible": outcome.labels_visible,
+        "order": outcome.order,
+        "made_before": outcome.made_before,
+        "judged": outcome.judged,
+        "submission": outcome.submission,
+        "metric": outcome.metric,
+        "difference": None if outcome.difference is None else asdict(outcome.difference),
+        "bet": None if outcome.bet is None else asdict(outcome.bet),
+        "bundle": list(outcome.stated),
+        "findings": None if outcome.findings is None else outcome.findings.to_dict(),
+        "environment": [],
+        "repeat": dict(repeat),
+    }
+    return Said(kind.plain(content), outcome.exit_code)
+
+
+def _text(found: Verification) -> str:
+    if found.status == "failed":
+        parts = []
+        if found.tampered:
+            parts.append(f"{len(found.tampered)} {'place does' if len(found.tampered) == 1 else 'places do'} not fit")
+        if found.differences:
+            parts.append(
+                f"{len(found.differences)} of the findings {'does' if len(found.differences) == 1 else 'do'} "
+                "not come out again"
+            )
+        first = found.tampered[0] if found.tampered else found.differences[0].place
+        return f"The bundle does not hold: {', and '.join(parts)}. First: {first}"
+    if found.status == "not-testable":
+        return "Digests fit, and nothing could be recomputed: what it needs is withheld."
+    if found.sealed and found.status == "in-part":
+        return (
+            f"Every digest fits, and {found.recomputed:,} numbers and words of the findings of the open records "
+            "came out again. The findings of all records are sealed."
+        )
+    if found.status == "in-part":
+        return (
+            f"Every digest fits, and {found.recomputed:,} numbers and words of the findings came out again, but not "
+            "the verdict: what it rests on is withheld."
+        )
+    left = " Some things were not recomputed." if found.not_recomputed else ""
+    return f"Every digest fits, and {found.recomputed:,} numbers and words of the findings came out again.{left}"

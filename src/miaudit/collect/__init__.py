@@ -1,0 +1,25 @@
+"""From models, their outputs or files of them to evidence; the only room that knows both models and attacks."""
+
+from miaudit.collect.outputs import (
+    ATTACKS,
+    Attack,
+    Collected,
+    from_outputs,
+    from_pairs,
+    from_table,
+    from_tokens,
+    one_run,
+    with_headline,
+)
+
+__all__ = [
+    "ATTACKS",
+    "Attack",
+    "Collected",
+    "from_outputs",
+    "from_pairs",
+    "from_table",
+    "from_tokens",
+    "one_run",
+    "with_headline",
+]

@@ -1,0 +1,435 @@
+"""From models, their outputs or files of them to evidence; the only place that knows both models and attacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miaudit.arrays import FloatArray, IndexArray
+from miaudit.attacks import likelihood, signals, tokens
+from miaudit.attacks.likelihood import GaussianLira
+from miaudit.auditing.plan import Declared, Headline
+from miaudit.collect.runs import memberships, multi_run, zero_run
+from miaudit.errors import InputError, nearest
+from miaudit.evidence import Evidence
+from miaudit.findings.audit import Vulnerability
+from miaudit.io import tables
+from miaudit.jobs.executor import JobsFailedError
+
+__all__ = [
+    "ATTACKS",
+    "GAUSSIAN_LIRA",
+    "SIDE_FILES",
+    "Attack",
+    "Collected",
+    "JobsFailedError",
+    "SignalKind",
+    "from_outputs",
+    "from_pairs",
+    "from_table",
+    "from_tokens",
+    "looks_like_losses",
+    "multi_run",
+    "one_run",
+    "with_headline",
+    "zero_run",
+]
+
+SignalKind = Literal["score", "loss", "logits", "probabilities"]
+TOKENS = "token-logprobs"
+GAUSSIAN_LIRA = "gaussian_lira"
+ATTACKS = (GAUSSIAN_LIRA, *signals.SIGNALS)
+# What a file of each class may hold, beside the outputs themselves.
+SIDE_FILES = ("labels", "covariates", "texts", "units", "groups")
+Model = TypeVar("Model")
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Evidence, what its collector has to say about it, and the score that the chosen attack declares to be the one.
+
+    ``headline`` is None where the plan decides; ``vulnerability`` says which records leak, where shadow models told.
+    """
+
+    evidence: Evidence
+    notes: tuple[str, ...] = ()
+    headline: Headline | None = None
+    vulnerability: Vulnerability | None = None
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Which attacks to compute from outputs, by name, and the options of the Gaussian likelihood ratio."""
+
+    names: tuple[str, ...] = ("loss",)
+    lira: GaussianLira = GaussianLira()  # noqa: RUF009 - a frozen record
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            raise InputError("attack", f"one of {', '.join(ATTACKS)}", "none", "choose one")
+        for name in self.names:
+            if name not in ATTACKS:
+                raise InputError(
+                    "attack", f"one of {', '.join(ATTACKS)}", repr(name), nearest(name, ATTACKS) or "choose one"
+                )
+
+
+def one_run(
+    fit: Callable[[IndexArray], Model],
+    score: Callable[[Model, IndexArray], ArrayLike | Mapping[str, ArrayLike]],
+    *,
+    records: int,
+    inclusion: float = 0.5,
+    rng: np.random.Generator,
+    source: str = "",
+) -> Evidence:
+    """Train one model on a random part of the records and score them all (causal-mia, Algorithm 2).
+
+    Parameters
+    ----------
+    fit : function of rows (k,), indices of the records to train on, that returns a model
+    score : function of the model and of rows (n,), that returns a score (n,), higher for members, or several by name
+    records : number of records n
+    inclusion : probability, in (0, 1), with which each record is a member, independently of all others
+    rng : generator of the memberships
+
+    Returns
+    -------
+    Evidence with the design "one-run"
+
+    Examples
+    --------
+    >>> data = np.random.default_rng(1).normal(size=(200, 3))
+    >>> evidence = one_run(
+    ...     lambda rows: data[rows].mean(axis=0),
+    ...     lambda mean, rows: data[rows] @ mean,
+    ...     records=200, rng=np.random.default_rng(0))
+    >>> evidence.design, evidence.n
+    ('one-run', 200)
+    """
+    member = memberships(records, inclusion=inclusion, rng=rng)  # refuses a class that is empty before training
+    model = fit(np.flatnonzero(member))
+    return Evidence(score=score(model, np.arange(records)), member=member, design="one-run", source=source)
+
+
+def from_outputs(
+    *,
+    member: ArrayLike,
+    losses: ArrayLike | None = None,
+    logits: ArrayLike | None = None,
+    probabilities: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    attack: Attack | None = None,
+    rng: np.random.Generator,
+    **fields: Any,
+) -> Collected:
+    """Turn a model's outputs into evidence with the scores of the chosen attacks.
+
+    Parameters
+    ----------
+    member : array (n,) of bool
+    losses : array (n,), or
+    logits : array (n, classes) with ``labels``, or
+    probabilities : array (n, classes) with ``labels``
+        Exactly one of the three.
+    labels : array (n,) of int
+    attack : Attack, optional
+        Default: the loss. The caller says which; nothing is picked by its result.
+    rng : generator of the folds of the Gaussian likelihood ratio
+    fields
+        Further fields of :class:`Evidence`: design, covariates, text, unit, group, source.
+
+    Raises
+    ------
+    InputError
+        If losses alone are given and the attack needs more, or an array is unusable.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> losses = np.r_[rng.exponential(0.1, 100), rng.exponential(1.0, 100)]
+    >>> collected = from_outputs(member=np.arange(200) < 100, losses=losses, rng=rng, design="one-run")
+    >>> collected.evidence
+    Evidence(100 members, 100 non-members, score: loss, design: one-run)
+    """
+    attack = attack or Attack()
+    plain = [name for name in attack.names if name != GAUSSIAN_LIRA]
+    if losses is not None:
+        beyond = [name for name in plain if name != "loss"]
+        if beyond:
+            raise InputError(
+                "attack", "loss or gaussian_lira, for losses", beyond[0], "give logits or probabilities and labels"
+            )
+        checked = Evidence(score={"loss": losses}, member=member, **fields)  # the door: lengths, finite numbers
+        base = checked.replace(score={"loss": -checked.score})
+        scores = {"loss": base.score}
+    else:
+        if labels is None:
+            raise InputError(
+                "labels", "a label for each record, beside logits or probabilities", "none", "name the labels"
+            )
+        needed = list(dict.fromkeys([*plain, "loss", attack.lira.statistic]))
+        scores = signals.member_scores(labels=labels, logits=logits, probabilities=probabilities, names=needed)
+        base = Evidence(score=scores, member=member, **fields)
+    if GAUSSIAN_LIRA not in attack.names:
+        return Collected(base.replace(score={name: scores[name] for name in plain}))
+    return _with_ratio(base, scores, plain, attack.lira, rng)
+
+
+def _with_ratio(
+    base: Evidence, scores: Mapping[str, FloatArray], plain: list[str], lira: GaussianLira, rng: np.random.Generator
+) -> Collected:
+    """Add the Gaussian likelihood ratio, or the statistic itself where the two order records alike (errata C1, C2)."""
+    if lira.statistic == "loss":
+        statistic = -scores["loss"]
+    elif "logit_confidence" in scores:
+        statistic = scores["logit_confidence"]
+    else:
+        statistic = likelihood.logit_confidence_of(-scores["loss"])
+    kept = {name: scores[name] for name in plain}
+    if lira.orders_as_statistic:
+        kept = {"loss": scores["loss"], **kept}
+        note = (
+            "With equal variances the Gaussian ratio orders records exactly as its statistic, and cross-fitting it "
+            "would only add noise: the loss itself is the score (erratum C1)."
+        )
+        return Collected(base.replace(score=kept), (note,), Declared("loss") if not plain else None)
+    if lira.given is not None:
+        ratio, stats = likelihood.log_ratio(statistic, lira.given), lira.given
+    else:
+        ratio = likelihood.cross_fitted(
+            statistic, base.member, variance=lira.variance, folds=lira.folds, unit_codes=base.unit_codes, rng=rng
+        )
+        stats = likelihood.GaussianStatistics.fit(statistic, base.member, lira.variance)
+    both = {GAUSSIAN_LIRA: ratio, "loss": scores["loss"], **kept}
+    return Collected(
+        base.replace(score=both), _ratio_notes(statistic, lira, stats), Declared(GAUSSIAN_LIRA) if not plain else None
+    )
+
+
+def _ratio_notes(statistic: FloatArray, lira: GaussianLira, stats: likelihood.GaussianStatistics) -> tuple[str, ...]:
+    how = "with statistics that were given" if lira.given else f"cross-fitted over {lira.folds} folds (erratum C2)"
+    name = lira.statistic.replace("_", " ")
+    alike = stats.monotone_between(float(statistic.min()), float(statistic.max()))
+    shape = (
+        f"over the values seen it is monotone in the {name}, so both order records alike up to the folds"
+        if alike
+        else f"with unequal variances it is not monotone in the {name}, and can be better or worse than it"
+    )
+    notes = [
+        f"gaussian_lira: Gaussian likelihood ratio of the {name}, {how}; {shape} (erratum C1). "
+        "The loss stands beside it."
+    ]
+    spread = statistic.std()
+    skewness = float(np.mean(((statistic - statistic.mean()) / spread) ** 3)) if spread > 0 else 0.0
+    if abs(skewness) > 2 and lira.statistic == "loss":
+        notes.append(
+            f"The losses are far from Gaussian (skewness {skewness:.1f}); of a model that gives probabilities, "
+            "logit_confidence is nearer (erratum C4)."
+        )
+    return tuple(notes)
+
+
+def from_table(
+    path: str | Path,
+    *,
+    score: str | Sequence[str] | None = None,
+    member: str | None = None,
+    signal: SignalKind = "score",
+    labels: str | None = None,
+    attack: Attack | None = None,
+    covariates: str | Sequence[str] | None = None,
+    text: str | None = None,
+    unit: str | None = None,
+    group: str | None = None,
+    categories: str | Sequence[str] = (),
+    design: str | None = None,
+    rng: np.random.Generator,
+) -> Collected:
+    """Read evidence, losses, logits or probabilities from one .npz, .parquet or .csv file.
+
+    Parameters
+    ----------
+    path : path
+    score : str or several
+        The array or column of the signal. Logits and probabilities: a two-dimensional array, a list column, or one
+        column for each class.
+    member : str
+    signal : what ``score`` holds: "score" (higher is more member-like), "loss", "logits" or "probabilities"
+    labels : str, for logits and probabilities
+    attack : Attack, for losses, logits and probabilities
+    covariates, text, unit, group, categories, design : as in :meth:`Evidence.load`
+    rng : generator of folds
+    """
+    _check_signal(signal, attack)
+    columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group, "design": design}
+    columns["categories"] = categories
+    if signal == "score":
+        return Collected(Evidence.load(path, score=score, member=member, **columns))
+    if score is None or member is None:
+        raise InputError("score and member", f"names of columns, for signal {signal}", "none", "name both")
+    names = [score] if isinstance(score, str) else list(score)
+    if signal == "loss" and len(names) > 1:
+        raise InputError("score", "one column of losses", f"{len(names)}", "audit each loss by itself")
+    values = tables.read_columns(path, [*names, *([labels] if labels else [])])
+    # A column of the right length stands in for the score, so that all other columns pass the door of evidence.
+    rest = Evidence.load(path, score=member, member=member, **columns)
+    matrix = values[names[0]] if len(names) == 1 else np.column_stack([values[name] for name in names])
+    return from_outputs(
+        **_outputs(signal, matrix, values[labels] if labels else None),
+        member=rest.member,
+        attack=attack,
+        rng=rng,
+        covariates=rest.covariates,
+        covariate_names=rest.covariate_names,
+        text=rest.text,
+        unit=rest.unit,
+        group=rest.group,
+        design=rest.design,
+        source=f"{Path(path).name}: {', '.join(names)}",
+    )
+
+
+def from_tokens(
+    path: str | Path, *, names: Sequence[str] | None = None, k: float = 0.2, design: str | None = None
+) -> Collected:
+    r"""Read token log-probabilities (.jsonl) and score the texts; no model is needed.
+
+    Parameters
+    ----------
+    path : path, see :func:`miaudit.attacks.tokens.read_jsonl`
+    names : from :data:`miaudit.attacks.tokens.ATTACKS`, optional
+        Default: every score that the file has the arrays for. ``token_loss`` is ``loss``.
+    k : share of least likely tokens, in (0, 1], of ``min_k`` and ``min_k_plus_plus``
+    design : of the evidence; texts are a covariate unless memberships were drawn
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> lines = ['{"id": 1, "member": true, "logprobs": [-1.0]}', '{"id": 2, "member": false, "logprobs": [-2.5]}']
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "tokens.jsonl"
+    ...     _ = file.write_text("\n".join(lines))
+    ...     from_tokens(file, names=["loss"]).evidence
+    Evidence(1 members, 1 non-members, score: loss, design: None)
+    """
+    records = tokens.read_jsonl(path)
+    wanted = None if not names else ["loss" if name == "token_loss" else name for name in names]
+    scores = records.scores(wanted, k=k)
+    text = records.text if design in (None, "zero-run") else None
+    evidence = Evidence(
+        score=scores,
+        member=records.member,
+        text=None if text is None else np.asarray(text, dtype=np.str_),
+        unit=None if records.unit is None else np.asarray(records.unit),
+        group=None if records.group is None else np.asarray(records.group),
+        design=design,
+        source=Path(path).name,
+    )
+    headline = Declared(wanted[0]) if wanted is not None and len(scores) == 1 else None
+    return Collected(evidence, records.notes, headline)
+
+
+def from_pairs(
+    members: Mapping[str, str | Path],
+    nonmembers: Mapping[str, str | Path],
+    *,
+    signal: SignalKind = "score",
+    attack: Attack | None = None,
+    design: str | None = None,
+    rng: np.random.Generator,
+) -> Collected:
+    """Read pairs of .npy files, one of members and one of non-members.
+
+    Parameters
+    ----------
+    members, nonmembers : mappings to paths
+        ``signal`` (the scores, losses, logits or probabilities) and, as needed, ``labels``, ``covariates``, ``texts``,
+        ``units``, ``groups``; both mappings have the same keys.
+    signal, attack, design, rng : as in :func:`from_table`
+    """
+    _check_signal(signal, attack)
+    data: dict[str, NDArray[Any]] = {}
+    sizes = (0, 0)
+    for kind in ("signal", *SIDE_FILES):
+        if (kind in members) != (kind in nonmembers):
+            raise InputError(kind, "a file of members and one of non-members", "only one", "give both, or neither")
+        if kind in members:
+            data[kind], counted = _join(members[kind], nonmembers[kind], kind if kind != "signal" else signal)
+            sizes = counted if kind == "signal" else sizes
+            if counted != sizes:
+                raise InputError(
+                    kind,
+                    f"{sizes[0]} and {sizes[1]} rows, as in the {signal}",
+                    f"{counted[0]} and {counted[1]}",
+                    "check the files",
+                )
+    member = np.arange(sum(sizes)) < sizes[0]
+    fields: dict[str, Any] = {
+        "covariates": data.get("covariates"),
+        "text": data.get("texts"),
+        "unit": data.get("units"),
+        "group": data.get("groups"),
+        "design": design,
+        "source": f"{Path(members['signal']).name}, {Path(nonmembers['signal']).name}",
+    }
+    if signal == "score":
+        return Collected(Evidence(score=data["signal"], member=member, **fields))
+    outputs = _outputs(signal, data["signal"], data.get("labels"))
+    return from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
+
+
+def looks_like_losses(evidence: Evidence, auc_high: float | None) -> str:
+    """Return a note if the AUC is clearly below one half, which scores that are really losses give; else nothing."""
+    if auc_high is None or auc_high >= 0.5 or len(evidence.scores) > 1:
+        return ""
+    name = next(iter(evidence.scores))
+    return (
+        f"the AUC of {name} is clearly below one half: members have lower values, as losses do. "
+        "If these are losses, say --signal loss."
+    )
+
+
+def _check_signal(signal: str, attack: Attack | None) -> None:
+    kinds = get_args(SignalKind)
+    if signal == TOKENS:
+        raise InputError("signal", f"one of {', '.join(kinds)}, for a table", signal, "name a .jsonl file")
+    if signal not in kinds:
+        known = (*kinds, TOKENS)
+        raise InputError("signal", f"one of {', '.join(known)}", repr(signal), nearest(signal, known) or "choose one")
+    if signal == "score" and attack is not None:
+        raise InputError(
+            "attack", "no attack, for signal score", ", ".join(attack.names), "scores are already an attack's"
+        )
+
+
+def _outputs(signal: SignalKind, values: NDArray[Any], labels: NDArray[Any] | None) -> dict[str, Any]:
+    if signal == "loss":
+        if labels is not None:
+            raise InputError("labels", "none, for losses", "labels", "leave them out, or pass logits")
+        return {"losses": values}
+    return {signal: values, "labels": labels}
+
+
+def _join(inside: str | Path, outside: str | Path, kind: str) -> tuple[NDArray[Any], tuple[int, int]]:
+    first, second = tables.read_array(inside, f"members ({kind})"), tables.read_array(outside, f"non-members ({kind})")
+    for name, array in (("members", first), ("non-members", second)):
+        if array.ndim == 0 or len(array) == 0:
+            raise InputError(f"{name} ({kind})", "at least one row", f"shape {array.shape}", "both classes are needed")
+    if first.ndim != second.ndim or first.shape[1:] != second.shape[1:]:
+        raise InputError(
+            kind, "arrays of one shape but for the rows", f"{first.shape} and {second.shape}", "check the files"
+        )
+    if first.dtype.kind != second.dtype.kind and "U" in (first.dtype.kind, second.dtype.kind):
+        raise InputError(kind, "two arrays of one type", f"{first.dtype} and {second.dtype}", "check the files")
+    return np.concatenate([first, second]), (len(first), len(second))
+
+
+def with_headline(collected: Collected, headline: Headline | None) -> Collected:
+    """Return the collection with the headline that the user asked for, if any."""
+    return collected if headline is None else replace(collected, headline=headline)

@@ -1,0 +1,1 @@
+"""Configuration files: read, checked whole, and turned into the records of the library."""

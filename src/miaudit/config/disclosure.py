@@ -1,0 +1,308 @@
+"""The configuration file of ``miaudit disclosure``: a target, its records, and the measures that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from miaudit.config import section as sections
+from miaudit.config.audit import ModelSection
+from miaudit.config.section import File, Refused, Section, Text, read_mapping, validated
+from miaudit.config.synthesise import GeneratorSection, PrivacySection
+from miaudit.config.target import DataSection, ShadowSection, TargetSection, Whole, missing_line
+from miaudit.defences import registry
+from miaudit.defences.ensemble import Ensemble, Stack
+from miaudit.defences.synthetic import SyntheticTraining
+from miaudit.defences.trial import AS_IT_IS, Trial
+from miaudit.errors import InputError, nearest
+from miaudit.models.protocol import Target, Trainable
+from miaudit.models.targets import Precomputed
+from miaudit.synthesis import CausalGraph, Privacy
+from miaudit.synthesis.table_attacks.table_files import read_schema
+
+# What is compared where a file names nothing: every disclosure, and what calibration alone does.
+USUAL: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("true-label", {}),
+    ("top-k", {"k": 1}),
+    ("rounding", {"digits": 1}),
+    ("temperature", {}),
+    ("platt", {}),
+    ("isotonic", {}),
+    ("adversarial-noise", {}),
+    ("conformal", {"coverage": 0.9}),
+    ("adaptive-set", {"coverage": 0.9}),
+    ("label", {}),
+)
+
+
+class EnsembleSection(Section):
+    """Several models and the mean of their probabilities: see :class:`miaudit.defences.ensemble.Ensemble`."""
+
+    models: Annotated[int, Field(ge=2)] = 5
+    parts: Literal["same", "disjoint"] = "same"
+
+
+class StackSection(Section):
+    """Models on parts of the records and one on top: see :class:`miaudit.defences.ensemble.Stack`."""
+
+    models: Annotated[int, Field(ge=2)] = 2
+
+
+class SyntheticSection(Section):
+    """Training on a synthetic release of the records: see :class:`miaudit.defences.synthetic.SyntheticTraining`."""
+
+    columns: Text  # a YAML file: the columns of x, then the label; public
+    graph: Text | None = None
+    privacy: PrivacySection | None = None
+    generator: GeneratorSection = GeneratorSection()
+
+    def build(self, base: Trainable, folder: Path) -> SyntheticTraining:
+        """Read the schema and the graph, with paths relative to ``folder``."""
+        schema = read_schema(folder / self.columns)
+        graph = None if self.graph is None else CausalGraph.from_yaml(folder / self.graph, schema=schema)
+        privacy = None if self.privacy is None else Privacy(**self.privacy.model_dump())
+        return SyntheticTraining(base, schema, schema.names[-1], graph, privacy, self.generator.config())
+
+
+class ChangeSection(Section):
+    """Another training of the same records: what differs from the section target."""
+
+    estimator: Text | None = None
+    factory: Text | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+    training: dict[str, Any] = Field(default_factory=dict)
+    ensemble: EnsembleSection | None = None
+    stack: StackSection | None = None
+    synthetic: SyntheticSection | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        whole = [name for name in ("ensemble", "stack", "synthetic") if getattr(self, name) is not None]
+        if len(whole) > 1:
+            raise ValueError(f"expected one of ensemble, stack and synthetic, received {' and '.join(whole)}; make two")
+        if not self.model_fields_set:
+            known = "options, training, estimator, factory, ensemble, stack or synthetic"
+            raise ValueError(f"expected {known}, received none; add it")
+        return self
+
+    def target(self, base: TargetSection) -> TargetSection:
+        """Return the section target with the changes; what stands in a section below is changed key by key."""
+        content = base.model_dump(exclude_unset=True)
+        content.pop("weights", None)  # those belong to the model that is audited
+        if base.kind == "torch-weights":
+            content["kind"] = "torch"
+        for name in ("estimator", "factory"):
+            if getattr(self, name) is not None:
+                content[name] = getattr(self, name)
+                content.pop("options", None)
+        for name in ("options", "training"):
+            change = getattr(self, name)
+            if change:
+                content[name] = {**(content.get(name) or {}), **change}
+        return TargetSection.model_validate(content)
+
+    def build(self, base: TargetSection, folder: Path) -> Target:
+        """Make the target. Runs the code that it names."""
+        made: Any = self.target(base).build(folder)
+        if self.synthetic is not None:
+            return self.synthetic.build(made, folder)
+        if self.ensemble is not None:
+            return Ensemble(made, self.ensemble.models, self.ensemble.parts)
+        return made if self.stack is None else Stack(made, self.stack.models)
+
+
+class GivenSection(Section):
+    """Outputs of the audited model through a defence that somebody else applied."""
+
+    outputs_path: Text
+    columns: tuple[Text, ...] = ()
+    given: Literal["logits", "probabilities"] = "probabilities"
+
+
+class CalibrationSection(Section):
+    """The records that defences learn from."""
+
+    records: Whole | None = None
+    source: Literal["held-out", "training"] = "held-out"
+
+
+class DisclosureSection(Section):
+    """What is compared, and what is to be released."""
+
+    release: Text = AS_IT_IS
+    defences: Any = None  # a list in the file, (name, options) pairs once it was read
+    trainings: dict[Text, ChangeSection] = Field(default_factory=dict)
+    given: dict[Text, GivenSection] = Field(default_factory=dict)
+    calibration: CalibrationSection = CalibrationSection()
+    queries: Annotated[int, Field(ge=1, le=10_000)] = 1
+    tolerance: Annotated[float, Field(ge=0, lt=1)] = 0.02
+
+    @field_validator("defences")
+    @classmethod
+    def _known(cls, value: Any) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+        pairs = tuple(_pair(item) for item in _listed(value)) if value is not None else USUAL
+        for name, options in pairs:
+            try:
+                registry.make(name, options)
+            except InputError as error:
+                raise Refused(error) from None
+        names = [registry.named(*pair) for pair in pairs]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"expected each measure once, received {twice} twice; remove one")
+        return pairs
+
+    @model_validator(mode="after")
+    def _names(self) -> Self:
+        names = [AS_IT_IS, *(registry.named(*pair) for pair in self.measures()), *self.given, *self.trainings]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"expected a name of its own for everything compared, received {twice} twice; rename it")
+        if self.release not in names:
+            hint = nearest(self.release, names) or f"known here: {', '.join(names)}"
+            raise ValueError(f"expected what is compared in release, received {self.release!r}; {hint}")
+        return self
+
+    def measures(self) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+        """Return names and options of the measures on outputs."""
+        found: tuple[tuple[str, Mapping[str, Any]], ...] = USUAL if self.defences is None else self.defences
+        return found
+
+
+class AttackSection(Section):
+    """At which false-positive rates an attack is read."""
+
+    fpr_targets: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.1)
+
+    @field_validator("fpr_targets", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, int | float) else value
+
+
+class EvaluationSection(Section):
+    """How membership came about, the confidence of all limits, and where the results go."""
+
+    output_dir: Text = "results/mia_disclosure"
+    design: Literal["one-run"] | None = None
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+class ReportingSection(Section):
+    """What the verdict on the release is about."""
+
+    primary_metric: Text = "auc"
+    threshold_for_concern: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class DisclosureConfig(File):
+    """A whole configuration file.
+
+    Examples
+    --------
+    >>> config = DisclosureConfig.model_validate({
+    ...     "target": {"kind": "sklearn", "estimator": "sklearn.naive_bayes:GaussianNB"},
+    ...     "data": {"path": "a.npz", "x": "x", "y": "y"}, "shadow": {"models": 16},
+    ...     "disclosure": {"defences": ["label", {"rounding": {"digits": 2}}]}})
+    >>> [registry.named(*pair) for pair in config.disclosure.measures()]
+    ['label', 'rounding(digits=2)']
+    """
+
+    target: TargetSection
+    data: DataSection
+    shadow: ShadowSection = ShadowSection(models=16)
+    disclosure: DisclosureSection = DisclosureSection()
+    attack: AttackSection = AttackSection()
+    evaluation: EvaluationSection = EvaluationSection()
+    reporting: ReportingSection = ReportingSection()
+    model: ModelSection = ModelSection()
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        metrics = ["auc", "advantage", *(f"tpr_at_fpr_{fpr:g}" for fpr in self.attack.fpr_targets)]
+        metric = self.reporting.primary_metric
+        if metric not in metrics:
+            hint = nearest(metric, metrics) or "choose one"
+            raise ValueError(f"expected one of {', '.join(metrics)} as primary_metric, received {metric!r}; {hint}")
+        if self.target.kind not in ("sklearn", "torch", "torch-weights", "outputs"):
+            raise ValueError(f"expected a classifier as target, received {self.target.kind}; it gives no probabilities")
+        for name, change in self.disclosure.trainings.items():
+            if self.target.kind == "outputs":
+                raise ValueError(f"expected a target that can be trained for {name}, received outputs; remove it")
+            try:
+                change.target(self.target)
+            except ValidationError as error:
+                problem = next(iter(sections.problems(error, TargetSection)))
+                raise ValueError(f"in disclosure.trainings.{name}: {problem}") from None
+        return self
+
+    @property
+    def user_code(self) -> str:
+        """The code that came with the model and will run; empty if none does."""
+        changed = [change.target(self.target).user_code for change in self.disclosure.trainings.values()]
+        return ", ".join(dict.fromkeys(code for code in (self.target.user_code, *changed) if code))
+
+    def missing_files(self, base: Path) -> Iterator[str]:
+        """Say which files are not there, a line for each."""
+        if not (base / self.data.path).is_file():
+            yield missing_line("data.path", "file", self.data.path, base)
+        yield from self.target.missing_files(base)
+        for name, section in self.disclosure.given.items():
+            if not (base / section.outputs_path).is_file():
+                yield missing_line(f"disclosure.given.{name}.outputs_path", "file", section.outputs_path, base)
+
+    def trial(self, base: Path) -> Trial:
+        """Read the records and make the targets, with paths relative to ``base``. Runs the code that they name."""
+        section = self.disclosure
+        return Trial(
+            target=self.target.build(base),
+            records=self.data.load(base),
+            shadows=self.shadow.options(base),
+            defences={registry.named(*pair): registry.make(*pair) for pair in section.measures()},
+            trainings={name: change.build(self.target, base) for name, change in section.trainings.items()},
+            given={
+                name: Precomputed.load(base / one.outputs_path, one.columns, given=one.given)
+                for name, one in section.given.items()
+            },
+            calibration=section.calibration.records,
+            source=section.calibration.source,
+            queries=section.queries,
+        )
+
+
+def read(path: str | Path) -> DisclosureConfig:
+    """Read and check a configuration file.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or no YAML.
+    ConfigError
+        With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
+    """
+    return validated(read_mapping(path, "docs/defences.md"), DisclosureConfig, path)
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"expected a list, received {value!r:.60}; write [temperature, label]")
+    return list(value)
+
+
+def _pair(item: Any) -> tuple[str, Mapping[str, Any]]:
+    """One measure: its name, or its name with options below it."""
+    if isinstance(item, str):
+        return item, {}
+    if isinstance(item, tuple) and len(item) == 2:  # read before
+        return item
+    good = isinstance(item, dict) and len(item) == 1
+    name, options = next(iter(item.items())) if good else (None, None)
+    if not isinstance(name, str) or not isinstance(options, dict | None):
+        raise ValueError(
+            f"expected a name, or a name with options, received {item!r:.60}; write rounding: {{digits: 1}}"
+        )
+    return name, options or {}

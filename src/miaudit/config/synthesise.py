@@ -1,0 +1,208 @@
+"""The configuration file of ``miaudit synthesise``: private table, graph, generator, privacy, release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from miaudit.config.section import File, Section, Text, read_mapping, validated
+from miaudit.dp.verdict import Claim
+from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
+from miaudit.synthesis.generators.publication import LedgerPlan, Publication
+from miaudit.synthesis.generators.release import Format, read_table
+from miaudit.synthesis.graph import CausalGraph
+from miaudit.synthesis.schema import Table
+
+Positive = Annotated[float, Field(gt=0)]
+Whole = Annotated[int, Field(ge=1)]
+
+
+class DataSection(Section):
+    """The private table: a .csv or .parquet file; values of numbers outside their range are refused or moved."""
+
+    file: Text
+    outside: Literal["refuse", "clip"] = "refuse"
+
+
+class GeneratorSection(Section):
+    """The network and its training: a kind, and every field of GeneratorConfig."""
+
+    kind: Literal["causal", "plain"] = "causal"
+    latent: Whole = 10
+    hidden: Whole = 64
+    layers: Whole = 2
+    head: Whole = 8
+    decoder: Literal["concatenate", "product"] = "concatenate"
+    encoder_reads: tuple[Text, ...] | None = None
+    without_latent: tuple[Text, ...] = ()
+    empirical: tuple[Text, ...] = ()
+    draws_missing: bool = False
+    epochs: Whole = 100
+    batch: Whole = 100
+    learning_rate: Positive = 0.001
+    optimiser: Literal["adam", "sgd"] = "adam"
+    patience: Whole | None = None
+
+    def config(self) -> GeneratorConfig:
+        """Return the options as the library takes them."""
+        return GeneratorConfig(**self.model_dump(exclude={"kind"}))
+
+
+class PrivacySection(Section):
+    """What differential privacy is asked of the generator: see Privacy."""
+
+    records: Whole
+    epsilon: Positive | None = None
+    noise: Positive | None = None
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    clip: Positive = 1.0
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.epsilon is None) == (self.noise is None):
+            received = "neither" if self.epsilon is None else "both"
+            raise ValueError(f"expected epsilon or noise, one of them, received {received}; epsilon has it calibrated")
+        return self
+
+
+class ReleaseSection(Section):
+    """How many records are released, a public number, and in which format."""
+
+    records: Whole | None = None
+    format: Format = "csv"
+
+
+class LedgerSection(Section):
+    """The ledger of the private table's releases, and the budget that all of them keep."""
+
+    file: Text
+    table: Text
+    label: Text
+    epsilon: Positive | None = None
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+
+    @model_validator(mode="after")
+    def _both(self) -> Self:
+        if (self.epsilon is None) != (self.delta is None):
+            raise ValueError("expected epsilon with delta as the budget, received one of them; add the other")
+        return self
+
+    def plan(self, base: Path) -> LedgerPlan:
+        """Return the ledger as the library takes it, with its path relative to ``base``."""
+        budget = None if self.epsilon is None or self.delta is None else Claim.epsilon_delta(self.epsilon, self.delta)
+        return LedgerPlan(base / self.file, self.table, self.label, budget)
+
+
+class SynthesiseConfig(File):
+    """A whole configuration file.
+
+    Examples
+    --------
+    >>> config = SynthesiseConfig.model_validate({"data": {"file": "patients.csv"}, "graph": "graph.yaml",
+    ...     "privacy": {"epsilon": 1.0, "records": 5000}, "generator": {"epochs": 20}})
+    >>> config.generator.config().epochs, config.privacy.clip
+    (20, 1.0)
+    """
+
+    data: DataSection
+    graph: Any  # the name of a file, or what such a file holds
+    privacy: PrivacySection | None  # "none" in the file; it has to be said
+    generator: GeneratorSection = GeneratorSection()
+    release: ReleaseSection = ReleaseSection()
+    public: Text | None = None
+    ledger: LedgerSection | None = None
+    fidelity: Literal["none", "public", "private"] = "none"
+    seed: Annotated[int, Field(ge=0)] | None = None
+    output_dir: Text = "results/synthesis"
+
+    @field_validator("graph")
+    @classmethod
+    def _file_or_mapping(cls, value: Any) -> Any:
+        if not isinstance(value, str | dict) or not value:
+            raise ValueError(f"expected a file, or a mapping with columns and edges, received {value!r:.60}")
+        return value
+
+    @field_validator("privacy", mode="before")
+    @classmethod
+    def _section_or_none(cls, value: Any) -> Any:
+        if value != "none" and not isinstance(value, dict):
+            raise ValueError(f"expected a section with epsilon and records, or none, received {value!r:.60}")
+        return None if value == "none" else value
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if self.fidelity == "public" and self.public is None:
+            raise ValueError("expected public, a file, beside fidelity: public; received none; add it")
+        if self.generator.patience is not None and self.public is None:
+            raise ValueError("expected public, a file, beside patience; private records cannot decide when to stop")
+        if self.privacy is not None and self.generator.empirical:
+            raise ValueError("expected no empirical groups with privacy: they are private records; leave empirical out")
+        if self.privacy is not None and self.seed is not None:
+            raise ValueError(
+                "expected no seed with privacy, received one: noise that can be repeated can be taken away, so it "
+                "comes from the operating system, and no seed repeats the release; leave seed out"
+            )
+        return self
+
+    def causal_graph(self, base: Path) -> CausalGraph:
+        """Return the graph of the file, or of the mapping; its columns are the schema."""
+        if isinstance(self.graph, dict):
+            return CausalGraph.from_mapping(self.graph)
+        return CausalGraph.from_yaml(base / self.graph)
+
+    def read(self, base: Path) -> tuple[Table, Publication]:
+        """Read the tables and the graph, with paths relative to ``base``.
+
+        Raises
+        ------
+        InputError
+            For a file that cannot be read, or a table that does not follow the schema.
+        """
+        graph = self.causal_graph(base)
+        config = self.generator.config()
+        plain = self.generator.kind == "plain"
+        if not plain:
+            config.check_graph(graph)
+        privacy = None if self.privacy is None else Privacy(**self.privacy.model_dump())
+        source = base / self.data.file
+        table = read_table(source, graph.schema, argument="data.file", outside=self.data.outside)
+        public = None
+        if self.public is not None:
+            public = read_table(base / self.public, graph.schema, argument="public", outside=self.data.outside)
+        publication = Publication(
+            graph=None if plain else graph,
+            config=replace(config, records=None),
+            privacy=privacy,
+            records=self.release.records,
+            public=public,
+            ledger=None if self.ledger is None else self.ledger.plan(base),
+            fidelity=self.fidelity,
+            source=source.name,
+        )
+        return table, publication
+
+    def missing_files(self, base: Path) -> Iterator[str]:
+        """Say which files are not there, a line for each."""
+        named = {"data.file": self.data.file, "public": self.public}
+        if isinstance(self.graph, str):
+            named["graph"] = self.graph
+        for key, name in named.items():
+            if name is not None and not (base / name).is_file():
+                yield f"{key}: expected an existing file, received {name!r}; paths start at the configuration file"
+
+
+def read(path: str | Path) -> SynthesiseConfig:
+    """Read and check a configuration file.
+
+    Raises
+    ------
+    InputError
+        If the file is missing or no YAML.
+    ConfigError
+        With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
+    """
+    return validated(read_mapping(path, "docs/synthesis.md"), SynthesiseConfig, path)

@@ -1,0 +1,555 @@
+"""One zero-run audit, told in order: records, order of guesses, correction, number of guesses, bound.
+
+The tests themselves are in ``thinning``, ``untampered``, ``conditional`` and ``composition`` beside it; this
+module brings evidence and propensities to them. :mod:`miaudit.dp.zero_run` is the door.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.causal import propensity as propensities
+from miaudit.causal.crossfit import one_of_each
+from miaudit.causal.one_per_unit import drawn_alike, equal_sizes, independent_share
+from miaudit.causal.propensity import Propensity
+from miaudit.dp import guesses as counts
+from miaudit.dp import one_run
+from miaudit.dp.bounds import LowerBound, Parameter
+from miaudit.dp.guesses import Ranking
+from miaudit.dp.row_choice import Order, choose_rows
+from miaudit.dp.zero_run import composition
+from miaudit.dp.zero_run.composition import Shift
+from miaudit.dp.zero_run.conditional import ConditionalTest, expected_success
+from miaudit.dp.zero_run.logit_interval import HalfWidth, Scheffe, StandardErrors, half_width, is_given, logit
+from miaudit.dp.zero_run.options import Composition, Conditional, Correction, PoissonBinomial, Sides, Thinning
+from miaudit.dp.zero_run.thinning import Guessed, SeedStable, SeedStableTest, coins_worth
+from miaudit.dp.zero_run.untampered import UntamperedTest
+from miaudit.errors import DesignError, InputError
+from miaudit.evidence import Evidence
+
+LEAST_ROWS_PER_COVARIATE = 40
+MARGIN = 0.1
+_LEAST_REMAINDER = 1e-6  # of the score's standard deviation
+_REPLICATES = 600
+_LARGEST_REPLICATES = 5 * 10**7  # numbers in replicates that are computed here
+
+INDEPENDENT = "given the covariates, records became members independently, with the propensities used"
+SCORES_ONLY = "the attack's order and guesses use scores and covariates, never labels"
+
+
+# -- what is audited ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """What is audited: one record of each unit, perhaps fewer, and what was done to get there.
+
+    ``rows`` says which records of the evidence they are; all arrays are in that order.
+    """
+
+    rows: IntArray
+    score: FloatArray
+    member: BoolArray
+    logit: FloatArray
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, ev: Evidence, propensity: Propensity, rng: np.random.Generator) -> Records:
+        """Take zero-run evidence and its propensities; one record of each unit, drawn at random.
+
+        A learned propensity is one of records. It holds for one record of each unit only if all records have the same
+        chance to be drawn, so large units are then represented more often than small ones.
+        """
+        check_design(ev)
+        score, values = ev.score, propensity.matched(ev).values
+        if not ((values > 0) & (values < 1)).all():
+            raise InputError(
+                "propensity", "values strictly between 0 and 1", "others, or NaN", "use Propensity.given or fit"
+            )
+        rows = np.arange(ev.n)
+        notes: tuple[str, ...] = ()
+        if ev.unit_codes is not None:
+            units = int(ev.unit_codes.max()) + 1
+            if is_given(propensity) or equal_sizes(ev.unit_codes):
+                rows = one_of_each(ev.unit_codes, rng)
+                said = f"one record drawn at random of each of {units:,} units"
+            else:
+                rows = drawn_alike(ev.unit_codes, rng)
+                said = (
+                    f"one record drawn at random of each of {len(rows):,} units; {units - len(rows):,} more units were "
+                    "left out, small ones rather than large ones, since the propensity was learned from records and "
+                    "holds where each record has the same chance to be drawn (learn it from one record of each unit "
+                    "to keep all units)"
+                )
+            notes = (f"{said}; the other {ev.n - len(rows):,} left out",)
+        return cls(rows, score[rows], ev.member[rows], logit(values[rows]), notes)
+
+    def take(self, chosen: IntArray, note: str) -> Records:
+        """Return some of the records and say why."""
+        return Records(
+            self.rows[chosen], self.score[chosen], self.member[chosen], self.logit[chosen], (*self.notes, note)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What is asked of an audit, besides its correction."""
+
+    ev: Evidence
+    propensity: Propensity
+    parameter: Parameter
+    delta: float
+    guesses: counts.Option | Sides | int | None
+    centre: str | None
+    confidence: float
+    replicates: FloatArray | None
+    rng: np.random.Generator
+
+    @property
+    def one_run(self) -> counts.CountBound:
+        """The bound from counts of fair coins."""
+        if self.parameter == "mu":
+            return one_run.mu_lower_bound
+        return partial(one_run.epsilon_lower_bound, delta=self.delta)
+
+    @property
+    def number(self) -> counts.Option | int | None:
+        """How many guesses, whichever they are."""
+        return self.guesses.members + self.guesses.nonmembers if isinstance(self.guesses, Sides) else self.guesses
+
+
+def audit(job: Job, records: Records, correction: Correction) -> LowerBound:
+    """Run one audit."""
+    match correction:
+        case Thinning():
+            found = _thinned(job, records, correction)
+        case PoissonBinomial():
+            found = _untampered(job, records, correction)
+        case Conditional():
+            found = _conditional(job, records, correction)
+        case Composition():
+            found = _composed(job, records, correction)
+    return replace(found, assumptions=(*found.assumptions, INDEPENDENT, SCORES_ONLY))
+
+
+# -- the corrections ------------------------------------------------------------------------------------------------
+
+
+def _thinned(job: Job, records: Records, option: Thinning) -> LowerBound:
+    _refuse_few_rows_without_bounds(job, option)
+    wide = half_width_of(option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev)
+    low, high = records.logit - wide.values, records.logit + wide.values
+    ways = orders(job, records)
+    ordered = [Guessed(records.member[o.places], o.guess, low[o.places], high[o.places]) for o in ways]
+    inner = job.confidence + wide.cost
+    if isinstance(option.seeds, SeedStable):
+        tests = [
+            SeedStableTest.of(order, guessed, option.seeds, job.one_run, job.rng)
+            for order, guessed in zip(ways, ordered, strict=True)
+        ]
+        found = choose_rows(job.number, tests, confidence=inner, rng=job.rng)
+    else:
+        rankings = [_kept(o, guessed, job.rng) for o, guessed in zip(ways, ordered, strict=True)]
+        size = coins_worth(low, high)
+        found = counts.choose(job.number, rankings, bound=job.one_run, confidence=inner, rng=job.rng, size=size)
+    worth = ordered[0].effective
+    thinned = f"{len(low):,} records thinned at random, worth {worth:,.1f} fair coins (Theorem Z); {wide.how}"
+    paid = (f"error probability {wide.cost:.3g} charged for the band of the log-odds",) if wide.cost else ()
+    return replace(
+        found,
+        confidence=job.confidence,
+        p_value=None if found.p_value is None else min(1.0, found.p_value + wide.cost),
+        method=f"zero run, thinning to fair coins, then {found.method}",
+        assumptions=tuple(text for text in found.assumptions if text != one_run.FAIR_COINS),
+        corrections=(*records.notes, thinned, *paid, *found.corrections),
+    )
+
+
+def _kept(order: Order, guessed: Guessed, rng: np.random.Generator) -> Ranking:
+    """Toss the coins of one way to guess; the ranking counts records by number, not by place."""
+    kept, correct = (np.zeros(len(order.places), dtype=np.bool_) for _ in range(2))
+    kept[order.places[guessed.kept(rng)]] = True
+    correct[order.places] = guessed.correct
+    return Ranking(order.name, order.places, correct, kept)
+
+
+def _untampered(job: Job, records: Records, option: PoissonBinomial) -> LowerBound:
+    records = _smallest(records, option.smallest, job.propensity)
+    margin, drawn, notes = _pessimism(job, option.margin)
+
+    def test(order: Order) -> UntamperedTest:
+        at = partial(_toward, sign=order.guess.astype(np.float64), signed=option.signed, margin=margin)
+        return UntamperedTest(
+            order,
+            (order.guess > 0) == records.member[order.places],
+            at(records.logit[order.places]),
+            None if drawn is None else partial(_drawn_toward, drawn, records, order, option.signed, margin),
+        )
+
+    tests = [test(order) for order in orders(job, records)]
+    found = choose_rows(job.number, tests, confidence=job.confidence, rng=job.rng)
+    return replace(found, corrections=(*records.notes, *notes, *found.corrections))
+
+
+def _conditional(job: Job, records: Records, option: Conditional) -> LowerBound:
+    records = _smallest(records, option.smallest, job.propensity)
+    margin, drawn, notes = _pessimism(job, option.margin)
+    uniforms = job.rng.random(len(records.rows))
+
+    def test(order: Order) -> ConditionalTest:
+        at = partial(_toward, sign=order.guess.astype(np.float64), signed=option.signed, margin=margin)
+        return ConditionalTest(
+            job.parameter,
+            job.delta,
+            order,
+            (order.guess > 0) == records.member[order.places],
+            uniforms,
+            at(records.logit[order.places]),
+            None if drawn is None else partial(_drawn_toward, drawn, records, order, option.signed, margin),
+        )
+
+    aware = partial(_toward, signed=option.signed, margin=margin) if option.aware else None
+    tests = [test(order) for order in orders(job, records, aware)]
+    found = choose_rows(job.number, tests, confidence=job.confidence, rng=job.rng)
+    how = "guesses tampered with by their log-odds" + (", and ranked by what survives" if option.aware else "")
+    return replace(found, corrections=(*records.notes, how, *notes, *found.corrections))
+
+
+def _composed(job: Job, records: Records, option: Composition) -> LowerBound:
+    shift, records = _shift(job, records, option)
+    records = _equal_sizes(records, job.rng)
+    rankings = []
+    for order in orders(job, records):
+        correct = np.zeros(len(order.places), dtype=np.bool_)
+        correct[order.places] = (order.guess > 0) == records.member[order.places]
+        rankings.append(Ranking(order.name, order.places, correct))
+    bound = partial(_composition_bound, shift, job)
+    inner = job.confidence + shift.cost
+    found = counts.choose(job.number, rankings, bound=bound, confidence=inner, rng=job.rng)
+    paid = (f"error probability {shift.cost:.3g} charged for the upper limit on delta_DS",) if shift.cost else ()
+    return replace(
+        found,
+        confidence=job.confidence,
+        p_value=None if found.p_value is None else min(1.0, found.p_value + shift.cost),
+        corrections=(*records.notes, shift.how, *paid, *found.corrections),
+    )
+
+
+def _composition_bound(
+    shift: Shift, job: Job, *, correct: int, guesses: int, canaries: float, confidence: float
+) -> LowerBound:
+    whole = math.ceil(canaries)
+    if job.parameter == "mu":
+        bound: Callable[..., LowerBound] = composition.mu_lower_bound
+    else:
+        bound = partial(composition.epsilon_lower_bound, delta=job.delta)
+    return bound(shift, correct=correct, guesses=guesses, canaries=whole, confidence=confidence)
+
+
+# -- the order of the guesses ---------------------------------------------------------------------------------------
+
+
+def orders(job: Job, records: Records, aware: Callable[..., FloatArray] | None = None) -> tuple[Order, ...]:
+    """Return the ways to guess, of which a pilot may choose; every other option uses the first."""
+    if isinstance(job.guesses, Sides):
+        return (_by_sides(job.guesses, records.score, job.rng),)
+    piloted = job.guesses is None or isinstance(job.guesses, counts.Pilot)
+    beyond = None
+    if job.centre == "covariates" or (job.centre is None and piloted):
+        beyond = _beyond_covariates(records, job.ev, job.propensity)
+    found = []
+    if beyond is not None:
+        name = "both sides of what covariates say of the score"
+        found.append(_from_centre(name, beyond, records.logit, aware, job.rng))
+    if job.centre != "covariates" or beyond is None:
+        found.append(_from_centre("both sides of the median score", records.score, records.logit, aware, job.rng))
+    return tuple(found)
+
+
+def _from_centre(
+    name: str, score: FloatArray, values: FloatArray, aware: Callable[..., FloatArray] | None, rng: np.random.Generator
+) -> Order:
+    offset = score - centre_of(score)
+    guess = np.where(offset > 0, 1, -1)
+    sureness = np.abs(offset)
+    if aware is not None:
+        sureness = expected_success(
+            sureness / (float(score.std()) or 1.0), aware(values, sign=guess.astype(np.float64))
+        )
+    places = np.lexsort((rng.random(len(score)), -sureness))
+    return Order(f"{name}, the farthest first", places, guess[places])
+
+
+def _beyond_covariates(records: Records, ev: Evidence, propensity: Propensity) -> FloatArray | None:
+    """Return the part of the score that is not linear in covariates and log-odds; None where that would be all of it.
+
+    What the covariates say of a score is what it would be of a record that the model never saw, so far as labels may
+    not be used to find that out: members and non-members are pooled. Learned log-odds are left out for the same reason:
+    held against the covariates, those of a fold tell what the labels of the other folds are, and so those of its own.
+    """
+    x = np.column_stack([np.ones(len(records.rows)), *_label_free(records, ev, propensity)])
+    scale = x.std(axis=0)
+    x = np.column_stack([x[:, 0], (x - x.mean(axis=0))[:, scale > 0] / scale[scale > 0]])
+    if x.shape[1] == 1 or len(np.unique(records.score[:1000])) <= 2:
+        return None
+    gram = x.T @ x
+    coefficients = np.linalg.solve(gram + 1e-9 * np.trace(gram) * np.eye(len(gram)), x.T @ records.score)
+    beyond = np.asarray(records.score - x @ coefficients)
+    # A score that the covariates give exactly leaves a remainder of rounding, which is no guess at anything.
+    return beyond if beyond.std() > _LEAST_REMAINDER * records.score.std() else None
+
+
+def _label_free(records: Records, ev: Evidence, propensity: Propensity) -> list[FloatArray]:
+    """Columns (n,) to explain a score with, none of which was learned from labels of the audited records."""
+    columns = [records.logit] if is_given(propensity) or propensity.folds is None else []
+    learned = propensity.features if not columns else None
+    covariates = ev.covariates if learned is None else learned
+    if covariates is not None and 20 * covariates.shape[1] <= len(records.rows):
+        columns += list(covariates[records.rows].T)
+    return columns
+
+
+def centre_of(score: FloatArray) -> float:
+    """Return the median; where that is a common value itself, midway to the next value on the more even side."""
+    values, number = np.unique(score, return_counts=True)
+    below = np.cumsum(number) - number
+    at = int(np.searchsorted(np.cumsum(number), len(score) / 2))
+    if len(values) == 1 or number[at] == 1:
+        return float(np.median(score))
+    split_below = at > 0 and (at + 1 == len(values) or below[at] >= len(score) - below[at] - number[at])
+    other = at - 1 if split_below else at + 1
+    return float((values[at] + values[other]) / 2)
+
+
+def _by_sides(sides: Sides, score: FloatArray, rng: np.random.Generator) -> Order:
+    """Put the k+ highest and the k- lowest scores first; the others follow, and matter to thinning only."""
+    asked = sides.members + sides.nonmembers
+    if asked > len(score):
+        raise InputError("guesses", f"at most the {len(score):,} records audited", f"{asked:,}", "guess for fewer")
+    falling = np.lexsort((rng.random(len(score)), -score))
+    explicit = np.zeros(len(score), dtype=np.int64)
+    explicit[falling[: sides.members]] = 1
+    explicit[falling[len(score) - sides.nonmembers :]] = -1
+    offset = score - centre_of(score)
+    guess = np.where(explicit == 0, np.where(offset > 0, 1, -1), explicit)
+    places = np.lexsort((rng.random(len(score)), -np.abs(offset), explicit == 0))
+    name = f"the {sides.members:,} highest and the {sides.nonmembers:,} lowest scores"
+    return Order(name, places, guess[places])
+
+
+def _drawn_toward(
+    drawn: FloatArray, records: Records, order: Order, signed: bool, margin: float, places: IntArray
+) -> FloatArray:
+    """Log-odds (K, r) that the guesses at some places are right, under each replicate of the propensities (K, n)."""
+    values = logit(drawn[:, records.rows[order.places[places]]])
+    return _toward(values, sign=order.guess[places].astype(np.float64), signed=signed, margin=margin)
+
+
+def _toward(values: FloatArray, *, sign: FloatArray, signed: bool, margin: float) -> FloatArray:
+    """Log-odds that guesses are right before the algorithm is asked, from log-odds of membership (..., n)."""
+    return np.asarray((sign * values if signed else np.abs(values)) + margin)
+
+
+# -- propensities ---------------------------------------------------------------------------------------------------
+
+
+def half_width_of(
+    chosen: Any,
+    propensity: Propensity,
+    level: float,
+    replicates: FloatArray | None,
+    records: Records | None,
+    ev: Evidence,
+) -> HalfWidth:
+    """Return the half-widths of the audited records, or of all."""
+    found = half_width(chosen, propensity, level, replicates, _independent(ev))
+    return found if records is None else replace(found, values=found.values[records.rows])
+
+
+def _independent(ev: Evidence) -> float:
+    """Share of the records that count as independent, at worst: Kish's, with the records of a unit all alike."""
+    return 1.0 if ev.unit_codes is None else independent_share(ev.unit_codes)
+
+
+def _pessimism(job: Job, margin: float | None) -> tuple[float, FloatArray | None, tuple[str, ...]]:
+    """Margin and bootstrap replicates for tests that take log-odds as points, and what was done, in words."""
+    drawn = job.replicates
+    if margin is None:
+        _refuse_few_rows(job.propensity, job.ev)
+        margin = 0.0 if is_given(job.propensity) else MARGIN
+        if drawn is None and not is_given(job.propensity):
+            drawn = _bootstrap(job.ev, job.propensity, job.rng)
+    notes: tuple[str, ...] = (f"log-odds that are worse for the audit by {margin:g} (margin)",) if margin else ()
+    if drawn is not None:
+        notes += (
+            f"plain quantile over {len(drawn):,} bootstrap replicates of the propensity, half of the error probability "
+            "spent on it (erratum B7)",
+        )
+    return margin, drawn, notes
+
+
+def _bootstrap(ev: Evidence, propensity: Propensity, rng: np.random.Generator) -> FloatArray:
+    """Bootstrap the default model, cross-fitted, from its encoded covariates."""
+    if not propensity.logistic or propensity.features is None or propensity.folds is None:
+        raise InputError(
+            "replicates",
+            f"an array (K, {ev.n}) for a propensity learned from other records, or by another classifier",
+            "none",
+            "pass causal.propensity.bootstrap(ev, train, ...), or state a margin on the log-odds",
+        )
+    encoded = Evidence(score=ev.score, member=ev.member, covariates=propensity.features, unit=ev.unit)
+    number = int(np.clip(_LARGEST_REPLICATES // ev.n, 50, _REPLICATES))
+    clip = propensity.clip or propensities.CLIP
+    return propensities.bootstrap(encoded, replicates=number, folds=propensity.folds, clip=clip, rng=rng)
+
+
+def rows_for_each(propensity: Propensity, ev: Evidence) -> float | None:
+    """Rows for each covariate that the propensity was learned from, counted as independent; None if it was given."""
+    rows = propensity.rows_per_covariate
+    return rows if rows is None or propensity.folds is None else rows * _independent(ev)
+
+
+def too_few_rows(propensity: Propensity, ev: Evidence) -> tuple[str, ...]:
+    """Say that the propensity was learned from too few rows for each covariate, if it was."""
+    rows = rows_for_each(propensity, ev)
+    if rows is None or rows >= LEAST_ROWS_PER_COVARIATE:
+        return ()
+    return (
+        f"the propensity was learned from {rows:.3g} {_kind(ev)} for each covariate, and bounds need "
+        f"{LEAST_ROWS_PER_COVARIATE} unless bounds on the log-odds are stated",
+    )
+
+
+def _kind(ev: Evidence) -> str:
+    return "rows" if ev.unit_codes is None else "independent rows"
+
+
+def _refuse_few_rows_without_bounds(job: Job, option: Thinning | Composition) -> None:
+    if option.half_width is None or isinstance(option.half_width, StandardErrors | Scheffe):
+        _refuse_few_rows(job.propensity, job.ev)
+
+
+def _refuse_few_rows(propensity: Propensity, ev: Evidence) -> None:
+    for reason in too_few_rows(propensity, ev):
+        raise InputError(
+            "propensity",
+            f"{LEAST_ROWS_PER_COVARIATE} rows or more for each covariate",
+            f"{rows_for_each(propensity, ev):.3g}",
+            f"not testable: {reason}",
+        )
+
+
+def _smallest(records: Records, count: int | None, propensity: Propensity) -> Records:
+    """Keep the records of smallest |lambda|; with learned log-odds that would pick the underestimated ones."""
+    if count is None:
+        return records
+    if not is_given(propensity):
+        raise InputError(
+            "smallest",
+            "given propensities",
+            "learned ones",
+            "records chosen by their own learned log-odds are a winner's curse (statistics.md, section 7)",
+        )
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= len(records.rows):
+        raise InputError(
+            "smallest", f"a whole number from 1 to {len(records.rows):,}", repr(count), "keep some records"
+        )
+    chosen = np.sort(np.argsort(np.abs(records.logit), kind="stable")[:count])
+    return records.take(chosen, f"only the {count:,} records of smallest |log-odds| were audited")
+
+
+def _shift(job: Job, records: Records, option: Composition) -> tuple[Shift, Records]:
+    """Return the shift that was stated, or choose its eta on a propensity sample, and the records left to audit."""
+    stated = option.stated()
+    if stated is not None:
+        return stated, records
+    sample, wide, records = _propensity_sample(job, records, option)
+    spent = option.spend * (1 - job.confidence - wide.cost)
+    confidence = job.confidence + wide.cost + spent
+    curve = composition.shift_curve(*sample, confidence=1 - spent, half_width=wide.values)
+    size = 2 * min(int(records.member.sum()), int((~records.member).sum()))
+    number = max(1, min(size, job.number if isinstance(job.number, int) else round(0.05 * size)))
+
+    def planned(shift: Shift) -> float:
+        found = _composition_bound(
+            shift, job, correct=number, guesses=number, canaries=max(1, size), confidence=confidence
+        )
+        return found.value
+
+    return replace(composition.choose_shift(curve, planned), cost=confidence - job.confidence), records
+
+
+def _propensity_sample(
+    job: Job, records: Records, option: Composition
+) -> tuple[tuple[FloatArray, BoolArray], HalfWidth, Records]:
+    """Return log-odds and membership to choose eta on, how far the log-odds may be off, and the records to audit."""
+    if option.sample is None:
+        _refuse_few_rows_without_bounds(job, option)
+        wide = half_width_of(option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev)
+        aside = np.zeros(len(records.rows), dtype=np.bool_)
+        aside[job.rng.permutation(len(aside))[: max(1, round(option.share * len(aside)))]] = True
+        sample = (records.logit - _prior(job, records))[aside], records.member[aside]
+        note = f"{np.count_nonzero(aside):,} records set aside at random to choose eta_DS on; {wide.how}"
+        return sample, replace(wide, values=wide.values[aside]), records.take(np.flatnonzero(~aside), note)
+    sample = (np.asarray(option.sample[0], dtype=np.float64), np.asarray(option.sample[1], dtype=bool))
+    if sample[0].ndim != 1 or sample[0].shape != sample[1].shape or not np.isfinite(sample[0]).all():
+        received = f"shapes {sample[0].shape}, {sample[1].shape}"
+        raise InputError("sample", "log-odds (k,) and membership (k,)", received, "pass both")
+    as_given = Propensity.given(np.full(len(sample[0]), 0.5))  # whose log-odds are known, as far as nothing is stated
+    return sample, half_width(option.half_width, as_given, 1 - job.confidence), records
+
+
+def _prior(job: Job, records: Records) -> float:
+    """Log-odds of membership in the sample that the propensities speak of: all records, or one of each unit."""
+    if not is_given(job.propensity):
+        return math.log(job.ev.n_members / job.ev.n_nonmembers)
+    inside = int(np.count_nonzero(records.member))
+    if not 0 < inside < len(records.member):
+        raise InputError("evidence", "members and non-members to audit", "one of them only", "collect both")
+    return math.log(inside / (len(records.member) - inside))
+
+
+def _equal_sizes(records: Records, rng: np.random.Generator) -> Records:
+    inside, outside = np.flatnonzero(records.member), np.flatnonzero(~records.member)
+    fewer = min(len(inside), len(outside))
+    if fewer == 0:
+        raise InputError("evidence", "members and non-members to audit", "one of them only", "collect both")
+    if len(inside) == len(outside):
+        return records
+    chosen = np.sort(np.concatenate([rng.permutation(inside)[:fewer], rng.permutation(outside)[:fewer]]))
+    left = len(records.rows) - len(chosen)
+    return records.take(
+        chosen, f"{left:,} records left out at random, so that members and non-members are equally many"
+    )
+
+
+# -- checks ---------------------------------------------------------------------------------------------------------
+
+
+def check_design(ev: Evidence) -> None:
+    """Refuse evidence of another design, with the name of the module that takes it."""
+    if ev.design == "zero-run":
+        return
+    right = {"one-run": "dp.one_run", "multi-run": "dp.multi_run"}
+    if ev.design is None:
+        raise DesignError(
+            "zero-run bounds need evidence with design 'zero-run', received none; declare how membership came about"
+        )
+    raise DesignError(
+        f"zero-run bounds need evidence with design 'zero-run', received '{ev.design}'; use {right[ev.design]}, "
+        "where randomised membership makes bounds stronger"
+    )
+
+
+def check_centre(centre: Any) -> str | None:
+    """Return a centre, if it is one."""
+    if centre not in (None, "median", "covariates"):
+        raise InputError("centre", '"median", "covariates" or None', repr(centre), "None is the default")
+    return None if centre is None else str(centre)

@@ -1,0 +1,290 @@
+"""The published composition audits: the shift is a mechanism of its own, composed with the algorithm (Corollary 1).
+
+What an attack gains from the covariates alone is bounded by the same two numbers for every record: the shift is
+(eps_DS, delta_DS)-DP. The one-run tests then apply to algorithm and shift together, and the shift's part is taken off.
+Simple, and weak where the shift is strong or unbounded.
+"""
+
+# ruff: noqa: PLC0415 - scipy loads when used
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from miaudit.arrays import FloatArray
+from miaudit.dp import one_run
+from miaudit.dp.bounds import LowerBound
+from miaudit.dp.guesses import GUESSES_FIRST
+from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, compose, mu_of_pure
+from miaudit.errors import InputError
+from miaudit.metrics.rounding import at_most
+
+GRID = tuple(round(0.05 * 1.25**k, 4) for k in range(22))  # eps_DS from 0.05 to 5.4
+_EQUAL_SIZES = (
+    "members and non-members are equally many by subsampling: an approximation of the independent fair coins of the "
+    "theorem (erratum B15)"
+)
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How much the covariates alone say about membership: (epsilon, delta)-DP of the shift.
+
+    Attributes
+    ----------
+    epsilon : eps_DS, 0 or more; log((1 - eta) / eta) of the paper's eta
+    delta : delta_DS in [0, 1) at that epsilon; the chance that a record's log-odds lie outside is enough
+    cost : error probability that ``delta`` was estimated with
+    how : in words
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    cost: float = 0.0
+    how: str = "stated"
+
+    @classmethod
+    def of_overlap(cls, eta: float, delta: float = 0.0) -> Shift:
+        """From Assumption 2: propensities within [eta, 1 - eta] with probability 1 - delta.
+
+        Examples
+        --------
+        >>> round(Shift.of_overlap(0.25).epsilon, 4)
+        1.0986
+        """
+        if isinstance(eta, bool | str) or not 0 < eta <= 0.5:
+            raise InputError("eta", "a number in (0, 0.5]", repr(eta), "propensities lie within [eta, 1 - eta]")
+        if isinstance(delta, bool | str) or not 0 <= delta < 1:
+            raise InputError("delta_ds", "a number in [0, 1)", repr(delta), "0 if all propensities lie within")
+        return cls(max(0.0, math.log1p(-eta) - math.log(eta)), float(delta), how=f"eta = {eta:g} stated")
+
+    @classmethod
+    def of_closeness(cls, closeness: float) -> Shift:
+        """From c-closeness: the densities differ by a factor of e^c at most (non-members drawn from a generator).
+
+        Examples
+        --------
+        >>> Shift.of_closeness(0.5).epsilon
+        0.5
+        """
+        if isinstance(closeness, bool | str) or not (closeness >= 0 and math.isfinite(closeness)):
+            raise InputError(
+                "closeness", "a finite number, 0 or more", repr(closeness), "it is a log-ratio of densities"
+            )
+        return cls(float(closeness), how=f"{closeness:g}-closeness of non-members to members assumed")
+
+    @property
+    def mu(self) -> float:
+        """Return mu_DS of Corollary 1, with which the (epsilon, 0) part is Gaussian DP: 2 Phi^-1(sigma(epsilon))."""
+        return mu_of_pure(self.epsilon)
+
+
+# -- the curve ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftCurve:
+    """delta_DS(epsilon) of the shift alone: how far covariates exceed an odds ratio of e^epsilon, in the worse class.
+
+    Proposition 2 prints the chance of an excess, with one sign for each class. Its proof gives what is smaller and
+    exact: the hockey stick E_a[(1 - e^(epsilon - L))_+], where L is the log-odds of the class a that a record is of.
+
+    Attributes
+    ----------
+    epsilon : array (k,), ascending
+    delta : array (k,), as observed
+    upper : array (k,), upper limits that hold together with probability ``confidence``
+    confidence : in (0, 1)
+    """
+
+    epsilon: FloatArray
+    delta: FloatArray
+    upper: FloatArray
+    confidence: float
+
+
+def shift_curve(
+    logit: ArrayLike,
+    member: ArrayLike,
+    *,
+    epsilon: ArrayLike = GRID,
+    confidence: float = 0.95,
+    half_width: ArrayLike = 0.0,
+) -> ShiftCurve:
+    """Estimate delta_DS(epsilon) from a propensity sample (proof of Proposition 2), with upper limits of Hoeffding's.
+
+    Parameters
+    ----------
+    logit : array (n,), log-odds of membership when both classes are equally frequent
+    member : array (n,) of bool
+    epsilon : array (k,), where
+    confidence : that all 2 k limits hold together (Bonferroni)
+    half_width : number or array (n,), 0 or more
+        How far the log-odds may be off. It raises those of the record's own class, which is the worse side for both.
+
+    Examples
+    --------
+    >>> curve = shift_curve([0.2, -0.3, 2.0, 0.1], [True, False, True, False], epsilon=[0.1, 1.0, 3.0])
+    >>> curve.delta.round(3).tolist()  # members exceed 0.1 by 0.1 and 1.9, the one non-member that does by 0.2
+    [0.473, 0.316, 0.0]
+    """
+    inside, grid = np.asarray(member, dtype=bool), np.asarray(epsilon, dtype=np.float64)
+    if inside.all() or not inside.any():
+        raise InputError("sample", "members and non-members", "one of them only", "pass both")
+    own = np.where(inside, 1.0, -1.0) * np.asarray(logit, dtype=np.float64) + np.asarray(half_width, dtype=np.float64)
+    # 1 - e^(epsilon - L) lies in [0, 1]: e^-excess never overflows.
+    means = np.array([[_beyond(own[inside == label], float(e)) for e in grid] for label in (True, False)])
+    numbers = np.array([[np.count_nonzero(inside == label)] for label in (True, False)])
+    limits = _upper_limit_of_mean(means, numbers, (1 - confidence) / (2 * len(grid)))
+    return ShiftCurve(grid, means.max(axis=0), limits.max(axis=0), confidence)
+
+
+def _beyond(log_odds: FloatArray, epsilon: float) -> float:
+    return float((-np.expm1(-np.maximum(log_odds - epsilon, 0.0))).mean())
+
+
+def _upper_limit_of_mean(mean: FloatArray, n: ArrayLike, level: float) -> FloatArray:
+    """Upper limits for means of n independent values in [0, 1]: where KL(mean, q) = log(1 / level) / n.
+
+    Hoeffding (1963), Theorem 1. At a mean of 0 it is 1 - level^(1/n), as for a count.
+    """
+    from scipy.special import rel_entr
+
+    most = -math.log(level) / np.asarray(n, dtype=np.float64)
+    low, high = mean, np.ones_like(mean)
+    for _ in range(60):
+        q = (low + high) / 2
+        near = rel_entr(mean, q) + rel_entr(1 - mean, 1 - q) <= most
+        low, high = np.where(near, q, low), np.where(near, high, q)
+    return high
+
+
+def choose_shift(curve: ShiftCurve, planned: Callable[[Shift], float]) -> Shift:
+    """Return the point of the curve's upper limits at which an attack without errors would show most.
+
+    Any point may be chosen, since the limits hold together; their error probability is charged to the audit.
+
+    Parameters
+    ----------
+    curve : of a propensity sample, not of the audited records
+    planned : from a shift to the bound that an attack with no error would reach
+
+    Examples
+    --------
+    >>> curve = shift_curve(np.linspace(-1, 1, 2000), np.arange(2000) % 2 == 0)
+    >>> choose_shift(curve, lambda shift: -shift.epsilon - 10 * shift.delta).epsilon
+    0.9095
+    """
+    cost = 1 - curve.confidence
+    points = [
+        Shift(
+            float(e),
+            float(u),
+            cost,
+            f"eps_DS = {e:g} chosen on a propensity sample, delta_DS at most {at_most(u)} there",
+        )
+        for e, u in zip(curve.epsilon, curve.upper, strict=True)
+        if u < 1
+    ]
+    if not points:
+        return Shift(float(curve.epsilon[-1]), 1 - 1e-9, cost, "no overlap within the range of eps_DS")
+    return max(points, key=planned)
+
+
+# -- the audits -----------------------------------------------------------------------------------------------------
+
+
+def epsilon_lower_bound(
+    shift: Shift, *, correct: int, guesses: int, canaries: int, delta: float = 0.0, confidence: float = 0.95
+) -> LowerBound:
+    """Algorithm 6 with erratum B2: what algorithm and shift leak together, less eps_DS.
+
+    Parameters
+    ----------
+    shift : of the covariates
+    correct, guesses, canaries, delta, confidence : as in :func:`miaudit.dp.one_run.epsilon_lower_bound`
+
+    Examples
+    --------
+    >>> round(epsilon_lower_bound(Shift(0.5), correct=90, guesses=100, canaries=1_000).value, 3)  # 1.631 - 0.5
+    1.131
+    """
+    together = one_run.epsilon_lower_bound(
+        correct=correct,
+        guesses=guesses,
+        canaries=canaries,
+        delta=1 - (1 - delta) * (1 - shift.delta),
+        confidence=confidence,
+    )
+    reachable = None if together.reachable is None else max(0.0, together.reachable - shift.epsilon)
+    p_value = one_run.epsilon_p_value(
+        shift.epsilon, correct=correct, guesses=guesses, canaries=canaries, delta=together.delta
+    )
+    return replace(
+        together,
+        value=max(0.0, together.value - shift.epsilon),
+        delta=delta,
+        p_value=p_value,
+        method="zero run, composition audit (Algorithm 6)",
+        reachable=reachable,
+        assumptions=_assumptions(shift),
+    )
+
+
+def mu_lower_bound(shift: Shift, *, correct: int, guesses: int, canaries: int, confidence: float = 0.95) -> LowerBound:
+    """Algorithm 7 with Eq. (5): delta_DS stands inside the trade-off function (errata B1, B12).
+
+    Parameters
+    ----------
+    shift : of the covariates
+    correct, guesses, canaries, confidence : as in :func:`miaudit.dp.one_run.mu_lower_bound`
+
+    Examples
+    --------
+    >>> round(mu_lower_bound(Shift(0.1), correct=416, guesses=500, canaries=10_000, confidence=0.975).value, 3)
+    0.418
+    """
+    found = _mu_bound(shift, correct, guesses, canaries, confidence)
+    return replace(
+        found,
+        p_value=one_run.p_value(_together(0.0, shift), correct=correct, guesses=guesses, canaries=canaries),
+        method="zero run, composition audit (Algorithm 7)",
+        assumptions=_assumptions(shift),
+    )
+
+
+def _mu_bound(shift: Shift, correct: int, guesses: int, canaries: int, confidence: float) -> LowerBound:
+    if shift.delta > 0:
+        return one_run.lower_bound(
+            lambda mu: _together(mu, shift),
+            correct=correct,
+            guesses=guesses,
+            canaries=canaries,
+            confidence=confidence,
+            parameter="mu",
+        )
+    found = one_run.mu_lower_bound(correct=correct, guesses=guesses, canaries=canaries, confidence=confidence)
+    reachable = None if found.reachable is None else _less(found.reachable, shift.mu)
+    return replace(found, value=_less(found.value, shift.mu), reachable=reachable)
+
+
+def _together(mu: float, shift: Shift) -> TradeOff:
+    both = Gaussian(math.hypot(mu, shift.mu))
+    return both if shift.delta == 0 else compose(both, EpsilonDelta(0.0, shift.delta))
+
+
+def _less(mu: float, mu_ds: float) -> float:
+    return math.sqrt(max(0.0, mu * mu - mu_ds * mu_ds))
+
+
+def _assumptions(shift: Shift) -> tuple[str, ...]:
+    but = f"but for delta_DS = {at_most(shift.delta)}" if shift.delta else "always"
+    return (
+        f"covariates move the log-odds of membership by {at_most(shift.epsilon)} at most, {but} ({shift.how})",
+        _EQUAL_SIZES,
+        GUESSES_FIRST,
+    )

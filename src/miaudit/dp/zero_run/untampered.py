@@ -1,0 +1,201 @@
+"""Poisson-binomial test of pure epsilon: one vector of log-odds, or many at once.
+
+The i-th guess T_i of a record with log-odds of membership lambda_i is right with probability at most
+sigma(epsilon + T_i lambda_i), whatever the guesses before it turned out to be, if the algorithm is epsilon-DP
+(Theorem D.1 of the zero-run paper, with the sign kept: statistics.md, section 7).
+"""
+
+# ruff: noqa: PLC0415 - scipy loads when used
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.causal.logistic import expit
+from miaudit.dp.bounds import LowerBound
+from miaudit.dp.guesses import GUESSES_FIRST
+from miaudit.dp.row_choice import Order
+from miaudit.errors import InputError
+from miaudit.metrics.poisson_binomial import approximate_tail, tail
+
+_TOLERANCE = 1e-4  # of a bound on epsilon
+_EXACT = 1e-12  # error of a tail
+_LARGEST = 700.0  # exp overflows above
+
+
+# -- the bound ------------------------------------------------------------------------------------------------------
+
+
+def epsilon_bound(toward: ArrayLike, correct: int, level: float) -> float:
+    """Return the largest epsilon at which the number of correct guesses is still too large, 0 if there is none.
+
+    Parameters
+    ----------
+    toward : array (r,), T lambda: log-odds before the algorithm is asked that each guess is right; higher is easier
+    correct : number of right guesses, 0 to r
+    level : error probability in (0, 1)
+
+    Returns
+    -------
+    float, 0 or more: the exact tail there is at most ``level``; within 1e-4 of the largest such value
+
+    Examples
+    --------
+    >>> round(epsilon_bound(np.zeros(100), 80, 0.05), 2)
+    0.96
+    """
+    return Replicates(np.asarray(toward, dtype=np.float64)[None, :], correct).bound(level, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Span:
+    """Where the value lies, and which replicates (K,) are not rejected at either end."""
+
+    low: float
+    high: float
+    kept_low: BoolArray
+    kept_high: BoolArray
+
+    def next(self, step: float, probed: bool) -> float:
+        """Step outwards until both ends were tested, then halve."""
+        if not math.isfinite(self.high):
+            return self.low + step
+        return (self.low + self.high) / 2 if probed else max(self.low, self.high - step)
+
+
+@dataclass(frozen=True, eq=False)
+class Replicates:
+    """The same guesses under many propensities: replicates of a bootstrap, or a single one.
+
+    Attributes
+    ----------
+    toward : array (K, r), T lambda of each guess in each replicate
+    correct : number of right guesses
+    """
+
+    toward: FloatArray
+    correct: int
+
+    def __post_init__(self) -> None:
+        if self.toward.ndim != 2 or self.toward.size == 0 or not np.isfinite(self.toward).all():
+            raise InputError(
+                "toward", "finite log-odds (replicates, guesses)", f"shape {self.toward.shape}", "check the propensity"
+            )
+
+    def p_values(self, epsilon: float) -> FloatArray:
+        """Exact p-value (K,) of this epsilon under each replicate."""
+        return tail(expit(self.toward + epsilon), self.correct)
+
+    def bound(self, level: float, below: int) -> float:
+        """Return a value that all but ``below`` replicates reach with their exact bounds, to 1e-4, 0 or more.
+
+        ``below`` = 0 is the smallest bound of all; with K replicates, floor(K p') gives their plain p'-quantile (B7).
+        The search starts at the normal approximation, but only exact tails decide. A replicate that was rejected at a
+        larger epsilon, or kept at a smaller one, needs no second test.
+        """
+        if self.correct <= 0:
+            return 0.0
+        nobody = np.zeros(len(self.toward), dtype=np.bool_)
+        span, probed = _Span(0.0, math.inf, nobody, ~nobody), False
+        step = max(_TOLERANCE, 0.1 / self.toward.shape[1])  # about the error of the approximation
+        at = max(0.0, float(np.sort(self.approximate_bounds(level))[below]) - step / 2)
+        while span.high - span.low > _TOLERANCE:
+            kept = span.kept_low.copy()
+            open_ = np.flatnonzero(span.kept_high & ~span.kept_low)
+            kept[open_] = tail(expit(self.toward[open_] + at), self.correct) > level
+            if np.count_nonzero(kept) > below:
+                if at == 0.0:
+                    return 0.0
+                span = _Span(span.low, at, span.kept_low, kept)
+            else:
+                span, probed = _Span(at, span.high, kept, span.kept_high), True
+            at, step = span.next(step, probed), 4 * step
+        return span.low
+
+    def approximate_bounds(self, level: float) -> FloatArray:
+        """Return bounds (K,) by the normal approximation: where a search starts, never a result.
+
+        A few secant steps on the normal scale, where the tail is nearly linear in epsilon.
+        """
+        from scipy.special import ndtri
+
+        n = self.toward.shape[1]
+        share = min(max(self.correct / n, 0.5 / n), 1 - 0.5 / n)
+        wanted = ndtri(level)
+
+        def miss(at: FloatArray) -> FloatArray:
+            p = approximate_tail(expit(self.toward + at[:, None]), self.correct)
+            return np.asarray(ndtri(np.clip(p, 1e-12, 1 - 1e-12)) - wanted)
+
+        before = np.clip(math.log(share / (1 - share)) - self.toward.mean(axis=1) - 0.5, 0.0, _LARGEST)
+        at, missed = before + 0.2, miss(before)
+        for _ in range(6):
+            now = miss(at)
+            slope = np.where(
+                np.abs(now - missed) > 1e-9, (now - missed) / np.where(at == before, 1.0, at - before), 1.0
+            )
+            before, missed = at, now
+            at = np.clip(at - np.clip(now / np.where(slope > 0, slope, 1.0), -1.0, 1.0), 0.0, _LARGEST)
+        return np.asarray(at)
+
+
+# -- the audit ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class UntamperedTest:
+    """Test of pure epsilon on ranked guesses, with the number of right ones and no coins (Theorem D.1, erratum B9).
+
+    Attributes
+    ----------
+    order : of the records and the guesses
+    correct : array (m,) of bool, in that order
+    toward : array (m,), log-odds that each guess is right before the algorithm is asked, margin included
+    replicates : from places (r,) to the same log-odds (K, r) under bootstrap replicates of the propensity; None without
+        Half of the error probability then goes to the bootstrap: the bound is the plain quantile (erratum B7).
+    """
+
+    order: Order
+    correct: BoolArray
+    toward: FloatArray
+    replicates: Callable[[IntArray], FloatArray] | None = None
+
+    def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:
+        """Return the bound of the first so many guesses among these rows."""
+        chosen = rows[:guesses]
+        right = int(np.count_nonzero(self.correct[chosen]))
+        level, cost = (1 - confidence, 0.0) if self.replicates is None else ((1 - confidence) / 2, (1 - confidence) / 2)
+        toward = self.toward[None, chosen] if self.replicates is None else self.replicates(chosen)
+        below = math.floor(cost * len(toward))
+        test = Replicates(toward, right)
+        return LowerBound(
+            parameter="epsilon",
+            value=test.bound(level, below),
+            confidence=confidence,
+            method="zero run, Poisson-binomial test of pure epsilon (Theorem D.1)",
+            p_value=min(1.0, max(_EXACT, float(np.sort(test.p_values(0.0))[-1 - below])) + cost),
+            correct=right,
+            guesses=guesses,
+            canaries=len(rows),
+            reachable=epsilon_bound(self.toward[chosen], guesses, level),
+            assumptions=(GUESSES_FIRST,),
+        )
+
+    def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
+        """Return right and made guesses among the first so many of these rows."""
+        chosen = rows[:guesses]
+        return int(np.count_nonzero(self.correct[chosen])), len(chosen)
+
+    def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
+        """Return the approximate bound if this share of the guesses were right."""
+        test = Replicates(self.toward[None, rows[:guesses]], math.floor(share * guesses))
+        return float(test.approximate_bounds(1 - confidence)[0])
+
+    def canaries(self, rows: IntArray) -> int:
+        """Return the number of rows."""
+        return len(rows)

@@ -1,0 +1,1 @@
+"""Finished results, one record for each kind: they hold the records of the statistics, and are what pages read."""

@@ -1,0 +1,315 @@
+"""Audits side by side: by how much leakage differs between two, and how it went over many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from miaudit.errors import InputError
+from miaudit.findings.kind import Filed
+from miaudit.findings.verdict import TURN
+from miaudit.findings.wording import amount, difference, label, reading
+from miaudit.metrics.rounding import written
+
+Status = Literal["rose", "fell", "no-difference", "not-comparable"]
+_EXIT_CODES: dict[str, int] = {"rose": 3, "not-comparable": 4}
+NOT_CAUSAL = "raw, not causal"
+_ZERO_RUN = "zero-run"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One metric of two audits.
+
+    Attributes
+    ----------
+    name, estimator : of the metric, in both audits
+    before, after : values, None where one is not resolved
+    value : after less before; above 0 means more leakage
+    low, high : limits of that difference
+    note : why there is no difference, or what it assumes
+    """
+
+    name: str
+    estimator: str
+    before: float | None
+    after: float | None
+    value: float | None
+    low: float | None
+    high: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison(Filed):
+    """Two audits, metric by metric.
+
+    Attributes
+    ----------
+    before, after : what to call the two
+    changes : of every metric that both have
+    primary : name of the metric that the text is about
+    confidence : of the two-sided limits of each difference
+    status : "rose", "fell", "no-difference" or "not-comparable"
+    text : the comparison in a sentence or two
+    cautions : what makes the two hard to compare
+    """
+
+    KIND = "comparison"
+
+    before: str
+    after: str
+    changes: tuple[Change, ...]
+    primary: str
+    confidence: float
+    status: Status
+    text: str
+    cautions: tuple[str, ...]
+    repeat: Mapping[str, Any]
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command line: 3 where leakage rose, 4 where the two cannot be compared, else 0."""
+        return _EXIT_CODES.get(self.status, 0)
+
+
+def compare(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    *,
+    names: tuple[str, str] = ("before", "after"),
+    repeat: Mapping[str, Any] | None = None,
+) -> Comparison:
+    """Compare two audits by the plain values of their findings, as if they were about different records.
+
+    The limits of a difference come from those of its two parts (the square-and-add method of Zou and Donner 2008). They
+    hold for independent audits; where both are about the same records they are too wide rather than too short, since
+    the scores of one model and of the next go up and down together.
+
+    Parameters
+    ----------
+    before, after : mappings as ``Findings.to_dict()`` gives them
+    names : what to call them
+    repeat : how to repeat the comparison
+
+    Raises
+    ------
+    InputError
+        If the two are at different confidence.
+
+    Examples
+    --------
+    >>> audit = lambda value: {
+    ...     "metrics": [{"name": "auc", "estimator": "raw", "value": value, "low": value - 0.03, "high": value + 0.03}],
+    ...     "plan": {"primary_metric": "auc", "confidence": 0.95}, "design": "one-run", "evidence": {"digest": "a"},
+    ...     "verdict": {"estimator": "raw"},
+    ... }
+    >>> found = compare(audit(0.6), audit(0.7))
+    >>> found.status, round(found.changes[0].low, 3)
+    ('rose', 0.058)
+    """
+    levels = [float(audit["plan"]["confidence"]) for audit in (before, after)]
+    if not math.isclose(*levels):
+        received = f"{levels[0]:g} and {levels[1]:g}"
+        raise InputError("confidence", "the same in both audits", received, "run one again with --confidence")
+    parts = {(m["name"], m["estimator"]): m for m in before["metrics"]}
+    mixed = _ZERO_RUN in (before["design"], after["design"])
+    changes = tuple(
+        _change(parts[key], m, note=NOT_CAUSAL if mixed and m["estimator"] == "raw" else "")
+        for m in after["metrics"]
+        if (key := (m["name"], m["estimator"])) in parts
+    )
+    primary = str(after["plan"]["primary_metric"])
+    reason = _no_contrast(before, after, names)
+    decisive = None if reason else next((c for c in changes if c.name == primary and c.note != NOT_CAUSAL), None)
+    status = _status(decisive)
+    return Comparison(
+        names[0],
+        names[1],
+        changes,
+        primary,
+        levels[0],
+        status,
+        reason or _text(status, decisive, primary, names),
+        tuple(_cautions(before, after)),
+        dict(repeat or {}),
+    )
+
+
+def _no_contrast(before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[str, str]) -> str:
+    """Why no metric of two audits can decide, or nothing: a raw number of a zero-run audit holds the shift as well."""
+    refused = [name for name, audit in zip(names, (before, after), strict=True) if _is_refused(audit)]
+    if refused:
+        was = "was" if len(refused) == 1 else "were"
+        return f"{' and '.join(refused)} {was} refused: there is no number of memorisation to compare."
+    pairs = list(zip(names, (before, after), strict=True))
+    undeclared = [name for name, audit in pairs if audit["design"] is None]
+    if undeclared:
+        return (
+            f"Nobody declared how membership came about in {' and '.join(undeclared)}: its raw numbers may mix "
+            "memorisation with shift, and nothing can be said of a difference. Audit again with --design."
+        )
+    inverted = [name for name, audit in pairs if _is_inverted(audit)]
+    if inverted:
+        return (
+            f"The scores of {' and '.join(inverted)} point the wrong way: members have lower ones, so a small number "
+            f"there is no sign of little leakage. Audit again; {TURN}."
+        )
+    if (before["design"] == _ZERO_RUN) != (after["design"] == _ZERO_RUN):
+        one = names[0] if before["design"] == _ZERO_RUN else names[1]
+        return (
+            f"Only {one} is a zero-run audit. What both have are raw numbers, and there they mix memorisation with "
+            "shift: nothing can be said of a difference."
+        )
+    return ""
+
+
+def _is_refused(audit: Mapping[str, Any]) -> bool:
+    return bool(audit["verdict"].get("status") == "refused")
+
+
+def _is_inverted(audit: Mapping[str, Any]) -> bool:
+    """Whether the AUC that counts, the corrected one where there is one, is shown to be below one half."""
+    auc = next((m for m in audit["metrics"] if m["name"] == "auc"), None)
+    return auc is not None and auc["high"] is not None and auc["high"] < 0.5
+
+
+def _change(before: Mapping[str, Any], after: Mapping[str, Any], note: str = "") -> Change:
+    name, estimator = str(after["name"]), str(after["estimator"])
+    a, b = before["value"], after["value"]
+    limits = [before["low"], before["high"], after["low"], after["high"]]
+    if a is None or b is None or any(x is None for x in limits):
+        said = "; ".join(text for text in (note, "not resolved by both audits") if text)
+        return Change(name, estimator, a, b, None, None, None, said)
+    low_a, high_a, low_b, high_b = (float(x) for x in limits)
+    change = float(b) - float(a)
+    low = change - math.hypot(b - low_b, high_a - a)
+    high = change + math.hypot(high_b - b, a - low_a)
+    return Change(name, estimator, a, b, change, low, high, note)
+
+
+def _status(change: Change | None) -> Status:
+    if change is None or change.low is None or change.high is None:
+        return "not-comparable"
+    if change.low > 0:
+        return "rose"
+    return "fell" if change.high < 0 else "no-difference"
+
+
+def _text(status: Status, change: Change | None, primary: str, names: tuple[str, str]) -> str:
+    if change is None or change.value is None or change.low is None or change.high is None:
+        return (
+            f"{label(primary)} is not resolved by both {names[0]} and {names[1]}: nothing can be said of a difference."
+        )
+    numbers = (
+        f"{amount(primary, change.before)} in {names[0]}, {amount(primary, change.after)} in {names[1]}; difference "
+        f"{difference(change.value, change.low, change.high)}"
+    )
+    said = {
+        "rose": f"Leakage rose: {label(primary)} is {numbers}.",
+        "fell": f"Leakage fell: {label(primary)} is {numbers}.",
+        "no-difference": f"No difference is shown: {label(primary)} is {numbers}. A rise by "
+        f"{written(max(0.0, change.high), '.4f', 'up')} is not excluded.",
+    }
+    return said[status]
+
+
+def _cautions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    said = []
+    if before["design"] != after["design"]:
+        said.append(
+            f"The designs differ ({before['design'] or 'not declared'} and {after['design'] or 'not declared'}): their "
+            "numbers do not estimate the same thing."
+        )
+    scores = [audit["scores"][0]["score"] if audit.get("scores") else None for audit in (before, after)]
+    if scores[0] != scores[1]:
+        said.append(
+            f"The headline scores differ ({scores[0]} and {scores[1]}): another attack, not only another model."
+        )
+    if before["evidence"]["digest"] == after["evidence"]["digest"]:
+        said.append("Both audits are of the same evidence: any difference comes from their plans.")
+    if any(map(_is_refused, (before, after))):
+        said.append("An audit that was refused has raw numbers, if any, and they are not causal.")
+    return said
+
+
+@dataclass(frozen=True)
+class History(Filed):
+    """Many audits of one model, in the order in which they were given.
+
+    Attributes
+    ----------
+    primary : name of the metric that is followed: the last audit's
+    audits : of each its name, verdict, the metric in words and as numbers, and members
+    changes : comparison of each audit with the one before it
+    text : how it went, in a sentence
+    """
+
+    KIND = "history"
+
+    primary: str
+    audits: tuple[Mapping[str, Any], ...]
+    changes: tuple[Mapping[str, Any], ...]
+    text: str
+    repeat: Mapping[str, Any]
+
+    @property
+    def exit_code(self) -> int:
+        """That of the last comparison: 3 where leakage rose, 4 where the two cannot be compared."""
+        return _EXIT_CODES.get(self.changes[-1]["status"], 0) if self.changes else 0
+
+
+def history(audits: Sequence[tuple[str, Mapping[str, Any]]], *, repeat: Mapping[str, Any] | None = None) -> History:
+    """Line up audits, each with its name and findings, oldest first.
+
+    Raises
+    ------
+    InputError
+        For fewer than two.
+    """
+    if len(audits) < 2:
+        raise InputError("findings", "at least two audits", str(len(audits)), "name their folders, oldest first")
+    primary = str(audits[-1][1]["plan"]["primary_metric"])
+    rows = tuple(_row(name, content, primary) for name, content in audits)
+    steps = []
+    for (a, before), (b, after) in pairwise(audits):
+        aimed = {**after, "plan": {**after["plan"], "primary_metric": primary}}
+        same = math.isclose(before["plan"]["confidence"], after["plan"]["confidence"])
+        if not same:
+            text = "Not compared: the two are at different confidence."
+            steps.append({"before": a, "after": b, "status": "not-comparable", "text": text, "cautions": []})
+            continue
+        found = compare(before, aimed, names=(a, b))
+        steps.append(
+            {"before": a, "after": b, "status": found.status, "text": found.text, "cautions": list(found.cautions)}
+        )
+    return History(primary, rows, tuple(steps), _course(rows, steps, primary), dict(repeat or {}))
+
+
+def _row(name: str, content: Mapping[str, Any], primary: str) -> dict[str, Any]:
+    found = [m for m in content["metrics"] if m["name"] == primary]
+    causal = [m for m in found if content["design"] != _ZERO_RUN or m["estimator"] != "raw"]
+    said = reading(causal[0]) if causal else f"{reading(found[0])}, {NOT_CAUSAL}" if found else "not measured"
+    metric = causal[0] if causal else {}
+    counts = content["counts"]
+    return {
+        "name": name,
+        "status": content["verdict"]["status"],
+        "said": said,
+        "value": metric.get("value"),
+        "low": metric.get("low"),
+        "high": metric.get("high"),
+        "members": counts["members"],
+        "design": content["design"] or "not declared",
+        "digest": content["evidence"]["digest"],
+    }
+
+
+def _course(rows: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], primary: str) -> str:
+    last, step = rows[-1], steps[-1]
+    went = {"rose": "it rose", "fell": "it fell", "no-difference": "no difference is shown"}
+    since = went.get(step["status"], "the two cannot be compared")
+    return f"{len(rows)} audits. {label(primary)} in the last one: {last['said']}; against the one before, {since}."

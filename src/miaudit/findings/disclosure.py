@@ -1,0 +1,167 @@
+"""Findings of a comparison of disclosures: frozen, versioned, plain values in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from miaudit.findings import kind as kind_of_findings
+from miaudit.findings.kind import Filed
+from miaudit.findings.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A number with confidence limits; ``value`` is None where only an upper limit can be given."""
+
+    value: float | None
+    low: float
+    high: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One thing that could be released.
+
+    Attributes
+    ----------
+    name, words : in configuration and findings, and on the page
+    group : "output" (a measure on outputs), "training" (another training) or "given" (outputs from a file)
+    kind : what is disclosed: "confidence-vector", "true-label", "decision-set" or "label"
+    randomness : "none", "fixed" (drawn once for each record) or "redrawn" (with each query)
+    attack : the attack that was chosen, on shadow models
+    tried : AUC of each attack on shadow models
+    leakage : limits by metric: ``auc``, ``tpr_at_fpr_...``, ``advantage`` (the largest TPR - FPR)
+    averaged_advantage : AUC - 1/2, the advantage averaged over alpha (erratum E8)
+    accuracy : of a reader's best guess, on records that the model did not learn
+    calibration_error : of the largest probability; None for sets and labels
+    coverage, size : share of sets that hold the true label, and labels in a set; None where there is no set
+    empty, full : shares of sets with no label and with all
+    reduction : of the AUC against the outputs as they are, with limits for all together; None for these themselves
+    cost : loss of accuracy likewise; None also where the label is kept by construction
+    effect : "helps", "harms" or "not shown"
+    price : "none", "bearable", "too high" or "not shown"
+    front : whether no other option has a smaller AUC and a larger accuracy, by the estimates
+    recommended : whether the recommendation names it
+    notes : what must be said
+    """
+
+    name: str
+    words: str
+    group: str
+    kind: str
+    randomness: str
+    attack: str
+    tried: Mapping[str, float]
+    leakage: Mapping[str, Limits]
+    averaged_advantage: Limits
+    accuracy: Limits
+    calibration_error: Limits | None
+    coverage: Limits | None
+    size: Limits | None
+    empty: float
+    full: float
+    reduction: Limits | None
+    cost: Limits | None
+    effect: str
+    price: str
+    front: bool
+    recommended: bool
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Driver:
+    """One group of records: how well the attack on the release does in it, and why.
+
+    Attributes
+    ----------
+    group : its name, or the class
+    members, nonmembers : audited records
+    auc : of the attack on what is released, limits for all groups together; None for fewer than 20 of a class
+    calibration_error, aleatoric : relative calibration error (Eq. 24) and aleatoric uncertainty (Eq. 23) of the outputs
+        as they are, each with limits of its own; None without shadow models
+    epistemic : epistemic uncertainty (Eq. 28)
+    assumption : what stands in for the ground truth, in words
+    """
+
+    group: str
+    members: int
+    nonmembers: int
+    auc: Limits | None
+    calibration_error: Limits | None = None
+    aleatoric: Limits | None = None
+    epistemic: float | None = None
+    assumption: str = ""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How much evidence there was."""
+
+    members: int
+    nonmembers: int
+    shadow_models: int
+    calibration: int
+    classes: int
+
+
+@dataclass(frozen=True)
+class DisclosureFindings(Filed):
+    """Everything that a comparison of disclosures found, without any row of the records.
+
+    Attributes
+    ----------
+    verdict : of what is to be released
+    release : its name among ``options``
+    recommendation : in a sentence
+    parts : one sentence for each use
+    rests_on : what the recommendation assumes
+    options : the first is the reference, outputs as they are
+    counts : of records and models
+    confidence : of single limits, and of each family of differences together
+    drivers : groups of records, those that the release gives away most first
+    predictions : what uncertainty and calibration predict beside what was measured, plain values for each disclosure
+    notes, plan, source, target, repeat : as in an audit's findings
+    """
+
+    KIND = "disclosure"
+
+    verdict: Verdict
+    release: str
+    recommendation: str
+    parts: tuple[str, ...]
+    rests_on: tuple[str, ...]
+    options: tuple[Compared, ...]
+    counts: Counts
+    confidence: float
+    drivers: tuple[Driver, ...] = ()
+    predictions: tuple[Mapping[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+    target: str = ""
+    repeat: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        """0 no concern about the release, 3 concern, 4 no answer."""
+        return self.verdict.exit_code
+
+
+def check(content: Any) -> dict[str, Any]:
+    """Check plain values against the schema of this format version, and return them.
+
+    Raises
+    ------
+    InputError
+        With the place that does not follow the schema.
+    """
+    return kind_of_findings.check(schema(), content, DisclosureFindings.FORMAT)
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of this kind of findings."""
+    return kind_of_findings.schema("disclosure")

@@ -1,0 +1,133 @@
+"""Findings of a release of a synthetic table: frozen, versioned, plain values in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from miaudit.findings import kind
+from miaudit.findings.kind import Filed
+from miaudit.metrics.rounding import at_most
+
+Status = Literal["proved", "unproved"]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What differential privacy the release has.
+
+    Attributes
+    ----------
+    epsilon, delta : what is claimed
+    proved, accountant : the epsilon that the accountant gives at this delta, and which one it is
+    mechanism : the training in words
+    records : the public, nominal number of records
+    noise, clip : of a step: standard deviation over ``clip``, and the norm to which gradients are clipped
+    tpr_limits : (FPR, TPR) pairs: at this rate of false positives no attack on any record finds more true ones
+    """
+
+    epsilon: float
+    delta: float
+    proved: float
+    accountant: str
+    mechanism: str
+    records: int
+    noise: float
+    clip: float
+    tpr_limits: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The ledger after this release: the table's name, releases, their total epsilon at ``delta``, and the budget."""
+
+    table: str
+    releases: tuple[str, ...]
+    epsilon: float | None
+    delta: float | None
+    budget: float | None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The causal graph as it is drawn: groups with their columns and generation, and edges between groups."""
+
+    groups: tuple[Mapping[str, Any], ...]
+    edges: tuple[tuple[str, str], ...]
+    full: bool
+
+
+@dataclass(frozen=True)
+class SynthesisFindings(Filed):
+    """Everything about a release but its records.
+
+    Attributes
+    ----------
+    text : the privacy statement, in sentences
+    guarantee : None without differential privacy
+    spent : the ledger; None without one
+    graph : None for a plain generator
+    release : file, records and format of the synthetic table
+    columns : name and kind of each
+    generator : public facts of the network and its training, by name
+    fidelity : plain values of a Fidelity; None where it was not asked for
+    fidelity_of : "public" or "private": which records the table was compared with; None without
+    notes : what must be said with it
+    source : what the private table is called
+    repeat : version and command; no seed with privacy, since none repeats its noise
+    """
+
+    KIND = "synthesis"
+    DERIVED = ("exit_code", "status")
+
+    text: tuple[str, ...]
+    guarantee: Guarantee | None
+    spent: Spent | None
+    graph: Graph | None
+    release: Mapping[str, Any]
+    columns: tuple[Mapping[str, str], ...]
+    generator: Mapping[str, Any]
+    fidelity: Mapping[str, Any] | None = None
+    fidelity_of: Literal["public", "private"] | None = None
+    notes: tuple[str, ...] = ()
+    source: str = ""
+    repeat: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def status(self) -> Status:
+        """Say "proved" where differential privacy is claimed and accounted for, else "unproved"."""
+        return "unproved" if self.guarantee is None else "proved"
+
+    @property
+    def exit_code(self) -> int:
+        """0 where a guarantee is proved, 4 where nothing answers what the table gives away."""
+        return 4 if self.guarantee is None else 0
+
+
+def check(content: Any) -> dict[str, Any]:
+    """Check plain values against the schema of this format version, and return them.
+
+    Raises
+    ------
+    InputError
+        With the place that does not follow the schema.
+    """
+    return kind.check(schema(), content, SynthesisFindings.FORMAT)
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of this kind of findings."""
+    return kind.schema("synthesis")
+
+
+def rounded_up(value: float, digits: int = 3) -> str:
+    """Write an upper limit with so many digits, never below itself: what is claimed must be no more than is proved.
+
+    Examples
+    --------
+    >>> rounded_up(3.8912), rounded_up(2.0), rounded_up(8.5335e-05), rounded_up(0.0)
+    ('3.9', '2', '8.54e-05', '0')
+    """
+    # what floating point alone has put above a short number, as 0.1 + 0.2, is none
+    return at_most(value * (1 - 1e-12), digits)

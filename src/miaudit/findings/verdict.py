@@ -1,0 +1,245 @@
+"""The verdict: one metric against one threshold, in words that never say more than the interval does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from miaudit.findings.wording import amount, beyond, describe
+from miaudit.metrics.rounding import percent
+
+Status = Literal["flagged", "clear", "inconclusive", "not-testable", "refused"]
+LEVEL_NAMES = ("low", "moderate", "elevated", "material")
+_EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
+_TPR = "tpr_at_fpr_"
+_LARGEST_FPR_OF_LEVELS = 0.01
+TURN = (
+    "if they are losses, --signal loss (signal: loss in a configuration file) turns them; any other score is turned by "
+    "its sign"
+)
+NOT_DECLARED = "No answer: nobody declared how membership came about."
+DECLARE = (
+    "Declare it: --design one-run or multi-run if inclusion was decided at random, --design zero-run if it was not "
+    "(design: in a configuration file)."
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an audit concludes.
+
+    Attributes
+    ----------
+    status : "flagged", "clear", "inconclusive", "not-testable" or "refused"
+    metric : name of the primary metric
+    threshold : for concern
+    low, high : confidence limits of the metric, for the score that the verdict is about
+    confidence : of the interval
+    level : the wording that the limits support (erratum C5); empty for metrics other than a TPR
+    condition : what the verdict assumes and nobody declared; empty if nothing
+    exploratory : whether the score was chosen on the same data without correction
+    text : the verdict as a sentence
+    besides : what else lies above chance, where the verdict raises no concern
+    """
+
+    status: Status
+    metric: str
+    threshold: float
+    low: float | None
+    high: float | None
+    confidence: float
+    level: str
+    condition: str
+    exploratory: bool
+    text: str
+    besides: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """0 no concern, 3 concern, 4 no answer."""
+        return _EXIT_CODES[self.status]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The primary metric of one score, as much of it as a verdict needs.
+
+    Attributes
+    ----------
+    score : its name
+    low, high : confidence limits of the primary metric
+    resolved : whether it has a value
+    auc_high : upper limit of the AUC, at the same confidence and corrected where the primary metric is
+    """
+
+    score: str
+    low: float
+    high: float
+    resolved: bool
+    auc_high: float = 1.0
+
+    def is_inverted(self, metric: str) -> bool:
+        """Whether the score is shown to point the wrong way: lower for members."""
+        return self.auc_high < 0.5 or (metric == "ate" and self.high < 0)
+
+
+def default_threshold(metric: str) -> float:
+    """Return the threshold for concern where none was set: 5% of the members up to an FPR of 1%, as in threshold-post.
+
+    At larger FPRs, and for the other metrics, it is five points above what a coin achieves.
+
+    Examples
+    --------
+    >>> default_threshold("tpr_at_fpr_0.01"), default_threshold("auc"), default_threshold("balanced_accuracy")
+    (0.05, 0.55, 0.525)
+    """
+    if metric.startswith("tpr_at_fpr_"):
+        fpr = float(metric.removeprefix("tpr_at_fpr_"))
+        return 0.05 if fpr <= 0.01 else min(round(fpr + 0.05, 12), 1.0)
+    return {"auc": 0.55, "advantage": 0.05, "balanced_accuracy": 0.525}[metric]
+
+
+def judge(
+    measured: list[Measured],
+    *,
+    metric: str,
+    threshold: float,
+    confidence: float,
+    levels: tuple[float, float, float],
+    condition: str = "",
+    exploratory: bool = False,
+    turn: str = TURN,
+) -> Verdict:
+    """Compare the primary metric of each score that counts with the threshold.
+
+    Flagged when the lower limit of one exceeds the threshold; clear when the upper limits of all are below it;
+    otherwise inconclusive. The limits must already hold for all scores together. Below its resolution a metric never
+    flags. Unless one is flagged, a score whose AUC is shown to be below one half leaves nothing to test: turned round
+    it is an attack that was not measured. ``turn`` then says how it is turned.
+
+    Examples
+    --------
+    >>> verdict = judge([Measured("loss", 0.08, 0.12, True)], metric="tpr_at_fpr_0.01", threshold=0.06,
+    ...                 confidence=0.95, levels=(0.02, 0.05, 0.1))
+    >>> verdict.status, verdict.level, verdict.exit_code
+    ('flagged', 'at least elevated', 3)
+    """
+    loudest = max(measured, key=lambda m: (m.low if m.resolved else -1.0, m.high))
+    widest = max(measured, key=lambda m: m.high)
+    inverted = [m for m in measured if m.is_inverted(metric)]
+    status: Status
+    if loudest.resolved and loudest.low > threshold:
+        status, about = "flagged", loudest
+    elif inverted:
+        reason = _inverted_sentence(inverted, metric, confidence, turn)
+        none = no_answer("not-testable", reason, metric=metric, threshold=threshold, confidence=confidence)
+        return replace(none, exploratory=exploratory)
+    elif widest.high < threshold:
+        status, about = "clear", widest
+    else:
+        status, about = "inconclusive", widest
+    return Verdict(
+        status=status,
+        metric=metric,
+        threshold=threshold,
+        low=about.low,
+        high=about.high,
+        confidence=confidence,
+        level=_level(status, about, levels) if has_levels(metric) else "",
+        condition=condition,
+        exploratory=exploratory,
+        text=_sentence(status, about, metric, threshold, confidence, condition, exploratory),
+    )
+
+
+def no_answer(
+    status: Literal["not-testable", "refused"], reason: str, *, metric: str, threshold: float, confidence: float
+) -> Verdict:
+    """Return the verdict of an audit that the evidence does not allow; the reason is its text."""
+    return Verdict(status, metric, threshold, None, None, confidence, "", "", False, reason)
+
+
+def undeclared(would_be: Verdict, declare: str = DECLARE) -> Verdict:
+    """Return the verdict on evidence whose design nobody declared: no answer, and what the answer would be.
+
+    Parameters
+    ----------
+    would_be : what :func:`judge` says as if membership was randomised
+    declare : how it is declared, as a sentence
+    """
+    if would_be.status == "not-testable":
+        text = f"{would_be.text} Nor did anybody declare how membership came about. {declare}"
+    else:
+        said = f"If membership was randomised it would be: {would_be.text}"
+        text = f"{NOT_DECLARED} {declare} {said}"
+    return replace(would_be, status="not-testable", low=None, high=None, level="", condition="", text=text)
+
+
+def has_levels(metric: str) -> bool:
+    """Whether the reading levels are about a metric: a TPR at an FPR of at most 1%.
+
+    The levels (2%, 5%, 10% of the members) are of the region where chance finds next to nobody. At an FPR of 10% a coin
+    finds 10% of the members, which the levels would call material; taking chance off first would leave a number that
+    nobody set levels for. So above 1% there are none.
+
+    Examples
+    --------
+    >>> has_levels("tpr_at_fpr_0.01"), has_levels("tpr_at_fpr_0.1"), has_levels("auc")
+    (True, False, False)
+    """
+    return metric.startswith(_TPR) and float(metric.removeprefix(_TPR)) <= _LARGEST_FPR_OF_LEVELS
+
+
+def _level(status: Status, about: Measured, levels: tuple[float, float, float]) -> str:
+    def name(rate: float) -> str:
+        return LEVEL_NAMES[sum(rate >= level for level in levels)]
+
+    if status == "flagged":
+        return f"at least {name(about.low)}" if name(about.low) != "material" else "material"
+    if status == "clear":
+        return f"at most {name(about.high)}" if name(about.high) != "low" else "low"
+    low, high = name(about.low), name(about.high)
+    return low if low == high else f"anything from {low} to {high}"
+
+
+def _sentence(
+    status: Status, about: Measured, metric: str, threshold: float, confidence: float, condition: str, exploratory: bool
+) -> str:
+    what, sure = describe(metric), f"{percent(confidence)} confidence"
+    limit, high = amount(metric, threshold), amount(metric, about.high, "up")
+    if status == "flagged":
+        low = beyond(metric, about.low, threshold, "down")
+        text = f"Concern: with {sure}, {what} is at least {low}, above the threshold of {limit}."
+    elif status == "clear":
+        high = beyond(metric, about.high, threshold, "up")
+        text = (
+            f"No concern at this threshold: with {sure}, {what} is at most {high}, below the threshold of {limit}. "
+            "Leakage below that limit, or to a stronger attack, was not looked for."
+        )
+    elif about.resolved:
+        text = (
+            f"Inconclusive: with {sure}, {what} lies between {amount(metric, about.low, 'down')} and {high}; the "
+            f"threshold of {limit} is in between."
+        )
+    else:
+        text = (
+            f"Inconclusive: there are too few non-members to measure {what}; "
+            f"it can only be said to be at most {high} ({sure}), and the threshold is {limit}."
+        )
+    if condition:
+        text = f"{text} This holds {condition}."
+    return f"Exploratory, not evidence: {text}" if exploratory else text
+
+
+def _inverted_sentence(inverted: list[Measured], metric: str, confidence: float, turn: str) -> str:
+    def shown(m: Measured) -> str:
+        if m.auc_high < 0.5:
+            return f"the AUC of {m.score} is at most {amount('auc', m.auc_high, 'up')}"
+        return f"the average effect of membership on {m.score} is at most {amount(metric, m.high, 'up')}"
+
+    said = ", ".join(map(shown, inverted))
+    return (
+        f"No answer: scores point the wrong way (with {percent(confidence)} confidence {said}); {turn}. Scores must be "
+        "higher for members: where they are lower, an attacker turns them round, and that attack was not measured. "
+        f"(Of scores that say nothing, {percent((1 - confidence) / 2)} look so by chance.)"
+    )

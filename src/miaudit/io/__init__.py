@@ -1,0 +1,1 @@
+"""Files in and out: tables and YAML from strangers, and writing that is whole or not at all."""

@@ -1,0 +1,446 @@
+"""Named columns in and out of .npz, .parquet and .csv files, and single arrays of .npy files.
+
+Nothing here knows what a column means. Nothing is ever unpickled, and a file that cannot be read gives one line that
+says why. Files are written under a temporary name and renamed, so a killed process leaves no half of one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.errors import InputError, nearest
+from miaudit.io.atomic_file import write_atomically as write_atomically  # noqa: PLC0414 - its callers find it here
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TABLE_SUFFIXES = (".npz", ".parquet", ".csv")
+_NPY = b"\x93NUMPY"
+_LARGE = 200_000_000  # an array below this may be as compressed as it likes
+_SMALL = 20_000_000  # bytes of a file that is tried as a whole
+_TRIAL = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[4])
+import polars as pl
+try:
+    found, names = pl.scan_parquet(sys.argv[1], glob=False), json.loads(sys.argv[2])
+    if names is None and sys.argv[3] == "False":
+        found.collect_schema()
+    else:
+        (found if names is None else found.select(names)).collect()
+except BaseException as error:
+    print((str(error).splitlines() or [type(error).__name__])[0][:200])
+    sys.exit(3)
+"""
+_RATIO = 200  # bombs grow a thousandfold
+# What numpy and zipfile raise for damaged files, and for files that were made to be damaged.
+_DAMAGED = (
+    *(OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
+    *(SyntaxError, TypeError, MemoryError, OverflowError, tokenize.TokenError),
+)
+
+
+def existing_file(path: str | Path, argument: str, suffixes: Sequence[str]) -> Path:
+    """Return the path of a readable file with one of the suffixes, or say what is wrong with it."""
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(argument, f"a file ({', '.join(suffixes)})", f"the directory {path}", "name a file inside it")
+    if not path.is_file():
+        raise InputError(
+            argument, "an existing file", f"{path}, which does not exist", "check the spelling and the folder"
+        )
+    return require_suffix(path, argument, suffixes)
+
+
+def require_suffix(path: str | Path, argument: str, suffixes: Sequence[str]) -> Path:
+    """Return the path if its name ends in one of the suffixes, or say which are possible."""
+    path = Path(path)
+    if path.suffix.lower() not in suffixes:
+        raise InputError(
+            argument, f"a name ending in {' or '.join(suffixes)}", f"{path.name!r}", "use one of these formats"
+        )
+    return path
+
+
+def read_array(path: str | Path, argument: str) -> NDArray[Any]:
+    """Read one array from a .npy file without unpickling.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, truncated, no .npy file, or holds Python objects.
+    """
+    path = existing_file(path, argument, (".npy",))
+    try:
+        with path.open("rb") as handle:
+            if handle.read(len(_NPY)) == _NPY:  # else numpy says what it is
+                handle.seek(0)
+                _check_header(handle, path.stat().st_size)
+        loaded = np.load(path, allow_pickle=False)
+    except (ValueError, *_DAMAGED) as error:
+        raise _unreadable(path, argument, error) from error
+    if not isinstance(loaded, np.ndarray):
+        loaded.close()
+        raise InputError(argument, "one array (.npy)", f"an archive named {path.name}", "rename it to .npz")
+    return loaded
+
+
+def column_names(path: str | Path, argument: str = "file") -> list[str]:
+    """Return the names of the arrays of an .npz, or of the columns of a .parquet or .csv file."""
+    path = existing_file(path, argument, TABLE_SUFFIXES)
+    if path.suffix.lower() == ".npz":
+        try:
+            with zipfile.ZipFile(path) as archive:
+                names = [name.removesuffix(".npy") for name in archive.namelist()]
+        except (ValueError, *_DAMAGED) as error:
+            raise _unreadable(path, argument, error) from error
+    else:
+        names = _polars_guard(path, argument, lambda: list(_scan(path).collect_schema().names()))
+        if path.suffix.lower() == ".csv" and any(re.sub(r"_duplicated_\d+$", "", name) != name for name in names):
+            names = _polars_guard(path, argument, lambda: _first_row(path))
+    twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+    if twice is not None:
+        received = f"{path.name}, where {twice!r} stands twice"
+        raise InputError(argument, "columns with names of their own", received, "rename one: only one would be read")
+    return names
+
+
+def read_columns(
+    path: str | Path, names: Iterable[str], argument: str = "file", as_text: Iterable[str] = ()
+) -> dict[str, NDArray[Any]]:
+    """Read the named columns; lists of equal length become two-dimensional arrays.
+
+    Parameters
+    ----------
+    path : path of an .npz, .parquet or .csv file
+    names : iterable of str
+        Columns (arrays of an .npz) to read; no other is touched.
+    argument : str
+        What to call the file in an error.
+    as_text : iterable of str
+        Columns of a .csv that are labels: read as text, so that "007" stays distinct from "7".
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or a column is missing; a near name is suggested.
+    """
+    path = existing_file(path, argument, TABLE_SUFFIXES)
+    wanted = list(dict.fromkeys(names))
+    known = column_names(path, argument)
+    for name in wanted:
+        if name not in known:
+            hint = (
+                nearest(name, known) or f"it has {', '.join(known[:12]) or 'none'}{', ...' if len(known) > 12 else ''}"
+            )
+            if path.suffix.lower() == ".csv" and len(known) == 1 and name in re.split(r"[;\t|]", known[0]):
+                hint = f"its one column is named {known[0]!r}: separate columns by commas"
+            raise InputError(name, f"a column of {path.name}", "a name that is not there", hint)
+    if path.suffix.lower() == ".npz":
+        return {name: _read_member(path, name) for name in wanted}
+    text = [name for name in as_text if name in wanted]
+    frame: pl.DataFrame = _polars_guard(path, argument, lambda: _scan(path, text).select(wanted).collect(), wanted)
+    return {name: _to_numpy(frame[name]) for name in wanted}
+
+
+def frame_names(frame: Any) -> list[str]:
+    """Return the names of the columns of a data frame of pandas, polars or arrow.
+
+    Raises
+    ------
+    InputError
+        If it is no such frame, or a name stands twice.
+    """
+    kind = type(frame).__module__.split(".")[0]
+    if kind == "polars" and hasattr(frame, "collect_schema"):
+        names = frame.collect_schema().names()
+    elif kind == "pandas" and hasattr(frame, "columns"):
+        names = [str(name) for name in frame.columns]
+    elif kind == "pyarrow" and hasattr(frame, "column_names"):
+        names = frame.column_names
+    else:
+        received = f"a {type(frame).__name__}"
+        allowed = "a data frame of pandas, polars or arrow"
+        raise InputError("frame", allowed, received, "or pass arrays to Evidence(...)")
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise InputError("frame", "columns with names of their own", f"{min(twice)!r} twice", "rename one")
+    return list(names)
+
+
+def frame_columns(frame: Any, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """Return the named columns of a data frame as arrays; lists of equal length become two-dimensional ones.
+
+    Parameters
+    ----------
+    frame, names : as in :func:`frame_names` and :func:`read_columns`
+
+    Raises
+    ------
+    InputError
+        If a column is missing, or holds Python objects or empty values.
+    """
+    import polars as pl
+
+    wanted, known = list(dict.fromkeys(names)), frame_names(frame)
+    for name in wanted:
+        if name not in known:
+            hint = nearest(name, known) or f"it has {', '.join(known[:12])}"
+            raise InputError(name, "a column of the frame", "a name that is not there", hint)
+    kind = type(frame).__module__.split(".")[0]
+    if kind == "polars":
+        chosen = frame.lazy().select(wanted).collect()
+    elif kind == "pyarrow":
+        chosen = pl.DataFrame(frame.select(wanted))
+    else:
+        by_text = {str(name): frame[name] for name in frame.columns}
+        chosen = pl.DataFrame([_from_pandas(name, by_text[name]) for name in wanted])
+    return {name: _to_numpy(chosen[name]) for name in wanted}
+
+
+def _from_pandas(name: str, column: Any) -> pl.Series:
+    """A column of pandas without going through arrow, which may not be installed."""
+    import polars as pl
+
+    if bool(column.isna().any()):
+        missing = int(column.isna().sum())
+        raise InputError(name, "a value in every row", f"{missing} empty rows", "fill or drop them")
+    values = column.to_numpy()
+    if values.dtype.kind in "biuf":
+        return pl.Series(name, values)
+    plain = values.tolist()
+    if all(isinstance(value, str) for value in plain):
+        return pl.Series(name, plain, dtype=pl.String)
+    if all(isinstance(value, bool | int | float) for value in plain):
+        return pl.Series(name, plain)
+    raise InputError(name, "numbers, true/false or text", f"Python objects ({column.dtype})", "convert it first")
+
+
+def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write named columns to an .npz, .parquet or .csv file, chosen by its ending.
+
+    Two-dimensional columns become list columns in .parquet; a .csv cannot hold them.
+    """
+    path = require_suffix(path, "path", TABLE_SUFFIXES)
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+
+        def write(target: Path) -> None:
+            with target.open("wb") as handle:
+                np.savez(handle, allow_pickle=False, **columns)
+    else:
+        import polars as pl
+
+        quoted = [name for name in columns if '"' in name] if suffix == ".csv" else []
+        if quoted:  # polars does not read back what it wrote of them
+            raise InputError(
+                "name", "names without quotation marks, for .csv", repr(quoted[0]), "save to .npz or .parquet"
+            )
+        frame = pl.DataFrame({name: _series(name, values) for name, values in columns.items()})
+
+        def write(target: Path) -> None:
+            if suffix == ".csv":
+                frame.write_csv(target)
+            else:
+                frame.write_parquet(target)
+
+    write_atomically(path, write)
+
+
+def _read_member(path: Path, name: str) -> NDArray[Any]:
+    try:
+        with zipfile.ZipFile(path) as entries:
+            _check_entry(entries, name)
+        with np.load(path, allow_pickle=False) as archive:
+            values = archive[name]
+    except ValueError as error:
+        if "allow_pickle" in str(error) or "Object arrays" in str(error):
+            raise InputError(
+                name,
+                "an array of numbers or text",
+                f"an array of Python objects in {path.name}",
+                "objects are never unpickled: save it with a plain dtype, for example values.astype(float)",
+            ) from error
+        raise _unreadable(path, name, error) from error
+    except _DAMAGED as error:
+        raise _unreadable(path, name, error) from error
+    if not isinstance(values, np.ndarray):  # numpy hands out the bytes of a member that is no array
+        raise InputError(name, "an array", f"a member of {path.name} that is none", "write it with numpy.savez")
+    return values
+
+
+def _check_entry(entries: zipfile.ZipFile, name: str) -> None:
+    """Refuse an array that would grow out of all proportion, or whose header promises what the file does not have."""
+    found = {entry.filename: entry for entry in entries.infolist()}
+    entry = found.get(f"{name}.npy") or found.get(name)
+    if entry is None:
+        return  # numpy says so
+    if entry.file_size > _LARGE and entry.file_size > _RATIO * max(1, entry.compress_size):
+        raise ValueError(f"{name} would grow from {entry.compress_size:,} to {entry.file_size:,} bytes")
+    with entries.open(entry) as handle:
+        if handle.read(len(_NPY)) != _NPY:
+            return
+    with entries.open(entry) as handle:
+        _check_header(handle, entry.file_size)
+
+
+def _check_header(handle: IO[bytes], size: int) -> None:
+    """Refuse a header that promises more numbers than the file holds: numpy would make room for all of them."""
+    version = np.lib.format.read_magic(handle)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(handle)
+    if dtype.hasobject:
+        return  # numpy refuses to unpickle, and its words are known further up
+    promised = math.prod(shape) * dtype.itemsize
+    if promised > size:
+        raise ValueError(f"the header promises {promised:,} bytes, and the file holds {size:,}")
+
+
+def _unreadable(path: Path, argument: str, error: BaseException) -> InputError:
+    detail = str(error)
+    if "allow_pickle" in detail or "Object arrays" in detail or "pickled" in detail:
+        return InputError(
+            argument,
+            "an array of plain numbers",
+            f"{path.name}, which holds pickled Python objects or no array at all",
+            "objects are never unpickled: save it again with numpy.save and a plain dtype",
+        )
+    first = detail.splitlines()[0][:120] if detail else type(error).__name__
+    return InputError(
+        argument,
+        f"a complete {path.suffix} file",
+        f"{path.name}, which cannot be read ({first})",
+        "it may be truncated or of another format: write it again",
+    )
+
+
+def _scan(path: Path, as_text: Sequence[str] = ()) -> pl.LazyFrame:
+    import polars as pl
+
+    if path.suffix.lower() == ".parquet":
+        return pl.scan_parquet(path, glob=False)
+    return pl.scan_csv(path, glob=False, infer_schema_length=None, schema_overrides=dict.fromkeys(as_text, pl.String))
+
+
+def _first_row(path: Path) -> list[str]:
+    """The names of a .csv as they stand there: polars gives those that stand twice others."""
+    import polars as pl
+
+    first = pl.read_csv(path, glob=False, has_header=False, n_rows=1, infer_schema=False)
+    return ["" if name is None else str(name) for name in first.row(0)]
+
+
+def refuse_damaged(path: Path, argument: str, names: Sequence[str] | None = None) -> None:
+    """Refuse a .parquet file that ends its reader, by reading it first in a process of its own; others pass unread.
+
+    polars panics on some damaged files, with a backtrace on standard error, and on others ends the process for want of
+    memory that a damaged length asked for: no error of Python's says so then.
+
+    Parameters
+    ----------
+    path, argument : as :func:`existing_file`
+    names : columns to read; None for the schema alone, or for all of a small file
+
+    Raises
+    ------
+    InputError
+        If that process cannot read it.
+    """
+    if path.suffix.lower() == ".parquet" and sys.executable:
+        found = path.stat()
+        wanted = None if names is None or found.st_size < _SMALL else tuple(names)
+        problem = _trial(str(path.absolute()), found.st_size, found.st_mtime_ns, wanted)
+        if problem:
+            raise _unreadable(path, argument, ValueError(problem))
+
+
+@lru_cache(maxsize=256)
+def _trial(path: str, size: int, _changed: int, names: tuple[str, ...] | None) -> str:
+    """What is wrong with a file, in one line; empty if it can be read."""
+    words = [sys.executable, "-I", "-c", _TRIAL, path, json.dumps(names), str(size < _SMALL), json.dumps(sys.path)]
+    ran = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - our words
+    if ran.returncode < 0:
+        return f"its reader was ended by signal {-ran.returncode}"
+    lines = ran.stdout.decode(errors="replace").splitlines()
+    return lines[0] if ran.returncode == 3 and lines else ""
+
+
+def _polars_guard(path: Path, argument: str, read: Callable[[], Any], names: Sequence[str] | None = None) -> Any:
+    import polars.exceptions as errors
+
+    refuse_damaged(path, argument, names)
+    try:
+        return read()
+    except (errors.PolarsError, errors.PanicException, OSError, ValueError) as error:
+        raise _unreadable(path, argument, error) from error
+
+
+def _to_numpy(column: pl.Series) -> NDArray[Any]:
+    import polars as pl
+
+    name = column.name
+    if isinstance(column.dtype, pl.List | pl.Array):
+        return _lists_to_numpy(column)
+    if column.dtype == pl.Object:
+        raise InputError(name, "numbers or text", "Python objects", "save plain values")
+    if column.dtype in (pl.String, pl.Categorical, pl.Enum):
+        if column.null_count():
+            raise InputError(name, "a value in every row", f"{column.null_count()} empty rows", "fill or drop them")
+        return np.asarray(column.cast(pl.String).to_list(), dtype=np.str_)
+    if column.null_count():
+        if column.dtype.is_float():
+            return column.to_numpy()  # nulls become NaN and are refused where finite numbers are needed
+        raise InputError(name, "a value in every row", f"{column.null_count()} empty rows", "fill or drop them")
+    if column.dtype == pl.Int128:  # numpy has no such type; what fits one that it has is as good
+        column = _narrowed(column)
+    values = column.to_numpy()
+    if values.dtype.kind not in "biufU":
+        raise InputError(name, "numbers, true/false or text", f"a column of type {column.dtype}", "convert it first")
+    return values
+
+
+def _narrowed(column: pl.Series) -> pl.Series:
+    import polars as pl
+
+    for kind in (pl.Int64, pl.UInt64):
+        narrow = column.cast(kind, strict=False)
+        if not narrow.null_count():
+            return narrow
+    received = f"a column of type {column.dtype} with values beyond 64 bits"
+    raise InputError(column.name, "numbers, true/false or text", received, "convert it first")
+
+
+def _lists_to_numpy(column: pl.Series) -> NDArray[Any]:
+    import polars as pl
+
+    lists = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
+    lengths = lists.list.len()
+    if column.null_count() or lengths.n_unique() > 1:
+        allowed, next_step = "a list of the same length in every row", "pad the lists or split the column"
+        raise InputError(column.name, allowed, "lists of unequal length", next_step)
+    width = int(lengths[0]) if len(lists) else 0
+    return _to_numpy(lists.explode()).reshape(len(lists), width) if width else np.empty((len(lists), 0))
+
+
+def _series(name: str, values: NDArray[Any]) -> pl.Series:
+    import polars as pl
+
+    if values.ndim == 2:
+        return pl.Series(name, values, dtype=pl.Array(pl.Float64, values.shape[1]))
+    if values.dtype.kind == "U":
+        return pl.Series(name, values.tolist(), dtype=pl.String)
+    return pl.Series(name, values)

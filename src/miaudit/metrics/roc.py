@@ -1,0 +1,143 @@
+"""The ROC curve from one primitive: weighted counts of members and non-members at or above each distinct score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from miaudit.arrays import FloatArray, IndexArray
+
+
+@dataclass(frozen=True, eq=False)
+class Roc:
+    """Cumulative counts over the distinct scores, from the highest down; ties share one vertex.
+
+    Attributes
+    ----------
+    threshold : array (k + 1,)
+        Infinity, then the distinct scores in descending order. A record is accused when its score is **at least**
+        the threshold (errata A4).
+    false_positive, true_positive : array (k + 1,)
+        Weight of the non-members, and of the members, accused at each threshold; both start at 0 and never fall.
+
+    Examples
+    --------
+    >>> roc = Roc.of([3.0, 2.0, 2.0, 1.0], [True, False, True, False])
+    >>> roc.threshold.tolist(), roc.false_positive.tolist(), roc.true_positive.tolist()
+    ([inf, 3.0, 2.0, 1.0], [0.0, 0.0, 1.0, 2.0], [0.0, 1.0, 2.0, 2.0])
+    >>> roc.auc, float(roc.tpr_at(0.25)), roc.step_tpr_at(0.25), roc.advantage
+    (0.875, 0.75, 0.5, 0.5)
+    """
+
+    threshold: FloatArray
+    false_positive: FloatArray
+    true_positive: FloatArray
+
+    @classmethod
+    def of(cls, score: ArrayLike, member: ArrayLike, weight: ArrayLike | None = None) -> Roc:
+        """Count; O(n log n) for the one sort, O(n) memory.
+
+        Parameters
+        ----------
+        score : array (n,), higher is more member-like
+        member : array (n,) of bool
+        weight : array (n,), non-negative, optional
+            Default 1 for every record.
+        """
+        y = np.asarray(score, dtype=np.float64)
+        inside = np.asarray(member, dtype=np.bool_)
+        order = np.argsort(y)[::-1]
+        ordered = y[order]
+        last = np.flatnonzero(ordered[1:] != ordered[:-1])
+        last = np.append(last, len(y) - 1)
+        if weight is None:
+            hits = np.cumsum(inside[order], dtype=np.int64)[last].astype(np.float64)
+            alarms = (last + 1) - hits
+        else:
+            w = np.asarray(weight, dtype=np.float64)[order]
+            kept = inside[order]
+            hits = np.cumsum(np.where(kept, w, 0.0))[last]
+            alarms = np.cumsum(np.where(kept, 0.0, w))[last]
+        return cls(np.r_[np.inf, ordered[last]], np.r_[0.0, alarms], np.r_[0.0, hits])
+
+    @property
+    def n_members(self) -> float:
+        """Total weight of the members."""
+        return float(self.true_positive[-1])
+
+    @property
+    def n_nonmembers(self) -> float:
+        """Total weight of the non-members."""
+        return float(self.false_positive[-1])
+
+    @property
+    def fpr(self) -> FloatArray:
+        """False-positive rate at each threshold, 0 to 1."""
+        return self.false_positive / self.n_nonmembers
+
+    @property
+    def tpr(self) -> FloatArray:
+        """True-positive rate at each threshold, 0 to 1."""
+        return self.true_positive / self.n_members
+
+    @property
+    def auc(self) -> float:
+        """Area under the curve by the trapezoid rule: ties count one half."""
+        return float(np.trapezoid(self.true_positive, self.false_positive) / (self.n_members * self.n_nonmembers))
+
+    @property
+    def advantage(self) -> float:
+        """The largest TPR - FPR over all thresholds, 0 to 1."""
+        return float(np.max(self.tpr - self.fpr))
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether some score is shared by a member and a non-member, so that the curve has a sloped piece."""
+        return bool(np.any((np.diff(self.false_positive) > 0) & (np.diff(self.true_positive) > 0)))
+
+    def blocks_of(self, score: ArrayLike) -> IndexArray:
+        """Vertex at which each score, one of those that made the curve, is first accused (n,)."""
+        ascending = self.threshold[:0:-1]
+        return len(ascending) - np.searchsorted(ascending, np.asarray(score, dtype=np.float64), side="left")
+
+    def tpr_at(self, fpr: ArrayLike) -> FloatArray:
+        """TPR at each FPR, interpolated inside tie blocks (a randomised threshold; errata A2).
+
+        Returns
+        -------
+        array of the shape of ``fpr`` (0-dimensional for a number)
+        """
+        return self.hits_between(allowed_alarms(fpr, self.n_nonmembers))[1] / self.n_members
+
+    def step_tpr_at(self, fpr: float) -> float:
+        """TPR at the smallest threshold whose FPR is at most ``fpr``: no randomisation (errata A2)."""
+        allowed = allowed_alarms(fpr, self.n_nonmembers)
+        return float(self.tpr[np.searchsorted(self.false_positive, allowed, side="right") - 1])
+
+    def hits_between(self, false_positive: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return the smallest and the largest true-positive weight on the curve at each false-positive weight.
+
+        They differ where the curve rises vertically; inside a tie block both are the linear interpolation.
+
+        Parameters
+        ----------
+        false_positive : array of any shape, 0 to ``n_nonmembers``
+        """
+        x = np.clip(np.asarray(false_positive, dtype=np.float64), 0.0, self.n_nonmembers)
+        fp, tp = self.false_positive, self.true_positive
+        first = np.searchsorted(fp, x, side="left")
+        after = np.searchsorted(fp, x, side="right")
+        exact = fp[first] == x
+        left = np.maximum(first - 1, 0)
+        width = np.where(exact, 1.0, fp[first] - fp[left])
+        inside = tp[left] + (tp[first] - tp[left]) * (x - fp[left]) / width
+        return np.where(exact, tp[first], inside), np.where(exact, tp[after - 1], inside)
+
+
+def allowed_alarms(fpr: ArrayLike, nonmembers: float) -> FloatArray:
+    """Return the weight of non-members that an FPR allows: 29 for 0.29 of 100, though the product is 28.999..."""
+    product = np.asarray(fpr, dtype=np.float64) * nonmembers
+    whole = np.rint(product)
+    return np.where(np.abs(product - whole) <= 1e-12 * nonmembers, whole, product)

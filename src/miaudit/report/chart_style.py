@@ -1,0 +1,164 @@
+"""What all charts share: the palette, names that fit, a histogram of two classes, and the frame around the layers."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from miaudit.errors import one_line
+from miaudit.metrics.rounding import percent
+
+if TYPE_CHECKING:
+    import altair as alt
+
+WIDTH = 560
+
+# Okabe and Ito's palette: told apart by readers with any of the common kinds of colour blindness.
+BLUE, ORANGE, INK, GREY, RED = "#0072b2", "#d55e00", "#1c2530", "#6b7683", "#b3261e"
+DARK_ORANGE = "#a34700"  # for words: the orange of shapes is too light to read
+_FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
+
+
+def over(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
+    """A chart over rows that stand inside its specification."""
+    import altair as alt
+
+    return alt.Chart({"values": list(rows)})
+
+
+def finished(
+    layers: Sequence[alt.Chart], title: str, said: Sequence[str], description: str, height: int
+) -> alt.LayerChart:
+    """Put layers into one chart with its title, what is said under it, and its text alternative.
+
+    ``height`` is in pixels. Title and words are wrapped so that they fit the width of a picture.
+    """
+    import altair as alt
+
+    lines = [line for text in said for line in textwrap.wrap(text, 100)]
+    heading = alt.TitleParams(text=textwrap.wrap(title, 72), subtitle=lines or alt.Undefined)
+    chart = alt.LayerChart(layer=list(layers))
+    chart.title, chart.description, chart.width, chart.height = heading, description, WIDTH, height
+    return _styled(chart)
+
+
+def _styled(chart: alt.LayerChart) -> alt.LayerChart:
+    title = {"anchor": "start", "fontSize": 16, "color": INK, "offset": 12}
+    subtitle = {"subtitleFontSize": 12, "subtitleColor": "#47515c", "subtitlePadding": 5}
+    sizes = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8}
+    colours = {"labelColor": INK, "titleColor": INK, "domainColor": "#9aa4ae", "tickColor": "#9aa4ae"}
+    styled: alt.LayerChart = chart.configure(
+        font=_FONT,
+        background="white",
+        padding=10,
+        title={**title, **subtitle},
+        axis={**sizes, **colours, "gridColor": "#e3e7eb"},
+        legend={"labelFontSize": 12, "labelColor": INK, "columns": 3, "labelLimit": 165, "symbolOpacity": 0.85},
+        view={"stroke": None},
+        mark={"aria": False},  # the chart as a whole has a text alternative
+    )
+    return styled
+
+
+def distinct(names: Sequence[str], most: int = 36) -> dict[str, str]:
+    """Shorten names to ``most`` characters so that they can be drawn, and keep them distinct.
+
+    Examples
+    --------
+    >>> list(distinct(["region: north-east, rural", "region: north-east, urban"], 18).values())
+    ['region: nor…rural', 'region: nor…urban']
+    >>> list(distinct(["a b c d e f", "a b x d e f"], 6).values())
+    ['a b…f', 'a b…f #2']
+    """
+    drawn: dict[str, str] = {}
+    taken: set[str] = set()
+    for i, name in enumerate(names):
+        text = short(name, most)
+        drawn[name] = f"{text} #{i + 1}" if text in taken else text
+        taken.add(drawn[name])
+    return drawn
+
+
+def short(name: str, most: int = 36) -> str:
+    """A name in one line of printable characters: Vega cannot parse a title with a line separator in it.
+
+    A long name loses its middle, since names that belong together often differ at their ends only.
+    """
+    name = one_line(name)
+    if len(name) <= most:
+        return name
+    tail = (most - 1) * 2 // 5
+    return f"{name[: most - 1 - tail].rstrip()}…{name[-tail:].lstrip()}"
+
+
+def histogram(shape: Mapping[str, Any], axis: str, of: str) -> list[alt.Chart]:
+    """Shares of members and non-members in bins of ``of``; the end bins are named as tails."""
+    import altair as alt
+
+    edges = shape["edges"]
+    top = max(*shape["members"], *shape["nonmembers"]) * 1.14
+    x: dict[str, Any] = {
+        "scale": alt.Scale(domain=[edges[0], edges[-1]], nice=False, zero=False),
+        "axis": alt.Axis(grid=False, tickCount=7),
+        "title": axis,
+    }
+    y: dict[str, Any] = {
+        "scale": alt.Scale(domain=[0, top], nice=False),
+        "axis": alt.Axis(format="~%", tickCount=5),
+        "title": "Share of the class in each bin",
+    }
+    steps = _steps(shape)
+    colour = alt.Color(
+        "class:N",
+        scale=alt.Scale(domain=["members", "non-members"], range=[BLUE, ORANGE]),
+        legend=alt.Legend(orient="top", title=None, columns=2, symbolType="square", symbolStrokeWidth=0),
+    )
+    across, up = alt.X("score:Q", **x), alt.Y("share:Q", stack=None, **y)
+    fill = over(steps).mark_area(interpolate="step-after", opacity=0.26)
+    outlines = [
+        over([row for row in steps if row["class"] == kind])
+        .mark_line(interpolate="step-after", strokeWidth=2, strokeDash=dash)
+        .encode(x=across, y=up, color=colour)
+        for kind, dash in (("members", [1, 0]), ("non-members", [5, 3]))
+    ]
+    return [fill.encode(x=across, y=up, color=colour), *outlines, *_tail_names(edges, x), _bins(shape, x, of)]
+
+
+def _steps(shape: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"score": edge, "share": share, "class": kind}
+        for kind, shares in (("members", shape["members"]), ("non-members", shape["nonmembers"]))
+        for edge, share in zip(shape["edges"], [*shares, shares[-1]], strict=True)
+    ]
+
+
+def _bins(shape: Mapping[str, Any], x: dict[str, Any], of: str) -> alt.Chart:
+    """Invisible bars that answer the pointer."""
+    import altair as alt
+
+    edges, last = shape["edges"], len(shape["members"]) - 1
+    rows = []
+    for i, (inside, outside) in enumerate(zip(shape["members"], shape["nonmembers"], strict=True)):
+        left, right = ("below" if i == 0 else f"{edges[i]:g} to"), ("and above" if i == last else f"{edges[i + 1]:g}")
+        words = {"range": f"{left} {right}", "members": percent(inside), "nonmembers": percent(outside)}
+        rows.append({"left": edges[i], "right": edges[i + 1], **words})
+    tips = [("range", of), ("members", "Members"), ("nonmembers", "Non-members")]
+    places = {"x": alt.X("left:Q", **x), "x2": "right:Q", "y": alt.value(0), "y2": alt.value("height")}
+    bars: alt.Chart = over(rows).mark_rect(opacity=0).encode(**places)
+    return bars.encode(tooltip=[alt.Tooltip(f"{key}:N", title=title) for key, title in tips])
+
+
+def _tail_names(edges: Sequence[float], x: dict[str, Any]) -> list[alt.Chart]:
+    import altair as alt
+
+    ends: tuple[tuple[Literal["left", "right"], float, str, int], ...] = (
+        ("left", edges[0], f"‹ and all below {edges[1]:g}", 4),
+        ("right", edges[-1], f"{edges[-2]:g} and above ›", -4),
+    )
+    return [
+        over([{"at": at, "text": text}])
+        .mark_text(align=side, dx=dx, baseline="top", fontSize=11, color="#47515c")
+        .encode(x=alt.X("at:Q", **x), y=alt.value(3), text="text:N")
+        for side, at, text, dx in ends
+    ]

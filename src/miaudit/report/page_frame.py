@@ -1,0 +1,123 @@
+"""What every page has: one self-contained file, its style, its charts, and a policy under which nothing is loaded."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from miaudit.report import chart_images
+
+if TYPE_CHECKING:
+    import altair as alt
+    import jinja2
+
+
+def render(
+    template: str,
+    findings: Mapping[str, Any],
+    charts: Mapping[str, alt.LayerChart],
+    *,
+    programs: Sequence[str] = (),
+    **values: Any,
+) -> str:
+    """Write a page from a template that extends ``frame.html``.
+
+    Parameters
+    ----------
+    template : str
+        Name of a file in this folder. It fills the blocks ``title``, ``heading``, ``main`` and, where a program of its
+        own reads plain values, ``data``; ``{{ figure(name) }}``, imported from ``figure.html``, places a chart.
+    findings : mapping
+        Plain values as in findings.json; the template knows them as ``f``.
+    charts : mapping of str to chart
+        Drawn with :func:`miaudit.report.chart_style.finished`; one that the template does not place must not be passed.
+    programs : sequence of str
+        Names of script files in this folder, allowed by their digests and run after the charts.
+    values
+        What else the template uses. All text is escaped.
+
+    Returns
+    -------
+    str
+        The page. Equal arguments give equal text. Where charts cannot be drawn it says so, and has none.
+    """
+    undrawn = ""
+    try:
+        drawn = {name: _figure(chart) for name, chart in charts.items()}
+        drawing = [chart_images.program(), _text("frame.js")]
+    except chart_images.DrawingError as error:
+        undrawn, drawn, drawing = str(error), {}, []
+    scripts = [*drawing, *map(_text, programs)]
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            f=findings,
+            figures=drawn,
+            specs={name: figure["spec"] for name, figure in drawn.items()},
+            undrawn=undrawn,
+            scripts=scripts,
+            style=_text("frame.css"),
+            **values,
+        )
+    )
+
+
+def digest(script: str) -> str:
+    """Return the source expression that allows exactly this script in a content security policy."""
+    return "'sha256-" + base64.b64encode(hashlib.sha256(str(script).encode()).digest()).decode() + "'"
+
+
+def data(value: Any) -> Any:
+    """Write JSON that cannot end the script element that it stands in."""
+    import markupsafe
+
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return markupsafe.Markup(text)  # noqa: S704 - escaped for its place just above
+
+
+def _figure(chart: alt.LayerChart) -> dict[str, Any]:
+    """A chart as a caption, a still picture, and a specification that follows the width of the page."""
+    spec = chart.to_dict(validate=False)
+    title = spec.pop("title")
+    still = base64.b64encode(chart_images.svg(spec).encode()).decode()
+    live = copy.deepcopy(spec)
+    live["width"] = "container"
+    live["config"]["legend"].update(columns=1, labelLimit=240)  # a phone has room for one name in a row
+    live["autosize"] = {"type": "fit-x", "contains": "padding"}
+    return {
+        "title": " ".join(title["text"]),
+        "said": " ".join(title.get("subtitle", [])),
+        "alternative": spec["description"],
+        "still": f"data:image/svg+xml;base64,{still}",
+        "spec": live,
+    }
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_text),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["digest"] = digest
+    environment.filters["data"] = data
+    return environment
+
+
+@cache
+def _text(name: str) -> str:
+    return resources.files("miaudit.report").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Generators along a causal graph: trained, with or without privacy, released and accounted for."""

@@ -1,0 +1,242 @@
+"""Every option of a generator and of its training, and what privacy is asked of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from miaudit.dp import accounting
+from miaudit.dp.bounds import UpperBound
+from miaudit.dp.mechanism import Mechanism, dp_sgd
+from miaudit.errors import InputError, nearest
+from miaudit.synthesis.graph import CausalGraph
+
+_DECODERS = ("concatenate", "product")
+_OPTIMISERS = ("adam", "sgd")
+# Relative, of the calibrated noise, which is never too small; a finer search takes longer than it gains.
+_TOLERANCE = 0.005
+
+
+@dataclass(frozen=True)
+class GeneratorConfig:
+    """The network of a generator and how it is trained; all of it public, none of it read off the table.
+
+    Attributes
+    ----------
+    latent : dimension of z
+    hidden : width of the encoder and of the decoder of a large group
+    layers : hidden layers of the encoder and of such a decoder; with the layer of outputs one more, as in the paper
+    head : hidden units for each column of a small group (one whose columns need fewer than ``hidden`` together); small
+        groups have one hidden layer
+    decoder : how a group sees its parents and z: "concatenate", p(x | parents, z), or "product", the normalised
+        product of p(x | parents) and p(x | z) for discrete columns, as printed for Pain and EEDI (erratum D8)
+    encoder_reads : the groups that the encoder reads; None is all. The paper's EEDI encoder q(z | x2) reads the second
+    without_latent : groups that do not see z, as the paper's p(x1) of EEDI
+    empirical : groups without parents whose records are drawn from the table, as the paper's p(x1); they are private
+        data as they stand, so differential privacy refuses them
+    draws_missing : whether synthetic records have missing values, drawn like the others; if not, they are complete
+    epochs, batch : passes over the records, and records in a step (with privacy the expected number)
+    records : public, nominal number of records, from which the number of steps follows; None is that of the privacy,
+        or the length of the table. State it where trainings with and without a record are compared (erratum D9)
+    learning_rate, optimiser : of "adam", or of "sgd" with momentum 0.9
+    patience : epochs without improvement on the public table after which training stops; needs a public table
+    at_once : models that are trained as one stack
+
+    Raises
+    ------
+    InputError
+        For an unknown choice or a number outside its range.
+
+    Examples
+    --------
+    >>> GeneratorConfig(epochs=20).hidden
+    64
+    >>> GeneratorConfig(decoder="prodct")
+    Traceback (most recent call last):
+    miaudit.errors.InputError: decoder: expected 'concatenate' or 'product', received 'prodct'; did you mean product?
+    """
+
+    latent: int = 10
+    hidden: int = 64
+    layers: int = 2
+    head: int = 8
+    decoder: Literal["concatenate", "product"] = "concatenate"
+    encoder_reads: tuple[str, ...] | None = None
+    without_latent: tuple[str, ...] = ()
+    empirical: tuple[str, ...] = ()
+    draws_missing: bool = False
+    epochs: int = 100
+    batch: int = 100
+    records: int | None = None
+    learning_rate: float = 0.001
+    optimiser: Literal["adam", "sgd"] = "adam"
+    patience: int | None = None
+    at_once: int = 25
+
+    def __post_init__(self) -> None:
+        for name, known in (("decoder", _DECODERS), ("optimiser", _OPTIMISERS)):
+            value = getattr(self, name)
+            if value not in known:
+                hint = nearest(str(value), known) or f"{known[0]} is the default"
+                raise InputError(name, " or ".join(map(repr, known)), repr(value), hint)
+        for name in ("latent", "hidden", "layers", "head", "epochs", "batch", "at_once"):
+            _check_whole(name, getattr(self, name))
+        for name in ("records", "patience"):
+            if getattr(self, name) is not None:
+                _check_whole(name, getattr(self, name))
+        _check_positive("learning_rate", self.learning_rate, "0.001 is the default")
+        if not isinstance(self.draws_missing, bool):
+            raise InputError("draws_missing", "true or false", repr(self.draws_missing), "false is the default")
+        for name in ("encoder_reads", "without_latent", "empirical"):
+            self._check_names(name)
+
+    def steps(self, records: int) -> int:
+        """Return the number of steps for a table of so many records, or for the nominal number if there is one."""
+        return math.ceil(self.epochs * (self.records or records) / self.batch - 1e-9)
+
+    def _check_names(self, name: str) -> None:
+        given = getattr(self, name)
+        if name == "encoder_reads" and given is None:
+            return
+        if isinstance(given, str) or not all(isinstance(item, str) for item in given):
+            raise InputError(name, "names of groups", repr(given)[:60], "write a list of names")
+        object.__setattr__(self, name, tuple(given))
+
+    def check_graph(self, graph: CausalGraph) -> None:
+        """Refuse names that are no groups of the graph, and groups that cannot do without z or parents."""
+        for name in ("encoder_reads", "without_latent", "empirical"):
+            for group in getattr(self, name) or ():
+                if group not in graph.groups:
+                    hint = nearest(group, graph.groups) or f"groups are {', '.join(list(graph.groups)[:8])}"
+                    raise InputError(name, "groups of the graph", repr(group), hint)
+        if self.encoder_reads == ():
+            raise InputError("encoder_reads", "at least one group", "none", "leave it out to read all")
+        for group in self.empirical:
+            if graph.parents(group):
+                received = f"{group}, whose parents are {', '.join(graph.parents(group))}"
+                raise InputError(
+                    "empirical", "groups without parents", received, "only causes can be drawn as they are"
+                )
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What differential privacy is asked of a generator; every number is public.
+
+    Neighbouring tables differ in one record, added or removed.
+
+    Attributes
+    ----------
+    records : public, nominal number of records; the sampling rate, the steps and the normaliser follow from it and not
+        from the length of the table (erratum D9)
+    epsilon : the target, above 0; the noise is calibrated so that it is kept
+    noise : instead of a target, the noise multiplier: standard deviation of the noise on the sum, divided by ``clip``
+    delta : in (0, 1); None is 1 / records^1.1 (erratum D4)
+    clip : the largest L2 norm of a record's gradient; from public or simulated data, never searched for on the table
+        (:func:`miaudit.synthesis.generators.training.gradient_norms` gives the norms of public records)
+
+    Raises
+    ------
+    InputError
+        For a number outside its range, or epsilon and noise both or neither.
+
+    Examples
+    --------
+    >>> Privacy(records=5000, epsilon=1.0).resolved_delta  # doctest: +ELLIPSIS
+    8.53...e-05
+    """
+
+    records: int
+    epsilon: float | None = None
+    noise: float | None = None
+    delta: float | None = None
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_whole("privacy.records", self.records)
+        if (self.epsilon is None) == (self.noise is None):
+            received = "neither" if self.epsilon is None else "both"
+            hint = "a target epsilon has its noise calibrated"
+            raise InputError("privacy.epsilon", "epsilon or noise, one of them", received, hint)
+        for name in ("epsilon", "noise"):
+            if getattr(self, name) is not None:
+                _check_positive(f"privacy.{name}", getattr(self, name), "1.0 is usual")
+        _check_positive("privacy.clip", self.clip, "1.0 is the default")
+        if self.delta is not None:
+            _check_positive("privacy.delta", self.delta, "leave it out for 1 / records^1.1")
+            if self.delta >= 1:
+                raise InputError("privacy.delta", "a number in (0, 1)", repr(self.delta), "take one below 1 / records")
+
+    @property
+    def resolved_delta(self) -> float:
+        """The delta of the guarantee."""
+        return float(self.records**-1.1) if self.delta is None else self.delta
+
+    def resolved_noise(self, config: GeneratorConfig) -> float:
+        """Return the noise multiplier for this training: the one given, or the smallest that keeps epsilon.
+
+        Raises
+        ------
+        InputError
+            If the batch is larger than the nominal number of records, or no noise reaches epsilon.
+
+        Examples
+        --------
+        >>> print(round(Privacy(records=1000, epsilon=0.5).resolved_noise(GeneratorConfig(epochs=5)), 2))
+        3.76
+        """
+        self._check_batch(config)
+        if self.noise is not None:
+            return float(self.noise)
+        assert self.epsilon is not None  # noqa: S101 - one of the two
+        return _calibrated(self.records, config.batch, config.epochs, float(self.epsilon), self.resolved_delta)
+
+    def mechanism(self, config: GeneratorConfig) -> Mechanism:
+        """Return the training as an accountant sees it."""
+        noise = self.resolved_noise(config)
+        return dp_sgd(records=self.records, batch=config.batch, epochs=config.epochs, noise=noise)
+
+    def _check_batch(self, config: GeneratorConfig) -> None:
+        if config.records not in (None, self.records):
+            hint = "state one nominal number"
+            raise InputError("records", f"the {self.records:,} of privacy", f"{config.records:,}", hint)
+        if config.batch > self.records:
+            received = f"{config.batch:,}"
+            hint = "lower batch: the sampling rate is batch / records"
+            raise InputError("batch", f"at most the nominal {self.records:,} records", received, hint)
+
+
+@lru_cache(maxsize=64)
+def _calibrated(records: int, batch: int, epochs: int, epsilon: float, delta: float) -> float:
+    """Return the least noise; a search of seconds, so a study over many models makes it once."""
+
+    def family(noise: float) -> Mechanism:
+        return dp_sgd(records=records, batch=batch, epochs=epochs, noise=noise)
+
+    try:
+        return accounting.calibrate_noise(family, epsilon=epsilon, delta=delta, tolerance=_TOLERANCE)
+    except InputError as error:
+        if error.argument != "family":
+            raise
+        allowed = f"one that some noise reaches at delta {delta:.3g} in {epochs:,} epochs"
+        raise InputError("privacy.epsilon", allowed, f"{epsilon:g}", "take a larger epsilon or delta") from error
+
+
+@lru_cache(maxsize=64)
+def proved(mechanism: Mechanism, delta: float) -> UpperBound:
+    """Return what an accountant proves of a mechanism, which takes up to seconds, computed once."""
+    return accounting.upper_bound(mechanism, delta=delta)
+
+
+def _check_whole(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(name, "a whole number from 1 up", repr(value), "write it without a point")
+
+
+def _check_positive(name: str, value: Any, hint: str) -> None:
+    good: Callable[[Any], bool] = lambda v: isinstance(v, int | float) and not isinstance(v, bool)  # noqa: E731
+    if not good(value) or not 0 < value < math.inf:
+        raise InputError(name, "a finite number above 0", repr(value), hint)

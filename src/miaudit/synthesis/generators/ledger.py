@@ -1,0 +1,389 @@
+"""A ledger of what was released of one private table: each release adds to what all of them give away together.
+
+A file beside the private table, in JSON. A release is entered before its training looks at the table, so that a killed
+run stays paid for, and is refused if all releases together would exceed the budget that was fixed with the first. The
+composition holds however the trainings of later releases use earlier ones; their noise and epochs, though, must be
+planned and not chosen after a look at what earlier releases showed.
+
+Each entry holds the digest of what stands before it, the first that of table and budget, and the lock beside the ledger
+remembers the digest of the last. So a ledger that was edited, cut short, replaced by an older one or deleted is seen.
+Who copies, or writes anew, both files is not.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+from miaudit.dp.bounds import UpperBound
+from miaudit.dp.mechanism import (
+    Composed,
+    GaussianNoise,
+    LaplaceNoise,
+    Mechanism,
+    PoissonSubsampled,
+    Repeated,
+    from_mapping,
+)
+from miaudit.dp.verdict import Claim
+from miaudit.errors import InputError, OutputError, one_line
+from miaudit.io import locks
+from miaudit.io.tables import require_suffix, write_atomically
+from miaudit.metrics.rounding import at_most
+from miaudit.synthesis.generators.generator_config import proved
+
+_FORMAT = 2
+_UNCHAINED = 1  # the format before entries held digests
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One release: a name, when it was entered, and its mechanism; None for one without differential privacy."""
+
+    label: str
+    entered: str
+    mechanism: Mechanism | None
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All releases of one private table, in order.
+
+    Attributes
+    ----------
+    table : what the publisher calls the private table; a name, nothing computed from it
+    budget : what all releases together must keep, fixed with the first; None for none
+    entries : the releases
+
+    Examples
+    --------
+    >>> from miaudit.dp.mechanism import GaussianNoise
+    >>> twice = (Entry("a", "", GaussianNoise(10.0)), Entry("b", "", GaussianNoise(10.0)))
+    >>> print(f"{Ledger('patients', None, twice).total(1e-5).value:.3f}")
+    0.497
+    """
+
+    table: str
+    budget: Claim | None
+    entries: tuple[Entry, ...]
+
+    def total(self, delta: float) -> UpperBound | None:
+        """Bound the epsilon at ``delta`` of all releases together; None if one has no privacy, or there is none."""
+        mechanisms = [entry.mechanism for entry in self.entries if entry.mechanism is not None]
+        if not mechanisms or len(mechanisms) < len(self.entries):
+            return None
+        return proved(_composed(mechanisms), delta)
+
+    def with_entry(self, label: str, mechanism: Mechanism | None, *, entered: str = "") -> Ledger:
+        """Return the ledger with one more release.
+
+        Raises
+        ------
+        InputError
+            If the label was used, or all releases together would exceed the budget.
+        """
+        if any(entry.label == label for entry in self.entries):
+            raise InputError("label", "a name of its own for each release", repr(label), "choose another")
+        grown = replace(self, entries=(*self.entries, Entry(label, entered, mechanism)))
+        if self.budget is None:
+            return grown
+        if mechanism is None:
+            hint = "ask for privacy, or release without this ledger"
+            allowed = f"a release with differential privacy, within a budget of {self.budget}"
+            raise InputError("privacy", allowed, "one without", hint)
+        together = grown.total(self.budget.delta)
+        if together is None or together.value > self.budget.value:
+            received = "nothing finite" if together is None else f"{at_most(together.value, 4)} with this release"
+            spent = self.total(self.budget.delta)
+            so_far = at_most(0.0 if spent is None else spent.value, 4)
+            hint = f"{so_far} is spent: take a smaller epsilon or fewer epochs"
+            raise InputError("ledger", f"an epsilon of at most {self.budget.value:g} for all releases", received, hint)
+        return grown
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """SHA-256, in hexadecimal, of table and budget, and after each entry of all up to it."""
+        return tuple(link["before"] for link in self._chain())
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return plain values, as the file holds them."""
+        return {**self._start(), "entries": self._chain()[:-1]}
+
+    def _start(self) -> dict[str, Any]:
+        budget = self.budget
+        kept = None if budget is None else {"epsilon": float(budget.value), "delta": float(budget.delta)}
+        return {"format": _FORMAT, "table": self.table, "budget": kept}
+
+    def _chain(self) -> list[dict[str, Any]]:
+        """Return the entries, each with the digest of what is before it, and the link that the next would start with.
+
+        The digests are of what was read, not of how the file is laid out: 6 and 6.0 are one noise.
+        """
+        links: list[dict[str, Any]] = [{"before": _sha256(self._start())}]
+        for entry in self.entries:
+            mechanism = None if entry.mechanism is None else described(entry.mechanism)
+            links[-1] = {"label": entry.label, "entered": entry.entered, "mechanism": mechanism, **links[-1]}
+            links.append({"before": _sha256(links[-1])})
+        return links
+
+
+def read(path: str | Path) -> Ledger | None:
+    """Read a ledger; None if there is none yet.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged, of another format, or not what its lock remembers: what was spent is then unknown, and
+        nothing may be released. Also if it has several names (hard links).
+    """
+    place = _Place.of(path)
+    try:
+        with locks.unchanged(place.lock) as lock:
+            return place.read(lock)
+    except OSError as error:
+        received = f"{place.lock.name} ({error.strerror or error})"
+        raise InputError("ledger", "a ledger with a lock that can be read", received, "restore both") from error
+
+
+def spend(
+    path: str | Path, *, table: str, label: str, mechanism: Mechanism | None, budget: Claim | None = None
+) -> Ledger:
+    """Enter a release before its training starts, and return the ledger with it.
+
+    Parameters
+    ----------
+    path : the ledger's .json file, made with the first release, or a symbolic link to it; a file beside it with the
+        ending .lock keeps two processes from spending the same budget, and remembers what was spent
+    table : what the publisher calls the private table
+    label : what the release is called
+    mechanism : the whole training; None for a release without differential privacy
+    budget : (epsilon, delta) that all releases together must keep; fixed with the first release
+
+    Raises
+    ------
+    InputError
+        If the ledger is of another table or budget, or the release would exceed the budget; and as :func:`read`.
+    OutputError
+        If the file cannot be written.
+    """
+    place = _Place.of(path)
+    try:
+        place.ledger.parent.mkdir(parents=True, exist_ok=True)
+        with locks.alone(place.lock, wait=True) as lock:
+            for left in place.ledger.parent.glob(f".{escape(place.ledger.name)}.*.part"):  # by a killed process
+                left.unlink(missing_ok=True)
+            ledger = place.read(lock) or Ledger(table, budget, ())
+            more = _grown(ledger, table, label, mechanism, budget)
+            # The ledger is written between the two: one that is an entry ahead of its lock comes of a crash before this
+            # function returned, so before any training, and is one entry more to pay for; one behind was cut short.
+            _remember(lock, ledger)
+            write_json(place.ledger, more.to_mapping())
+            _flush(place.ledger.parent)
+            _remember(lock, more)
+            return more
+    except OSError as error:
+        raise OutputError(one_line(f"ledger {path}: cannot be written ({error.strerror or error})")) from error
+
+
+def grown(
+    path: str | Path, *, table: str, label: str, mechanism: Mechanism | None, budget: Claim | None = None
+) -> Ledger:
+    """Return the ledger as :func:`spend` would leave it, without writing; arguments and refusals are the same."""
+    return _grown(read(path) or Ledger(table, budget, ()), table, label, mechanism, budget)
+
+
+def _grown(ledger: Ledger, table: str, label: str, mechanism: Mechanism | None, budget: Claim | None) -> Ledger:
+    if budget is not None and budget.parameter != "epsilon":
+        raise InputError("budget", "an epsilon and a delta", str(budget), "use Claim.epsilon_delta")
+    if ledger.table != table:
+        hint = "keep one ledger for each private table"
+        raise InputError("ledger", f"the ledger of {table}", f"that of {ledger.table}", hint)
+    if budget is not None and ledger.budget != budget:
+        hint = "the budget is fixed with the first release"
+        raise InputError("budget", str(ledger.budget or "none"), str(budget), hint)
+    return ledger.with_entry(label, mechanism, entered=datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write plain values as JSON, whole or not at all."""
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def write(target: Path) -> None:
+        with target.open("w", encoding="utf-8") as handle:
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
+
+    write_atomically(path, write)
+
+
+def described(mechanism: Mechanism) -> dict[str, Any]:
+    """Return a mechanism as :func:`miaudit.dp.mechanism.from_mapping` reads it.
+
+    Examples
+    --------
+    >>> from miaudit.dp.mechanism import dp_sgd
+    >>> described(dp_sgd(records=100, batch=10, noise=2.0, steps=30))
+    {'kind': 'repeated', 'mechanism': {'kind': 'subsampled', 'mechanism': {'kind': 'gaussian', 'noise': 2.0},
+    'rate': 0.1}, 'times': 30}
+    """
+    match mechanism:
+        case GaussianNoise():
+            return {"kind": "gaussian", "noise": float(mechanism.noise)}
+        case LaplaceNoise():
+            return {"kind": "laplace", "noise": float(mechanism.noise)}
+        case PoissonSubsampled():
+            return {"kind": "subsampled", "mechanism": described(mechanism.mechanism), "rate": float(mechanism.rate)}
+        case Repeated():
+            return {"kind": "repeated", "mechanism": described(mechanism.mechanism), "times": int(mechanism.times)}
+        case Composed():
+            return {"kind": "composed", "parts": [described(part) for part in mechanism.parts]}
+
+
+def _composed(mechanisms: list[Mechanism]) -> Mechanism:
+    """Compose mechanisms, equal ones as one repeated, which accountants handle faster."""
+    counts: dict[Mechanism, int] = {}
+    for mechanism in mechanisms:
+        inner, times = (mechanism.mechanism, mechanism.times) if isinstance(mechanism, Repeated) else (mechanism, 1)
+        counts[inner] = counts.get(inner, 0) + times
+    parts: list[Mechanism] = [inner if times == 1 else Repeated(inner, times) for inner, times in counts.items()]
+    return parts[0] if len(parts) == 1 else Composed(tuple(parts))
+
+
+def _from_mapping(given: Mapping[str, Any]) -> Ledger:
+    if given["format"] not in (_UNCHAINED, _FORMAT):
+        raise ValueError(f"format {given['format']!r}")
+    budget = given["budget"]
+    entries = tuple(
+        Entry(
+            str(entry["label"]),
+            str(entry["entered"]),
+            None if entry["mechanism"] is None else from_mapping(entry["mechanism"]),
+        )
+        for entry in given["entries"]
+    )
+    claim = None if budget is None else Claim.epsilon_delta(budget["epsilon"], budget["delta"])
+    found = Ledger(str(given["table"]), claim, entries)
+    if given["format"] == _FORMAT:
+        for entry, before in zip(given["entries"], found.digests, strict=False):
+            if entry["before"] != before:
+                raise ValueError(f"what stands before {str(entry['label'])!r} was changed")
+    return found
+
+
+# -- the file, and what its lock remembers ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The file of a ledger, by whatever links it was reached, and the lock beside it."""
+
+    ledger: Path
+    lock: Path
+
+    @classmethod
+    def of(cls, path: str | Path) -> _Place:
+        real = require_suffix(os.path.realpath(require_suffix(path, "ledger", (".json",))), "ledger", (".json",))
+        return cls(real, real.with_suffix(".lock"))
+
+    def read(self, lock: int | None) -> Ledger | None:
+        """Read the ledger, None if there is none yet, and refuse one that is not what its lock remembers."""
+        remembered = None if lock is None else _remembered(lock, self.lock.name)
+        try:
+            links = self.ledger.stat().st_nlink
+            given = json.loads(self.ledger.read_text(encoding="utf-8"))
+            found = _from_mapping(given)
+        except FileNotFoundError as error:
+            if remembered is None or remembered[0] == 0:
+                return None
+            hint = "restore it from a copy: nobody knows what may still be spent; for another table name another file"
+            raise InputError("ledger", self._as_remembered(remembered[0]), f"no {self.ledger.name}", hint) from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, InputError) as error:
+            hint = "restore it from a copy: without it nobody knows what was spent"
+            received = f"{self.ledger.name} ({one_line(str(error))[:100]})"
+            raise InputError("ledger", f"a ledger of format {_FORMAT}", received, hint) from error
+        if links > 1:
+            received = f"{self.ledger.name}, which has {links} hard links"
+            hint = "delete all names but one: under another the same budget could be spent again"
+            raise InputError("ledger", "a file of one name", received, hint)
+        self._check(found, remembered, chained=given["format"] == _FORMAT)
+        return found
+
+    def _check(self, found: Ledger, remembered: tuple[int, str] | None, *, chained: bool) -> None:
+        if remembered is None:
+            if chained:
+                allowed, received = f"a ledger beside its {self.lock.name}", f"{self.ledger.name} without it"
+                hint = "restore both: the lock alone knows whether this is the whole ledger"
+                raise InputError("ledger", allowed, received, hint)
+            return
+        releases, head = remembered
+        if len(found.entries) - releases not in (0, 1) or found.digests[releases] != head:
+            many = len(found.entries)
+            received = f"{self.ledger.name} with {many} that are not those" if many else f"{self.ledger.name} with none"
+            hint = "restore it from a copy: it was changed, or is an older one"
+            raise InputError("ledger", self._as_remembered(releases), received, hint)
+
+    def _as_remembered(self, releases: int) -> str:
+        return f"the {releases} release{'s' * (releases != 1)} that {self.lock.name} remembers"
+
+
+def _remembered(lock: int, name: str) -> tuple[int, str] | None:
+    """Return how many releases the last whole line of a lock counts, and the digest after them; None where it is new.
+
+    A line without an end comes of a crash, and counts for nothing.
+    """
+    lines = _content(lock).split(b"\n")[:-1]
+    if not lines:
+        return None
+    try:
+        line = json.loads(lines[-1])
+        releases, head = line["releases"], line["head"]
+        if isinstance(releases, bool) or not isinstance(releases, int) or releases < 0 or not isinstance(head, str):
+            raise ValueError("other values")
+    except (ValueError, KeyError, TypeError) as error:
+        hint = "restore both from a copy: without it nobody knows what was spent"
+        raise InputError("ledger", "a lock that remembers releases", f"{name}, which is damaged", hint) from error
+    return releases, head
+
+
+def _remember(lock: int | None, ledger: Ledger) -> None:
+    """Add a line for the last entry of a ledger, unless it is remembered; lines are only ever added."""
+    now = (len(ledger.entries), ledger.digests[-1])
+    if lock is None or _remembered(lock, "") == now:
+        return
+    end = _content(lock).rfind(b"\n") + 1
+    line = json.dumps({"releases": now[0], "head": now[1]}).encode() + b"\n"
+    os.ftruncate(lock, end)
+    os.lseek(lock, end, os.SEEK_SET)
+    if os.write(lock, line) < len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    os.fsync(lock)
+
+
+def _content(lock: int) -> bytes:
+    os.lseek(lock, 0, os.SEEK_SET)
+    return os.read(lock, os.fstat(lock).st_size)
+
+
+def _flush(folder: Path) -> None:
+    """Have a renaming in a folder survive a loss of power, where the system can."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:  # not every system opens folders
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sha256(value: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

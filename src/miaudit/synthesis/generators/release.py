@@ -1,0 +1,204 @@
+"""A release: a synthetic table with its schema, the mechanism that made it, and what is claimed of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from miaudit import __version__
+from miaudit.dp.bounds import LowerBound, UpperBound
+from miaudit.dp.mechanism import Mechanism, from_mapping
+from miaudit.dp.verdict import Claim, ClaimVerdict, judge
+from miaudit.errors import InputError, OutputError, one_line
+from miaudit.io.tables import column_names, existing_file, require_suffix, write_atomically
+from miaudit.metrics.rounding import at_most
+from miaudit.synthesis.generators.ledger import described, write_json
+from miaudit.synthesis.graph import CausalGraph
+from miaudit.synthesis.schema import Schema, Table
+
+if TYPE_CHECKING:
+    from miaudit.synthesis.generators.generator import Generator
+
+_FORMAT = 1
+REPEATABLE = (
+    "The noise was drawn from a seed, so that the training can be repeated: the claim does not hold against who knows "
+    "the seed, and can take the noise away."
+)
+TABLE_SUFFIXES = (".csv", ".parquet")
+Format = Literal["csv", "parquet"]
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A synthetic table and what is known and claimed of how it was made. All of it is meant to be published.
+
+    Attributes
+    ----------
+    table : the synthetic records
+    mechanism : the training as an accountant sees it; None without differential privacy
+    claim : (epsilon, delta) of one record of the private table, added or removed; None without
+    bound : what an accountant proves of the mechanism; None without
+    graph : along which the generator factorised; None for a plain one
+    parameters : further public facts of the training, by name: epochs, batch, clip, ...
+    repeatable : whether the noise can be drawn again by who knows a seed, against whom the claim then does not hold
+    """
+
+    table: Table
+    mechanism: Mechanism | None = None
+    claim: Claim | None = None
+    bound: UpperBound | None = None
+    graph: CausalGraph | None = None
+    parameters: tuple[tuple[str, int | float | str], ...] = ()
+    repeatable: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.mechanism is None) != (self.claim is None):
+            received = "a claim without a mechanism" if self.mechanism is None else "a mechanism without a claim"
+            raise InputError("claim", "a claim with its mechanism", received, "claim what a mechanism proves")
+        if self.claim is not None and self.bound is not None and self.bound.value > self.claim.value:
+            allowed = f"at least the {at_most(self.bound.value, 4)} that the mechanism guarantees"
+            raise InputError("claim", allowed, f"{self.claim.value:g}", "claim no less than what is proved")
+        if self.claim is not None and self.bound is not None and self.bound.delta > self.claim.delta:
+            allowed = f"a delta of at least the {at_most(self.bound.delta, 4)} at which the epsilon is proved"
+            raise InputError("claim", allowed, f"{self.claim.delta:g}", "bound epsilon at the delta of the claim")
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the table."""
+        return self.table.schema
+
+    @classmethod
+    def of(cls, generator: Generator, n: int, *, rng: np.random.Generator) -> Release:
+        """Draw a release of ``n`` records, a public number, from a generator.
+
+        Drawing more records, or several tables, from one generator costs nothing more: it never sees the private table
+        again.
+        """
+        graph = None if len(generator.graph.groups) == 1 else generator.graph
+        config, privacy = generator.config, generator.privacy
+        facts: dict[str, int | float | str] = {
+            "epochs": config.epochs,
+            "batch": config.batch,
+            "latent": config.latent,
+            "hidden": config.hidden,
+            "decoder": config.decoder,
+            "parameters": generator.network.parameters,
+        }
+        if privacy is not None and generator.noise is not None:
+            facts |= {"records": privacy.records, "noise": generator.noise, "clip": privacy.clip}
+        table = generator.sample(n, rng=rng)
+        proof = generator.claim(), generator.guarantee()
+        return cls(table, generator.mechanism, *proof, graph, tuple(facts.items()), generator.repeatable)
+
+    def verdict(self, lower: LowerBound | None = None) -> ClaimVerdict:
+        """Judge the claim against what was shown by an audit, if there is one, and what is proved.
+
+        Raises
+        ------
+        InputError
+            Without a claim.
+        """
+        if self.claim is None:
+            raise InputError("claim", "a release with differential privacy", "one without", "nothing was claimed")
+        untried = () if lower is not None else ("No audit has tried to refute it.",)
+        known = (REPEATABLE,) if self.repeatable else ()
+        return judge(self.claim, lower, upper=self.bound, reasons=(*untried, *known))
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return everything but the records as plain values."""
+        claim, bound = self.claim, self.bound
+        return {
+            "format": _FORMAT,
+            "miaudit": __version__,
+            "records": len(self.table),
+            "columns": self.schema.to_mapping(),
+            "graph": None if self.graph is None else self.graph.to_mapping(),
+            "mechanism": None if self.mechanism is None else described(self.mechanism),
+            "mechanism_text": None if self.mechanism is None else str(self.mechanism),
+            "neighbours": "tables that differ in one record, added or removed",
+            "claim": None if claim is None else {"epsilon": claim.value, "delta": claim.delta},
+            "bound": None if bound is None else {"epsilon": bound.value, "delta": bound.delta, "by": bound.accountant},
+            "parameters": dict(self.parameters),
+            "repeatable": self.repeatable,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the records to a .csv or .parquet file and the rest to a .json file beside it, each at once.
+
+        Raises
+        ------
+        InputError
+            For another ending.
+        OutputError
+            If the files cannot be written.
+        """
+        path = require_suffix(path, "release", TABLE_SUFFIXES)
+        frame = self.table.frame()
+        try:
+            write_atomically(path, frame.write_csv if path.suffix.lower() == ".csv" else frame.write_parquet)
+            write_json(path.with_suffix(".json"), self.to_mapping())
+        except OSError as error:
+            raise OutputError(one_line(f"release {path}: cannot be written ({error.strerror or error})")) from error
+
+    @classmethod
+    def load(cls, path: str | Path) -> Release:
+        """Read a release that :meth:`save` wrote; the claim is checked against the bound that stands beside it.
+
+        Raises
+        ------
+        InputError
+            If a file is missing, damaged, or the records do not follow the schema.
+        """
+        path = existing_file(path, "release", TABLE_SUFFIXES)
+        beside = existing_file(path.with_suffix(".json"), "release", (".json",))
+        try:
+            found = json.loads(beside.read_text(encoding="utf-8"))
+            if found["format"] != _FORMAT:
+                raise ValueError(f"format {found['format']!r}")
+            schema = Schema.from_mapping(found["columns"])
+            graph = None if found["graph"] is None else CausalGraph.from_mapping(found["graph"])
+            mechanism = None if found["mechanism"] is None else from_mapping(found["mechanism"])
+            claim = None if found["claim"] is None else Claim.epsilon_delta(**found["claim"])
+            proof = found["bound"]
+            text = f"{mechanism}; one record added or removed"
+            bound = (
+                None if proof is None else UpperBound("epsilon", proof["epsilon"], proof["delta"], text, proof["by"])
+            )
+            parameters = tuple(found["parameters"].items())
+            repeatable = bool(found.get("repeatable", mechanism is not None))  # as it was before this was written down
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            received = f"{beside.name} ({one_line(str(error))[:100]})"
+            raise InputError("release", f"a release of format {_FORMAT}", received, "write it again") from error
+        return cls(read_table(path, schema), mechanism, claim, bound, graph, parameters, repeatable)
+
+
+def read_table(
+    path: str | Path, schema: Schema, *, argument: str = "table", outside: Literal["refuse", "clip"] = "refuse"
+) -> Table:
+    """Read the columns of a schema from a .csv or .parquet file; columns of text keep leading zeros.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a column is missing, or a value is not allowed by the schema.
+    """
+    import polars as pl  # noqa: PLC0415 - loads when a file is read
+    import polars.exceptions as errors  # noqa: PLC0415
+
+    path = existing_file(path, argument, TABLE_SUFFIXES)
+    # names that the file lacks would make polars give its columns other names
+    present = set(schema.text_columns) & set(column_names(path, argument))
+    try:
+        if path.suffix.lower() == ".parquet":
+            frame = pl.read_parquet(path)
+        else:
+            frame = pl.read_csv(path, infer_schema_length=None, schema_overrides=dict.fromkeys(present, pl.String))
+    except (errors.PolarsError, errors.PanicException, OSError, ValueError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        received = f"{path.name}, which cannot be read ({first})"
+        raise InputError(argument, f"a complete {path.suffix} file", received, "write it again") from error
+    return Table.from_frame(frame, schema, outside=outside)

@@ -1,0 +1,499 @@
+"""Training of generators: one or many at once, with or without differential privacy.
+
+With privacy a step sees a Poisson sample, clips each record's gradient and adds normal noise to the sum; the sampling
+rate, the steps and the normaliser follow from the public nominal number of records (erratum D9). Nothing else is read
+off the table: the schema gives the scales, the initial weights are random, no loss is kept, and training stops early
+only by a public table.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from miaudit.arrays import Float32Array, FloatArray, IntArray
+from miaudit.errors import InputError, MiauditError
+from miaudit.models import batches
+from miaudit.models.loop import one_thread
+from miaudit.models.private import in_float32
+from miaudit.synthesis.generators.generator import Generator
+from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
+from miaudit.synthesis.generators.normal_numbers import standard_normal
+from miaudit.synthesis.generators.vae import Network, Pass, Stack
+from miaudit.synthesis.graph import CausalGraph
+from miaudit.synthesis.schema import Schema, Table
+
+__all__ = ["GeneratorConfig", "Privacy", "check_fit", "fit", "fit_many", "gradient_norms", "same_capacity"]
+
+
+_MOMENTUM = 0.9
+_USUAL_PATIENCE = 10
+# Public records whose ELBO decides when to stop.
+_MOST_PUBLIC = 2_000
+
+
+def fit(
+    table: Table,
+    graph: CausalGraph | None = None,
+    privacy: Privacy | None = None,
+    *,
+    rng: np.random.Generator,
+    config: GeneratorConfig | None = None,
+    public: Table | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    repeatable: bool = False,
+) -> Generator:
+    """Train a generator of a table's records along a causal graph.
+
+    Parameters
+    ----------
+    table : the private records, n of them
+    graph : over the columns of the table's schema; None is a plain VAE
+    privacy : what differential privacy is asked of it; None is none, and the generator then claims nothing
+    rng : gives initial weights, samples and z. With privacy the samples, z and the noise come from the operating system
+        instead, and from nothing that could be published: who knows how they were drawn can take the noise away
+    config : the network and its training
+    public : records of the same schema that are public or simulated. If given, training stops when their ELBO no longer
+        improves, and the best weights are kept; the claim still pays for all epochs
+    progress : told (finished, all) epochs
+    repeatable : with privacy, draw everything from ``rng`` all the same, for experiments that are repeated. The claim
+        then does not hold against who knows its seed, and the generator and its releases say so
+
+    Raises
+    ------
+    InputError
+        For a table, graph, privacy and config that do not fit together, or an epsilon that no noise reaches.
+    MiauditError
+        If the weights become infinite or NaN.
+
+    Examples
+    --------
+    >>> from miaudit.synthesis.schema import Column
+    >>> schema = Schema((Column("a"), Column("b")))
+    >>> rng = np.random.default_rng(0)
+    >>> a = rng.integers(0, 2, 400)
+    >>> table = Table(schema, np.column_stack([a, a]))
+    >>> graph = CausalGraph(schema, None, [("a", "b")])
+    >>> made = fit(table, graph, rng=rng, config=GeneratorConfig(epochs=40, learning_rate=0.01)).sample(1000, rng=rng)
+    >>> bool(np.mean(made.values[:, 0] == made.values[:, 1]) > 0.95)
+    True
+    """
+    options: dict[str, Any] = {"config": config, "public": public, "progress": progress, "repeatable": repeatable}
+    return fit_many([table], graph, privacy, rng=rng, **options)[0]
+
+
+@in_float32("cpu")
+def fit_many(
+    tables: Table | Sequence[Table],
+    graph: CausalGraph | None = None,
+    privacy: Privacy | None = None,
+    *,
+    rows: ArrayLike | None = None,
+    rng: np.random.Generator,
+    config: GeneratorConfig | None = None,
+    public: Table | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    repeatable: bool = False,
+) -> list[Generator]:
+    """Train many generators of one form as stacks; each is what it would be alone, up to rounding.
+
+    Parameters
+    ----------
+    tables : a table for each generator, all under one schema; or one table, with ``rows``
+    rows : (M, n) true and false: which records of the one table each of M generators is trained on
+    graph, privacy, rng, config, public, repeatable : as in :func:`fit`
+    progress : told (finished, all) epochs of all stacks
+
+    Returns
+    -------
+    list of Generator
+        In the order of the tables or rows.
+    """
+    config = GeneratorConfig() if config is None else config
+    base, owned = _records(tables, rows)
+    graph = _graph(base.schema, graph)
+    noise = _checked(base, owned, graph, privacy, config, public)
+    network = Network.of(graph, config)
+    features = torch.from_numpy(network.encoding.encode(base.values))
+    children = rng.spawn(len(owned) + 1)
+    known = privacy is not None and repeatable
+    streams = [_Streams.of(child, secret=privacy is not None and not known) for child in children[:-1]]
+    watch = None if public is None else _Watch.of(network, public, config, children[-1])
+    found: list[Generator] = []
+    with one_thread(features.device):
+        stacks = range(0, len(owned), config.at_once)
+        for done, at in enumerate(stacks):
+            stack = slice(at, at + config.at_once)
+            run = _Run(network, config, privacy, noise, features, owned[stack], streams[stack], watch)
+            told = _shifted(progress, done * config.epochs, len(stacks) * config.epochs)
+            for own, weights in zip(owned[stack], run.train(told), strict=True):
+                found.append(Generator.of(network, graph, config, privacy, noise, weights, base.values, own, known))
+    return found
+
+
+def check_fit(
+    table: Table,
+    graph: CausalGraph | None = None,
+    privacy: Privacy | None = None,
+    *,
+    config: GeneratorConfig | None = None,
+    public: Table | None = None,
+) -> None:
+    """Refuse what :func:`fit` would refuse, before a budget is spent on it; the arguments are those of :func:`fit`.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> from miaudit.synthesis.schema import Column
+    >>> check_fit(Table(Schema((Column("a"), Column("b"))), [[0, 1]]))
+    Traceback (most recent call last):
+    miaudit.errors.InputError: table: expected at least as many records as a batch of 100, received 1; lower batch, or
+    bring more records
+    """
+    base, owned = _records([table], None)
+    config = GeneratorConfig() if config is None else config
+    _checked(base, owned, _graph(base.schema, graph), privacy, config, public)
+
+
+@in_float32("cpu")
+def gradient_norms(
+    public: Table,
+    graph: CausalGraph | None = None,
+    *,
+    rng: np.random.Generator,
+    config: GeneratorConfig | None = None,
+    after: int = 0,
+) -> FloatArray:
+    """Return the norms (n,) of the gradients of public or simulated records, from which a clipping norm may be chosen.
+
+    On the private table such a search would have to be paid for; here it costs nothing.
+
+    Parameters
+    ----------
+    public : records that are not private
+    after : epochs of training, without privacy and on these records, before the norms are taken
+
+    Examples
+    --------
+    >>> from miaudit.synthesis.schema import Column
+    >>> table = Table(Schema((Column("a"), Column("b"))), [[0, 1], [1, 1], [1, 0]])
+    >>> gradient_norms(table, rng=np.random.default_rng(0)).round(1).tolist()  # doctest: +SKIP
+    [0.9, 0.7, 0.9]
+    """
+    config = GeneratorConfig() if config is None else config
+    graph = _graph(public.schema, graph)
+    network = Network.of(graph, config)
+    children = rng.spawn(2)
+    if after:
+        run = fit(public, graph, rng=children[0], config=_with_epochs(config, after))
+        values = torch.from_numpy(run.weights.copy())[None]
+    else:
+        values = torch.from_numpy(network.initial(children[0]))[None]
+    features = torch.from_numpy(network.encoding.encode(public.values))[None]
+    with one_thread(features.device):
+        z = torch.from_numpy(children[1].standard_normal((1, len(public), config.latent), dtype=np.float32))
+        taken = Pass(network, network.views(values), tapped=True)
+        taken.backward(features, z)
+        norms = taken.norms()
+    found: FloatArray = norms[0].double().numpy()
+    return found
+
+
+def same_capacity(graph: CausalGraph, config: GeneratorConfig | None = None) -> GeneratorConfig:
+    """Return the config whose plain VAE has as many parameters as this config's VAE along the graph, as near as can be.
+
+    Examples
+    --------
+    >>> from miaudit.synthesis.schema import Column
+    >>> schema = Schema(tuple(Column(f"x{i}") for i in range(6)))
+    >>> graph = CausalGraph(schema, {"u": ["x0", "x1", "x2"], "v": ["x3", "x4", "x5"]}, [("u", "v")])
+    >>> config = same_capacity(graph, GeneratorConfig(hidden=16))
+    >>> config.hidden, Network.of(graph, GeneratorConfig(hidden=16)).parameters
+    (20, 1770)
+    """
+    config = GeneratorConfig() if config is None else config
+    wanted = Network.of(graph, config).parameters
+    plain = _graph(graph.schema, None)
+    base = {"encoder_reads": None, "without_latent": (), "empirical": (), "decoder": "concatenate"}
+
+    def sized(hidden: int) -> GeneratorConfig:
+        # as many hidden units for each column as it takes for the one group to count as large
+        head = max(config.head, math.ceil(hidden / len(graph.schema)))
+        return _replaced(config, hidden=hidden, head=head, **base)
+
+    def size(hidden: int) -> int:
+        return Network.of(plain, sized(hidden)).parameters
+
+    low, high = 1, 2
+    while size(high) < wanted:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if size(middle) < wanted else (low, middle)
+    return sized(min((low, high), key=lambda hidden: abs(size(hidden) - wanted)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Watch:
+    """The public records whose ELBO decides when to stop, with one draw of z for each, the same for all models."""
+
+    network: Network
+    features: Tensor
+    latent: Tensor
+    patience: int
+
+    @classmethod
+    def of(cls, network: Network, public: Table, config: GeneratorConfig, rng: np.random.Generator) -> _Watch:
+        few = public.values[:_MOST_PUBLIC]
+        latent = rng.standard_normal((len(few), config.latent), dtype=np.float32)
+        patience = config.patience or _USUAL_PATIENCE
+        return cls(network, torch.from_numpy(network.encoding.encode(few)), torch.from_numpy(latent), patience)
+
+    def losses(self, values: Tensor) -> Tensor:
+        """Return the mean loss (K,) of each model on the public records."""
+        stack = len(values)
+        with torch.no_grad():
+            taken = Pass(self.network, self.network.views(values), tapped=False)
+            return taken.negative_elbo(self.features.expand(stack, -1, -1), self.latent.expand(stack, -1, -1)).mean(1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Streams:
+    """What one model's random numbers come from.
+
+    The noise, which records a step sees, and z, of which a record's place in the sample decides the draw, are what
+    differential privacy rests on; initial weights are not.
+    """
+
+    initial: np.random.Generator
+    order: np.random.Generator
+    latent: np.random.Generator
+    noise: np.random.Generator
+
+    @classmethod
+    def of(cls, rng: np.random.Generator, *, secret: bool) -> _Streams:
+        """Take all from a generator, or all but the initial weights from the operating system."""
+        initial, *others = rng.spawn(4)
+        return cls(initial, *(np.random.default_rng().spawn(3) if secret else others))
+
+
+class _Run:
+    """The training of one stack of K models."""
+
+    def __init__(
+        self,
+        network: Network,
+        config: GeneratorConfig,
+        privacy: Privacy | None,
+        noise: float | None,
+        features: Tensor,
+        owned: Sequence[IntArray],
+        streams: Sequence[_Streams],
+        watch: _Watch | None,
+    ) -> None:
+        self._network, self._config, self._privacy, self._noise = network, config, privacy, noise
+        self._features, self._watch = features, watch
+        self._latent, self._noises = [one.latent for one in streams], [one.noise for one in streams]
+        self._weights, self._sums = Stack(network, len(owned)), Stack(network, len(owned))
+        self._weights.put(torch.from_numpy(np.stack([network.initial(one.initial) for one in streams])))
+        self._optimiser = _optimiser(config, self._weights.buffer)
+        self._weights.buffer.grad = self._sums.buffer
+        self._existing = [None if layer.mask is None else np.flatnonzero(layer.mask) for layer in network.layers]
+        self._sum_views = [(w.flatten(1).numpy(), b.flatten(1).numpy()) for w, b in self._sums.parts]
+        nominal = None if privacy is None else privacy.records
+        self._steps = np.array([config.steps(nominal or len(own)) for own in owned])
+        self._epoch = max(1, math.ceil(self._steps.max() / config.epochs))
+        self._streams = [self._stream(own, one.order) for own, one in zip(owned, streams, strict=True)]
+
+    def train(self, told: Callable[[int], None]) -> list[Float32Array]:
+        """Take all steps, telling the epochs that are done, and return the weights (P,) of each model."""
+        kept = self._weights.values()
+        lowest, waited = torch.full((len(kept),), math.inf), 0
+        last = int(self._steps.max())
+        for step in range(last):
+            self._step(step)
+            ends = torch.from_numpy(self._steps == step + 1)
+            if (step + 1) % self._epoch and not bool(ends.any()):
+                continue
+            self._check_finite()
+            told(min(self._config.epochs, (step + 1) // self._epoch))
+            values = self._weights.values()
+            if self._watch is None:
+                kept[ends] = values[ends]
+                continue
+            losses = self._watch.losses(values)
+            better = (losses < lowest) & torch.from_numpy(step < self._steps)
+            kept[better], lowest[better] = values[better], losses[better]
+            waited = 0 if bool(better.any()) else waited + 1
+            if waited >= self._watch.patience:
+                break
+        return [own.copy() for own in kept.numpy()]
+
+    def _step(self, step: int) -> None:
+        index, present = self._batch(step)
+        stack, most = present.shape
+        z = np.zeros((stack, most, self._config.latent), dtype=np.float32)
+        counts = present.sum(1).int().tolist()
+        for own, rng, count in zip(z, self._latent, counts, strict=True):
+            own[:count] = rng.standard_normal((count, self._config.latent), dtype=np.float32)
+        x = self._features.index_select(0, index.reshape(-1)).view(stack, most, -1)
+        taken = Pass(self._network, self._weights.parts, tapped=True)
+        taken.backward(x, torch.from_numpy(z))
+        self._sums.buffer.zero_()
+        if self._privacy is None:
+            weights = present / present.sum(1, keepdim=True).clamp_min(1)
+            taken.add_clipped(self._sums.parts, weights, clip=None)
+        else:
+            self._put_noise()
+            taken.add_clipped(self._sums.parts, present / self._config.batch, clip=self._privacy.clip)
+        self._optimiser.step()
+
+    def _put_noise(self) -> None:
+        """Fill the sums with the noise of a step, over the nominal batch; weights that are fixed at 0 get none."""
+        assert self._privacy is not None and self._noise is not None  # noqa: S101 - as the caller saw
+        scale = np.float32(self._noise * self._privacy.clip / self._config.batch)
+        for m, rng in enumerate(self._noises):
+            drawn = standard_normal(self._network.parameters, rng=rng)
+            drawn *= scale
+            at = 0
+            for (weight, bias), existing in zip(self._sum_views, self._existing, strict=True):
+                own = weight[m]
+                count = own.size if existing is None else len(existing)
+                if existing is None:
+                    own[:] = drawn[at : at + count]
+                else:
+                    own[existing] = drawn[at : at + count]
+                bias[m] = drawn[at + count : at + count + bias.shape[1]]
+                at += count + bias.shape[1]
+
+    def _batch(self, step: int) -> tuple[Tensor, Tensor]:
+        """Return positions (K, B) and which of them are there (K, B); models with fewer records are padded."""
+        nothing = np.empty(0, dtype=np.int64)
+        picked = [
+            next(stream, nothing) if step < last else nothing
+            for stream, last in zip(self._streams, self._steps.tolist(), strict=True)
+        ]
+        most = max(1, *(len(own) for own in picked))
+        index = np.zeros((len(picked), most), dtype=np.int64)
+        present = np.zeros((len(picked), most), dtype=np.float32)
+        for m, own in enumerate(picked):
+            index[m, : len(own)] = own
+            present[m, : len(own)] = 1
+        return torch.from_numpy(index), torch.from_numpy(present)
+
+    def _stream(self, rows: IntArray, rng: np.random.Generator) -> Iterator[IntArray]:
+        steps = int(self._steps.max())
+        if self._privacy is not None:
+            return batches.poisson(rows, rate=self._config.batch / self._privacy.records, steps=steps, rng=rng)
+        batch = min(self._config.batch, len(rows))
+        epochs = math.ceil(steps * batch / len(rows)) + 1
+        return itertools.islice(batches.shuffled(rows, batch=batch, epochs=epochs, rng=rng), steps)
+
+    def _check_finite(self) -> None:
+        if not bool(self._weights.buffer.isfinite().all()):
+            which = int(torch.nonzero(~self._weights.values().isfinite().all(1))[0])
+            raise MiauditError(
+                f"training: the weights of generator {which} of its stack became infinite or NaN; lower learning_rate"
+            )
+
+
+def _records(tables: Table | Sequence[Table], rows: ArrayLike | None) -> tuple[Table, list[IntArray]]:
+    """Return all records in one table, and the positions of each model's."""
+    if isinstance(tables, Table):
+        if rows is None:
+            hint = "pass rows=(M, n) true and false, or a list of tables"
+            raise InputError("tables", "a list of tables, or one with rows", "one table", hint)
+        included = np.asarray(rows)
+        if included.dtype != np.bool_ or included.ndim != 2 or included.shape[1] != len(tables) or not len(included):
+            received = f"shape {included.shape} of type {included.dtype}"
+            raise InputError("rows", f"true and false (M, {len(tables)})", received, "a row for each generator")
+        return tables, [np.flatnonzero(own) for own in included]
+    if rows is not None:
+        raise InputError("rows", "none beside a list of tables", "rows", "pass one table with rows")
+    if not tables or not all(isinstance(table, Table) for table in tables):
+        raise InputError("tables", "tables, at least one", repr(tables)[:60], "use Table.from_frame")
+    schema = tables[0].schema
+    if any(table.schema != schema for table in tables):
+        raise InputError("tables", "tables under one schema", "different ones", "fit them one by one")
+    ends = np.cumsum([0, *(len(table) for table in tables)])
+    base = tables[0] if len(tables) == 1 else Table(schema, np.concatenate([table.values for table in tables]))
+    return base, [np.arange(start, end) for start, end in itertools.pairwise(ends.tolist())]
+
+
+def _graph(schema: Schema, graph: CausalGraph | None) -> CausalGraph:
+    """Return the graph, or that of a plain VAE: one group of all columns."""
+    if graph is None:
+        return CausalGraph(schema, {"columns": schema.names})
+    if not isinstance(graph, CausalGraph):
+        raise InputError("graph", "a CausalGraph or none", type(graph).__name__, "see CausalGraph.from_yaml")
+    if graph.schema != schema:
+        ours, theirs = set(graph.schema.names), set(schema.names)
+        odd = sorted(ours ^ theirs)
+        received = f"{odd[0]} in only one of them" if odd else "columns declared differently"
+        raise InputError("graph", "a graph over the schema of the table", received, "build both from one schema")
+    return graph
+
+
+def _checked(
+    table: Table,
+    owned: Sequence[IntArray],
+    graph: CausalGraph,
+    privacy: Any,
+    config: GeneratorConfig,
+    public: Table | None,
+) -> float | None:
+    """Check that all fit together, and return the noise multiplier."""
+    config.check_graph(graph)
+    if not isinstance(privacy, Privacy | None):
+        hint = "write Privacy(records=..., epsilon=...)"
+        raise InputError("privacy", "Privacy(...) or none", type(privacy).__name__, hint)
+    fewest = min(len(own) for own in owned)
+    if fewest < config.batch:
+        hint = "lower batch, or bring more records"
+        raise InputError("table", f"at least as many records as a batch of {config.batch:,}", f"{fewest:,}", hint)
+    if config.patience is not None and public is None:
+        hint = "pass public=, or leave patience out: stopping by private records would have to be paid for"
+        raise InputError("patience", "none without a public table", f"{config.patience}", hint)
+    if public is not None and (public.schema != table.schema or not len(public)):
+        received = "no records" if public.schema == table.schema else "another schema"
+        raise InputError("public", "records under the schema of the table", received, "read it with that schema")
+    if privacy is None:
+        return None
+    if config.empirical:
+        hint = "leave empirical out: the group is then learned with the others"
+        raise InputError("empirical", "no groups with privacy", ", ".join(config.empirical), hint)
+    noise: float = privacy.resolved_noise(config)
+    return noise
+
+
+def _shifted(progress: Callable[[int, int], None] | None, before: int, total: int) -> Callable[[int], None]:
+    if progress is None:
+        return lambda _: None
+    return lambda epoch: progress(before + epoch, total)
+
+
+def _optimiser(config: GeneratorConfig, values: Tensor) -> torch.optim.Optimizer:
+    if config.optimiser == "adam":
+        return torch.optim.Adam([values], lr=config.learning_rate, fused=True)
+    return torch.optim.SGD([values], lr=config.learning_rate, momentum=_MOMENTUM, fused=True)
+
+
+def _replaced(config: GeneratorConfig, **changes: Any) -> GeneratorConfig:
+    import dataclasses  # noqa: PLC0415
+
+    return dataclasses.replace(config, **changes)
+
+
+def _with_epochs(config: GeneratorConfig, epochs: int) -> GeneratorConfig:
+    return _replaced(config, epochs=epochs, patience=None)

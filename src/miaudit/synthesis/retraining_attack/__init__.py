@@ -1,0 +1,1 @@
+"""The membership attack that trains generators with and without a target record."""

@@ -1,0 +1,419 @@
+"""Membership attacks on generators (causal-synthesis, Algorithm 1), judged on models that were held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from miaudit.dp.bounds import check_confidence, check_delta
+from miaudit.errors import InputError
+from miaudit.jobs import executor as execution
+from miaudit.metrics.classical import Estimate
+from miaudit.metrics.rounding import at_least, at_most, percent, written
+from miaudit.synthesis.retraining_attack import split_by_set
+from miaudit.synthesis.retraining_attack.attack_bound import AttackBound, lower_bound
+from miaudit.synthesis.retraining_attack.attack_metrics import METRICS, Judged, chance, measure
+from miaudit.synthesis.retraining_attack.classifiers import CLASSIFIERS, Classifier, Fold, check_classifier
+from miaudit.synthesis.retraining_attack.features import EXTRACTORS, Extractor, check_extractor
+from miaudit.synthesis.retraining_attack.heldout import Described, Pooling, Trials, all_trials
+from miaudit.synthesis.retraining_attack.sets import Design, Fit, FitMany, Progress, Sample, SyntheticSets, train
+from miaudit.synthesis.retraining_attack.targets import GivenTargets, RandomTargets, Targets, check_targets
+from miaudit.synthesis.schema import Table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Protocol = Literal["held-out", "paper"]
+
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+
+
+@dataclass(frozen=True)
+class AttackRow:
+    """One extractor with one classifier.
+
+    Attributes
+    ----------
+    extractor, classifier : names
+    metrics : accuracy, balanced_accuracy, auc, advantage (TPR - FPR), tpr, fpr, auc_of_models; each with its interval
+    placebo : the same with the memberships of whole models permuted: at chance if the protocol is honest
+    by_target : AUC of sets for each target, in the order of the targets; empty under the paper's protocol
+    constant : share of the trained classifiers that gave every set one answer
+    """
+
+    extractor: Extractor
+    classifier: Classifier
+    metrics: dict[str, Estimate]
+    placebo: dict[str, Estimate]
+    by_target: tuple[Estimate, ...]
+    constant: float
+
+    @property
+    def placebo_at_chance(self) -> bool:
+        """Whether the intervals of the placebo's AUC and balanced accuracy hold one half; 1 in 20 misses by chance."""
+        return all(self.placebo[name].low <= 0.5 <= self.placebo[name].high for name in ("auc", "balanced_accuracy"))
+
+
+@dataclass(frozen=True)
+class MembershipAttack:
+    """What attacks on generators found.
+
+    Attributes
+    ----------
+    rows : one for each extractor and classifier
+    bound : lower bound on epsilon from models that were held out for it; None under the paper's protocol, or if there
+        are too few models
+    targets : names
+    models : number of generators
+    protocol, pooling, design : how
+    features : for each extractor, how many features were constant in all sets, and of how many
+    released_probabilities : columns in which the generators released probabilities instead of outcomes (erratum D5)
+    notes : what must be said with the numbers, in sentences
+    """
+
+    rows: tuple[AttackRow, ...]
+    bound: AttackBound | None
+    targets: tuple[str, ...]
+    models: int
+    protocol: Protocol
+    pooling: Pooling
+    design: Design
+    features: dict[str, tuple[int, int]]
+    released_probabilities: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def row(self, extractor: Extractor, classifier: Classifier) -> AttackRow:
+        """Return the row of one extractor and classifier."""
+        for one in self.rows:
+            if (one.extractor, one.classifier) == (extractor, classifier):
+                return one
+        asked = f"{extractor} with {classifier}"
+        raise InputError("row", "an extractor and a classifier that were asked for", asked, "see rows")
+
+    @property
+    def widest_placebo(self) -> float:
+        """Largest half-width of a placebo's interval, of AUC and balanced accuracy."""
+        return max(
+            (row.placebo[name].high - row.placebo[name].low) / 2
+            for row in self.rows
+            for name in ("auc", "balanced_accuracy")
+        )
+
+    def frame(self) -> pl.DataFrame:
+        """Return a polars frame, a row for each attack, arm and metric: value, low, high."""
+        import polars as pl  # noqa: PLC0415 - loads when a frame is asked for
+
+        records = [
+            {
+                "extractor": row.extractor,
+                "classifier": row.classifier,
+                "arm": arm,
+                "metric": name,
+                "value": estimates[name].value,
+                "low": estimates[name].low,
+                "high": estimates[name].high,
+                "chance": chance(name),
+                "constant": row.constant,
+            }
+            for row in self.rows
+            for arm, estimates in (("attack", row.metrics), ("placebo", row.placebo))
+            for name in METRICS
+        ]
+        return pl.DataFrame(records)
+
+    def __str__(self) -> str:
+        lines = [f"{'':30}{'accuracy':>10}{'balanced':>10}{'AUC':>23}{'TPR - FPR':>11}{'placebo AUC':>23}"]
+        for row in self.rows:
+            m, p = row.metrics, row.placebo
+            name = f"{row.extractor}, {row.classifier}{' (constant)' if row.constant == 1 else ''}"
+            lines.append(
+                f"{name:30}{m['accuracy'].value:10.3f}{m['balanced_accuracy'].value:10.3f}{_shown(m['auc']):>23}"
+                f"{m['advantage'].value:11.3f}{_shown(p['auc']):>23}"
+            )
+        if self.bound is not None:
+            b, most = self.bound, self.bound.bound.reachable
+            reach = "" if most is None else f"; an attack without error would show {at_most(most)}"
+            lines.append(
+                f"epsilon is at least {at_least(b.bound.value)} with {percent(b.bound.confidence)} confidence "
+                f"({b.extractor}, {b.classifier}; {b.testing} models tested on{reach})"
+            )
+        return "\n".join([*lines, *self.notes])
+
+
+@dataclass(frozen=True)
+class Change:
+    """How far a defence lowers an attack: positive where it helps.
+
+    Attributes
+    ----------
+    extractor, classifier : the attack
+    advantage : drop of TPR - FPR, with an interval that takes the two sets of models for independent
+    accuracy : drop of the accuracy, in the same units: what the paper calls the change of the adversary's advantage
+    """
+
+    extractor: Extractor
+    classifier: Classifier
+    advantage: Estimate
+    accuracy: Estimate
+
+
+def membership_attack(
+    source: Table | SyntheticSets,
+    *,
+    fit: Fit | None = None,
+    fit_many: FitMany | None = None,
+    sample: Sample | None = None,
+    targets: Targets | Sequence[int] | None = None,
+    repeats: int = 20,
+    sets: int = 20,
+    set_size: int = 100,
+    design: Design = "separate",
+    at_once: int = 1,
+    protocol: Protocol = "held-out",
+    pooling: Pooling | None = None,
+    extractors: Sequence[Extractor] | None = None,
+    classifiers: Sequence[Classifier] = CLASSIFIERS,
+    folds: int = 4,
+    placebos: int = 1,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    store: str | Path | None = None,
+    key: str = "",
+    executor: str | execution.Local | execution.Ray = "local",
+    workers: int = 1,
+    progress: Progress | None = None,
+    rng: np.random.Generator,
+) -> MembershipAttack:
+    """Attack generators: learn to tell from the sets that they release whether a record was learned.
+
+    Parameters
+    ----------
+    source : Table to train generators on, or SyntheticSets that are there already (``SyntheticSets.from_folder``)
+    fit, fit_many, sample, repeats, sets, set_size, design, at_once, store, key, executor, workers, progress
+        How generators are trained and asked; see ``train`` of the module ``sets``. Not used with sets.
+    targets : choice of records; five random ones by default
+    protocol : "held-out", whole models are kept from the classifier that judges them; or "paper", a third of the sets
+        is, which recognises models and is labelled so (errata D2 and D5)
+    pooling : "per-target", a classifier for each target (default); "pooled", one for all, the paper's choice
+    extractors : naive, histogram, correlation, ensemble (the module ``features``) and, where the targets are known,
+        nearness (``closeness``); all by default
+    classifiers : kernel, svc, random forest, knn, logistic (:mod:`miaudit.synthesis.retraining_attack.classifiers`)
+    folds : parts of each target's models; each but the first is judged by what the ones before it taught
+    placebos : placebo arms for each attack, at least 1; what is shown is their mean
+    delta : of the claim that the lower bound on epsilon is about, in [0, 1)
+    confidence : of intervals (two-sided) and of the bound (one-sided), in (0, 1)
+    rng : for targets, seeds, folds and placebos
+
+    Returns
+    -------
+    MembershipAttack
+
+    Raises
+    ------
+    InputError
+        For unusable arguments, a target that is not in the table, or too few models for the folds: what would suffice
+        is said.
+    GeneratorsFailedError
+        If generators failed.
+
+    Examples
+    --------
+    A "generator" that releases its training records, drawn with replacement; its second record is like no other.
+
+    >>> from miaudit.synthesis.schema import Column, Schema
+    >>> class Resampling:
+    ...     def __init__(self, table, *, rng):
+    ...         self.values = table.values
+    ...     def sample(self, n, *, rng):
+    ...         return self.values[rng.integers(len(self.values), size=n)]
+    >>> schema = Schema(tuple(Column(name) for name in "abcd"))
+    >>> values = np.zeros((50, 4))
+    >>> values[::2, 0] = values[::3, 1] = values[1, 2:] = 1
+    >>> found = membership_attack(
+    ...     Table(schema, values), fit=Resampling, targets=[1], repeats=12, sets=5, extractors=["naive"],
+    ...     classifiers=["logistic"], rng=np.random.default_rng(0))
+    >>> found.row("naive", "logistic").metrics["auc"].value > 0.7
+    True
+    """
+    methods = [check_classifier(name) for name in dict.fromkeys(classifiers)]
+    asked = None if extractors is None else [check_extractor(name) for name in dict.fromkeys(extractors)]
+    if not methods or asked == []:
+        raise InputError("extractors", "at least one, and a classifier", "none", "leave them out for all")
+    if protocol not in PROTOCOLS:
+        raise InputError("protocol", " or ".join(PROTOCOLS), repr(protocol), "held-out is the default")
+    if isinstance(placebos, bool) or not isinstance(placebos, int) or placebos < 1:
+        raise InputError("placebos", "a whole number from 1 up", repr(placebos), "an attack has at least one")
+    if protocol == "paper" and pooling == "per-target":
+        raise InputError("pooling", "pooled with protocol='paper'", "per-target", "leave it out")
+    check_confidence(confidence)
+    check_delta(delta)
+    how: Pooling = pooling or ("pooled" if protocol == "paper" else "per-target")
+    if not isinstance(rng, np.random.Generator):
+        raise InputError("rng", "a numpy.random.Generator", repr(rng), "pass rng=numpy.random.default_rng(seed)")
+    released = _released(
+        source,
+        {"targets": RandomTargets() if targets is None else targets, "fit": fit, "fit_many": fit_many}
+        | {"sample": sample, "repeats": repeats, "sets": sets, "set_size": set_size, "design": design}
+        | {"at_once": at_once, "store": store, "key": key, "executor": executor, "workers": workers}
+        | {"progress": progress, "rng": rng},
+        _smallest(protocol, folds),
+    )
+    names = _extractors(asked, released)
+    trials = [split_by_set.all_sets(released)] if protocol == "paper" else all_trials(released, folds, how, rng=rng)
+    described = Described(released)
+    bound = None
+    with threadpool_limits(1):  # many small fits: threads would wait for one another, and change the last digits
+        rows = _rows(described, trials, names, methods, protocol, placebos, confidence, rng)
+        if protocol == "held-out":
+            bound = lower_bound(described, trials, names, methods, delta=delta, confidence=confidence, rng=rng)
+    return MembershipAttack(
+        rows=rows,
+        bound=bound,
+        targets=released.targets,
+        models=released.models,
+        protocol=protocol,
+        pooling=how,
+        design="shared" if released.shared else "separate",
+        features={name: described.constant(name) for name in names},
+        released_probabilities=tuple(sorted(released.layout.fractional)),
+        notes=_notes(released, protocol, rows, bound),
+    )
+
+
+def compare(without: MembershipAttack, with_it: MembershipAttack) -> tuple[Change, ...]:
+    """How far each attack falls when a defence (privacy, causal structure) is added: the form of Figures 2 to 5 and 8.
+
+    Parameters
+    ----------
+    without, with_it : results of the same attacks on generators without and with the defence
+
+    Examples
+    --------
+    >>> compare.__name__
+    'compare'
+    """
+    found = []
+    for row in without.rows:
+        other = with_it.row(row.extractor, row.classifier)
+        drops = [_difference(row.metrics[name], other.metrics[name]) for name in ("advantage", "accuracy")]
+        found.append(Change(row.extractor, row.classifier, drops[0], drops[1]))
+    return tuple(found)
+
+
+def _difference(first: Estimate, second: Estimate) -> Estimate:
+    """First less second; limits by Newcombe's combination of theirs."""
+    assert first.value is not None and second.value is not None  # noqa: S101 - rates always have one
+    value = first.value - second.value
+    down = float(np.hypot(first.value - first.low, second.high - second.value))
+    up = float(np.hypot(first.high - first.value, second.value - second.low))
+    return Estimate(value, value - down, value + up, first.confidence)
+
+
+def _released(source: Any, options: dict[str, Any], least: int) -> SyntheticSets:
+    if isinstance(source, SyntheticSets):
+        if options["fit"] is not None or options["fit_many"] is not None:
+            raise InputError("fit", "no fit beside sets that are there already", "both", "pass the table to train")
+        return source
+    if not isinstance(source, Table):
+        raise InputError("source", "a Table or SyntheticSets", type(source).__name__, "see Table.from_frame")
+    repeats = options["repeats"]
+    if isinstance(repeats, int) and repeats < least:  # said before any training
+        chosen = check_targets(options["targets"])
+        count = len(chosen.rows) if isinstance(chosen, GivenTargets) else chosen.count
+        models = f" ({2 * least * count} models for {count} target{'s' * (count != 1)})"
+        allowed = f"at least {least} models with and {least} without each target, for {least // 2} folds"
+        fewer = f", or use folds={repeats // 2}" if repeats >= 4 else ""
+        raise InputError("repeats", allowed, str(repeats), f"repeats={least} suffices{models}{fewer}")
+    return train(source, **options)
+
+
+def _extractors(asked: list[Extractor] | None, sets: SyntheticSets) -> list[Extractor]:
+    """All by default; nearness only where the targets are known."""
+    return asked or [name for name in EXTRACTORS if name != "nearness" or sets.records is not None]
+
+
+def _smallest(protocol: Protocol, folds: object) -> int:
+    return 2 * folds if protocol == "held-out" and isinstance(folds, int) and folds >= 2 else 1
+
+
+def _rows(
+    described: Described,
+    trials: Sequence[Trials],
+    extractors: Sequence[Extractor],
+    classifiers: Sequence[Classifier],
+    protocol: Protocol,
+    placebos: int,
+    confidence: float,
+    rng: np.random.Generator,
+) -> tuple[AttackRow, ...]:
+    judge = split_by_set.judged if protocol == "paper" else Described.judged
+    found: dict[tuple[Extractor, Classifier], list[list[Judged]]] = {}
+    for one in trials:
+        for extractor, products in described.products(extractors, one):
+            cache: dict[int, Fold] = {}
+            for classifier in classifiers:
+                labels = [one.member, *(one.placebo(rng) for _ in range(placebos))]
+                arms = judge(described, products, classifier, one, labels, cache=cache, rng=rng)
+                found.setdefault((extractor, classifier), []).append(arms)
+    order = [(extractor, classifier) for extractor in extractors for classifier in classifiers]
+    by_target = len(described.sets.targets) if protocol == "held-out" else 0
+    return tuple(_row(*pair, found[pair], trials, by_target, confidence) for pair in order)
+
+
+def _row(
+    extractor: Extractor,
+    classifier: Classifier,
+    parts: Sequence[Sequence[Judged]],
+    trials: Sequence[Trials],
+    targets: int,
+    confidence: float,
+) -> AttackRow:
+    arms = [_joined([part[i] for part in parts]) for i in range(len(parts[0]))]
+    folds = max(int(one.fold.max()) for one in trials) + 1
+    own = [measure(arms[0].within(arms[0].stratum // folds == t), confidence)["auc"] for t in range(targets)]
+    return AttackRow(
+        extractor, classifier, measure(arms[0], confidence), measure(arms[1:], confidence), tuple(own), arms[0].constant
+    )
+
+
+def _joined(parts: Sequence[Judged]) -> Judged:
+    return Judged(*(np.concatenate([getattr(p, n) for p in parts]) for n in ("score", "member", "model", "stratum")))
+
+
+def _notes(
+    sets: SyntheticSets, protocol: Protocol, rows: Sequence[AttackRow], bound: AttackBound | None
+) -> tuple[str, ...]:
+    notes = []
+    if protocol == "paper":
+        notes.append(
+            "Leaky protocol: the sets that are judged come from models whose other sets were learned from, so an attack"
+            " recognises the model and not the record; these numbers do not measure what a record gives away."
+        )
+    if sets.layout.fractional:
+        notes.append(
+            f"The generators released probabilities in {len(sets.layout.fractional)} columns: draw outcomes instead."
+        )
+    constant = [row for row in rows if row.constant == 1]
+    if constant:
+        names = ", ".join(f"{row.extractor} with {row.classifier}" for row in constant)
+        notes.append(f"Always the same answer, whatever the set: {names}; its accuracy is that of the labels.")
+    away = [row for row in rows if not row.placebo_at_chance]
+    if away and protocol == "held-out":
+        names = ", ".join(f"{row.extractor} with {row.classifier}" for row in away)
+        notes.append(
+            f"The placebo is away from chance for {names}: of {len(rows)} attacks, with two intervals each, "
+            f"{max(1, round(0.1 * len(rows)))} or so are by chance alone."
+        )
+    if bound is None and protocol == "held-out":
+        notes.append("No bound on epsilon: it needs 4 models with and 4 without each target, repeats=4.")
+    return tuple(notes)
+
+
+def _shown(estimate: Estimate) -> str:
+    low, high = written(estimate.low, ".3f", "down"), written(estimate.high, ".3f", "up")
+    return f"{estimate.value:.3f} [{low}, {high}]"

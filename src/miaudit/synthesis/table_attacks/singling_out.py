@@ -1,0 +1,364 @@
+"""Singling out: predicates that the synthetic table suggests, and that are true of exactly one record.
+
+"The only person with this job, of this age and in this region" names somebody. Predicates are learned from the
+synthetic table alone (Giomi et al., PETS 2023, section 5.1; Cohen and Nissim 2020) and then put to the members and to
+as many control records: a table that gives nothing away isolates as many of the one as of the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from scipy import special
+
+from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from miaudit.causal.crossfit import one_of_each
+from miaudit.errors import InputError
+from miaudit.metrics.classical import Estimate
+from miaudit.metrics.units import Units
+from miaudit.synthesis.schema import Column, Table
+from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate, compare
+
+Operator = Literal["=", "<=", ">=", "missing"]
+Mode = Literal["univariate", "multivariate"]
+
+_TRIES = 20  # draws for each multivariate predicate that is wanted
+_MOST_COLUMNS = 8
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One part of a predicate: a column, how it is compared, and with what (a code for categories)."""
+
+    column: int
+    operator: Operator
+    value: float
+
+    def holds(self, values: FloatArray) -> BoolArray:
+        """Whether it is true of each value (n,) of the column; of a missing one only "missing" is."""
+        match self.operator:
+            case "=":
+                return np.asarray(values == self.value)
+            case "<=":
+                return np.asarray(values <= self.value)
+            case ">=":
+                return np.asarray(values >= self.value)
+            case "missing":
+                return np.isnan(values)
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """Conditions that are all true of a record, or not."""
+
+    conditions: tuple[Condition, ...]
+
+    def matches(self, table: Table) -> IntArray:
+        """Return the rows of a table that it is true of, in ascending order; :class:`Index` is faster for many."""
+        rows = np.arange(len(table))
+        for condition in self.conditions:
+            rows = rows[condition.holds(table.values[rows, condition.column])]
+        return rows
+
+    def text(self, columns: Sequence[Column]) -> str:
+        """Write it for a reader, given the columns of the schema."""
+        return " and ".join(_text(condition, columns[condition.column]) for condition in self.conditions)
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """A table sorted by each of its columns, so that the rows that a predicate is true of are found fast.
+
+    Attributes
+    ----------
+    columns : array (d, n), the values
+    order : array (d, n) of int, rows by ascending value of each column, those without one last
+    ordered : array (d, n), the values in that order
+    known : array (d,) of int, rows with a value
+
+    Examples
+    --------
+    >>> from miaudit.synthesis.schema import Column, Schema
+    >>> table = Table(Schema((Column("a"), Column("b", "continuous", low=0, high=9))), [[0, 5], [1, 5], [1, 7]])
+    >>> Index.of(table).matches(Predicate((Condition(0, "=", 1), Condition(1, "<=", 5)))).tolist()
+    [1]
+    """
+
+    columns: FloatArray
+    order: IntArray
+    ordered: FloatArray
+    known: IntArray
+
+    @classmethod
+    def of(cls, table: Table) -> Index:
+        """Sort; O(d n log n)."""
+        columns = np.ascontiguousarray(table.values.T)
+        order = np.argsort(columns, axis=1, kind="stable")
+        known = (~np.isnan(columns)).sum(axis=1)
+        return cls(columns, order, np.take_along_axis(columns, order, axis=1), known)
+
+    def matches(self, predicate: Predicate) -> IntArray:
+        """Return the rows that a predicate is true of, in no particular order."""
+        spans = [self._span(condition) for condition in predicate.conditions]
+        best = min(range(len(spans)), key=lambda i: spans[i][1] - spans[i][0])
+        first, last = spans[best]
+        rows = self.order[predicate.conditions[best].column, first:last]
+        for i, condition in enumerate(predicate.conditions):
+            if i != best and len(rows):
+                rows = rows[condition.holds(self.columns[condition.column, rows])]
+        return rows
+
+    def _span(self, condition: Condition) -> tuple[int, int]:
+        """Where the rows that a condition is true of stand in the order of its column."""
+        j, known = condition.column, int(self.known[condition.column])
+        if condition.operator == "missing":
+            return known, self.order.shape[1]
+        values = self.ordered[j, :known]
+        left = int(np.searchsorted(values, condition.value, "left"))
+        right = int(np.searchsorted(values, condition.value, "right"))
+        return {"=": (left, right), "<=": (0, right), ">=": (left, known)}[condition.operator]
+
+
+@dataclass(frozen=True, eq=False)
+class SinglingOut:
+    """What the predicates of one mode showed.
+
+    Attributes
+    ----------
+    comparison : predicates that single out a member, against those that single out a record of as many controls
+    predicates : those that were learned, in the order of their attempts
+    score : array (n1 + n0,); for each member and then each control record the number of predicates that are true of it
+        and of no other of all these records (of no record of another unit). Which are members plays no part in it
+    """
+
+    comparison: Comparison
+    predicates: tuple[Predicate, ...]
+    score: FloatArray
+
+
+def singling_out(
+    synthetic: Table,
+    members: Table,
+    control: Table,
+    *,
+    mode: Mode = "multivariate",
+    attempts: int = 2000,
+    columns: int = 4,
+    confidence: float = 0.95,
+    units: Units | None = None,
+    rng: np.random.Generator,
+) -> SinglingOut:
+    """Learn predicates from the synthetic table and count the records that they single out.
+
+    Parameters
+    ----------
+    synthetic, members, control : tables with one schema
+    mode : "univariate" (extremes and unique values of one column) or "multivariate" (several columns that together are
+        true of exactly one synthetic record)
+    attempts : predicates wanted; the table may hold fewer
+    columns : of a multivariate predicate, 2 or more
+    confidence : of the two-sided intervals
+    units : of the n1 + n0 records, members first, where several are of one unit
+    rng : chooses predicates, and as many of the larger class as the smaller one has
+
+    Returns
+    -------
+    SinglingOut
+
+    Raises
+    ------
+    InputError
+        For tables with different schemas or without rows, an unknown mode, or fewer than 2 columns.
+
+    Notes
+    -----
+    A predicate isolates more or fewer records as the population grows, so members and controls are compared in equal
+    numbers. Predicates overlap, hence their outcomes are not independent: the interval of the difference is the wider
+    of Newcombe's over predicates and the jackknife's over records. With units one record of each, drawn at random, is
+    put to the predicates: these are independent, and a household of equal records can be singled out.
+
+    Examples
+    --------
+    >>> from miaudit.synthesis.schema import Column, Schema
+    >>> rng = np.random.default_rng(0)
+    >>> schema = Schema(tuple(Column(name, "continuous", low=-9, high=9) for name in "abcd"))
+    >>> draw = lambda n: Table(schema, rng.normal(size=(n, 4)))
+    >>> members, control, independent = draw(500), draw(500), draw(500)
+    >>> found = singling_out(members, members, control, mode="univariate", rng=rng)  # "synthetic": the real ones
+    >>> found.comparison.members.value, found.comparison.control.value < 0.01, found.comparison.leaks
+    (1.0, True, True)
+    >>> singling_out(independent, members, control, rng=rng).comparison.leaks
+    False
+    """
+    _check(synthetic, members, control, mode, attempts, columns)
+    learn, draw = rng.spawn(2)
+    learned = (
+        _univariate(synthetic, attempts, learn)
+        if mode == "univariate"
+        else _multivariate(synthetic, attempts, columns, learn)
+    )
+    n1, n0 = len(members), len(control)
+    inside, outside = _put_to(units, n1, n0, draw)
+    size = min(len(inside), len(outside))
+    kept = np.zeros(n1 + n0, dtype=np.bool_)
+    kept[inside[draw.permutation(len(inside))[:size]]] = True
+    kept[outside[draw.permutation(len(outside))[:size]]] = True
+    everyone = Table(synthetic.schema, np.concatenate([members.values, control.values]))
+    code = np.arange(n1 + n0) if units is None else units.code
+    tally = _Tally.of(learned, everyone, kept, n1, code)
+    name = f"singling out, {mode}"
+    if not learned or not size:
+        why = "the synthetic table suggests no predicate" if size else "every unit holds records of both classes"
+        empty = Estimate(None, -1.0, 1.0, confidence, why)
+        nothing = Rate.counted(0, 0, confidence)
+        return SinglingOut(Comparison(name, nothing, nothing, empty, empty, note=empty.note), (), tally.score)
+    note = f"{len(learned):,} predicates, put to {size:,} members and as many control records"
+    note += "" if units is None else ", one of each unit"
+    return SinglingOut(tally.comparison(name, confidence, note), tuple(learned), tally.score)
+
+
+def _put_to(units: Units | None, n1: int, n0: int, rng: np.random.Generator) -> tuple[IndexArray, IndexArray]:
+    """Return the rows of members and of control records among which the records put to predicates are drawn."""
+    if units is None:
+        return np.arange(n1), np.arange(n1, n1 + n0)
+    alone = one_of_each(units.code, rng)
+    return alone[alone < n1], alone[alone >= n1]
+
+
+# -- predicates from the synthetic table ------------------------------------------------------------------------------
+
+
+def _univariate(synthetic: Table, attempts: int, rng: np.random.Generator) -> list[Predicate]:
+    """Extremes of numeric columns, values that occur once, and being the only one without a value."""
+    found = []
+    for j, column in enumerate(synthetic.schema.columns):
+        values = synthetic.values[:, j]
+        missing = np.isnan(values)
+        if np.count_nonzero(missing) == 1:
+            found.append(Condition(j, "missing", math.nan))
+        known, counts = np.unique(values[~missing], return_counts=True)
+        if len(known) and column.kind in ("continuous", "ordinal"):
+            found += [Condition(j, "<=", float(known[0])), Condition(j, ">=", float(known[-1]))]
+        found += [Condition(j, "=", float(value)) for value in known[counts == 1]]
+    order = rng.permutation(len(found))[:attempts]
+    return [Predicate((found[i],)) for i in order]
+
+
+def _multivariate(synthetic: Table, attempts: int, columns: int, rng: np.random.Generator) -> list[Predicate]:
+    """Take some columns of a synthetic record: categories as they are, numbers on their side of the median."""
+    numeric = np.array([column.kind in ("continuous", "ordinal") for column in synthetic.schema.columns])
+    d = len(numeric)
+    width = min(columns, d)
+    middle = np.zeros(d)
+    for j in np.flatnonzero(numeric):
+        known = synthetic.values[~np.isnan(synthetic.values[:, j]), j]
+        middle[j] = np.median(known) if len(known) else 0.0
+    found: dict[Predicate, None] = {}
+    index = Index.of(synthetic)
+    for _ in range(_TRIES * attempts):
+        if len(found) >= attempts:
+            break
+        row = synthetic.values[rng.integers(len(synthetic))]
+        chosen = np.sort(rng.choice(d, size=width, replace=False))
+        predicate = Predicate(tuple(_of_record(row, int(j), numeric, middle) for j in chosen))
+        if predicate not in found and len(index.matches(predicate)) == 1:
+            found[predicate] = None
+    return list(found)
+
+
+def _of_record(row: FloatArray, j: int, numeric: BoolArray, middle: FloatArray) -> Condition:
+    value = float(row[j])
+    if math.isnan(value):
+        return Condition(j, "missing", 0.0)
+    if not numeric[j]:
+        return Condition(j, "=", value)
+    return Condition(j, ">=" if value > middle[j] else "<=", value)
+
+
+# -- what they single out ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Tally:
+    """Outcomes of the predicates, and what each record contributed to them.
+
+    ``inside`` and ``outside`` say of each predicate (q,) whether it singles out one of the ``size`` members and of the
+    ``size`` control records; ``effect`` (n,) is what the rate of its class would change by, times q, without a record.
+    """
+
+    inside: BoolArray
+    outside: BoolArray
+    effect: FloatArray
+    is_member: BoolArray
+    kept: BoolArray
+    score: FloatArray
+
+    @classmethod
+    def of(cls, predicates: Sequence[Predicate], everyone: Table, kept: BoolArray, n1: int, code: IntArray) -> _Tally:
+        n = len(everyone)
+        is_member = np.arange(n) < n1
+        effect, score = np.zeros(n), np.zeros(n)
+        outcomes = np.zeros((2, len(predicates)), dtype=np.bool_)
+        index, largest = Index.of(everyone), int(np.bincount(code).max())
+        for q, predicate in enumerate(predicates):
+            rows = index.matches(predicate)
+            if 0 < len(rows) <= largest and (code[rows] == code[rows[0]]).all():
+                score[rows] += 1
+            rows = rows[kept[rows]]
+            for k, part in enumerate((rows[is_member[rows]], rows[~is_member[rows]])):
+                outcomes[k, q] = len(part) == 1
+                if len(part) in (1, 2):  # without it none is left, or one alone
+                    effect[part] += -1 if len(part) == 1 else 1
+        return cls(outcomes[0], outcomes[1], effect, is_member, kept, score)
+
+    def comparison(self, name: str, confidence: float, note: str) -> Comparison:
+        """Rates with intervals that know that predicates overlap."""
+        plain = compare(name, self.inside, self.outside, confidence=confidence, note=note)
+        variance = sum(self._jackknife(self.kept & part) for part in (self.is_member, ~self.is_member))
+        half = float(special.ndtri((1 + confidence) / 2)) * math.sqrt(variance)
+        value = plain.difference.value or 0.0
+        low, high = min(plain.difference.low, value - half), max(plain.difference.high, value + half)
+        room = 1 - plain.control.value
+        risk = (
+            Estimate(value / room, low / room, min(high / room, 1.0), confidence)
+            if room > 0
+            else Estimate(None, -math.inf, 1.0, confidence, "every predicate singles out a control record too")
+        )
+        return replace(plain, difference=Estimate(value, max(low, -1.0), min(high, 1.0), confidence), risk=risk)
+
+    def _jackknife(self, rows: BoolArray) -> float:
+        """Variance of the rate of one class over records: the spread of the rates without each of them."""
+        changes = self.effect[rows] / len(self.inside)
+        n = len(changes)
+        return float(((changes - changes.mean()) ** 2).sum()) * (n - 1) / n
+
+
+def _text(condition: Condition, column: Column) -> str:
+    if condition.operator == "missing":
+        return f"{column.name} is missing"
+    value = f"{condition.value:g}" if column.kind == "continuous" else str(column.categories[int(condition.value)])
+    return f"{column.name} {condition.operator} {value}"
+
+
+def _check(synthetic: Table, members: Table, control: Table, mode: str, attempts: int, columns: int) -> None:
+    for name, table in _named(synthetic, members, control):
+        if table.schema != synthetic.schema:
+            raise InputError(
+                name, "the schema of the synthetic table", "another one", "read all tables with one schema"
+            )
+        if not len(table):
+            raise InputError(name, "at least one row", "none", "give records")
+    if mode not in ("univariate", "multivariate"):
+        raise InputError("mode", "'univariate' or 'multivariate'", repr(mode), "multivariate is the default")
+    if attempts < 1:
+        raise InputError("attempts", "1 or more predicates", str(attempts), "2000 is the default")
+    if not 2 <= columns <= max(_MOST_COLUMNS, 2):
+        raise InputError("columns", f"2 to {_MOST_COLUMNS} columns of a predicate", str(columns), "4 is the default")
+
+
+def _named(synthetic: Table, members: Table, control: Table) -> Iterator[tuple[str, Table]]:
+    yield from (("synthetic", synthetic), ("members", members), ("control", control))

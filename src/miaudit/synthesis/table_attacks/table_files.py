@@ -1,0 +1,267 @@
+"""Three files with the same columns, a synthetic table, its members and control records, read under one schema."""
+
+# ruff: noqa: PLC0415 - polars loads when files are read
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.errors import InputError, nearest, one_line
+from miaudit.io import tables
+from miaudit.metrics.rounding import percent
+from miaudit.synthesis.schema import Column, Schema, Table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SUFFIXES = (".csv", ".parquet")
+ELSEWHERE = "(not in the synthetic table)"
+_MOST_LEVELS = 1000  # a column of text with more is an identifier, or free text
+_SHOWN = 6
+_MOSTLY = 0.5  # share of values that no synthetic record has, above which something is said
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """A synthetic table, its members and control records under one schema, and where that came from, in a sentence.
+
+    ``units`` are the labels of the members' units (n1,) and of the control records' (n0,), where a column names them.
+    """
+
+    synthetic: Table
+    members: Table
+    control: Table
+    schema_source: str
+    notes: tuple[str, ...] = ()
+    units: tuple[NDArray[np.str_], NDArray[np.str_]] | None = None
+
+
+def read(
+    synthetic: str | Path,
+    members: str | Path,
+    control: str | Path,
+    *,
+    schema: str | Path | Schema | None = None,
+    unit: str | None = None,
+) -> Tables:
+    """Read three .csv or .parquet files.
+
+    Parameters
+    ----------
+    synthetic, members, control : paths; members and control records may have further columns, which are left alone
+    schema : Schema, or path of a YAML file with a list of columns (:meth:`Schema.from_mapping`), alone or under the key
+        ``columns``; without one it is inferred from the **synthetic** table, which is public, and from nothing else
+    unit : column of members and control records that says which of them are of one person, account or household. The
+        synthetic table need not have it; it is no column of the schema, and no attack sees it
+
+    Raises
+    ------
+    InputError
+        For files that cannot be read, a column that is missing, or values that the schema does not allow.
+    """
+    declared = schema if isinstance(schema, Schema | None) else read_schema(schema)
+    made = _frame(synthetic, "synthetic", () if declared is None else declared.text_columns)
+    # Codes such as 007 are text where they are text in the synthetic table, or nothing would be equal to anything.
+    text = _text(made) if declared is None else declared.text_columns
+    kept = (*text, *(() if unit is None else (unit,)))
+    inside, outside = _frame(members, "members", kept), _frame(control, "nonmembers", kept)
+    return of_frames(made, inside, outside, schema=declared, unit=unit)
+
+
+def of_frames(
+    synthetic: pl.DataFrame,
+    members: pl.DataFrame,
+    control: pl.DataFrame,
+    *,
+    schema: Schema | None = None,
+    unit: str | None = None,
+) -> Tables:
+    """Bring three polars frames under one schema; see :func:`read`.
+
+    Notes
+    -----
+    An inferred schema takes names, kinds and categories from the synthetic table. A category that only real records
+    have becomes one level more, which no synthetic record has. The ends of the range of a number are taken over all
+    three tables: they take part in no attack, and a table keeps to its range.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> made = pl.DataFrame({"job": ["cook", "clerk"], "age": [30, 40]})
+    >>> found = of_frames(made, pl.DataFrame({"job": ["smith"], "age": [77]}), made)
+    >>> [column.kind for column in found.synthetic.schema.columns], found.members.values.tolist()
+    (['categorical', 'continuous'], [[2.0, 77.0]])
+    >>> found.schema_source
+    'The schema was inferred from the synthetic table.'
+    """
+    if unit is not None:
+        units = _units(members, unit, "members"), _units(control, unit, "nonmembers")
+        bare = (frame.drop(unit, strict=False) for frame in (synthetic, members, control))
+        return replace(of_frames(*bare, schema=None if schema is None else _without(schema, unit)), units=units)
+    frames = {"synthetic": synthetic, "members": members, "nonmembers": control}
+    if schema is not None:
+        made, inside, outside = (_table(frame, schema, name) for name, frame in frames.items())
+        return Tables(made, inside, outside, "The schema was given.")
+    for name, frame in frames.items():
+        missing = next((column for column in synthetic.columns if column not in frame.columns), None)
+        if missing is not None:
+            hint = nearest(missing, frame.columns) or f"it has {', '.join(frame.columns[:_SHOWN])}"
+            raise InputError(
+                missing, f"a column of {name}, as of the synthetic table", "a name that is not there", hint
+            )
+    kept, notes = [], []
+    for name in synthetic.columns:
+        columns = [frame[name] for frame in frames.values()]
+        if _is_constant(columns):
+            notes.append(f"Column {name} has one value in all three tables and was left out.")
+            continue
+        kept.append(_inferred(name, columns))
+    if not kept:
+        raise InputError("synthetic", "a column that varies", "none", "give the table with its columns")
+    found = Schema(tuple(kept))
+    made, inside, outside = (_table(_with_elsewhere(frame, found), found, name) for name, frame in frames.items())
+    notes += [
+        note for table, name in ((inside, "members"), (outside, "control records")) for note in _strange(table, name)
+    ]
+    return Tables(made, inside, outside, "The schema was inferred from the synthetic table.", tuple(notes))
+
+
+def read_schema(path: str | Path) -> Schema:
+    """Read a schema from YAML: a list of columns, alone or under the key ``columns``.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, no YAML, or does not describe columns.
+    """
+    from miaudit.io import yaml_file
+
+    content = yaml_file.read(tables.existing_file(path, "schema", (".yaml", ".yml")), "schema")
+    return Schema.from_mapping(content["columns"] if isinstance(content, Mapping) and "columns" in content else content)
+
+
+def _frame(path: str | Path, argument: str, text: Collection[str] = ()) -> pl.DataFrame:
+    """Read a file; the columns named in ``text`` are not taken for numbers, so that leading zeros stay."""
+    import polars as pl
+    from polars.exceptions import PanicException, PolarsError
+
+    file = tables.existing_file(path, argument, SUFFIXES)
+    try:
+        if file.suffix.lower() == ".parquet":
+            tables.column_names(file, argument)  # refuses what would end the process
+            frame = pl.read_parquet(file, glob=False)
+        else:
+            # names that the file lacks would make polars give its columns other names
+            kinds = dict.fromkeys(set(text) & set(tables.column_names(file, argument)), pl.String)
+            frame = pl.read_csv(file, glob=False, infer_schema_length=None, schema_overrides=kinds)
+    except (PolarsError, PanicException, OSError, ValueError) as error:  # polars panics on some damaged files
+        raise InputError(
+            argument, f"a complete {file.suffix} file", one_line(str(error))[:100], "write it again"
+        ) from error
+    if not frame.height:
+        raise InputError(argument, "at least one row", f"none in {file.name}", "give records")
+    return frame
+
+
+def _units(frame: pl.DataFrame, unit: str, argument: str) -> NDArray[np.str_]:
+    """Labels (n,) of the units of a frame."""
+    import polars as pl
+
+    if unit not in frame.columns:
+        hint = nearest(unit, frame.columns) or f"it has {', '.join(frame.columns[:_SHOWN])}"
+        raise InputError("unit", f"a column of {argument}", repr(unit), hint)
+    labels = frame[unit]
+    if labels.dtype.is_float():
+        labels = labels.fill_nan(None)
+    if labels.null_count():
+        received = f"{labels.null_count():,} missing of {frame.height:,} in {argument}"
+        raise InputError(unit, "a unit for every record", received, "give a record without one a unit of its own")
+    return labels.cast(pl.String).to_numpy().astype(np.str_)
+
+
+def _without(schema: Schema, unit: str) -> Schema:
+    return Schema(tuple(column for column in schema.columns if column.name != unit))
+
+
+def _text(frame: pl.DataFrame) -> tuple[str, ...]:
+    """Name the columns of text."""
+    import polars as pl
+
+    return tuple(name for name, kind in frame.schema.items() if kind == pl.String)
+
+
+def _table(frame: pl.DataFrame, schema: Schema, argument: str) -> Table:
+    try:
+        return Table.from_frame(frame, schema)
+    except InputError as error:
+        raise InputError(f"{argument}: {error.argument}", error.allowed, error.received, error.next_step) from error
+
+
+def _is_constant(columns: Sequence[pl.Series]) -> bool:
+    import polars as pl
+
+    seen = {value for column in columns for value in column.cast(pl.String).unique().to_list()}
+    return len(seen) < 2
+
+
+def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
+    """One column: its kind and categories from the synthetic table, whether it may be missing and its ends from all."""
+    import polars as pl
+
+    made = columns[0]
+    missing = any(column.null_count() or (column.dtype.is_float() and column.is_nan().any()) for column in columns)
+    if made.dtype.is_numeric() and not all(column.dtype.is_numeric() for column in columns):
+        received = "text among the members or control records"
+        raise InputError(name, "numbers, as in the synthetic table", received, "state the categories in a schema")
+    if made.dtype == pl.Boolean:
+        return Column(name, "binary", missing=missing)
+    if made.dtype.is_numeric():
+        values = np.concatenate([column.cast(pl.Float64).fill_null(np.nan).to_numpy() for column in columns])
+        known = values[~np.isnan(values)]
+        if set(np.unique(known)) <= {0.0, 1.0}:
+            return Column(name, "binary", missing=missing)
+        return Column(name, "continuous", low=float(known.min()), high=float(known.max()), missing=missing)
+    levels = sorted(str(value) for value in made.cast(pl.String).unique().drop_nulls().to_list())
+    if len(levels) > _MOST_LEVELS:
+        received = f"{len(levels):,} different texts"
+        raise InputError(name, f"at most {_MOST_LEVELS:,} categories", received, "leave identifiers and free text out")
+    elsewhere = any(not set(column.cast(pl.String).drop_nulls()) <= set(levels) for column in columns[1:])
+    if elsewhere or len(levels) < 2:
+        levels.append(ELSEWHERE)
+    return Column(name, "categorical", tuple(levels), missing=missing)
+
+
+def _strange(table: Table, name: str) -> list[str]:
+    """Say of which columns most values stand in no synthetic record: they may be written differently there."""
+    said = []
+    for j, column in enumerate(table.schema.columns):
+        if ELSEWHERE not in column.categories:
+            continue
+        known = table.values[~np.isnan(table.values[:, j]), j]
+        share = float(np.mean(known == column.categories.index(ELSEWHERE))) if len(known) else 0.0
+        if share > _MOSTLY:
+            said.append(
+                f"{percent(share)} of the {name} have a {column.name} that no synthetic record has: if the files write "
+                "it differently (spaces, capitals, leading zeros), no copy can be found; write it alike in all three."
+            )
+    return said
+
+
+def _with_elsewhere(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
+    """Put texts that the schema has no category for into the level for those."""
+    import polars as pl
+
+    changed = []
+    for column in schema.columns:
+        if column.kind == "categorical" and ELSEWHERE in column.categories:
+            text = pl.col(column.name).cast(pl.String)
+            known = text.is_in(list(column.categories)) | text.is_null()
+            changed.append(pl.when(known).then(text).otherwise(pl.lit(ELSEWHERE)).alias(column.name))
+        elif column.kind == "categorical":
+            changed.append(pl.col(column.name).cast(pl.String))
+    return frame.with_columns(changed)

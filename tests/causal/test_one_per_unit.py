@@ -1,0 +1,75 @@
+"""One record of each unit, drawn so that what was learned from all records holds for it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+from miaudit import Evidence
+from miaudit.causal import one_per_unit, propensity
+from miaudit.causal.challenge import against, challenge
+from miaudit.causal.crossfit import one_of_each
+from miaudit.causal.propensity import Propensity
+
+
+def unequal(seed: int, *, members: int = 5, nonmembers: int = 1, units: int = 1000) -> Evidence:
+    """Members have more records than non-members, and nothing else tells them apart."""
+    rng = np.random.default_rng(seed)
+    inside = np.arange(units) < units // 2
+    unit = np.repeat(np.arange(units), np.where(inside, members, nonmembers))
+    score = -rng.exponential(size=units)[unit]
+    x = rng.normal(size=(units, 2))[unit]
+    return Evidence(score=score, member=inside[unit], covariates=x, unit=unit, design="zero-run")
+
+
+def test_every_record_has_the_same_chance_and_no_unit_comes_twice() -> None:
+    code = np.repeat(np.arange(6), [1, 2, 3, 4, 1, 4])
+    rng, runs = np.random.default_rng(0), 8000
+    drawn = np.zeros(len(code))
+    for _ in range(runs):
+        rows = one_per_unit.drawn_alike(code, rng)
+        assert len(np.unique(code[rows])) == len(rows)
+        drawn[rows] += 1
+    assert np.abs(drawn / runs - 0.25).max() < 4 * np.sqrt(0.25 * 0.75 / runs)
+    uniform = np.zeros(len(code))  # the control: a record of each unit, whatever its size
+    for _ in range(500):
+        uniform[one_of_each(code, rng)] += 1
+    assert uniform.max() == 500
+
+
+def test_equally_large_units_are_all_represented() -> None:
+    code = np.repeat(np.arange(50), 3)
+    rows = one_per_unit.drawn_alike(code, np.random.default_rng(1))
+    assert rows.tolist() == one_of_each(code, np.random.default_rng(1)).tolist()
+    assert len(rows) == 50
+
+
+def test_the_share_of_independent_records_is_that_of_kish() -> None:
+    assert one_per_unit.independent_share(np.arange(7)) == 1
+    assert one_per_unit.independent_share(np.zeros(7, dtype=int)) == pytest.approx(1 / 7)
+    assert one_per_unit.independent_share(np.repeat([0, 1, 2], [6, 1, 1])) == pytest.approx(8 / 38)
+
+
+def test_a_sound_propensity_of_records_stands_the_challenge_where_units_differ_in_size() -> None:
+    """One record of each unit whatever its size would be a member half of the time, and 5 in 6 records are."""
+    found = [challenge(unequal(seed), [GaussianNB()], rng=np.random.default_rng(seed)) for seed in range(8)]
+    assert sum(one.rejected for one in found) == 0
+    assert all(50 < one.guesses < 500 for one in found)
+    ev, rng = unequal(2), np.random.default_rng(2)
+    elsewhere = propensity.fit(ev, train=unequal(3), rng=rng)  # learned too, from records of another sample
+    assert not challenge(ev, [GaussianNB()], given=elsewhere, rng=rng).rejected
+    known = challenge(ev, [GaussianNB()], given=Propensity.given(np.full(ev.n, 0.5)), rng=rng)
+    assert known.guesses == 500  # of all units: half of them are members
+    assert not known.rejected
+
+
+@pytest.mark.parametrize(("alike", "refuted"), [(True, False), (False, True)])
+def test_a_propensity_of_records_is_wrong_of_one_record_of_each_unit(alike: bool, refuted: bool) -> None:
+    """The challenger bets that everybody is less likely to be a member than was learned."""
+    ev, rng = unequal(2), np.random.default_rng(2)
+    learned = propensity.fit(ev, rng=rng)
+    assert ev.unit_codes is not None
+    rows = one_per_unit.drawn_alike(ev.unit_codes, rng) if alike else one_of_each(ev.unit_codes, rng)
+    bet = against(learned.logit[rows], learned.logit[rows] - 1, ev.member[rows])
+    assert bet.rejected == refuted

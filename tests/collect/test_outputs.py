@@ -1,0 +1,185 @@
+"""Collecting: from outputs and files to the scores that the caller chose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from miaudit.attacks import likelihood
+from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
+from miaudit.auditing.plan import Declared
+from miaudit.collect import outputs as from_outputs
+from miaudit.collect.outputs import Attack
+from miaudit.errors import InputError
+from miaudit.metrics.classical import Sample
+
+
+def outputs(n: int = 400) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    member = np.arange(n) < n // 2
+    labels = rng.integers(0, 4, n)
+    logits = rng.normal(size=(n, 4))
+    logits[np.arange(n), labels] += 1.0 + 1.5 * member
+    log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    return {
+        "member": member,
+        "labels": labels,
+        "logits": logits,
+        "probabilities": np.exp(log_p),
+        "losses": -log_p[np.arange(n), labels],
+    }
+
+
+def test_losses_logits_and_probabilities_give_one_score() -> None:
+    data, rng = outputs(), np.random.default_rng(0)
+    member, labels = data["member"], data["labels"]
+    from_losses = from_outputs.from_outputs(member=member, losses=data["losses"], rng=rng).evidence
+    for kind in ("logits", "probabilities"):
+        other = from_outputs.from_outputs(member=member, labels=labels, rng=rng, **{kind: data[kind]}).evidence
+        np.testing.assert_allclose(other.score, from_losses.score, atol=1e-12)
+    np.testing.assert_array_equal(from_losses.score, -data["losses"])
+
+
+def test_the_ratio_declares_itself_and_the_loss_stands_beside_it() -> None:
+    data, rng = outputs(), np.random.default_rng(0)
+    made = from_outputs.from_outputs(
+        member=data["member"], losses=data["losses"], attack=Attack(("gaussian_lira",)), rng=rng
+    )
+    assert list(made.evidence.scores) == ["gaussian_lira", "loss"]
+    assert made.headline == Declared("gaussian_lira")
+    assert any("C2" in note for note in made.notes)
+    several = from_outputs.from_outputs(
+        member=data["member"], losses=data["losses"], attack=Attack(("gaussian_lira", "loss")), rng=rng
+    )
+    assert several.headline is None  # asked for several: the plan corrects for them
+
+
+def test_pooled_variances_report_the_loss_itself() -> None:
+    data, rng = outputs(), np.random.default_rng(0)
+    attack = Attack(("gaussian_lira",), GaussianLira(variance="pooled"))
+    made = from_outputs.from_outputs(member=data["member"], losses=data["losses"], attack=attack, rng=rng)
+    assert list(made.evidence.scores) == ["loss"]
+    np.testing.assert_array_equal(made.evidence.score, -data["losses"])
+    assert any("C1" in note for note in made.notes)
+
+
+def test_given_statistics_are_used_as_they_are() -> None:
+    data = outputs()
+    given = GaussianStatistics(0.1, 0.2, 1.0, 0.8)
+    attack = Attack(("gaussian_lira",), GaussianLira(given=given))
+    made = from_outputs.from_outputs(
+        member=data["member"], losses=data["losses"], attack=attack, rng=np.random.default_rng(0)
+    )
+    np.testing.assert_array_equal(made.evidence.scores["gaussian_lira"], likelihood.log_ratio(data["losses"], given))
+
+
+def test_the_logit_confidence_of_losses_is_that_of_the_logits() -> None:
+    data = outputs()
+    attack = Attack(("logit_confidence",))
+    rng = np.random.default_rng(0)
+    made = from_outputs.from_outputs(
+        member=data["member"], logits=data["logits"], labels=data["labels"], attack=attack, rng=rng
+    )
+    np.testing.assert_allclose(
+        likelihood.logit_confidence_of(data["losses"]), made.evidence.score, rtol=1e-9, atol=1e-9
+    )
+    for statistic in ("loss", "logit_confidence"):
+        lira = Attack(("gaussian_lira",), GaussianLira(statistic=statistic))  # type: ignore[arg-type]
+        a = from_outputs.from_outputs(
+            member=data["member"], losses=data["losses"], attack=lira, rng=np.random.default_rng(1)
+        )
+        b = from_outputs.from_outputs(
+            member=data["member"],
+            logits=data["logits"],
+            labels=data["labels"],
+            attack=lira,
+            rng=np.random.default_rng(1),
+        )
+        np.testing.assert_allclose(
+            a.evidence.scores["gaussian_lira"], b.evidence.scores["gaussian_lira"], rtol=1e-7, atol=1e-7
+        )
+
+
+def test_tables_and_pairs_of_every_kind_agree(tmp_path: Path) -> None:
+    data, rng = outputs(), np.random.default_rng(0)
+    member = data["member"]
+    np.savez(tmp_path / "t.npz", **data)
+    digests = set()
+    for kind, signal in (("losses", "loss"), ("logits", "logits"), ("probabilities", "probabilities")):
+        labels = None if signal == "loss" else "labels"
+        table = from_outputs.from_table(
+            tmp_path / "t.npz",
+            score=kind,
+            member="member",
+            signal=signal,
+            labels=labels,
+            rng=rng,  # type: ignore[arg-type]
+        )
+        sides = []
+        for side, rows in (("m", member), ("o", ~member)):
+            np.save(tmp_path / f"{side}.npy", data[kind][rows])
+            np.save(tmp_path / f"{side}l.npy", data["labels"][rows])
+            files = {"signal": tmp_path / f"{side}.npy"}
+            sides.append(files | ({"labels": tmp_path / f"{side}l.npy"} if labels else {}))
+        pair = from_outputs.from_pairs(sides[0], sides[1], signal=signal, rng=rng)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(pair.evidence.score, table.evidence.score)  # members came first in both
+        digests.add(round(Sample.of(table.evidence).roc.auc, 12))
+    assert len(digests) == 1
+
+
+def test_class_columns_of_a_csv_are_logits(tmp_path: Path) -> None:
+    data = outputs(40)
+    rows = [
+        ",".join(map(repr, [*z.tolist(), int(y), int(a)]))
+        for z, y, a in zip(data["logits"], data["labels"], data["member"], strict=True)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["z0,z1,z2,z3,y,a", *rows]))
+    made = from_outputs.from_table(
+        tmp_path / "t.csv",
+        score=["z0", "z1", "z2", "z3"],
+        member="a",
+        signal="logits",
+        labels="y",
+        rng=np.random.default_rng(0),
+    )
+    np.testing.assert_allclose(made.evidence.score, -data["losses"])
+
+
+def test_one_run_draws_membership_before_it_trains() -> None:
+    seen: list[np.ndarray] = []
+
+    def fit(rows: np.ndarray) -> float:
+        seen.append(rows)
+        return float(rows.sum())
+
+    evidence = from_outputs.one_run(
+        fit, lambda total, rows: rows + total, records=1000, inclusion=0.3, rng=np.random.default_rng(0)
+    )
+    np.testing.assert_array_equal(np.flatnonzero(evidence.member), seen[0])
+    assert abs(evidence.member.mean() - 0.3) < 0.05
+    assert evidence.design == "one-run"
+    with pytest.raises(InputError, match="inclusion"):
+        from_outputs.one_run(fit, lambda total, rows: rows, records=10, inclusion=1.0, rng=np.random.default_rng(0))
+    with pytest.raises(InputError, match="all drawn alike"):  # said before the training, not after it
+        from_outputs.one_run(fit, lambda total, rows: rows, records=3, inclusion=0.001, rng=np.random.default_rng(0))
+    assert len(seen) == 1
+
+
+def test_folds_keep_units_together() -> None:
+    rng = np.random.default_rng(0)
+    unit = np.repeat(np.arange(100), 3)
+    member = unit < 50
+    loss = rng.exponential(1.0, 300)
+    a = from_outputs.from_outputs(
+        member=member, losses=loss, unit=unit, attack=Attack(("gaussian_lira",)), rng=np.random.default_rng(3)
+    ).evidence.scores["gaussian_lira"]
+    # Changing one record of a unit must leave the scores of its siblings alone: they share its fold.
+    changed = loss.copy()
+    changed[0] = 50.0
+    b = from_outputs.from_outputs(
+        member=member, losses=changed, unit=unit, attack=Attack(("gaussian_lira",)), rng=np.random.default_rng(3)
+    ).evidence.scores["gaussian_lira"]
+    np.testing.assert_array_equal(a[1:3], b[1:3])
+    assert not np.array_equal(a[3:], b[3:])

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from miaudit.collect.records import Records
+from miaudit.errors import InputError
+
+ROWS = [{"a": 1.5, "b": 2.0, "y": 1, "who": "007", "in": True}, {"a": 0.5, "b": 3.0, "y": 0, "who": "7", "in": False}]
+
+
+def written(folder: Path, suffix: str) -> Path:
+    path = folder / f"t{suffix}"
+    if suffix == ".jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in ROWS) + "\n\n")
+    elif suffix == ".npz":
+        np.savez(path, **{name: np.array([row[name] for row in ROWS]) for name in ROWS[0]})
+    else:
+        frame = pl.DataFrame(ROWS)
+        frame.write_csv(path) if suffix == ".csv" else frame.write_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".csv", ".jsonl"])
+def test_every_format_gives_the_same_records(suffix: str, tmp_path: Path) -> None:
+    found = Records.load(
+        written(tmp_path, suffix), x=("a", "b"), y="y", member="in", unit="who", covariates="b", group="y"
+    )
+    np.testing.assert_array_equal(found.x, [[1.5, 2.0], [0.5, 3.0]])
+    assert found.y is not None
+    assert found.member is not None
+    assert found.y.tolist() == [1, 0]
+    assert np.asarray(found.member).astype(bool).tolist() == [True, False]
+    assert list(found.fields["unit"]) == ["007", "7"]  # labels are text: no zero is lost
+    assert found.fields["covariates"].tolist() == [[2.0], [3.0]]
+    assert found.fields["covariate_names"] == ("b",)
+
+
+def test_images_stay_images_and_records_without_inputs_are_row_numbers(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", image=np.zeros((3, 1, 4, 4)), y=np.arange(3), c=np.ones((3, 2)))
+    found = Records.load(tmp_path / "t.npz", x="image", y="y", covariates="c")
+    assert found.x.shape == (3, 1, 4, 4)
+    assert found.fields["covariate_names"] == ("c.0", "c.1")
+    assert Records.load(tmp_path / "t.npz", y="y").x.tolist() == [0, 1, 2]
+
+
+def test_texts_go_into_the_model_and_stand_as_covariate(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"t": "one"}\n{"t": "two"}\n')
+    found = Records.load(tmp_path / "t.jsonl", text="t")
+    assert found.x == ["one", "two"]
+    assert found.fields["text"].tolist() == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "word"),
+    [
+        ('{"a": 1}\n{"b": 2}\n', {"x": "a"}, "line 2"),
+        ('{"a": 1}\nnothing\n', {"x": "a"}, "line 2"),
+        ("[1]\n", {"x": "a"}, "list in line 1"),
+        ("\n", {"x": "a"}, "a record or more"),
+        ('{"a": 1}\n{"a": "x"}\n', {"x": "a"}, "one kind of value"),
+        ('{"a": [1]}\n{"a": [1, 2]}\n', {"x": "a"}, "unequal length"),
+        ('{"a": "x"}\n', {"x": "a"}, "numbers"),
+        ('{"bb": 1}\n', {"x": "a"}, "it has bb"),
+        ('{"a": 1}\n', {}, "name the columns"),
+    ],
+)
+def test_what_is_wrong_is_said(content: str, columns: dict[str, str], word: str, tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text(content)
+    with pytest.raises(InputError, match=word):
+        Records.load(tmp_path / "t.jsonl", **columns)
+
+
+def test_columns_of_unequal_length_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", x=np.zeros((3, 2)), y=np.arange(2))
+    with pytest.raises(InputError, match="3 rows"):
+        Records.load(tmp_path / "t.npz", x="x", y="y")
+
+
+def test_a_header_without_rows_is_no_record(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n")
+    with pytest.raises(InputError, match="a record or more, received none in t"):
+        Records.load(tmp_path / "t.csv", x="a")

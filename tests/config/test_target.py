@@ -1,0 +1,175 @@
+"""The sections of target, data and shadow: the same options as the records that they stand for."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from miaudit.config.target import (
+    DataSection,
+    EarlyStoppingSection,
+    PrivateSection,
+    PruningSection,
+    ShadowSection,
+    SmallGPT2Section,
+    TargetSection,
+)
+from miaudit.config.target import TrainingSection as Training
+from miaudit.errors import InputError
+
+
+def defaults(record: Any) -> dict[str, Any]:
+    return {f.name: f.default for f in dataclasses.fields(record)}
+
+
+def test_training_has_the_options_of_the_library() -> None:
+    pytest.importorskip("torch")
+    from miaudit.models.private import Private
+    from miaudit.models.train_config import EarlyStopping, Pruning, TrainConfig
+
+    assert {name: field.default for name, field in Training.model_fields.items()} == defaults(TrainConfig)
+    assert set(PrivateSection.model_fields) == set(defaults(Private))
+    assert {name: f.default for name, f in EarlyStoppingSection.model_fields.items()} == defaults(EarlyStopping)
+    assert set(PruningSection.model_fields) == set(defaults(Pruning))
+    assert PruningSection(sparsity=0.5).finetuning == Pruning(0.5).finetuning
+
+
+def test_training_is_built_with_what_it_holds() -> None:
+    pytest.importorskip("torch")
+    from miaudit.models.train_config import EarlyStopping, Pruning, TrainConfig
+
+    assert Training().build() == TrainConfig()
+    given = {"epochs": 3, "input_noise": 0.1, "early_stopping": {"share": 0.2}}
+    expected = TrainConfig(epochs=3, input_noise=0.1, early_stopping=EarlyStopping(0.2))
+    assert Training.model_validate(given).build() == expected
+    assert Training.model_validate({"pruning": {"sparsity": 0.8}}).build().pruning == Pruning(0.8)
+    assert Training.model_validate({"early_stopping": {}}).build().early_stopping == EarlyStopping()
+    with pytest.raises(InputError, match="early_stopping: expected none beside pruning"):
+        Training.model_validate({"early_stopping": {}, "pruning": {"sparsity": 0.8}}).build()
+    for wrong in ({"pruning": {}}, {"pruning": {"sparsity": 1.0}}, {"early_stopping": {"patience": 0}}):
+        with pytest.raises(ValidationError):
+            Training.model_validate(wrong)
+
+
+def test_the_small_language_model_has_the_options_of_the_library() -> None:
+    pytest.importorskip("transformers")
+    from miaudit.models.text import SmallGPT2
+
+    found = {name: field.default for name, field in SmallGPT2Section.model_fields.items() if name != "vocabulary"}
+    assert found == defaults(SmallGPT2)
+
+
+def test_a_network_with_dp_sgd_is_built_as_it_is_described(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    section = TargetSection.model_validate(
+        {
+            "kind": "torch",
+            "factory": "miaudit.models.nets:mlp",
+            "options": {"inputs": 3, "classes": 2, "hidden": [4]},
+            "training": {"batch": 8, "epochs": 2, "private": {"noise": 1, "clip": 1, "delta": 0.01, "records": 20}},
+        }
+    )
+    target: Any = section.build(tmp_path)
+    assert (target.config.batch, target.config.private.records) == (8, 20)
+    fitted = target.fit(np.zeros((20, 3)), np.arange(20) % 2, np.arange(10), seed=0)
+    assert target.outputs(fitted, np.zeros((5, 3))).shape == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("named", "code"),
+    [
+        ({"kind": "sklearn", "estimator": "sklearn.svm:SVC"}, ""),
+        ({"kind": "sklearn", "estimator": "xgboost:XGBClassifier"}, "xgboost:XGBClassifier"),
+        ({"kind": "torch", "factory": "miaudit.models.nets:mlp"}, ""),
+        ({"kind": "torch", "factory": "sklearn.datasets:fetch_openml"}, "sklearn.datasets:fetch_openml"),
+        ({"kind": "torch-weights", "factory": "own:net", "weights": "w.pt"}, "own:net"),
+        ({"kind": "language-model", "folder": "m"}, ""),
+    ],
+)
+def test_code_that_came_with_the_model_is_named(named: dict[str, str], code: str) -> None:
+    assert TargetSection.model_validate(named).user_code == code
+
+
+PIPELINE = """
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+def build(C=1.0): return make_pipeline(StandardScaler(), LogisticRegression(C=C))
+def nothing(): return LogisticRegression
+def broken(): raise ValueError("no")
+class Plain: pass
+"""
+
+
+def test_an_estimator_comes_from_a_class_or_from_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_pipeline.py").write_text(PIPELINE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    made: Any = TargetSection(kind="sklearn", estimator="own_pipeline:build", options={"C": 3.0}).build(tmp_path)
+    assert made.estimator.get_params()["logisticregression__C"] == 3.0
+    assert made.kind == "logits"
+    for wrong, words in {
+        "own_pipeline:nothing": r"which is none \(it returns \w+\)",
+        "own_pipeline:broken": "which is none .*ValueError: no",
+        "own_pipeline:Plain": "which is none; sklearn",
+        "sklearn.datasets:load_iris": "which is none; sklearn",  # a function of scikit-learn is never called
+    }.items():
+        with pytest.raises(InputError, match=f"or a function that returns an estimator.*{words}"):
+            TargetSection(kind="sklearn", estimator=wrong).build(tmp_path)
+
+
+def test_options_for_shadows_are_passed_on(tmp_path: Path) -> None:
+    section = ShadowSection.model_validate(
+        {"models": 4, "store": "s", "executor": "ray", "address": "head:6379", "workers": 3}
+    )
+    found = section.options(tmp_path)
+    assert (found.models, found.store, found.executor, found.workers) == (4, tmp_path / "s", "ray:head:6379", 3)
+    for wrong in ({"models": 5}, {"models": -2}, {"workers": 0}, {"store": ""}, {"seconds_per_fit": -1}):
+        with pytest.raises(ValidationError):
+            ShadowSection.model_validate(wrong)
+    with pytest.raises(ValidationError):
+        DataSection.model_validate({"x": "x"})
+
+
+def test_outputs_of_shadow_models_are_read_and_said_to_be_what_they_are(tmp_path: Path) -> None:
+    signals = np.random.default_rng(0).normal(size=(4, 6))
+    np.savez(tmp_path / "s.npz", signals=signals, included=np.arange(24).reshape(4, 6) % 2 == 0)
+    section = ShadowSection.model_validate({"outputs_path": "s.npz", "signal": "loss", "vulnerability": False})
+    options = section.options(tmp_path)
+    assert options.given is not None
+    assert (options.given.outputs.kind, options.count, options.models) == ("loss", 4, 0)
+    assert options.vulnerability is False
+    assert ShadowSection().options(tmp_path).vulnerability is None
+    assert not list(section.missing_files(tmp_path))
+    (line,) = ShadowSection.model_validate({"outputs_path": "other.npz"}).missing_files(tmp_path)
+    assert line.startswith("shadow.outputs_path: expected an existing file, received other.npz")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"outputs_path": "s.npz", "models": 4}, "outputs_path or models, received both"),
+        ({"given": "probabilities"}, "expected outputs_path beside given"),
+        ({"signal": "loss"}, "expected outputs_path beside signal"),
+        ({"vulnerability": True}, "expected shadow models beside vulnerability"),
+    ],
+)
+def test_shadow_keys_that_do_not_go_together(content: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        ShadowSection.model_validate(content)
+
+
+def test_copies_are_one_array_and_never_unpickled(tmp_path: Path) -> None:
+    np.save(tmp_path / "copies.npy", np.zeros((5, 2, 3)))
+    section = DataSection.model_validate({"path": "d.npz", "x": "x", "copies": "copies.npy"})
+    assert section.load_copies(tmp_path).shape == (5, 2, 3)
+    (line,) = section.missing_files(tmp_path)  # the data themselves
+    assert line.startswith("data.path")
+    np.save(tmp_path / "copies.npy", np.array([{}], dtype=object))
+    with pytest.raises(InputError, match=r"data\.copies"):
+        section.load_copies(tmp_path)
+    assert DataSection.model_validate({"path": "d.npz", "x": "x"}).load_copies(tmp_path) is None

@@ -1,0 +1,176 @@
+"""One door for many jobs: the same results in this process, in others and on Ray; failures and deaths are named."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from miaudit.errors import InputError
+from miaudit.jobs import executor
+
+JOBS = list(range(7))
+
+
+def draw(shared, job):
+    """A task as it should be: random numbers from its own seed only."""
+    return float(shared[job] + np.random.default_rng(job).normal())
+
+
+def values(task, shared, jobs=JOBS, **options):
+    found = {one.number: one for one in executor.outcomes(task, shared, jobs, **options)}
+    assert sorted(found) == list(range(len(jobs)))
+    return [found[i] for i in range(len(jobs))]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_the_number_of_workers_changes_nothing(workers: int) -> None:
+    data = np.arange(7.0)
+    expected = [draw(data, job) for job in JOBS]
+    assert [one.value for one in values(draw_here(), data, workers=workers)] == expected
+
+
+def draw_here():
+    """The same task as a closure, which travels by value: a test module is not importable elsewhere."""
+
+    def task(shared, job):
+        return float(shared[job] + np.random.default_rng(job).normal())
+
+    return task
+
+
+def test_a_task_that_draws_from_shared_state_would_be_noticed() -> None:
+    """The control: with the jobs in another order, what such a task says of a job is another value."""
+
+    def disturbed(shared, job):
+        return float(shared.normal())
+
+    def in_order(task, shared, jobs):
+        return dict(zip(jobs, (one.value for one in values(task, shared, jobs)), strict=True))
+
+    jobs = list(JOBS)
+    assert in_order(disturbed, np.random.default_rng(0), jobs) != in_order(
+        disturbed, np.random.default_rng(0), jobs[::-1]
+    )
+    data = np.arange(7.0)
+    assert in_order(draw_here(), data, jobs) == in_order(draw_here(), data, jobs[::-1])
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_is_an_outcome_and_takes_no_other_with_it(workers: int) -> None:
+    def task(shared, job):
+        if job == 3:
+            raise ArithmeticError("diverged\nbadly")
+        return job
+
+    found = values(task, None, workers=workers)
+    assert [one.value for one in found] == [0, 1, 2, None, 4, 5, 6]
+    assert found[3].problem == "ArithmeticError: diverged badly"
+    assert "raise ArithmeticError" in found[3].where
+
+
+def test_a_process_that_dies_is_named_alone() -> None:
+    def task(shared, job):
+        if job in (2, 5):
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.05)
+        return job
+
+    found = values(task, None, workers=2)
+    assert [one.value for one in found] == [0, 1, None, 3, 4, None, 6]
+    assert [one.number for one in found if "worker process died" in one.problem] == [2, 5]
+
+
+def test_arrays_are_shared_as_maps_and_the_parcel_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    data = {"x": np.arange(100_000, dtype=np.float32), "empty": np.empty(0), "f": np.ones((3, 4), order="F")}
+
+    def task(shared, job):
+        base = shared["x"]
+        while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+            base = base.base if isinstance(base.base, np.ndarray) else base.base.obj
+        kind = type(base).__name__
+        shared["x"][0] = -1.0  # copy on write: no other process sees it
+        return kind, float(shared["x"].sum(dtype=np.float64)), shared["empty"].shape, shared["f"].shape
+
+    found = values(task, data, workers=2)
+    assert {one.problem for one in found} == {""}
+    assert {one.value[0] for one in found} == {"memmap"}
+    assert data["x"][0] == 0
+    assert not list(tmp_path.glob("miaudit-*"))
+
+
+def test_jobs_use_one_thread() -> None:
+    def task(shared, job):
+        from threadpoolctl import threadpool_info
+
+        np.ones((50, 50)) @ np.ones((50, 50))
+        return max((pool["num_threads"] for pool in threadpool_info()), default=1)
+
+    assert {one.value for one in values(task, None, workers=2)} == {1}
+    assert {one.value for one in values(task, None)} == {1}
+
+
+def test_what_cannot_be_sent_is_refused() -> None:
+    lock = threading.Lock()
+    with pytest.raises(InputError, match="task: expected functions and data that can be sent to other processes"):
+        values(lambda shared, job: lock, None, workers=2)
+    found = values(lambda shared, job: threading.Lock() if job == 1 else job, None, workers=2)
+    assert "pickle" in found[1].problem
+    assert found[2].value == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"executor": "rya"}, "executor: expected local, ray or ray:ADDRESS, received 'rya'; did you mean ray"),
+        ({"executor": "local:3"}, "executor"),
+        ({"workers": 0}, "workers: .*at least 1"),
+        ({"executor": "ray", "workers": 0}, "workers"),
+    ],
+)
+def test_bad_options(options, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        values(draw_here(), np.arange(7.0), **options)
+
+
+def test_names_of_executors() -> None:
+    assert executor.chosen("ray", 2) == executor.Ray("", 2)
+    assert executor.chosen("ray://head:10001", 2) == executor.Ray("ray://head:10001", 2)
+    assert executor.chosen("ray:ray://head:1") == executor.Ray("ray://head:1", 1)
+    assert executor.chosen(executor.Local(3)) == executor.Local(3)
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_a_ray_address_that_does_not_answer_is_refused_at_once(scheme: str) -> None:
+    pytest.importorskip("ray")
+    with socket.socket() as taken:  # bound, not listening: nobody else opens it meanwhile
+        taken.bind(("127.0.0.1", 0))
+        start = time.monotonic()
+        with pytest.raises(InputError, match=r"a Ray cluster that answers, received .*refused.*ray start --head"):
+            values(draw_here(), np.arange(7.0), executor=executor.Ray(f"{scheme}127.0.0.1:{taken.getsockname()[1]}"))
+    assert time.monotonic() - start < 5
+
+
+def test_ray_gives_the_same_and_names_what_fails_and_dies() -> None:
+    pytest.importorskip("ray")
+
+    def task(shared, job):
+        if job == 2:
+            os._exit(1)
+        if job == 3:
+            raise ArithmeticError("diverged")
+        return float(shared[job] + np.random.default_rng(job).normal())
+
+    data = np.arange(7.0)
+    found = values(task, data, executor="ray", workers=2)
+    expected = [draw(data, job) if job not in (2, 3) else None for job in JOBS]
+    assert [one.value for one in found] == expected
+    assert "worker process died" in found[2].problem
+    assert found[3].problem == "ArithmeticError: diverged"

@@ -1,0 +1,209 @@
+"""Limits against scipy, slow twins and closed forms; coverage is measured in test_coverage and tests/slow."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from miaudit import Evidence
+from miaudit.metrics import intervals
+from miaudit.metrics.classical import Sample
+from miaudit.metrics.roc import Roc
+from worlds import twins
+from worlds.scores import WORLDS
+
+
+@pytest.mark.parametrize("trials", [1, 7, 100, 5000])
+@pytest.mark.parametrize("confidence", [0.6, 0.95, 0.999])
+def test_binomial_limits_agree_with_scipy(trials: int, confidence: float) -> None:
+    for successes in sorted({0, 1, trials // 3, trials - 1, trials}):
+        test = stats.binomtest(successes, trials)
+        exact = test.proportion_ci(confidence, method="exact")
+        assert intervals.clopper_pearson(successes, trials, confidence) == pytest.approx(tuple(exact), abs=1e-10)
+        wilson = test.proportion_ci(confidence, method="wilson")
+        assert intervals.wilson_limits(successes / trials, trials, confidence) == pytest.approx(
+            tuple(wilson), abs=1e-10
+        )
+
+
+def test_student_limits_agree_with_scipy() -> None:
+    low, high = stats.t.interval(0.9, 7, loc=3, scale=2)
+    assert intervals.student_limits(3, 2, 7, 0.9) == pytest.approx((low, high), rel=1e-10)
+
+
+# -- the mixture ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize(("n1", "n0", "alpha"), [(60, 90, 0.1), (150, 80, 0.05), (40, 60, 0.3), (60, 90, 0.02)])
+def test_limits_of_a_tpr_agree_with_the_definition(name: str, n1: int, n0: int, alpha: float) -> None:
+    score, member = WORLDS[name].draw(n1, n0, np.random.default_rng(4))
+    low, high = intervals.tpr_limits(Roc.of(score, member), alpha, 0.95)
+    assert (low[0], high[0]) == pytest.approx(twins.mixture_limits(score, member, alpha, 0.95), abs=1e-7)
+
+
+def test_the_twin_notices_a_wrong_law() -> None:
+    """Control: with another level, or without the half, the twin disagrees."""
+    score, member = WORLDS["gaussian"].draw(60, 90, np.random.default_rng(4))
+    low, high = intervals.tpr_limits(Roc.of(score, member), 0.1, 0.95)
+    other = twins.mixture_limits(score, member, 0.12, 0.95)
+    assert abs(low[0] - other[0]) > 1e-3
+    plain = stats.beta.ppf(0.025, 0.5 + float(Roc.of(score, member).tpr_at(0.1)) * 60, 0.5 + 60)
+    assert abs(low[0] - plain) > 1e-2
+    assert high[0] > low[0]
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_the_quantile_of_a_mixture_inverts_its_cdf(data: st.DataObject) -> None:
+    trials = data.draw(st.integers(1, 100_000))
+    hits = np.array(data.draw(st.lists(st.integers(0, trials), min_size=1, max_size=8)), dtype=float)
+    raw = np.array(data.draw(st.lists(st.floats(1e-6, 1), min_size=len(hits), max_size=len(hits))))
+    mass, level = raw / raw.sum(), data.draw(st.sampled_from([0.0005, 0.025, 0.5, 0.975, 0.9995]))
+    for at_zero in (True, False):
+        x = intervals.beta_mixture_quantile(mass, hits, trials, level, at_zero=at_zero)
+        assert 0 <= x <= 1
+
+        def cdf(at: float, at_zero: bool = at_zero) -> float:
+            parts = stats.beta.cdf(at, hits + 0.5, trials - hits + 0.5)
+            pinned = np.where(hits <= 0, 1.0, parts) if at_zero else np.where(hits >= trials, 0.0, parts)
+            return float(mass @ pinned)
+
+        if x == 0.0:
+            assert at_zero
+            assert float(mass[hits == 0].sum()) >= level * (1 - 1e-12)
+        elif x == 1.0:
+            assert not at_zero
+            assert 1 - float(mass[hits == trials].sum()) <= level * (1 + 1e-12)
+        else:
+            slack = 1e-8 * min(x, 1 - x) + 1e-14
+            assert cdf(x - slack) - 1e-9 <= level <= cdf(min(x + slack, 1 - 1e-17)) + 1e-9
+
+
+def test_strides_change_nothing_that_matters() -> None:
+    score, member = WORLDS["gaussian"].draw(50_000, 50_000, np.random.default_rng(5))
+    roc = Roc.of(score, member)
+    coarse = np.array(intervals.tpr_limits(roc, (0.01, 0.1), 0.95))
+    fine = np.array(intervals.tpr_limits(roc, (0.01, 0.1), 0.95, most_nodes=1_000_000))
+    assert np.abs(coarse - fine).max() < 2e-4
+    assert (np.abs(coarse - fine).max(axis=0) < 0.02 * (fine[1] - fine[0])).all()
+
+
+def test_wider_confidence_gives_wider_limits_and_more_records_narrower_ones() -> None:
+    world = WORLDS["gaussian"]
+    widths = []
+    for n in (500, 2000, 8000):
+        roc = Roc.of(*world.draw(n, n, np.random.default_rng(6)))
+        limits = [intervals.tpr_limits(roc, 0.05, c) for c in (0.8, 0.95, 0.99)]
+        lows, highs = [low[0] for low, _ in limits], [high[0] for _, high in limits]
+        assert lows == sorted(lows, reverse=True)
+        assert highs == sorted(highs)
+        widths.append(highs[1] - lows[1])
+    assert widths == sorted(widths, reverse=True)
+
+
+# -- resolution -------------------------------------------------------------------------------------------------------
+
+
+def test_the_resolution_is_3690_nonmembers_for_a_tenth_of_a_percent() -> None:
+    assert intervals.resolution(0.95) == 3.69
+    assert intervals.nonmembers_needed(0.001, 0.95) == 3690
+    # With fewer, the chance that no non-member at all lies above the true threshold is more than 2.5%.
+    assert (1 - 0.001) ** 3690 < 0.025 < (1 - 0.001) ** 3680
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.9, 0.95, 0.99])
+def test_below_the_resolution_there_is_an_upper_limit_only(confidence: float) -> None:
+    needed = intervals.nonmembers_needed(0.01, confidence)
+    assert needed == pytest.approx(-np.log((1 - confidence) / 2) / 0.01, abs=1.1)
+    inside = 100 + np.arange(500.0)  # every member above every non-member
+    for n0, resolved in ((needed - 1, False), (needed, True)):
+        score = np.r_[inside, np.arange(n0) / n0]
+        sample = Sample.of(Evidence(score=score, member=np.arange(len(score)) < 500))
+        found = sample.tpr_at_fpr(0.01, confidence)
+        assert found.resolved is resolved
+        if resolved:
+            assert found.value == 1.0
+            assert found.low > 0.9
+        else:
+            assert found.value is None
+            assert found.low == 0.0
+            assert found.step_value is None
+            assert f"needs {needed:,} non-members" in found.note
+        assert found.high == 1.0
+
+
+def test_the_resolution_of_units_counts_units() -> None:
+    score = np.r_[np.zeros(100) + 5, np.linspace(0, 1, 4000)]
+    unit = np.r_[np.arange(100), 100 + np.arange(4000) // 10]
+    evidence = Evidence(score=score, member=np.arange(4100) < 100, unit=unit)
+    found = Sample.of(evidence).tpr_at_fpr(0.001, 0.95)
+    assert found.value is None
+    assert "units of non-members" in found.note
+    assert Sample.of(evidence.replace(unit=None)).tpr_at_fpr(0.001, 0.95).resolved  # control
+
+
+# -- AUC --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_delong_agrees_with_the_matrix_of_pairs(name: str) -> None:
+    score, member = WORLDS[name].draw(43, 61, np.random.default_rng(7))
+    assert intervals.delong_variance(Roc.of(score, member)) == pytest.approx(
+        twins.delong_by_pairs(score, member), rel=1e-9, abs=1e-15
+    )
+
+
+def test_separated_scores_have_the_exact_limit() -> None:
+    low, high = intervals.auc_limits(1.0, 0.0, 50, 80, 0.95)
+    assert (low, high) == (pytest.approx(0.025 ** (1 / 50)), 1.0)
+    assert intervals.auc_limits(0.0, 0.0, 50, 80, 0.95) == (0.0, pytest.approx(1 - 0.025 ** (1 / 50)))
+    for confidence in (0.9, 0.99):
+        assert intervals.auc_limits(1.0, 0.0, 9, 7, confidence)[0] == pytest.approx(((1 - confidence) / 2) ** (1 / 7))
+
+
+def test_the_exact_limit_is_attained() -> None:
+    """A world that separates in exactly 2.5% of samples: a share p of non-members beats every member."""
+    n, tail = 30, 0.025
+    auc = tail ** (1 / n)  # every non-member lies below all members with probability auc, above all of them otherwise
+    rng = np.random.default_rng(8)
+    separated = float(np.mean((rng.random((200_000, n)) < auc).all(axis=1)))
+    assert separated == pytest.approx(tail, abs=0.001)
+    assert intervals.auc_limits(1.0, 0.0, n, n, 0.95)[0] == pytest.approx(auc)
+
+
+def test_logit_limits_are_the_delta_method() -> None:
+    low, high = intervals.auc_limits(0.9, 0.0004, 100, 100, 0.95)
+    half = 1.959963984540054 * 0.02 / (0.9 * 0.1)
+    assert np.log(high / (1 - high)) - np.log(9) == pytest.approx(half)
+    assert np.log(9) - np.log(low / (1 - low)) == pytest.approx(half)
+
+
+# -- advantage --------------------------------------------------------------------------------------------------------
+
+
+def test_the_lower_limit_of_the_advantage_is_the_kolmogorov_quantile() -> None:
+    score, member = WORLDS["near_perfect"].draw(400, 900, np.random.default_rng(9))
+    roc = Roc.of(score, member)
+    low, high = intervals.advantage_limits(roc, 0.95)
+    # scipy's asymptotic one-sided quantile: P(sqrt(mn / (m + n)) D+ > x) = exp(-2 x^2).
+    x = np.sqrt(-np.log(0.025) / 2)
+    assert roc.advantage - low == pytest.approx(x / np.sqrt(400 * 900 / 1300))
+    exact = stats.ks_2samp(score[~member], score[member], alternative="greater", method="asymp").statistic
+    assert roc.advantage == pytest.approx(exact)
+    assert low < roc.advantage <= high <= 1
+
+
+def test_the_kolmogorov_quantile_holds_for_small_samples_too() -> None:
+    """The exact one-sided law of the statistic at the null, from scipy."""
+    for n in (5, 20, 100):
+        x = np.sqrt(np.log(1 / 0.025) / 2 * 2 / n)
+        d = np.ceil(x * n - 1e-9) / n  # the smallest value that the statistic can take there
+        first = np.arange(n, dtype=float)
+        shifted = np.r_[first[: n - round(d * n)], first[n - round(d * n) :]] + 0.5 - round(d * n)
+        found = stats.ks_2samp(shifted, first, alternative="greater", method="exact")
+        assert found.statistic == pytest.approx(d)
+        assert found.pvalue <= 0.025

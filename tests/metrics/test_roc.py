@@ -1,0 +1,93 @@
+"""The counting primitive against scikit-learn, a brute-force twin and the definition of ties (erratum A4)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from miaudit.metrics.roc import Roc
+from worlds import twins
+from worlds.scores import WORLDS
+
+
+@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_agrees_with_scikit_learn(name: str, weighted: bool) -> None:
+    rng = np.random.default_rng(1)
+    score, member = WORLDS[name].draw(300, 170, rng)
+    weight = rng.random(470) * 3 if weighted else None
+    roc = Roc.of(score, member, weight)
+    fpr, tpr, threshold = roc_curve(member, score, sample_weight=weight, drop_intermediate=False)
+    np.testing.assert_allclose(roc.fpr, fpr, atol=1e-12)
+    np.testing.assert_allclose(roc.tpr, tpr, atol=1e-12)
+    np.testing.assert_array_equal(roc.threshold, threshold)
+    assert roc.auc == pytest.approx(roc_auc_score(member, score, sample_weight=weight), abs=1e-12)
+    assert roc.advantage == pytest.approx(np.max(tpr - fpr), abs=1e-12)
+    inner = np.array([0.003, 0.0123, 0.1234, 0.777])
+    np.testing.assert_allclose(roc.tpr_at(inner), np.interp(inner, fpr, tpr), atol=1e-12)
+    for alpha in inner:
+        assert roc.step_tpr_at(float(alpha)) == pytest.approx(tpr[fpr <= alpha].max(), abs=1e-12)
+
+
+def test_a_wrong_weight_is_noticed() -> None:
+    """Control of the comparison above."""
+    rng = np.random.default_rng(2)
+    score, member = WORLDS["gaussian"].draw(300, 170, rng)
+    weight = np.exp(score)
+    right = roc_auc_score(member, score, sample_weight=weight)
+    assert abs(Roc.of(score, member).auc - right) > 0.01
+    assert abs(Roc.of(score, member, weight).auc - right) < 1e-12
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    inside=st.lists(st.integers(-4, 4), min_size=1, max_size=12),
+    outside=st.lists(st.integers(-4, 4), min_size=1, max_size=12),
+)
+def test_agrees_with_counting_every_pair(inside: list[int], outside: list[int]) -> None:
+    score = np.array([*inside, *outside], dtype=float)
+    member = np.arange(len(score)) < len(inside)
+    roc = Roc.of(score, member)
+    for threshold, hits, alarms in zip(roc.threshold, roc.true_positive, roc.false_positive, strict=True):
+        assert hits == twins.counts_at_or_above(score, member, threshold)
+        assert alarms == twins.counts_at_or_above(score, ~member, threshold)
+    assert sorted(set(score), reverse=True) == roc.threshold[1:].tolist()
+    assert roc.auc == pytest.approx(twins.auc_by_pairs(score, member), abs=1e-12)
+    for quarters in range(4 * len(outside) + 1):
+        fewest, most = roc.hits_between(quarters / 4)
+        slow = twins.members_above_boundary(score, member, quarters / 4)
+        assert (float(fewest), float(most)) == pytest.approx(slow, abs=1e-9)
+    assert bool(set(inside) & set(outside)) == roc.has_ties
+    assert roc.threshold[roc.blocks_of(score)].tolist() == score.tolist()
+
+
+def test_ties_count_one_half_and_interpolate() -> None:
+    roc = Roc.of([1.0, 1.0, 0.0, 0.0], [True, False, True, False])
+    assert roc.auc == 0.5
+    assert float(roc.tpr_at(0.25)) == 0.25  # a randomised threshold inside the upper block
+    assert roc.step_tpr_at(0.25) == 0.0  # without one, nobody may be accused
+    assert roc.step_tpr_at(0.5) == 0.5
+
+
+@pytest.mark.parametrize("alpha", [0.29, 0.3, 0.58, 0.7])
+def test_a_target_that_is_a_whole_number_of_nonmembers_uses_them_all(alpha: float) -> None:
+    """alpha * n0 may round to just below the integer it stands for: 0.29 * 100 is 28.999..."""
+    outside = np.arange(100.0)[::-1]
+    inside = outside + 0.5
+    roc = Roc.of(np.r_[inside, outside], np.arange(200) < 100)
+    assert float(roc.tpr_at(alpha)) == pytest.approx(roc.step_tpr_at(alpha), abs=1e-12)
+
+
+def test_the_curve_starts_and_ends_in_the_corners() -> None:
+    for world in WORLDS.values():
+        roc = Roc.of(*world.draw(20, 30, np.random.default_rng(3)))
+        assert (roc.fpr[0], roc.tpr[0], roc.fpr[-1], roc.tpr[-1]) == (0, 0, 1, 1)
+        assert math.isinf(roc.threshold[0])
+        assert (np.diff(roc.fpr) >= 0).all()
+        assert (np.diff(roc.tpr) >= 0).all()
+        assert float(roc.tpr_at(1.0)) == 1.0

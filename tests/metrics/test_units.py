@@ -1,0 +1,197 @@
+"""Units: intervals and counts are of persons, not of records."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from miaudit import Evidence, Plan, audit
+from miaudit.metrics import bootstrap, intervals
+from miaudit.metrics.classical import Sample, metrics
+from miaudit.metrics.units import Units
+from worlds.clusters import Clusters
+from worlds.scores import WORLDS
+
+TARGETS = (0.02, 0.1)
+
+
+def drawn(n: int = 400, seed: int = 0) -> Evidence:
+    score, member = WORLDS["gaussian"].draw(n, n, np.random.default_rng(seed))
+    return Evidence(score=score, member=member)
+
+
+def repeated(evidence: Evidence, k: int, *, with_units: bool) -> Evidence:
+    rows = np.repeat(np.arange(evidence.n), k)
+    return evidence.take(rows).replace(unit=rows if with_units else None)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_duplicates_with_unit_ids_change_nothing(k: int) -> None:
+    alone = metrics(Sample.of(drawn()), TARGETS, 0.95)
+    units = metrics(Sample.of(repeated(drawn(), k, with_units=True)), TARGETS, 0.95)
+    records = metrics(Sample.of(repeated(drawn(), k, with_units=False)), TARGETS, 0.95)
+    for name, found in units.items():
+        assert found.value == pytest.approx(alone[name].value, abs=1e-12)
+        width, same = found.high - found.low, alone[name].high - alone[name].low
+        most = 1.35 if name.startswith("tpr") else 1.02  # few accused units are not believed about their own variance
+        assert 0.95 * same <= width <= most * same, name
+        shrunk = records[name].high - records[name].low
+        assert shrunk < 0.85 * same, name  # control: duplicates passed off as new records
+
+
+def test_counts_are_of_units() -> None:
+    evidence = repeated(drawn(50), 3, with_units=True)
+    sample = Sample.of(evidence)
+    assert (sample.independent_members, sample.independent_nonmembers) == (50, 50)
+    findings = audit(evidence, plan=Plan(fpr_targets=(0.1,)), rng=np.random.default_rng(0))
+    assert (findings.counts.members, findings.counts.nonmembers, findings.counts.of) == (50, 50, "units")
+    assert (findings.counts.member_records, findings.counts.nonmember_records) == (150, 150)
+    assert any("units of members" in text for text in findings.assumptions)
+
+
+def test_units_that_never_repeat_are_records() -> None:
+    evidence = drawn(50)
+    named = evidence.replace(unit=[f"person {i}" for i in range(100)])
+    assert named.unit_codes is None
+    assert metrics(Sample.of(named), TARGETS, 0.95) == metrics(Sample.of(evidence), TARGETS, 0.95)
+
+
+def test_the_variance_is_the_cluster_robust_one() -> None:
+    """Against a plain loop over units, and against the variance of records where each is a unit of its own."""
+    rng = np.random.default_rng(1)
+    code = np.r_[np.arange(30), rng.integers(0, 30, 170)]
+    member = rng.random(200) < 0.5
+    influence = rng.normal(size=200)
+    influence -= influence.mean()
+    units = Units.of(code, member)
+    total = sum(influence[code == u].sum() ** 2 for u in range(30))
+    assert units.variance(influence) == pytest.approx(total * 30 / 29)
+    alone = Units.of(np.arange(200), member)
+    assert alone.variance(influence / 200) == pytest.approx(influence.var(ddof=1) / 200)
+    hit = rng.random(200) < 0.3
+    variance, holders = alone.rate_variance(hit, members=True)
+    assert variance == pytest.approx(hit[member].var(ddof=1) / member.sum())
+    assert holders == hit[member].sum()
+    sizes = np.bincount(code[member])
+    assert units.effective_members == pytest.approx(sizes.sum() ** 2 / (sizes**2).sum())
+    assert units.members == (sizes > 0).sum()
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        Clusters(250, 5, 0.7, 1.0, varying=True),
+        Clusters(250, 5, 0.7, 1.0, varying=True, mixed=True),
+        Clusters(300, 3, 0.0, 0.5),
+    ],
+)
+def test_obuchowski_and_the_unit_bootstrap_agree(world: Clusters) -> None:
+    score, member, unit = world.draw(np.random.default_rng(2))
+    sample = Sample.of(Evidence(score=score, member=member, unit=unit))
+    drawn = bootstrap.replicates(sample, (0.1,), 1500, rng=np.random.default_rng(3))
+    formula = np.sqrt(sample._clustered_auc_variance(sample.units))
+    assert drawn.auc.std(ddof=1) == pytest.approx(formula, rel=0.1)
+    influence = np.where(
+        member, (score - score[member].mean()) / member.sum(), -(score - score[~member].mean()) / (~member).sum()
+    )
+    effect = np.sqrt(Units.of(sample.units.code, member).variance(influence))
+    assert drawn.difference.std(ddof=1) == pytest.approx(effect, rel=0.1)
+    alone = bootstrap.replicates(
+        Sample.of(Evidence(score=score, member=member)), (0.1,), 600, rng=np.random.default_rng(3)
+    )
+    if world.correlation and not world.mixed:
+        assert alone.auc.std(ddof=1) < 0.75 * formula  # control: records that are not independent
+
+
+def test_units_of_both_classes_gain_from_the_pairing() -> None:
+    """What a person adds to members and non-members alike cancels: the interval must know."""
+    score, member, unit = Clusters(300, 4, 0.9, 0.3, mixed=True).draw(np.random.default_rng(4))
+    paired = Sample.of(Evidence(score=score, member=member, unit=unit)).difference(0.95)
+    apart = Sample.of(Evidence(score=score, member=member, unit=np.where(member, unit, unit + 1000))).difference(0.95)
+    assert paired.value == apart.value
+    assert paired.high - paired.low < 0.5 * (apart.high - apart.low)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "rounded", "constant"])
+def test_obuchowski_of_single_records_is_delong(name: str) -> None:
+    """Ties included: the sums of squares of the pairwise kernel, but for the small-sample factors."""
+    score, member = WORLDS[name].draw(70, 50, np.random.default_rng(5))
+    units = Units.of(np.arange(120), member)
+    sample = Sample(score, member, Sample.of(Evidence(score=score, member=member)).roc, units)
+    inside, outside = score[member], score[~member]
+    kernel = (inside[:, None] > outside) + 0.5 * (inside[:, None] == outside)
+    expected = kernel.mean(axis=1).var() / 70 + kernel.mean(axis=0).var() / 50
+    assert sample._clustered_auc_variance(units) == pytest.approx(expected * 120 / 119, rel=1e-9, abs=1e-15)
+
+
+def test_few_accused_units_are_not_believed_about_their_own_variance() -> None:
+    score, member, unit = Clusters(100, 4, 0.5, 1.0, varying=True).draw(np.random.default_rng(6))
+    sample = Sample.of(Evidence(score=score, member=member, unit=unit))
+    found = sample.tpr_at_fpr(0.05, 0.95)
+    threshold = np.sort(score[~member])[::-1][int(np.ceil(0.05 * (~member).sum())) - 1]
+    measured, accused = sample.units.rate_variance(score >= threshold, members=False)
+    assert 3 < accused < 40
+    tpr = np.mean(score[member] >= threshold)
+    spread, _ = sample.units.rate_variance(score >= threshold, members=True)
+    effective = float(np.clip(tpr * (1 - tpr) / spread, sample.units.effective_members, member.sum()))
+    low, high = intervals.tpr_limits_uncertain_level(sample.roc, 0.05, 0.95, measured, effective)
+    assert found.low < low
+    assert found.high > high
+
+
+def test_pairs_of_a_member_and_a_nonmember_that_oppose_each_other_are_covered_where_they_are_declared() -> None:
+    """Nothing leaks: every lower limit above chance is a false alarm, nominally in 2.5%."""
+    n, audits = 200, 600
+    alarms = {(name, declared): 0 for name in ("auc", "advantage", "ate") for declared in (True, False)}
+    for i in range(audits):
+        rng = np.random.default_rng([i, 9])
+        first = rng.normal(size=n)
+        score, member = np.r_[first, -first], np.arange(2 * n) < n
+        for declared in (True, False):
+            unit = np.r_[np.arange(n), np.arange(n)] if declared else None
+            sample = Sample.of(Evidence(score=score, member=member, unit=unit))
+            alarms["auc", declared] += sample.auc(0.95).low > 0.5
+            alarms["advantage", declared] += sample.advantage(0.95).low > 0
+            alarms["ate", declared] += sample.difference(0.95).low > 0
+    for name in ("auc", "advantage", "ate"):
+        assert alarms[name, True] <= 0.04 * audits, name
+    assert alarms["auc", False] > 0.06 * audits  # control: 8%
+    assert alarms["ate", False] > 0.06 * audits
+
+
+def test_the_advantage_of_units_of_one_class_is_as_before() -> None:
+    score, member, unit = Clusters(60, 4, 0.5, 1.0, varying=True).draw(np.random.default_rng(7))
+    units = Units.of(unit, member)
+    assert units.spanning == 0
+    assert units.worst_variance == pytest.approx(1 / units.effective_members + 1 / units.effective_nonmembers)
+    assert units.opposition(score > 0.5) == 0.0
+    opposed = Units.of_classes(np.arange(50), np.arange(50))
+    assert (opposed.spanning, opposed.worst_variance) == (50, pytest.approx(4 / 50))
+    hit = np.arange(50) % 2 == 0
+    assert opposed.opposition(np.r_[hit, ~hit]) == 1.0
+    assert opposed.opposition(np.r_[hit, hit]) == 0.0
+
+
+def test_a_household_that_was_never_accused_says_little_of_the_upper_limit_of_the_tpr() -> None:
+    """Sixty households of ten equal records; a true TPR of 1% must lie below the upper limit in 97.5%."""
+    missed, audits = 0, 400
+    unit = np.repeat(np.arange(120), 10)
+    member = unit < 60
+    for i in range(audits):
+        rng = np.random.default_rng([i, 11])
+        score = (rng.random(120) + (rng.random(120) < 0.01))[unit]
+        missed += Sample.of(Evidence(score=score, member=member, unit=unit)).tpr_at_fpr(0.01, 0.95).high < 0.01
+    assert missed <= 0.04 * audits
+
+
+def test_independent_trials_lie_between_units_and_records() -> None:
+    rng = np.random.default_rng(8)
+    code, member = np.repeat(np.arange(200), 5), np.arange(1000) < 500
+    units = Units.of(code, member)
+    alike = (rng.random(200) < 0.4)[code]
+    assert units.independent_trials(alike, members=True) == pytest.approx(100)
+    apart = rng.random(1000) < 0.4
+    assert 280 < units.independent_trials(apart, members=True) <= 500
+    assert units.independent_trials(np.zeros(1000, bool), members=False) == 100
+    kept = units.take(np.flatnonzero(code % 2 == 0))
+    assert (kept.members, kept.nonmembers, kept.count, kept.repeat) == (50, 50, 100, True)

@@ -1,0 +1,128 @@
+"""Charts: one specification each, which Vega-Lite accepts, and no value where the evidence resolves none."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import miaudit as ma
+from miaudit.report import audit_charts, chart_images
+
+
+def findings(n=1000, **options):
+    rng = np.random.default_rng(1)
+    member = np.arange(n) % 2 == 0
+    score = rng.normal(size=n) + 1.2 * member
+    more = {key: options.pop(key) for key in ("group", "unit") if key in options}
+    names = options.pop("names", ("loss",))
+    scores = {name: score + i * rng.normal(size=n) for i, name in enumerate(names)}
+    evidence = ma.Evidence(score=scores, member=member, design=options.pop("design", "one-run"), **more)
+    return ma.audit(evidence, plan=ma.Plan(**options), rng=np.random.default_rng(0)).to_dict()
+
+
+def values(spec):
+    """Every row of data in a specification."""
+    shared = [row for rows in spec.get("datasets", {}).values() for row in rows]
+    return shared + [row for layer in spec["layer"] for row in layer.get("data", {}).get("values", [])]
+
+
+def test_importing_miaudit_loads_no_charts():
+    code = (
+        "import sys, miaudit.report.audit_charts as _; sys.exit('altair' in sys.modules or 'vl_convert' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_which_charts_there_are():
+    assert list(audit_charts.charts(findings())) == ["verdict", "roc-log", "roc-linear", "distribution", "bounds"]
+    assert "groups" in audit_charts.charts(findings(group=np.arange(1000) // 2 % 2))
+    assert "verdict" not in audit_charts.charts(findings(design="zero-run"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"names": ("loss", "margin", 'a<b>&"c"')},
+        {"group": np.arange(1000) // 2 % 4},
+        {"design": "zero-run"},
+        {"n": 40, "fpr_targets": (0.001,)},
+        {"primary_metric": "auc"},
+        {"primary_metric": "ate", "threshold_for_concern": 3.0},
+    ],
+)
+def test_charts_follow_the_schema_and_render(options):
+    for chart in audit_charts.charts(findings(**options)).values():
+        spec = chart.to_dict()  # checked against the schema of Vega-Lite
+        assert spec["title"]["text"]
+        assert len(spec["description"]) > 20
+        drawn = chart_images.svg(spec)
+        assert drawn.startswith("<svg")
+        assert "NaN" not in drawn
+        assert "Infinity" not in drawn
+
+
+def test_equal_findings_give_equal_pictures():
+    first, second = (audit_charts.charts(findings()) for _ in range(2))
+    for name in first:
+        assert chart_images.svg(first[name].to_dict()) == chart_images.svg(second[name].to_dict())
+
+
+def test_png():
+    assert chart_images.png(audit_charts.charts(findings())["verdict"].to_dict()).startswith(b"\x89PNG")
+
+
+def test_an_extreme_curve_can_be_drawn():
+    member = np.arange(400) % 2 == 0
+    for score in (member.astype(float), 1.0 - member, np.zeros(400)):
+        evidence = ma.Evidence(score=score, member=member, design="one-run")
+        for chart in audit_charts.charts(ma.audit(evidence, rng=np.random.default_rng(0)).to_dict()).values():
+            assert "NaN" not in chart_images.svg(chart.to_dict())
+
+
+def test_no_curve_where_it_is_not_resolved():
+    found = findings()
+    limit = found["counts"]["smallest_fpr"]
+    assert limit == pytest.approx(3.69 / 500)
+    measured = [row["fpr"] for row in values(audit_charts.charts(found)["roc-log"].to_dict()) if "score" in row]
+    assert min(measured) == pytest.approx(limit)
+
+
+def test_resolution_pays_for_several_scores():
+    assert findings(names=("a", "b", "c"))["counts"]["smallest_fpr"] > findings()["counts"]["smallest_fpr"]
+
+
+def test_an_unresolved_target_is_told_as_a_limit():
+    found = findings(fpr_targets=(0.001,))
+    chart = audit_charts.charts(found)["roc-log"].to_dict()
+    assert "only a limit" in " ".join(chart["title"]["text"])
+    assert "at most" in chart["description"]
+
+
+def test_zero_run_is_labelled():
+    for chart in audit_charts.charts(findings(design="zero-run", group=np.arange(1000) // 2 % 2)).values():
+        assert chart.to_dict()["title"]["text"][0].startswith("Raw, not causal")
+
+
+def test_many_scores_and_groups_stay_readable():
+    found = findings(names=tuple(f"score {i}" for i in range(12)))
+    rows = values(audit_charts.charts(found)["roc-linear"].to_dict())
+    assert len({row["score"] for row in rows if "score" in row}) == 8
+    found = findings(n=3000, group=np.arange(3000) // 2 % 60)
+    rows = values(audit_charts.charts(found)["groups"].to_dict())
+    assert len({row["group"] for row in rows if "group" in row}) == 40
+
+
+def test_long_names_stay_distinct():
+    found = findings(names=["x" * 60 + "1", "x" * 60 + "2"])
+    rows = values(audit_charts.charts(found)["roc-linear"].to_dict())
+    assert len({row["score"] for row in rows if "score" in row}) == 2
+
+
+def test_specifications_fetch_nothing():
+    for chart in audit_charts.charts(findings(group=np.arange(1000) // 2 % 2)).values():
+        text = json.dumps({key: value for key, value in chart.to_dict().items() if key != "$schema"})
+        assert "http" not in text
+        assert '"url"' not in text

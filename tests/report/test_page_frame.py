@@ -1,0 +1,45 @@
+"""What every page shares, in a browser: on a phone nothing that a chart says is cut."""
+
+import html as entities
+import re
+
+import pytest
+
+from miaudit.report import interval_chart, page_frame
+from report import test_audit_page
+from report.test_audit_page import in_browser, needs_chromium
+
+LONG = "Share of the trials in which the attack was right about the record, in percent; further right is worse"
+ROWS = [{"name": f"row {i}", "text": "", "low": 0.1, "value": 0.2, "high": 0.3} for i in range(3)]
+FINDINGS = {
+    "kind": "comparison",
+    "before": "a",
+    "after": "b",
+    "text": "",
+    "cautions": [],
+    "confidence": 0.95,
+    "repeat": {"miaudit": "0"},
+}
+
+
+def lines_of_the_axis_title(document):
+    """The text elements of the drawn chart that hold words of the long title; a title of several lines has tspans."""
+    drawn = document[document.index('class="chart drawn"') :]
+    found = re.findall(r"<text[^>]*>((?:(?!</text>).)*Share of the trials.*?)</text>", drawn, re.S)
+    return [entities.unescape(part) for text in found for part in re.split(r"<[^>]*>", text) if part]
+
+
+@needs_chromium
+@pytest.mark.parametrize(("width", "lines"), [(500, 2), (1200, 1)])
+def test_a_long_axis_title_is_wrapped_on_a_phone_only(tmp_path, monkeypatch, width, lines):
+    monkeypatch.setattr(test_audit_page, "FLAGS", (*test_audit_page.FLAGS, f"--window-size={width},900"))
+    chart = interval_chart.intervals(ROWS, axis=LONG, against=0.0, title="A chart", said=[])
+    verdict = {"status": "clear", "word": "Fine", "what": "Nothing"}
+    page = page_frame.render("comparison_page.html", FINDINGS, {"differences": chart}, verdict=verdict, rows=[])
+    document, console = in_browser(tmp_path, page)
+    assert console == []
+    found = lines_of_the_axis_title(document)
+    assert " ".join(found) == LONG
+    assert (len(found) > 1) == (lines > 1)
+    if lines > 1:
+        assert max(map(len, found)) < 70
