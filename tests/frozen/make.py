@@ -35,7 +35,8 @@ from miaudit import cli
 
 # What is no public name. Where it moves, it is named anew here and nowhere else.
 from miaudit.dp import mechanism
-from miaudit.synthesis import ledger, sets
+from miaudit.synthesis.generators import ledger
+from miaudit.synthesis.retraining_attack import sets
 
 FILES = Path(__file__).parent / "files"
 INPUTS = FILES / "inputs"
@@ -255,7 +256,8 @@ def _zero_run(rng: np.random.Generator) -> None:
     apart = np.round(rng.normal(size=n) + 8.0 * member, 3)
     np.savez_compressed(INPUTS / "zero.npz", score=score, member=member, x0=x[:, 0], x1=x[:, 1], site=site, apart=apart)
     np.save(INPUTS / "propensity.npy", np.full(n, 0.5))
-    words = np.array(["the", "patient", "was", "seen", "again", "after", "rain", "while", "nobody", "spoke", "of", "winter", "or", "of", "debt"])
+    said = "the patient was seen again after rain while nobody spoke of winter or of debt"
+    words = np.array(said.split(" "))
     texts = [" ".join(rng.choice(words, 6)) for _ in range(n)]
     rows = [f"{score[i]},{int(member[i])},{texts[i]}" for i in range(n)]
     (INPUTS / "text.csv").write_text("\n".join(["score,member,text", *rows]) + "\n", encoding="utf-8")
