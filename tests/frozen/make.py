@@ -34,6 +34,7 @@ import miaudit as ma
 from miaudit import cli
 
 # What is no public name. Where it moves, it is named anew here and nowhere else.
+from miaudit.collect import runs
 from miaudit.dp import mechanism
 from miaudit.synthesis.generators import ledger
 from miaudit.synthesis.retraining_attack import sets
@@ -642,7 +643,7 @@ def many_runs(store: Path, fits: list[int]) -> dict[str, np.ndarray]:
     def score(mean: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
         return {"near": data[rows] @ mean, "far": -data[rows] @ mean}
 
-    found = ma.collect.multi_run(
+    found = runs.multi_run(
         *(fit, score),
         records=np.arange(5, 35),
         base=np.arange(40, 60),
