@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from miaudit.io import atomic_folder, tables
+from miaudit.io import atomic, tables
 from miaudit.report import audit_charts, audit_page, results_folder
 
 # Processes that fork writers. Everything of one set of files says the same number; drawing is not what is tested here.
@@ -195,10 +195,10 @@ def test_what_a_living_process_is_at_is_not_swept(tmp_path: Path, quick: None) -
     out = tmp_path / "out"
 
     def make(made: Path) -> None:
-        atomic_folder.recover(out)  # as another run does, meanwhile
+        atomic.recover(out)  # as another run does, meanwhile
         (made / "last").write_text("1")
 
-    atomic_folder.replace(out, ("last",), make, lambda: None)
+    atomic.replace(out, ("last",), make, lambda: None)
     assert (out / "last").read_text() == "1"
 
 
@@ -229,11 +229,11 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> tuple
     elif where == "a mount":
         monkeypatch.setattr(Path, "is_mount", lambda path: path == out)
     elif where == "a mount that nobody sees":
-        monkeypatch.setattr(atomic_folder, "_exchange", refused)
+        monkeypatch.setattr(atomic, "_exchange", refused)
     elif where == "holding a folder":
         (out / "store").mkdir()
     elif where == "no locks":
-        monkeypatch.setattr(atomic_folder, "hold", lambda path: None)
+        monkeypatch.setattr(atomic, "hold", lambda path: None)
     return out, named
 
 
