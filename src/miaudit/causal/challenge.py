@@ -3,11 +3,11 @@
 A challenge: whether another model foresees membership better than the propensity allows (Theorem C.1).
 
 Lack of fit. Weights undo a shift only as far as the propensity describes it. A line in the covariates does not see
-that two of them go together, that a code is a name and not a number, or that a law has heavier tails; the corrected metrics then show
-the shift as if it were memorisation. So before a propensity may carry a verdict it is asked two questions: whether
-extremely randomised trees, learned on the same folds, foresee its residuals on the records that were held out, and
-whether the residuals go with the product of two covariates, or the square of one, where trees lose sight of them among
-many others.
+that two of them go together, that a code is a name and not a number, or that a law has heavier tails; the corrected
+metrics then show the shift as if it were memorisation. So before a propensity may carry a verdict it is asked two
+questions: whether extremely randomised trees, learned on the same folds, foresee its residuals on the records that
+were held out, and whether the residuals go with the product of two covariates, or the square of one, where trees lose
+sight of them among many others.
 """
 
 # ruff: noqa: PLC0415 - scikit-learn and scipy.stats load when used
