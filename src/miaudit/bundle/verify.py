@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from miaudit.causal import effects
 from miaudit.causal.nuisance import Nuisance
 from miaudit.errors import InputError, one_line
 from miaudit.evidence import Evidence
-from miaudit.findings import kind
+from miaudit.findings.kind import plain
+from miaudit.findings.verification import Difference
 from miaudit.metrics import classical
 from miaudit.metrics.classical import Sample
 
@@ -39,21 +40,6 @@ _SEALED = (
 _SMALL = re.compile(r"findings\.plan\.|.*(delta|p_value|smallest_p|smallest_fpr)$")
 # What an audit raises where plan and evidence, each well-formed, do not go together.
 _NO_AUDIT = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError, MemoryError)
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One number or word of the findings that does not come out again.
-
-    Attributes
-    ----------
-    place : where it stands in findings.json
-    stated, recomputed : as text
-    """
-
-    place: str
-    stated: str
-    recomputed: str
 
 
 @dataclass(frozen=True)
@@ -82,7 +68,7 @@ class Verification:
     sealed: bool = False
 
     @property
-    def status(self) -> str:
+    def status(self) -> Literal["verified", "failed", "in-part", "not-testable"]:
         """``"verified"``, ``"failed"``, ``"in-part"``, or ``"not-testable"`` where nothing could be recomputed.
 
         In part is not verified: the verdict, or a bound, may be among what does not follow.
@@ -243,7 +229,7 @@ def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any
     yield "findings.design", stated["design"], evidence.design
     yield "findings.counts.member_records", stated["counts"]["member_records"], audited.n_members
     yield "findings.counts.nonmember_records", stated["counts"]["nonmember_records"], audited.n_nonmembers
-    chosen = {name: option for name, option in kind.plain(bundle.plan.to_dict()).items() if option is not None}
+    chosen = {name: option for name, option in plain(bundle.plan.to_dict()).items() if option is not None}
     yield from _paired("findings.plan", {name: stated["plan"].get(name) for name in chosen}, chosen, ())
     if stated["metrics"] != stated["scores"][0]["metrics"]:  # two places for one thing: nothing to count as recomputed
         yield from _paired("findings.metrics", stated["metrics"], stated["scores"][0]["metrics"], ())

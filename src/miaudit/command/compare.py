@@ -59,8 +59,8 @@ def history(
 
 
 def _findings(path: Path) -> dict[str, Any]:
-    from miaudit.findings import audit as audit_findings
     from miaudit.findings import kind
+    from miaudit.findings.audit import Findings
 
     if path.suffix.lower() == ".zip":
         from miaudit.bundle import read
@@ -75,7 +75,7 @@ def _findings(path: Path) -> dict[str, Any]:
     if content.get("kind", "audit") != "audit":
         received = f"{content['kind']!r}"[:40]
         raise InputError("findings", "findings of an audit", received, "name a folder that miaudit audit wrote")
-    return audit_findings.check(content)
+    return Findings.from_dict(content).to_dict()
 
 
 def _distinct(paths: list[Path]) -> list[str]:

@@ -6,15 +6,21 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from miaudit.arrays import Count
 from miaudit.errors import InputError
-from miaudit.findings.kind import Filed
+from miaudit.findings import verdict
+from miaudit.findings.kind import FindingsRecord, Keys
 from miaudit.findings.verdict import TURN
 from miaudit.findings.wording import amount, difference, label, reading
 from miaudit.metrics.rounding import written
 
 Status = Literal["rose", "fell", "no-difference", "not-comparable"]
+_NUMBERS = dict.fromkeys(("value", "low", "high"), float | None)
+_TEXTS = dict.fromkeys(("name", "said", "design", "digest"), str)
+_AUDIT = Keys({**_TEXTS, **_NUMBERS, "status": verdict.Status, "members": Count})
+_STEP = Keys({**dict.fromkeys(("before", "after", "text"), str), "status": Status, "cautions": list[str]})
 _EXIT_CODES: dict[str, int] = {"rose": 3, "not-comparable": 4}
 NOT_CAUSAL = "raw, not causal"
 _ZERO_RUN = "zero-run"
@@ -44,7 +50,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Comparison(Filed):
+class Comparison(FindingsRecord):
     """Two audits, metric by metric.
 
     Attributes
@@ -237,7 +243,7 @@ def _cautions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class History(Filed):
+class History(FindingsRecord):
     """Many audits of one model, in the order in which they were given.
 
     Attributes
@@ -251,8 +257,8 @@ class History(Filed):
     KIND = "history"
 
     primary: str
-    audits: tuple[Mapping[str, Any], ...]
-    changes: tuple[Mapping[str, Any], ...]
+    audits: tuple[Annotated[Mapping[str, Any], _AUDIT], ...]
+    changes: tuple[Annotated[Mapping[str, Any], _STEP], ...]
     text: str
     repeat: Mapping[str, Any]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings import audit as audit_findings
-from miaudit.findings import kind
 from miaudit.findings.wording import label
 from miaudit.metrics.rounding import written
 from miaudit.report import page_frame
@@ -14,7 +12,6 @@ from miaudit.report import page_frame
 if TYPE_CHECKING:
     import altair as alt
 
-FORMAT = 2
 NAMES: tuple[str, ...] = ()
 _VERIFIED = {
     "verified": ("clear", "Verified"),
@@ -27,69 +24,11 @@ _CHALLENGED = {
     "stands": ("clear", "The bundle stands"),
     "undecided": ("inconclusive", "Undecided"),
 }
-_TEXTS = {"type": "array", "items": {"type": "string"}}
-_COUNT = {"type": "integer", "minimum": 0}
-_SAID = {
-    "format": {"const": FORMAT},
-    "exit_code": {"enum": [0, 3, 4]},
-    "text": {"type": "string"},
-    "digest": {"type": "string"},
-    "environment": _TEXTS,
-    "repeat": {"type": "object"},
-}
-_VERIFICATION = {
-    **_SAID,
-    "kind": {"const": "verification"},
-    "status": {"enum": list(_VERIFIED)},
-    "tampered": _TEXTS,
-    "recomputed": _COUNT,
-    "not_recomputed": _TEXTS,
-    "differences": {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "required": ["place", "stated", "recomputed"],
-            "properties": {key: {"type": "string"} for key in ("place", "stated", "recomputed")},
-        },
-    },
-}
-_CHALLENGE = {
-    **_SAID,
-    "kind": {"const": "challenge"},
-    "status": {"enum": list(_CHALLENGED)},
-    "subject": {"enum": ["scores", "propensity"]},
-    "labels_visible": {"type": "boolean"},
-    "order": {"enum": ["committed before the opening", "order unknown", None]},
-    "made_before": _COUNT,
-    "judged": _COUNT,
-    "submission": {"type": "string"},
-    "metric": {"type": ["string", "null"]},
-    "difference": {"type": ["object", "null"]},
-    "bet": {"type": ["object", "null"]},
-    "bundle": {"type": "array", "items": {"type": "object"}},
-    "findings": {"type": ["object", "null"]},
-}
 
 
 def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:  # noqa: ARG001 - as of every kind
     """Draw nothing: two columns of numbers say it."""
     return {}
-
-
-def check(content: Any) -> dict[str, Any]:
-    """Check plain values against the schema of their kind, and return them.
-
-    Raises
-    ------
-    InputError
-        With the place that does not follow it.
-    """
-    known = _CHALLENGE if isinstance(content, Mapping) and content.get("kind") == "challenge" else _VERIFICATION
-    schema = {"type": "object", "required": list(known), "properties": known, "additionalProperties": False}
-    checked = kind.check(schema, content, FORMAT)
-    if checked.get("findings"):
-        audit_findings.check(checked["findings"])
-    return checked
 
 
 def page(findings: Mapping[str, Any]) -> str:

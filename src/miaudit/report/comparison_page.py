@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings import kind
 from miaudit.findings.wording import amount, chance, difference, difference_limits, label
 from miaudit.report import interval_chart, page_frame
 from miaudit.report.chart_style import distinct
@@ -13,7 +12,6 @@ from miaudit.report.chart_style import distinct
 if TYPE_CHECKING:
     import altair as alt
 
-FORMAT = 1
 NAMES = ("differences", "history")
 _STATUS = {
     "rose": ("flagged", "Leakage rose"),
@@ -30,70 +28,6 @@ VERDICTS = {
 }
 _NOT_CAUSAL = "raw, not causal"  # how the note of such a change begins
 _MOST_DRAWN = 60
-_NUMBER = {"type": ["number", "null"]}
-_TEXTS = {"type": "array", "items": {"type": "string"}}
-_SAID = {
-    "format": {"const": FORMAT},
-    "exit_code": {"enum": [0, 3, 4]},
-    "text": {"type": "string"},
-    "primary": {"type": "string"},
-    "repeat": {"type": "object"},
-}
-_CHANGE = {
-    "name": {"type": "string"},
-    "estimator": {"type": "string"},
-    "note": {"type": "string"},
-    **dict.fromkeys(("before", "after", "value", "low", "high"), _NUMBER),
-}
-_AUDIT = {
-    **{key: {"type": "string"} for key in ("name", "said", "design", "digest")},
-    "status": {"enum": list(VERDICTS)},
-    "members": {"type": "integer", "minimum": 0},
-    **dict.fromkeys(("value", "low", "high"), _NUMBER),
-}
-_STEP = {
-    **{key: {"type": "string"} for key in ("before", "after", "text")},
-    "status": {"enum": list(_STATUS)},
-    "cautions": _TEXTS,
-}
-
-
-def _objects(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": _object(properties)}
-
-
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "required": list(properties),
-        "properties": dict(properties),
-        "additionalProperties": False,
-    }
-
-
-_COMPARISON = {
-    **_SAID,
-    "kind": {"const": "comparison"},
-    "status": {"enum": list(_STATUS)},
-    "before": {"type": "string"},
-    "after": {"type": "string"},
-    "confidence": {"type": "number"},
-    "cautions": _TEXTS,
-    "changes": _objects(_CHANGE),
-}
-_HISTORY = {**_SAID, "kind": {"const": "history"}, "audits": _objects(_AUDIT), "changes": _objects(_STEP)}
-
-
-def check(content: Any) -> dict[str, Any]:
-    """Check plain values against the schema of their kind, and return them.
-
-    Raises
-    ------
-    InputError
-        With the place that does not follow it.
-    """
-    many = isinstance(content, Mapping) and content.get("kind") == "history"
-    return kind.check(_object(_HISTORY if many else _COMPARISON), content, FORMAT)
 
 
 def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:

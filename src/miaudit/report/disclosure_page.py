@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.disclosure import check
 from miaudit.findings.wording import amount, between, chance, describe, label
 from miaudit.metrics.rounding import Rounding, in_points, percent, written
 from miaudit.report import defence_charts, disclosure_charts, page_frame
@@ -238,4 +237,4 @@ def _plain(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-__all__: list[str] = ["NAMES", "charts", "check", "page"]
+__all__: list[str] = ["NAMES", "charts", "page"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings import release as release_findings
 from miaudit.findings.release import rounded_up
 from miaudit.metrics.rounding import at_least, at_most, percent
 from miaudit.report import fidelity_charts, graph_charts, page_frame
@@ -17,11 +16,6 @@ if TYPE_CHECKING:
 NAMES = (*graph_charts.NAMES, "limit", *fidelity_charts.NAMES)
 _WORDS = {"proved": "Differentially private", "unproved": "No guarantee"}
 _TONES = {"proved": "clear", "unproved": "inconclusive"}
-
-
-def check(content: Any) -> dict[str, Any]:
-    """Check plain values against the schema of this kind of findings, and return them."""
-    return release_findings.check(content)
 
 
 def charts(content: Mapping[str, Any]) -> dict[str, alt.LayerChart]:

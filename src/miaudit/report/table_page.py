@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings import table as table_findings
+from miaudit.findings.table import TableFindings
 from miaudit.findings.wording import amount, label, reading
 from miaudit.metrics.rounding import at_least, at_most, percent, points
 from miaudit.report import audit_charts, fidelity_charts, page_frame
@@ -27,11 +27,6 @@ _TONES = {"flagged": "flagged", "clear": "clear", "inconclusive": "inconclusive"
 _LONGEST = 26
 
 
-def check(content: Any) -> dict[str, Any]:
-    """Check plain values against the schema of this kind of findings, and return them."""
-    return table_findings.check(content)
-
-
 def charts(content: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
     """Draw what the findings hold, in the order of :data:`NAMES`; a chart without data is left out."""
     drawn = {"differences": _differences(content), "rates": _rates(content)}
@@ -51,14 +46,14 @@ def page(content: Mapping[str, Any]) -> str:
         Plain values as in findings.json (``TableFindings.to_dict()``), checked against its schema.
     """
     membership = content["membership"]
-    lead = table_findings.leading(content)
-    word = _WORDS[lead["status"]]
-    text = lead["text"].removeprefix(f"{word}: ")
+    lead = TableFindings.from_dict(content).leading()
+    word = _WORDS[lead.status]
+    text = lead.text.removeprefix(f"{word}: ")
     return page_frame.render(
         "table_page.html",
         content,
         charts(content),
-        overall={**lead, "word": word, "said": text[:1].upper() + text[1:]},
+        overall={**lead._asdict(), "word": word, "said": text[:1].upper() + text[1:]},
         attacks=[_row(row) for row in content["attacks"]],
         control=_control(content["positive_control"]),
         membership={

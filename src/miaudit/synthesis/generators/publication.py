@@ -13,6 +13,7 @@ from miaudit import synthesis
 from miaudit.dp.tradeoff import EpsilonDelta
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
+from miaudit.findings.fidelity import Fidelity
 from miaudit.findings.release import Graph, Guarantee, Spent, SynthesisFindings, rounded_up
 from miaudit.synthesis.generators import ledger as ledgers
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
@@ -190,17 +191,14 @@ def _check_fidelity(table: Table, publication: Publication) -> None:
         raise InputError("public", "records under the schema of the table", "another schema", "read it with that")
 
 
-def _fidelity(
-    synthetic: Table, table: Table, publication: Publication, rng: np.random.Generator
-) -> dict[str, Any] | None:
+def _fidelity(synthetic: Table, table: Table, publication: Publication, rng: np.random.Generator) -> Fidelity | None:
     """Compare with one half of the real records, and that half with the other for what real samples differ by."""
     if publication.fidelity == "none":
         return None
     real = _real(table, publication)
     order = rng.permutation(len(real))
     half = len(real) // 2
-    found = fidelity_of.fidelity(synthetic, real.subset(order[:half]), real.subset(order[half:]), rng=rng)
-    return found.to_dict()
+    return fidelity_of.fidelity(synthetic, real.subset(order[:half]), real.subset(order[half:]), rng=rng)
 
 
 def _guarantee(release: Release, privacy: Privacy) -> Guarantee:
