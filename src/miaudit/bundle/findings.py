@@ -42,7 +42,7 @@ def of_challenge(bundle: Bundle, outcome: Outcome, repeat: Mapping[str, Any]) ->
         metric=outcome.metric,
         difference=None if outcome.difference is None else asdict(outcome.difference),
         bet=None if outcome.bet is None else asdict(outcome.bet),
-        bundle=tuple(outcome.stated),
+        bundle=outcome.stated,
         findings=outcome.findings,
         environment=(),
         repeat=dict(repeat),

@@ -69,7 +69,7 @@ def read(path: str | Path) -> Bundle:
         if manifest.get("records") != n:
             tampered.append("manifest.json counts other records than there are.")
         about = plain_json.read(held[AUDIT], AUDIT)
-        findings = Findings.from_dict(plain_json.read(held[FINDINGS], FINDINGS)).to_dict()
+        findings = Findings.from_dict(plain_json.read(held[FINDINGS], FINDINGS))
         tampered += _row_changes(held.get(ROWS), columns)
         sealed = _sealed(held.get(SEALED_LABELS), columns)
         _check_membership(columns, np.empty(0, dtype=np.int64) if sealed is None else sealed.rows)

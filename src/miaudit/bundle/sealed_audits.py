@@ -46,7 +46,7 @@ def opened(bundle: Bundle, keys: Opening) -> Bundle:
         bundle,
         columns=columns,
         sealed=None,
-        findings=Findings.from_dict(content.get("findings")).to_dict(),
+        findings=Findings.from_dict(content.get("findings")),
         notes=tuple(str(note) for note in plain_json.listed(content, "notes")),
         programs=str(content.get("programs", ""))[:500],
         propensity=propensity,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
@@ -67,16 +68,16 @@ class FindingsRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values in the order of the format; numbers that are not finite become None."""
-        fields: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
-        fields |= {key: part.to_dict() for key, part in vars(self).items() if isinstance(part, FindingsRecord)}
+        held: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        held |= {key: part.to_dict() for key, part in vars(self).items() if isinstance(part, FindingsRecord)}
         before = {}
         for name in self.DERIVED:
             part, _, leaf = name.rpartition(".")
             if not part:
                 before[leaf] = getattr(self, leaf)
-            elif fields[part] is not None:
-                fields[part][leaf] = getattr(getattr(self, part), leaf)
-        content = {**self.head(), **before, **fields}
+            elif held[part] is not None:
+                held[part][leaf] = getattr(getattr(self, part), leaf)
+        content = {**self.head(), **before, **held}
         return {key: plain(value) for key, value in content.items() if value is not None or key not in self.LATER}
 
     def to_json(self) -> str:
@@ -91,6 +92,11 @@ class FindingsRecord:
     def _repr_html_(self) -> str:
         """Show the findings in a notebook, all text escaped."""
         return _drawings[0].cell(self)
+
+    def as_written(self) -> Self:
+        """Return the same with what its file holds: plain values, None for a number that is not finite."""
+        found: Self = _as_written(self)
+        return found
 
     @classmethod
     def from_dict(cls, content: Any) -> Self:
@@ -286,6 +292,19 @@ def plain(value: Any) -> Any:
     if hasattr(value, "item"):
         return plain(value.item())
     return str(value)
+
+
+def _as_written(value: Any) -> Any:
+    if is_dataclass(value):
+        found = copy.copy(value)
+        for name in (f.name for f in fields(value)):
+            object.__setattr__(found, name, _as_written(getattr(value, name)))
+        return found
+    if isinstance(value, tuple):
+        return tuple(map(_as_written, value))
+    if isinstance(value, Mapping):
+        return {str(key): _as_written(item) if is_dataclass(item) else plain(item) for key, item in value.items()}
+    return plain(value)
 
 
 def to_text(content: Mapping[str, Any]) -> str:

@@ -13,8 +13,6 @@ from miaudit.findings.fidelity import Fidelity
 from miaudit.findings.kind import FindingsRecord, Keys
 from miaudit.metrics.rounding import at_most
 
-_GROUP = Keys({"name": str, "columns": Annotated[list[str], MinLen(1)], "generation": Count})
-_RELEASE = Keys({"file": str, "records": Count})
 _COLUMN = Keys({"name": str, "kind": Literal["binary", "categorical", "ordinal", "continuous"]})
 Status = Literal["proved", "unproved"]
 
@@ -56,12 +54,29 @@ class Spent:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Columns that are drawn together; causes have a smaller generation than their effects."""
+
+    name: str
+    columns: Annotated[tuple[str, ...], MinLen(1)]
+    generation: Count
+
+
+@dataclass(frozen=True)
 class Graph:
     """The causal graph as it is drawn: groups with their columns and generation, and edges between groups."""
 
-    groups: Annotated[tuple[Annotated[Mapping[str, Any], _GROUP], ...], MinLen(1)]
+    groups: Annotated[tuple[Group, ...], MinLen(1)]
     edges: tuple[tuple[str, str], ...]
     full: bool
+
+
+@dataclass(frozen=True)
+class Released:
+    """The file of the synthetic table, and how many records it has."""
+
+    file: str
+    records: Count
 
 
 @dataclass(frozen=True)
@@ -91,7 +106,7 @@ class SynthesisFindings(FindingsRecord):
     guarantee: Guarantee | None
     spent: Spent | None
     graph: Graph | None
-    release: Annotated[Mapping[str, Any], _RELEASE]
+    release: Released
     columns: Annotated[tuple[Annotated[Mapping[str, str], _COLUMN], ...], MinLen(1)]
     generator: Mapping[str, float | str | bool | None]
     fidelity: Fidelity | None = None

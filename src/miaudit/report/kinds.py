@@ -48,12 +48,15 @@ class Kind:
 
     def charts(self, findings: FindingsRecord) -> dict[str, alt.LayerChart]:
         """Draw the charts whose data are there, by name."""
-        found: dict[str, alt.LayerChart] = _of(self.charting or self.drawing, "charts")(findings.to_dict())
+        found: dict[str, alt.LayerChart] = _of(self.charting or self.drawing, "charts")(self._given(findings))
         return found
 
     def page(self, findings: FindingsRecord) -> str:
         """Write the findings as one self-contained page."""
-        return str(_of(self.drawing, "page")(findings.to_dict()))
+        return str(_of(self.drawing, "page")(self._given(findings)))
+
+    def _given(self, findings: FindingsRecord) -> Any:
+        return findings.to_dict() if self.charting else findings.as_written()
 
 
 KINDS = {

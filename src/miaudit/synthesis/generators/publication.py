@@ -14,7 +14,7 @@ from miaudit.dp.tradeoff import EpsilonDelta
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
 from miaudit.findings.fidelity import Fidelity
-from miaudit.findings.release import Graph, Guarantee, Spent, SynthesisFindings, rounded_up
+from miaudit.findings.release import Graph, Group, Guarantee, Released, Spent, SynthesisFindings, rounded_up
 from miaudit.synthesis.generators import ledger as ledgers
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.graph import CausalGraph
@@ -122,7 +122,7 @@ def publish(
         guarantee=guarantee,
         spent=entered,
         graph=None if publication.graph is None else _drawn(publication.graph),
-        release={"file": file, "records": records},
+        release=Released(file, records),
         columns=tuple({"name": column.name, "kind": column.kind} for column in table.schema.columns),
         generator=dict(release.parameters),
         fidelity=fidelity,
@@ -268,7 +268,7 @@ def _notes(publication: Publication) -> tuple[str, ...]:
 
 def _drawn(graph: CausalGraph) -> Graph:
     groups = tuple(
-        {"name": name, "columns": list(graph.groups[name]), "generation": generation}
+        Group(name, tuple(graph.groups[name]), generation)
         for generation, names in enumerate(graph.generations)
         for name in names
     )
