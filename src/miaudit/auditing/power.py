@@ -385,11 +385,10 @@ class _MultiRun:
         return self.members + self.nonmembers
 
     def typical(self, parameter: str, mu: float) -> LowerBound:
-        n0, quantiles = self.nonmembers, multi_run.Bonferroni().quantiles
-        ranks = sorted({min(math.floor((1 - q) * n0 + 1e-9), n0 - 1) for q in quantiles})
+        ranks = multi_run.Bonferroni().ranks(self.nonmembers)
         quick = [self._bound(parameter, j, mu, len(ranks), multi_run.ClopperPearson()) for j in ranks]
         best = max(range(len(ranks)), key=lambda i: quick[i].value)
-        if max(self.members, n0) > _MANY_MODELS:
+        if max(self.members, self.nonmembers) > _MANY_MODELS:
             return quick[best]
         return self._bound(parameter, ranks[best], mu, len(ranks), multi_run.Joint())
 

@@ -19,7 +19,7 @@ from scipy.special.cython_special import ndtr
 from miaudit.arrays import FloatArray, IntArray
 from miaudit.dp.bounds import LowerBound
 from miaudit.dp.ranking import Order, Ranking
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, is_number, nearest
 
 PAPERS_SIX = (0.1, 0.05, 0.02, 0.01, 0.005, 0.0025)
 """The zero-run paper's 1000, 500, 200, 100, 50 and 25 guesses among 10,000 records (erratum B6), as fractions."""
@@ -66,7 +66,7 @@ class Pilot:
     fractions: tuple[float, ...] = TEN
 
     def __post_init__(self) -> None:
-        if not (_is_number(self.share) and 0 < self.share < 1):
+        if not (is_number(self.share) and 0 < self.share < 1):
             raise InputError("share", "a number strictly between 0 and 1", repr(self.share), "0.2 is the default")
         _check_fractions(self.fractions)
 
@@ -494,12 +494,8 @@ def _listed(counts: Sequence[int]) -> str:
     return ", ".join(f"{count:,}" for count in counts)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _check_fractions(fractions: Sequence[float]) -> None:
-    if not fractions or not all(_is_number(fraction) and 0 < fraction <= 1 for fraction in fractions):
+    if not fractions or not all(is_number(fraction) and 0 < fraction <= 1 for fraction in fractions):
         raise InputError(
             "fractions", "numbers in (0, 1], at least one", repr(fractions), "0.05 guesses at one in twenty"
         )

@@ -199,7 +199,7 @@ def test_a_copy_of_the_record_agrees_on_every_part() -> None:
         (np.zeros((2, 3, 2)), "naive", r"sets: expected shape \(m, s, 4\)"),
         (np.zeros((2, 0, 4)), "naive", "at least one record"),
         (np.zeros((2, 3, 4)), "histgram", "did you mean histogram"),
-        (np.zeros((2, 3, 4)), "nearness", "nearness.extract"),
+        (np.zeros((2, 3, 4)), "nearness", "closeness.extract"),
     ],
 )
 def test_bad_input(sets, extractor, message) -> None:

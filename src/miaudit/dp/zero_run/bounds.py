@@ -23,46 +23,18 @@ from miaudit.dp import selection
 from miaudit.dp.bounds import LowerBound, Parameter, check_confidence, check_delta
 from miaudit.dp.zero_run import audit as zero_run_audit
 from miaudit.dp.zero_run import composition
-from miaudit.dp.zero_run.audit import LEAST_ROWS_PER_COVARIATE, Job, Records
+from miaudit.dp.zero_run.audit import Job, Records
 from miaudit.dp.zero_run.composition import ShiftCurve
-from miaudit.dp.zero_run.logit_interval import Scheffe, StandardErrors, check_replicates, is_given
+from miaudit.dp.zero_run.logit_interval import check_replicates, is_given
 from miaudit.dp.zero_run.options import (
-    Composition,
-    Conditional,
     Correction,
     PoissonBinomial,
     Sides,
-    Thinning,
-    check,
     correction_of,
-    stated,
 )
-from miaudit.dp.zero_run.thinning import Guessed, SeedStable, coins_worth
+from miaudit.dp.zero_run.thinning import Guessed, coins_worth
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-
-__all__ = [
-    "LEAST_ROWS_PER_COVARIATE",
-    "Composition",
-    "Conditional",
-    "Correction",
-    "PoissonBinomial",
-    "Scheffe",
-    "SeedStable",
-    "Sides",
-    "StandardErrors",
-    "Testability",
-    "Thinned",
-    "Thinning",
-    "check",
-    "epsilon_lower_bound",
-    "mu_lower_bound",
-    "shift_curve",
-    "stated",
-    "testability",
-    "thin",
-]
-
 
 # -- the bounds -----------------------------------------------------------------------------------------------------
 

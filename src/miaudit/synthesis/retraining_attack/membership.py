@@ -373,16 +373,12 @@ def _row(
     targets: int,
     confidence: float,
 ) -> AttackRow:
-    arms = [_joined([part[i] for part in parts]) for i in range(len(parts[0]))]
+    arms = [Judged.joined([part[i] for part in parts]) for i in range(len(parts[0]))]
     folds = max(int(one.fold.max()) for one in trials) + 1
     own = [measure(arms[0].within(arms[0].stratum // folds == t), confidence)["auc"] for t in range(targets)]
     return AttackRow(
         extractor, classifier, measure(arms[0], confidence), measure(arms[1:], confidence), tuple(own), arms[0].constant
     )
-
-
-def _joined(parts: Sequence[Judged]) -> Judged:
-    return Judged(*(np.concatenate([getattr(p, n) for p in parts]) for n in ("score", "member", "model", "stratum")))
 
 
 def _notes(
