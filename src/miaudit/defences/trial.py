@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import BoolArray, Float32Array, IndexArray, IntArray
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
-from miaudit.defences.compare import Comparison, Models, Option, Source, compare
+from miaudit.defences.compare import DefenceComparison, Models, Option, Source, compare
 from miaudit.defences.outputs import AsItIs, Defence
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -76,7 +76,7 @@ def measure(
     confidence: float = 0.95,
     rng: np.random.Generator,
     progress: Progress | None = None,
-) -> Comparison:
+) -> DefenceComparison:
     """Train what is to be trained, and measure every option. Runs the target's code.
 
     Parameters

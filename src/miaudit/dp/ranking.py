@@ -56,12 +56,6 @@ class Ranking:
             )
         return cls("as given", np.arange(len(indicators)), indicators.astype(bool))
 
-    def right_among_first(self, rows: BoolArray) -> IntArray:
-        """Correct guesses among the first 0, 1, 2, ... kept records of some rows, given as a mask (n,)."""
-        wanted = rows if self.kept is None else rows & self.kept
-        inside = self.places[wanted[self.places]]
-        return np.concatenate([[0], np.cumsum(self.correct[inside])]).astype(np.int64)
-
 
 def two_sided(score: FloatArray, member: BoolArray, *, rng: np.random.Generator, by_rank: bool = False) -> Ranking:
     """Guess "member" above the median score and "non-member" below it, the farthest first; ties in random order.

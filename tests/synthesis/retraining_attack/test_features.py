@@ -9,7 +9,7 @@ import pytest
 
 from miaudit.errors import InputError
 from miaudit.synthesis.retraining_attack import closeness
-from miaudit.synthesis.retraining_attack.features import EXTRACTORS, MISSING, Features, Layout, extract, fractional
+from miaudit.synthesis.retraining_attack.features import EXTRACTORS, MISSING, Layout, SetFeatures, extract, fractional
 from miaudit.synthesis.retraining_attack.sets import compact
 from miaudit.synthesis.schema import Column, Schema
 
@@ -209,4 +209,4 @@ def test_bad_input(sets, extractor, message) -> None:
 
 
 def test_no_sets_are_no_features() -> None:
-    assert Features.of(np.zeros((0, 3), dtype=np.float32)).varying == 0
+    assert SetFeatures.of(np.zeros((0, 3), dtype=np.float32)).varying == 0

@@ -23,7 +23,7 @@ from miaudit.dp import selection
 from miaudit.dp.bounds import LowerBound, Parameter, check_confidence, check_delta
 from miaudit.dp.zero_run import audit as zero_run_audit
 from miaudit.dp.zero_run import composition
-from miaudit.dp.zero_run.audit import Job, Records
+from miaudit.dp.zero_run.audit import AuditedRecords, Job
 from miaudit.dp.zero_run.composition import ShiftCurve
 from miaudit.dp.zero_run.logit_interval import check_replicates, is_given
 from miaudit.dp.zero_run.options import (
@@ -162,7 +162,7 @@ def _audit(
     rng: np.random.Generator,
 ) -> LowerBound:
     confidence = check_confidence(confidence)
-    records = Records.of(ev, propensity, rng)
+    records = AuditedRecords.of(ev, propensity, rng)
     drawn = None if replicates is None else check_replicates(replicates, ev.n)
     checked = zero_run_audit.check_centre(centre)
     job = Job(ev, propensity, parameter, delta, guesses, checked, confidence, drawn, rng)
@@ -218,7 +218,7 @@ def thin(ev: Evidence, propensity: Propensity, half_width: Any = 0.0, *, rng: np
     >>> found.evidence.design, bool(abs(found.evidence.member.mean() - 0.5) < 0.03), round(found.effective)
     ('one-run', True, 1297)
     """
-    records = Records.of(ev, propensity, rng)
+    records = AuditedRecords.of(ev, propensity, rng)
     wide = zero_run_audit.half_width_of(half_width, propensity, 0.05, None, records, ev)
     job = Job(ev, propensity, "mu", 0.0, 1, "median", 0.95, None, rng)
     (order,) = zero_run_audit.orders(job, records)

@@ -146,7 +146,7 @@ class MembershipAttack:
 
 
 @dataclass(frozen=True)
-class Change:
+class AttackChange:
     """How far a defence lowers an attack: positive where it helps.
 
     Attributes
@@ -285,7 +285,7 @@ def membership_attack(
     )
 
 
-def compare(without: MembershipAttack, with_it: MembershipAttack) -> tuple[Change, ...]:
+def compare(without: MembershipAttack, with_it: MembershipAttack) -> tuple[AttackChange, ...]:
     """How far each attack falls when a defence (privacy, causal structure) is added: the form of Figures 2 to 5 and 8.
 
     Parameters
@@ -301,7 +301,7 @@ def compare(without: MembershipAttack, with_it: MembershipAttack) -> tuple[Chang
     for row in without.rows:
         other = with_it.row(row.extractor, row.classifier)
         drops = [_difference(row.metrics[name], other.metrics[name]) for name in ("advantage", "accuracy")]
-        found.append(Change(row.extractor, row.classifier, drops[0], drops[1]))
+        found.append(AttackChange(row.extractor, row.classifier, drops[0], drops[1]))
     return tuple(found)
 
 

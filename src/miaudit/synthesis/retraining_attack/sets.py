@@ -21,7 +21,7 @@ from miaudit.jobs import resumable
 from miaudit.jobs.store import Numbered, Store, digest
 from miaudit.models.inclusion import NEITHER, OUT, with_and_without
 from miaudit.synthesis.retraining_attack import closeness
-from miaudit.synthesis.retraining_attack.features import MISSING, Extractor, Features, Layout, extract, fractional
+from miaudit.synthesis.retraining_attack.features import MISSING, Extractor, Layout, SetFeatures, extract, fractional
 from miaudit.synthesis.retraining_attack.targets import Targets, check_targets
 from miaudit.synthesis.schema import Schema, Table
 
@@ -111,7 +111,7 @@ class SyntheticSets:
         """How the columns become features: the same way for all models."""
         return Layout(self.schema, frozenset().union(*(self._fractional(m) for m in range(self.models))))
 
-    def about_record(self, models: IndexArray, targets: IndexArray) -> Features:
+    def about_record(self, models: IndexArray, targets: IndexArray) -> SetFeatures:
         """Describe the sets of some models by what they say of a target each: (models k, number of features)."""
         if self.records is None:
             hint = "pass records= to SyntheticSets.from_folder, or leave nearness out"
@@ -120,15 +120,15 @@ class SyntheticSets:
             closeness.extract(np.asarray(self.model(m)), self.layout, self.records[t]).values
             for m, t in zip(models, targets, strict=True)
         ]
-        return Features.of(np.concatenate(parts))
+        return SetFeatures.of(np.concatenate(parts))
 
-    def features(self, extractor: Extractor, models: IndexArray) -> Features:
+    def features(self, extractor: Extractor, models: IndexArray) -> SetFeatures:
         """Describe the sets of some models, in order: (models k, number of features)."""
         values = np.empty((len(models) * self.per_model, self.layout.width(extractor)), dtype=np.float32)
         for place, m in enumerate(models):
             rows = slice(place * self.per_model, (place + 1) * self.per_model)
             values[rows] = extract(np.asarray(self.model(m)), self.layout, extractor).values
-        return Features.of(values)
+        return SetFeatures.of(values)
 
     def _fractional(self, number: int) -> frozenset[str]:
         return fractional(self.model(number), self.schema)
