@@ -15,11 +15,11 @@ from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
 from miaudit.findings.fidelity import Fidelity
 from miaudit.findings.release import Graph, Group, Guarantee, Released, Spent, SynthesisFindings, rounded_up
+from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.generators import ledger as ledgers
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
-from miaudit.synthesis.generators.graph import CausalGraph
 from miaudit.synthesis.generators.release import Release
-from miaudit.synthesis.quality import fidelity as fidelity_of
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Table
 
 _FPR = (0.001, 0.01, 0.1)
