@@ -48,12 +48,14 @@ class FindingsRecord:
     KIND : its name in the file
     DERIVED : properties that stand in the file too, before the fields; ``part.name`` stands at the end of that part
     LATER : fields that came later to the format: absent where they are None
+    repeat : version, command, and whatever else it takes to repeat the work
     """
 
     FORMAT: ClassVar[int] = 1
     KIND: ClassVar[str]
     DERIVED: ClassVar[tuple[str, ...]] = ("exit_code",)
     LATER: ClassVar[tuple[str, ...]] = ()
+    repeat: Mapping[str, Any]
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
 
     @property
