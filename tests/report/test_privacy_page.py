@@ -13,16 +13,18 @@ import pytest
 from scipy import stats
 
 import miaudit as ma
+from miaudit.causal.challenge import Challenge
+from miaudit.dp.bounds import LowerBound
+from miaudit.dp.verdict import ClaimVerdict, RocLimit
 from miaudit.errors import InputError
 from miaudit.findings import audit as findings_file
-from miaudit.findings.audit import Bound, Challenge, Claim, RocLimit
 from miaudit.report import audit_charts, audit_page, bound_charts, chart_images, page_frame
 from report.test_audit_charts import values
 from report.test_audit_page import EVIL, Page, in_browser, needs_chromium
 from report.test_zero_run_page import cells
 
 GROUPS = np.array(["region: north-east, urban, over 65", "region: north-east, urban, under 65", "elsewhere"])
-MU = Bound(
+MU = LowerBound(
     "mu",
     0.62,
     0.95,
@@ -35,7 +37,7 @@ MU = Bound(
     assumptions=("Canaries were put in by independent fair coins.", "The mechanism is mu-GDP for a single record."),
     corrections=("Bonferroni over 10 numbers of guesses.",),
 )
-EPSILON = Bound(
+EPSILON = LowerBound(
     "epsilon",
     1.31,
     0.95,
@@ -74,7 +76,7 @@ def gaussian_limit(mu):
     return RocLimit(tuple(fpr.tolist()), tuple(stats.norm.cdf(stats.norm.ppf(fpr) + mu).tolist()))
 
 
-REFUTED = Claim(
+REFUTED = ClaimVerdict(
     "epsilon",
     1.0,
     1e-5,
@@ -112,7 +114,9 @@ def one_run():
 @cache
 def challenged():
     """Zero-run evidence: another model refutes the propensity."""
-    claim = Claim("mu", 0.5, 0.0, "not-testable", "Not testable: the propensity is refuted.", limit=gaussian_limit(0.5))
+    claim = ClaimVerdict(
+        "mu", 0.5, 0.0, "not-testable", "Not testable: the propensity is refuted.", limit=gaussian_limit(0.5)
+    )
     return replace(
         audited("zero-run", gap=0.4),
         challenge=WON,
@@ -148,8 +152,8 @@ def test_findings_come_back_from_a_file(kind, tmp_path):
     read = findings_file.read(path)
     assert read == content(kind)
     found = KINDS[kind]()
-    assert [Bound(**bound) for bound in tuples(read["bounds"])] == list(found.bounds)
-    for name, record in (("claim", Claim), ("challenge", Challenge)):
+    assert [LowerBound(**bound) for bound in tuples(read["bounds"])] == list(found.bounds)
+    for name, record in (("claim", ClaimVerdict), ("challenge", Challenge)):
         held = tuples(read[name])
         if held and held.get("limit"):
             held["limit"] = RocLimit(**held["limit"])

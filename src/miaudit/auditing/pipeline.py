@@ -25,6 +25,7 @@ from miaudit.findings.audit import Findings, GroupFindings, Memorisation, Metric
 from miaudit.findings.wording import chance, label, reading
 from miaudit.metrics import bootstrap, classical
 from miaudit.metrics.classical import Estimate, Sample
+from miaudit.metrics.histogram import histogram
 
 _CONDITIONS: dict[str | None, str] = {
     "zero-run": "if the covariates account for how members and non-members differ",
@@ -489,9 +490,9 @@ def _besides(verdict: verdict_rule.Verdict, shown_score: ScoreFindings) -> str:
 def _score_findings(
     case: _Case, name: str, sample: Sample, found: tuple[Metric, ...], plan: Plan, confidence: float
 ) -> ScoreFindings:
-    histogram = summaries.distribution(sample.score, sample.member)
+    binned = histogram(sample.score, sample.member)
     if not case.shows_metrics:
-        return ScoreFindings(name, (), None, histogram)
+        return ScoreFindings(name, (), None, binned)
     nonmembers = case.effective_nonmembers(name, sample, confidence)
     resolved = summaries.smallest_fpr(nonmembers, confidence)
     fpr = summaries.grid(plan, nonmembers, resolved)
@@ -501,7 +502,7 @@ def _score_findings(
         evidence = case.audited.only(name)
         roc, low, high = effects.tpr_band(evidence, case.learned, fpr, confidence=confidence)
         curve = summaries.curve(roc, fpr, low, high, resolved)
-    return ScoreFindings(name, found, curve, histogram)
+    return ScoreFindings(name, found, curve, binned)
 
 
 def _groups(case: _Case, score: str, plan: Plan, choice: score_choice.Choice) -> tuple[GroupFindings, ...]:

@@ -12,14 +12,14 @@ many others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import linalg, special
 from threadpoolctl import threadpool_limits
 
-from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray, NotNegative
 from miaudit.causal import crossfit, logistic
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
@@ -53,19 +53,21 @@ class LackOfFit:
         foreseen; where the propensity is right of mean 0 and sd at most about 1.4, larger the more it misses
     limit : above it the propensity is refuted (one-sided 1%)
     product_z : the largest |z| of residuals times a product of two covariates, or the square of one
-    product_limit : above it the propensity is refuted (1% for all of them together, Bonferroni, and at least 4); inf
-        where none was tried
+    product_limit : above it the propensity is refuted (1% for all of them together, Bonferroni, and at least 4); both
+        are None where none could be tried
     product : names of its one or two covariates
     missed : names of the covariates without which the forest sees less, the most important first, or of the product; of
         a refuted propensity only
+    rejected : whether the propensity is refuted
     """
 
     z: float
-    limit: float = LIMIT
-    product_z: float = 0.0
-    product_limit: float = np.inf
-    product: tuple[str, ...] = ()
-    missed: tuple[str, ...] = ()
+    limit: float
+    product_z: NotNegative | None
+    product_limit: NotNegative | None
+    product: tuple[str, ...]
+    missed: tuple[str, ...]
+    rejected: bool
 
     @property
     def by_forest(self) -> bool:
@@ -75,12 +77,7 @@ class LackOfFit:
     @property
     def by_product(self) -> bool:
         """Whether a product or a square does."""
-        return self.product_z > self.product_limit
-
-    @property
-    def rejected(self) -> bool:
-        """Whether the propensity is refuted."""
-        return self.by_forest or self.by_product
+        return _above(self.product_z, self.product_limit)
 
     @property
     def sentence(self) -> str:
@@ -168,10 +165,15 @@ def measure(
     product_z, product_limit, pair = _products(case, evidence.covariates)
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
     product = tuple(names[i] for i in pair)
-    found = LackOfFit(z, LIMIT, product_z, product_limit, product)
-    if not found.by_forest:
-        return replace(found, missed=product if found.by_product else ())
-    return replace(found, missed=tuple(names[i] for i in _missed(case, forests, x, z, shuffle)))
+    by_forest, by_product = z > LIMIT, _above(product_z, product_limit)
+    missed = product if by_product else ()
+    if by_forest:
+        missed = tuple(names[i] for i in _missed(case, forests, x, z, shuffle))
+    return LackOfFit(z, LIMIT, product_z, product_limit, product, missed, by_forest or by_product)
+
+
+def _above(z: float | None, limit: float | None) -> bool:
+    return z is not None and limit is not None and z > limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +259,7 @@ def _missed(
     return [column for column in ranked if losses[column] > _LEAST_LOSS * z][:_MOST_NAMED] or ranked[:1]
 
 
-def _products(case: _Case, x: FloatArray) -> tuple[float, float, tuple[int, ...]]:
+def _products(case: _Case, x: FloatArray) -> tuple[float | None, float | None, tuple[int, ...]]:
     """The largest |z| of residuals with a product of two columns or a square, its limit, and the columns.
 
     With residuals r, binomial variances w and a product p less its weighted mean c, z is sum r (p - c) over the root of
@@ -281,7 +283,7 @@ def _products(case: _Case, x: FloatArray) -> tuple[float, float, tuple[int, ...]
         variance = np.maximum(variance, _of_units(case.code, r, s, centre))
     tested = np.triu((variance > _NOTHING * total) & (variance**2 > _FEWEST_BEHIND * fourth))
     if not tested.any():
-        return 0.0, np.inf, ()
+        return None, None, ()
     z = np.where(tested, np.abs(summed) / np.sqrt(np.where(tested, variance, 1.0)), 0.0)
     first, second = np.unravel_index(int(np.argmax(z)), z.shape)
     limit = max(_LEAST_LIMIT, -float(special.ndtri(_FAMILYWISE / (2 * np.count_nonzero(tested)))))

@@ -10,7 +10,8 @@ from miaudit.findings.wording import reading
 from miaudit.metrics.rounding import at_least, at_most, written
 
 if TYPE_CHECKING:
-    from miaudit.findings.audit import Bound, Findings
+    from miaudit.dp.bounds import LowerBound
+    from miaudit.findings.audit import Findings
 
 
 def text(findings: Findings) -> str:
@@ -58,7 +59,7 @@ def _privacy_lines(findings: Findings, said: str) -> list[str]:
     return [f"No lower bound on privacy parameters: {' '.join(new) or 'for the same reason.'}"]
 
 
-def _bound_line(bound: Bound) -> str:
+def _bound_line(bound: LowerBound) -> str:
     where = f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else ""
     name = bound.parameter
     shown = f"{name} >= {at_least(bound.value)}{where}" if bound.value > 0 else f"{name}{where}: nothing shown"

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from miaudit.causal.balance import Overlap
+from miaudit.causal.challenge import Challenge
+from miaudit.dp.bounds import LowerBound
+from miaudit.dp.verdict import ClaimVerdict
 from miaudit.errors import InputError
 from miaudit.findings import kind
 from miaudit.findings.verdict import Verdict
 from miaudit.io.atomic_file import write_atomically
+from miaudit.metrics.histogram import Histogram
 
 FORMAT = 1
-ClaimStatus = Literal["refuted", "not-refuted", "not-testable"]
-_CLAIM_EXIT_CODES: dict[ClaimStatus, int] = {"not-refuted": 0, "refuted": 3, "not-testable": 4}
 
 
 @dataclass(frozen=True)
@@ -60,22 +63,13 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Distribution:
-    """Histogram of a score: shares of members and of non-members in each bin; the end bins hold the tails."""
-
-    edges: tuple[float, ...]
-    members: tuple[float, ...]
-    nonmembers: tuple[float, ...]
-
-
-@dataclass(frozen=True)
 class ScoreFindings:
     """What one score showed."""
 
     score: str
     metrics: tuple[Metric, ...]
     curve: Curve | None = None
-    distribution: Distribution | None = None
+    distribution: Histogram | None = None
 
 
 @dataclass(frozen=True)
@@ -87,89 +81,6 @@ class GroupFindings:
     nonmembers: int
     metrics: tuple[Metric, ...]
     note: str = ""
-
-
-@dataclass(frozen=True)
-class FeatureBalance:
-    """Standardised mean difference of a covariate (or of its square) between the classes, before and after weights."""
-
-    name: str
-    before: float
-    after: float
-
-
-@dataclass(frozen=True)
-class CalibrationBin:
-    """Records with a similar propensity: its mean, the share of members among them, and how many they are."""
-
-    predicted: float
-    observed: float
-    count: int
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Whether the propensity describes how membership goes with the covariates; if not, the audit is refused.
-
-    Attributes
-    ----------
-    z, limit : of a forest that foresees its residuals from the same covariates, and what is tolerated
-    product_z, product_limit : of the product of two covariates (or the square of one) that goes with its residuals most
-        closely, and what is tolerated; None where none could be tried
-    product : names of its one or two covariates
-    missed : covariates that a better propensity would need, the most important first; empty unless ``rejected``
-    rejected : whether the propensity is refuted
-    """
-
-    z: float
-    limit: float
-    product_z: float | None
-    product_limit: float | None
-    product: tuple[str, ...]
-    missed: tuple[str, ...]
-    rejected: bool
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """How comparable members and non-members of zero-run evidence are, and whether that allows an answer.
-
-    Attributes
-    ----------
-    status : "answered", "warned" or "refused"
-    reasons, warnings : sentences with the numbers that decided
-    propensity : how the propensity came about
-    clipped : share of propensities moved to the clipping bounds
-    blind_auc, blind_low, blind_high : how well the covariates alone tell members from non-members; 0.5 is not at all
-    effective_sample_size : of the weighted non-members
-    largest_weight : share of the largest weight, 0 to 1
-    without_match : share of members with log-odds that hardly any non-member reaches, 0 to 1
-    features, feature_limit : balance of each covariate and of its square, and what is tolerated after weighting
-    calibration : the propensity against what was observed
-    log_odds : distribution of the estimated log-odds of membership in both classes
-    duplicates : members and non-members with a twin in the other class, and members with one among the members
-    learning : blind AUC at ``half`` and at the ``full`` sample, and whether it is still ``rising``
-    fit : whether the propensity misses what the covariates say; None where there are none to ask
-    """
-
-    status: str
-    reasons: tuple[str, ...]
-    warnings: tuple[str, ...]
-    propensity: str
-    clipped: float
-    blind_auc: float
-    blind_low: float
-    blind_high: float
-    effective_sample_size: float
-    largest_weight: float
-    without_match: float
-    features: tuple[FeatureBalance, ...]
-    feature_limit: float
-    calibration: tuple[CalibrationBin, ...]
-    log_odds: Distribution
-    duplicates: Mapping[str, int] | None = None
-    learning: Mapping[str, float | bool] | None = None
-    fit: Fit | None = None
 
 
 @dataclass(frozen=True)
@@ -207,112 +118,6 @@ class Memorisation:
     sensitivity_low: float | None
     sentence: str
     mislabelling: tuple[Mislabelled, ...] = ()
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A lower bound on a privacy parameter: it lies above the true one in at most ``1 - confidence`` of the runs.
-
-    Attributes
-    ----------
-    parameter : "epsilon" of (epsilon, delta)-DP, or "mu" of Gaussian DP
-    value : 0 or more; 0 shows nothing, which is not the same as no leakage
-    confidence : in (0, 1), after every correction
-    method : the test that was inverted, by name
-    delta : of an epsilon, in [0, 1); 0 for a mu
-    p_value : of "nothing leaks at all", in [0, 1]; None where the method gives none
-    correct, guesses, canaries : counts behind it, where it comes from counts; canaries may be an effective number
-    reachable : the largest value that an attack with no error could have shown at this size; None if not known
-    assumptions : what has to hold beyond the data, in sentences
-    corrections : what was paid for or adjusted, in sentences
-    exploratory : whether a choice made on the same data was left unpaid, so that the confidence does not hold
-    """
-
-    parameter: str
-    value: float
-    confidence: float
-    method: str
-    delta: float = 0.0
-    p_value: float | None = None
-    correct: int | None = None
-    guesses: int | None = None
-    canaries: float | None = None
-    reachable: float | None = None
-    assumptions: tuple[str, ...] = ()
-    corrections: tuple[str, ...] = ()
-    exploratory: bool = False
-
-
-@dataclass(frozen=True)
-class RocLimit:
-    """The largest TPR that a claim allows at each FPR, both rising from 0 to 1 and of the same length."""
-
-    fpr: tuple[float, ...]
-    tpr: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A privacy claim against what the runs show (a lower bound) and what a theorem guarantees (an upper bound).
-
-    Attributes
-    ----------
-    parameter, value, delta : what is claimed: "epsilon" at a delta, or "mu" (delta 0), is at most ``value``
-    status : "refuted", "not-refuted" or "not-testable"
-    text : the same as a sentence
-    lower : the lower bound on the claim's own scale, or None
-    upper : the upper bound on the claim's own scale, or None
-    upper_from : the mechanism and the accountant behind it; empty if there is none
-    gap : ``upper`` - ``lower``, what neither the runs nor the theorem settle, or None
-    reachable : the largest lower bound, on the claim's own scale, that an attack with no error could have shown
-    limit : the ROC curve that the claim allows at most, or None
-    """
-
-    parameter: str
-    value: float
-    delta: float
-    status: ClaimStatus
-    text: str
-    lower: float | None = None
-    upper: float | None = None
-    upper_from: str = ""
-    gap: float | None = None
-    reachable: float | None = None
-    limit: RocLimit | None = None
-
-    @property
-    def exit_code(self) -> int:
-        """0 not refuted, 3 refuted, 4 not testable."""
-        return _CLAIM_EXIT_CODES[self.status]
-
-
-@dataclass(frozen=True)
-class Challenge:
-    """Whether another model foresees membership better than the propensity allows; if so, no bound holds.
-
-    Attributes
-    ----------
-    p_value : of "the log-odds of membership lie within ``gamma`` of the propensity's", in [0, 1], after Bonferroni
-    gamma : the margin on the log-odds that was stated beforehand
-    smallest_gamma : the smallest margin that is not rejected at ``level``; None where there is none
-    level : of the test, in (0, 1)
-    correct, guesses : of the competitor with the smallest p-value, on held-out records
-    competitor : its name
-    competitors : names of all that were tried
-    rejected : whether the propensity is refuted at its margin
-    text : the same as a sentence
-    """
-
-    p_value: float
-    gamma: float
-    smallest_gamma: float | None
-    level: float
-    correct: int
-    guesses: int
-    competitor: str
-    competitors: tuple[str, ...]
-    rejected: bool
-    text: str
 
 
 @dataclass(frozen=True)
@@ -430,8 +235,8 @@ class Findings:
     overlap: Overlap | None = None
     memorisation: Memorisation | None = None
     challenge: Challenge | None = None
-    claim: Claim | None = None
-    bounds: tuple[Bound, ...] = ()
+    claim: ClaimVerdict | None = None
+    bounds: tuple[LowerBound, ...] = ()
     no_bound: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
