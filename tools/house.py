@@ -1,0 +1,119 @@
+"""Count the rooms of src/miaudit and the arrows between them: ``python tools/house.py [--limits]``.
+
+A room is a folder that is a package below src/miaudit, or a loose file at its top. An arrow A -> B says that some file
+of A imports something of B, anywhere in the file. An ``__init__.py`` that only hands a name on draws no arrow for it.
+With ``--limits`` the exit code is 1 if a number is above its limit in [tool.house] of pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SRC = ROOT / "src"
+NAME = "miaudit"
+Graph = dict[str, set[str]]
+
+
+def modules() -> dict[str, Path]:
+    """Return the path of each module and package, by dotted name."""
+    parts = {path.relative_to(SRC).with_suffix("").parts: path for path in sorted((SRC / NAME).rglob("*.py"))}
+    return {".".join(names).removesuffix(".__init__"): path for names, path in parts.items()}
+
+
+def room(module: str, known: Mapping[str, Path]) -> str:
+    """Return the room of a module: its package below the top, or itself; empty for the top's ``__init__``."""
+    package = module if known[module].name == "__init__.py" else module.rpartition(".")[0]
+    return (module if package == NAME else package).removeprefix(NAME).removeprefix(".")
+
+
+@functools.cache
+def parsed(path: Path) -> tuple[ast.AST, ...]:
+    """Return every node of a file."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def imported(path: Path, module: str, known: Mapping[str, Path], *, checking: bool = True) -> Iterator[str]:
+    """Yield each module that a file imports; without ``checking`` not those for the type checker only."""
+    asked = [node for node in parsed(path) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    types_only = {inner for node in asked for statement in node.body for inner in ast.walk(statement)}
+    is_package, used = path.name == "__init__.py", {node.id for node in parsed(path) if isinstance(node, ast.Name)}
+    for node in parsed(path):
+        if not isinstance(node, ast.Import | ast.ImportFrom) or (node in types_only and not checking):
+            continue
+        for alias in node.names:
+            if is_package and (alias.asname or alias.name).partition(".")[0] not in used:
+                continue  # handed on
+            found = alias.name
+            if isinstance(node, ast.ImportFrom):
+                above = module.split(".")[: len(module.split(".")) + is_package - node.level] if node.level else []
+                base = ".".join([*above, *([node.module] if node.module else [])])
+                found = f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base
+            if found in known and found != module:
+                yield found
+
+
+def graphs(*, checking: bool = True) -> tuple[Graph, Graph]:
+    """Return who imports whom: by module, and by room."""
+    known = modules()
+    by_module = {name: set(imported(path, name, known, checking=checking)) for name, path in known.items()}
+    by_room: Graph = {room(name, known): set() for name in known if name != NAME}
+    for name, targets in by_module.items():
+        if name != NAME:
+            by_room[room(name, known)] |= {room(other, known) for other in targets} - {room(name, known), ""}
+    return by_module, by_room
+
+
+def reached(graph: Graph, start: str) -> set[str]:
+    """Return what is reached from a node along at least one arrow."""
+    found, ahead = set[str](), {start}
+    while ahead:
+        ahead = set[str]().union(*(graph[node] for node in ahead)) - found
+        found |= ahead
+    return found
+
+
+def circles(graph: Graph) -> list[list[str]]:
+    """Return the strongly connected components of more than one node."""
+    far = {node: reached(graph, node) for node in graph}
+    return sorted({tuple(sorted(b for b in far[a] if a in far[b])) for a in graph if a in far[a]})
+
+
+def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the lines of a function from its ``def`` on, those of its docstring left out."""
+    docstring = ast.get_docstring(function, clean=False)
+    return (function.end_lineno or 0) - function.lineno + 1 - (0 if docstring is None else docstring.count("\n") + 1)
+
+
+def main() -> None:
+    """Print the numbers; with ``--limits`` exit 1 above them."""
+    known, (by_module, by_room) = modules(), graphs()
+    lines = [path.read_bytes().count(b"\n") for path in known.values()]
+    read = [path.read_bytes() for path in (SRC / NAME).rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    nodes = [node for path in known.values() for node in parsed(path)]
+    long = [
+        node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and code_lines(node) > 60
+    ]
+    round_trips = [" <-> ".join(found) for graph in (by_room, by_module) for found in circles(graph)]
+    arrows, running = (sum(map(len, rooms.values())) for rooms in (by_room, graphs(checking=False)[1]))
+    top = sum(path.parent == SRC / NAME for path in known.values()) - 1  # without __init__.py
+    counted = {"top_modules": top, "rooms": len(by_room), "arrows": arrows, "circles": len(round_trips)}
+    print(f"{top} modules at the top, {len(by_room)} rooms, {len(round_trips)} circles, {arrows} arrows", end=" ")
+    print(f"({running} without those for the type checker only)")
+    text = sum(content.count(b"\n") for content in read if b"\0" not in content)
+    print(f"{sum(lines):,} lines of Python, {text:,} of all text")
+    print(f"{sum(n > 600 for n in lines)} files over 600 lines, {len(long)} functions over 60 (without docstring)")
+    print("".join(f"circle: {found}\n" for found in round_trips), end="")
+    limits = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["house"]
+    above = [f"{name}: at most {most}, found {counted[name]}" for name, most in limits.items() if counted[name] > most]
+    if above and "--limits" in sys.argv:
+        sys.exit(f"above the limits of [tool.house] in pyproject.toml: {'; '.join(above)}")
+
+
+if __name__ == "__main__":
+    main()
