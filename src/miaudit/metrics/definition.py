@@ -123,7 +123,7 @@ def tpr_at_fpr(fpr: float) -> Definition:
 
 
 def of(name: str) -> Definition:
-    """Return the metric of a name; of one that nobody defines, as findings of elsewhere may have, no more than the name.
+    """Return the metric of a name; of one that nobody here defines, as old findings may have, no more than the name.
 
     Examples
     --------
