@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+import numpy as np
+
+from miaudit.causal.propensity import Propensity
 from miaudit.dp import accounting, guesses
-from miaudit.dp.bounds import check_delta
+from miaudit.dp.bounds import LowerBound, check_delta
 from miaudit.dp.mechanism import Mechanism, check_mechanism
 from miaudit.dp.verdict import Claim
 from miaudit.dp.zero_run import options
 from miaudit.errors import InputError, is_number, is_whole, nearest
+from miaudit.evidence import Evidence
 from miaudit.metrics import definition
 from miaudit.metrics.intervals import SMALLEST_FPR
 
 ESTIMATORS = ("hajek", "aipw")
-CORRECTIONS = ("thinning", "conditional", "composition")
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Bootstrap:
 
 
 Intervals = Calibrated | Bootstrap
+Test = Callable[[Evidence, np.random.Generator], LowerBound]
 
 
 @dataclass(frozen=True)
@@ -105,14 +110,22 @@ class Bounds:
             check_mechanism(self.mechanism)
         check_delta(self.delta)
         guesses.check(self.guesses)
-        if isinstance(self.correction, str) and self.correction not in CORRECTIONS:
-            hint = nearest(self.correction, CORRECTIONS) or "thinning is the default"
-            raise InputError("correction", ", ".join(CORRECTIONS), repr(self.correction), hint)
+        if isinstance(self.correction, str) and self.correction not in options.CORRECTIONS:
+            hint = nearest(self.correction, options.CORRECTIONS) or "thinning is the default"
+            raise InputError("correction", ", ".join(options.CORRECTIONS), repr(self.correction), hint)
         options.check(self.correction)
         if self.mechanism is not None and self.claim is not None and self.claim.parameter == "mu":
             accounting.upper_bound(self.mechanism, parameter="mu")  # refused now where a mechanism has none
         stated = self.margin is None or (is_number(self.margin) and 0 <= self.margin < math.inf)
         _require(stated, "margin", "a number from 0 up", self.margin, "it is in units of log-odds; 0.1 is usual")
+
+    def tests(self, evidence: Evidence, propensity: Propensity | None, confidence: float) -> Sequence[Test] | None:  # noqa: ARG002
+        """Return functions of evidence with one score and of a generator, one a bound; None: those of the design.
+
+        For a class of your own that derives from this one; the propensity is there for zero-run evidence. At most one
+        test of a parameter, since each bound holds at the confidence by itself.
+        """
+        return None
 
 
 @dataclass(frozen=True)

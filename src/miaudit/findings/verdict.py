@@ -203,7 +203,8 @@ def _inverted_sentence(inverted: list[Measured], metric: str, confidence: float,
     def shown(m: Measured) -> str:
         if m.auc_high < 0.5:
             return f"the AUC of {m.score} is at most {amount('auc', m.auc_high, 'up')}"
-        return f"the average effect of membership on {m.score} is at most {amount(metric, m.high, 'up')}"
+        what = describe(metric).partition(" (")[0].replace("the score", m.score)
+        return f"{what} is at most {amount(metric, m.high, 'up')}"
 
     said = ", ".join(map(shown, inverted))
     return (

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from miaudit.errors import InputError, nearest, one_line
 
@@ -22,7 +22,7 @@ class Offered(Mapping[str, T], Generic[T]):
     Parameters
     ----------
     group : of the entry points, such as "miaudit.attacks"
-    kind : type that an entry point has to lead to
+    kind : type of what an entry point has to lead to
     built_in : by name; may grow
 
     Examples
@@ -35,7 +35,7 @@ class Offered(Mapping[str, T], Generic[T]):
     miaudit.errors.InputError: number: expected one of one, received 'oen'; did you mean one?
     """
 
-    def __init__(self, group: str, kind: type[T], built_in: Mapping[str, T]) -> None:
+    def __init__(self, group: str, kind: type[Any], built_in: Mapping[str, T]) -> None:
         self._group, self._kind, self._built_in = group, kind, built_in
         self._path: tuple[str, ...] = ()
         self._entries: dict[str, EntryPoint] = {}
@@ -70,16 +70,16 @@ class Offered(Mapping[str, T], Generic[T]):
         if self._path != tuple(sys.path):
             self._path, self._entries, self._loaded = tuple(sys.path), {}, {}
             for entry in entry_points(group=self._group):
-                taken = self._built_in.get(entry.name) or self._entries.get(entry.name)
-                if taken is None:
+                other = self._entries.get(entry.name, entry)
+                if entry.name not in self._built_in and other == entry:
                     self._entries[entry.name] = entry
-                elif taken != entry:
-                    whose = f"by {_owner(taken)}" if isinstance(taken, EntryPoint) else "and built in"
-                    line = f"{self._group}: {entry.name!r} of {_owner(entry)} is refused: the name is taken {whose}"
-                    logging.getLogger("miaudit").warning(one_line(line))
+                    continue
+                whose = "built in" if other == entry else f"taken by {_owner(other)}"
+                line = f"{self._group}: {entry.name!r} of {_owner(entry)} is refused: the name is {whose}"
+                logging.getLogger("miaudit").warning(one_line(line))
         return self._entries
 
-    def _load(self, entry: EntryPoint) -> T:
+    def _load(self, entry: EntryPoint) -> Any:
         step = f"repair or uninstall {_owner(entry)}"
         try:
             found = entry.load()
