@@ -15,6 +15,7 @@ import pytest
 import miaudit as ma
 from miaudit.auditing.plan import Exploratory
 from miaudit.findings import wording
+from miaudit.metrics import definition
 from miaudit.report import audit_charts, audit_page, page_frame
 
 EVIL = "\"><script>alert(1)</script>\u2028</SCRIPT><!-- & ' {{ 7*7 }}"
@@ -207,7 +208,7 @@ def test_the_control_agrees_with_the_table():
     points = {point[0]: point[1:] for point in given["points"]}
     for metric in found["metrics"]:
         if metric["name"].startswith("tpr_at_fpr_") and metric["value"] is not None:
-            assert points[wording.target(metric["name"])] == [metric["value"], metric["low"], metric["high"]]
+            assert points[definition.of(metric["name"]).fpr] == [metric["value"], metric["low"], metric["high"]]
     assert [p[0] for p in given["points"]] == sorted(points)
 
 

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from miaudit.auditing.plan import Bounds
+from miaudit.auditing.plan import Bounds, Test
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import propensity
 from miaudit.causal.challenge import Challenge, challenge
@@ -108,7 +108,8 @@ def assess(
         reasons = (challenged.text,) if challenged is not None and challenged.rejected else (told,) if told else ()
     found: list[LowerBound] = []
     if not reasons:
-        ways = list(_ways(evidence, options, claim, correction, confidence))
+        own = options.tests(evidence, None if correction is None else correction.propensity, confidence)
+        ways = list(_ways(evidence, options, claim, correction, confidence) if own is None else own)
         for way, child in zip(ways, bound_rng.spawn(len(ways)), strict=True):
             bounds = [way(evidence.only(name), one) for name, one in zip(judged, child.spawn(len(judged)), strict=True)]
             found.append(_best_of(bounds, drawn, paid, exploratory))
@@ -137,12 +138,10 @@ def _best_of(bounds: Sequence[LowerBound], drawn: str, paid: str, exploratory: b
 
 # -- what the design allows -------------------------------------------------------------------------------------------
 
-_Way = Callable[[Evidence, np.random.Generator], LowerBound]
-
 
 def _ways(
     evidence: Evidence, options: Bounds, claim: Claim | None, correction: Correction | None, confidence: float
-) -> Iterator[_Way]:
+) -> Iterator[Test]:
     """Yield one way to each bound that the design allows."""
     delta = claim.delta if claim is not None and claim.parameter == "epsilon" else options.delta
     sure: dict[str, Any] = {"confidence": confidence}

@@ -33,7 +33,8 @@ from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Memorisation, Metric, Mislabelled
-from miaudit.metrics.classical import Estimate, Sample, tpr_name
+from miaudit.metrics import definition
+from miaudit.metrics.classical import Estimate, Sample
 
 ESTIMATOR = "hajek"
 _WRONG_LABELS = ((0.01, 0.0), (0.05, 0.0), (0.0, 0.05), (0.05, 0.05), (0.1, 0.1))  # shares of members, non-members
@@ -200,18 +201,12 @@ def metrics(
     dict
         ``tpr_at_fpr_...`` for each target, then ``auc``, ``advantage``, ``balanced_accuracy``, ``ate``.
     """
-    found = {
-        tpr_name(fpr): (ESTIMATOR, effects.tpr_at_fpr(evidence, learned, fpr=fpr, confidence=confidence, rng=rng))
-        for fpr in plan.fpr_targets
-    }
+    found = {}
     chosen = plan.estimator if evidence.n_nonmembers >= FEWEST_NONMEMBERS else ESTIMATOR
-    for name, effect, method in (
-        ("auc", effects.auc, chosen),
-        ("advantage", effects.advantage, ESTIMATOR),
-        ("balanced_accuracy", effects.balanced_accuracy, ESTIMATOR),
-        ("ate", effects.ate, chosen),
-    ):
-        estimate = effect(
+    for name in plan.metric_names:
+        metric = definition.of(name)
+        method = chosen if metric.outcome_model else ESTIMATOR
+        estimate = effects.of(metric)(
             evidence, learned, method=method, outcome=nuisance.outcome_model, confidence=confidence, rng=rng
         )
         found[name] = method, estimate

@@ -31,6 +31,7 @@ from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings
 from miaudit.findings.wording import amount, difference, label
 from miaudit.io import tables
+from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.rounding import at_most
 
@@ -132,7 +133,8 @@ def by_scores(
         for values in (submitted, ours.score, np.zeros(bundle.n))
     )
     metric = _metric(bundle, (first, second), odds)
-    targets = (float(metric.removeprefix("tpr_at_fpr_")),) if metric != "auc" else ()
+    fpr = definition.of(metric).fpr
+    targets = () if fpr is None else (fpr,)
     options: dict[str, Any] = {"odds": odds, "fpr_targets": targets, "rng": rng}
     # Two-sided limits whose lower one is one-sided at the level.
     options["confidence"] = 1 - 2 * LEVEL / (made_before + 1)
@@ -336,9 +338,9 @@ def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
 def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: FloatArray | None) -> str:
     """The primary metric, or the AUC where that has no paired interval, or too few false alarms for one."""
     primary = str(bundle.findings["plan"]["primary_metric"])
-    if not primary.startswith("tpr_at_fpr_"):
+    fpr = definition.of(primary).fpr
+    if fpr is None:
         return "auc"
-    fpr = float(primary.removeprefix("tpr_at_fpr_"))
     return primary if all(paired.resolves(one, fpr, odds) for one in judged) else "auc"
 
 

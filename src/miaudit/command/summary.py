@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from miaudit.errors import one_line
 from miaudit.findings.wording import reading
+from miaudit.metrics import definition
 from miaudit.metrics.rounding import at_least, at_most, written
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def text(findings: Findings) -> str:
         f"design: {findings.design or 'not declared'}; score: {findings.scores[0].score}",
     ]
     for m in findings.metrics:
-        form = ".4g" if m.name == "ate" else ".4f"  # in units of the score, which may be tiny or huge
+        form = ".4f" if definition.of(m.name).bounded else ".4g"  # in units of the score, which may be tiny or huge
         top = "-" if m.high is None else written(m.high, form, "up")
         value = f"{m.value:{form}}" if m.value is not None else f"<= {top}" if m.high is not None else "-"
         limits = f"[{written(m.low, form, 'down')}, {top}]" if m.value is not None and m.low is not None else ""

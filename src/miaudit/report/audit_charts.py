@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.verdict import LEVEL_NAMES, has_levels
-from miaudit.findings.wording import amount, between, chance, interval, label, reading, target
+from miaudit.findings.verdict import LEVEL_NAMES
+from miaudit.findings.wording import amount, between, chance, interval, label, reading
+from miaudit.metrics import definition
 from miaudit.metrics.rounding import percent
 from miaudit.report import bound_charts, overlap_charts, vulnerability_charts
 from miaudit.report.chart_style import BLUE, GREY, INK, RED, distinct, finished, histogram, over, short
@@ -20,7 +21,6 @@ _HEIGHT = 400
 _MOST_CURVES = 8
 _MOST_GROUPS = 40
 _LONGEST_GROUP = 24  # characters that fit beside the chart of groups
-_TPR = "tpr_at_fpr_"
 _LIMIT = "limit of the claim"
 
 _OTHERS = ("#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a6a00", "#6b7683")
@@ -124,7 +124,7 @@ def _verdict(findings: Mapping[str, Any]) -> alt.LayerChart:
     verdict, name = findings["verdict"], findings["verdict"]["metric"]
     low, high, threshold = verdict["low"], verdict["high"], verdict["threshold"]
     x = _verdict_axis(findings)
-    layers: list[alt.Chart] = [*_level_bands(findings, x)] if has_levels(name) else []
+    layers: list[alt.Chart] = [*_level_bands(findings, x)] if definition.of(name).has_levels else []
     for at, text, colour, dash, row in (
         (chance(name), "chance", GREY, [2, 3], "bottom"),
         (threshold, f"threshold {amount(name, threshold)}", RED, [6, 3], "top"),
@@ -153,13 +153,13 @@ def _verdict_axis(findings: Mapping[str, Any]) -> dict[str, Any]:
 
     verdict, name = findings["verdict"], findings["verdict"]["metric"]
     marks = [verdict["low"], verdict["high"], verdict["threshold"], chance(name) or 0.0]
-    if has_levels(name):
+    if definition.of(name).has_levels:
         marks.append(findings["plan"]["levels"][-1])
     spread = (max(marks) - min(marks)) or 1.0
     domain = [min(marks) - 0.06 * spread, max(marks) + 0.1 * spread]
-    if name != "ate":
+    if definition.of(name).bounded:
         domain = [max(0.0, domain[0]), min(1.0, domain[1])]
-    form = "~%" if name.startswith(_TPR) else "~g"
+    form = "~%" if definition.of(name).form == "percent" else "~g"
     axis = alt.Axis(format=form, grid=False, tickCount=6, labelFlush=False)
     return {"scale": alt.Scale(domain=domain, nice=False, zero=False), "axis": axis, "title": label(name)}
 
@@ -401,7 +401,7 @@ def _groups(findings: Mapping[str, Any]) -> alt.LayerChart:
     drawable = [(group, metric) for group, metric in found if metric]
     drawable.sort(key=lambda pair: -(pair[1]["value"] if pair[1]["value"] is not None else pair[1]["high"]))
     rows = _group_rows(drawable[:_MOST_GROUPS])
-    unit = name.startswith(_TPR)
+    unit = definition.of(name).form == "percent"
     x: dict[str, Any] = {
         "scale": alt.Scale(zero=unit, nice=True),
         "axis": alt.Axis(format="~%" if unit else "~g", tickCount=6),
@@ -493,11 +493,11 @@ def _names(findings: Mapping[str, Any]) -> dict[str, str]:
 
 def _at_target(findings: Mapping[str, Any]) -> str:
     """State the TPR at the primary target, or else at the smallest that has a value."""
-    rates = [m for m in foremost(findings["metrics"]) if m["name"].startswith(_TPR)]
+    rates = [m for m in foremost(findings["metrics"]) if definition.of(m["name"]).fpr is not None]
     if not rates:
         return _qualified(findings, "ROC curve")
     chosen = named(rates, findings["verdict"]["metric"]) or next((m for m in rates if m["value"] is not None), rates[0])
-    at, name = percent(target(chosen["name"])), short(findings["scores"][0]["score"])
+    at, name = percent(definition.of(chosen["name"]).fpr or 0.0), short(findings["scores"][0]["score"])
     if chosen["high"] is None:
         return _qualified(findings, f"At {at} FPR nothing is resolved")
     if chosen["value"] is None:
@@ -526,7 +526,7 @@ def _legend_in_words(findings: Mapping[str, Any]) -> list[str]:
 
 
 def _alternative(findings: Mapping[str, Any], axes: str, title: str) -> str:
-    rates = [m for m in foremost(findings["metrics"]) if m["name"].startswith(_TPR) or m["name"] == "auc"]
+    rates = [m for m in foremost(findings["metrics"]) if m["name"] == "auc" or definition.of(m["name"]).fpr is not None]
     numbers = "; ".join(f"{label(m['name'])}: {reading(m)}" for m in rates)
     name = short(findings["scores"][0]["score"])
     return f"ROC curve {axes} of {name}, with interval band and chance line. {title}. {numbers}."

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from miaudit.findings.verdict import LEVEL_NAMES, has_levels
-from miaudit.findings.wording import amount, between, chance, describe, interval, label, reading, target
+from miaudit.findings.verdict import LEVEL_NAMES
+from miaudit.findings.wording import amount, between, chance, describe, interval, label, reading
+from miaudit.metrics import definition
 from miaudit.metrics.rounding import at_most, percent, rate_with_limits
 from miaudit.report import audit_charts, page_frame
 from miaudit.report.audit_charts import curve, foremost, is_corrected, is_raw_only, named, nonmembers
@@ -15,7 +16,6 @@ from miaudit.report.bound_charts import is_void, parameter_name, size
 from miaudit.report.overlap_charts import points
 from miaudit.report.vulnerability_charts import p_value
 
-_TPR = "tpr_at_fpr_"
 _STATUS = {
     "flagged": "Concern",
     "clear": "No concern at this threshold",
@@ -81,7 +81,7 @@ def page(findings: Mapping[str, Any]) -> str:
         raw=is_raw_only(findings),
         both=is_corrected(findings) and any(_is_raw(findings, metric) for metric in findings["metrics"]),
         design=_DESIGNS[findings["design"]],
-        levels=_levels(findings) if has_levels(findings["verdict"]["metric"]) else [],
+        levels=_levels(findings) if definition.of(findings["verdict"]["metric"]).has_levels else [],
         reading=_how_to_read(findings),
         repeat=_repeat(findings),
         options=_options(findings["plan"]),
@@ -164,13 +164,13 @@ def _alone(findings: Mapping[str, Any]) -> list[dict[str, str]]:
 def _card_metrics(findings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The primary metric, the AUC, and a TPR where the primary metric is none."""
     primary, auc = (named(findings["metrics"], name) for name in (findings["verdict"]["metric"], "auc"))
-    rates = [metric for metric in foremost(findings["metrics"]) if metric["name"].startswith(_TPR)]
+    rates = [metric for metric in foremost(findings["metrics"]) if definition.of(metric["name"]).fpr is not None]
     tpr = next((metric for metric in rates if metric["value"] is not None), rates[0] if rates else None)
     chosen: list[Mapping[str, Any]] = []
     for metric in (primary, auc, tpr):
         if metric is not None and metric not in chosen:
             chosen.append(metric)
-    return chosen[:3] if primary and not primary["name"].startswith(_TPR) else chosen[:2]
+    return chosen[:3] if primary and definition.of(primary["name"]).fpr is None else chosen[:2]
 
 
 def _control(findings: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -184,15 +184,15 @@ def _control(findings: Mapping[str, Any]) -> dict[str, Any] | None:
         if fpr > 0
     }
     for metric in foremost(findings["metrics"]):
-        if metric["name"].startswith(_TPR) and metric["high"] is not None:
-            fpr = target(metric["name"])
+        fpr = definition.of(metric["name"]).fpr
+        if fpr is not None and metric["high"] is not None:
             value = metric["value"]
             known[fpr] = [fpr, value, metric["low"] or 0.0, metric["high"]]
-    primary = findings["verdict"]["metric"]
+    start = definition.of(findings["verdict"]["metric"]).fpr
     return {
         "points": [known[fpr] for fpr in sorted(known)],
         "smallest": findings["counts"]["smallest_fpr"],
-        "start": target(primary) if primary.startswith(_TPR) else findings["plan"]["fpr_targets"][0],
+        "start": findings["plan"]["fpr_targets"][0] if start is None else start,
         "prior": findings["plan"]["prior"],
         "nonmembers": nonmembers(findings),
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.findings import kind
 from miaudit.findings.wording import amount, chance, difference, difference_limits, label
+from miaudit.metrics import definition
 from miaudit.report import interval_chart, page_frame
 from miaudit.report.chart_style import distinct
 
@@ -144,7 +145,11 @@ def _is_not_causal(change: Mapping[str, Any]) -> bool:
 
 
 def _differences(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
-    drawn = [c for c in findings["changes"] if c["value"] is not None and c["name"] != "ate" and not _is_not_causal(c)]
+    drawn = [
+        c
+        for c in findings["changes"]
+        if c["value"] is not None and definition.of(c["name"]).bounded and not _is_not_causal(c)
+    ]
     if not drawn:
         return {}
     rows = [

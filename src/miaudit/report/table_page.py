@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.findings import table as table_findings
 from miaudit.findings.wording import amount, label, reading
+from miaudit.metrics import definition
 from miaudit.metrics.rounding import at_least, at_most, percent, points
 from miaudit.report import audit_charts, fidelity_charts, page_frame
 from miaudit.report.chart_style import BLUE, GREY, ORANGE, RED, distinct, finished, over
@@ -118,7 +119,7 @@ def _control(control: Mapping[str, Any]) -> str:
 
 
 def _shown(metrics: Any) -> list[Mapping[str, Any]]:
-    return [m for m in audit_charts.foremost(metrics) if m["name"] == "auc" or m["name"].startswith("tpr_at_fpr_")]
+    return [m for m in audit_charts.foremost(metrics) if m["name"] == "auc" or definition.of(m["name"]).fpr is not None]
 
 
 def _score(score: Mapping[str, Any]) -> dict[str, Any]:
