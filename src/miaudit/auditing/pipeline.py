@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings import verdict as verdict_rule
 from miaudit.findings.audit import Findings, GroupFindings, Memorisation, Metric, ScoreFindings, Vulnerability
-from miaudit.findings.wording import chance, label, reading
+from miaudit.findings.wording import chance, label
 from miaudit.metrics import bootstrap, classical, definition
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.histogram import histogram
@@ -482,7 +482,7 @@ def _besides(verdict: verdict_rule.Verdict, shown_score: ScoreFindings) -> str:
         by_chance = chance(metric.name)
         shown = metric.name == "auc" or definition.of(metric.name).fpr is not None
         if shown and metric.value is not None and by_chance is not None and (metric.low or 0.0) > by_chance:
-            above.append(f"{label(metric.name)} {reading(asdict(metric))}")
+            above.append(f"{label(metric.name)} {metric.reading}")
     return f"The verdict is about one metric and its threshold. Above chance: {'; '.join(above)}." if above else ""
 
 

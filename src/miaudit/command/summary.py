@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from miaudit.errors import one_line
-from miaudit.findings.wording import reading
 from miaudit.metrics import definition
 from miaudit.metrics.rounding import at_least, at_most, written
 
@@ -35,7 +33,7 @@ def text(findings: Findings) -> str:
         raw = "" if raw == "raw" else raw
         lines.append(f"  {m.name:<20} {value:>9}  {limits:<18} {'; '.join(t for t in (raw, m.note) if t)}".rstrip())
     if findings.covariates_alone is not None:
-        lines.append(f"  AUC of the covariates alone: {reading(asdict(findings.covariates_alone))}")
+        lines.append(f"  AUC of the covariates alone: {findings.covariates_alone.reading}")
     if findings.overlap is not None:
         lines += [f"  {one_line(reason)}" for reason in findings.overlap.reasons]
     if findings.memorisation is not None:

@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Interval, Len, MinLen
 
 from miaudit.arrays import Count, Inside, Positive, Share, Text
-from miaudit.causal.balance import Overlap
+from miaudit.causal.balance import Difference, Overlap
 from miaudit.causal.challenge import Challenge
+from miaudit.causal.lack_of_fit import LackOfFit
+from miaudit.causal.propensity import LearningCurve
 from miaudit.dp.bounds import LowerBound
-from miaudit.dp.verdict import ClaimVerdict
+from miaudit.dp.verdict import ClaimVerdict, RocLimit
 from miaudit.errors import InputError
+from miaudit.findings import wording
 from miaudit.findings.kind import FindingsRecord, Keys, Pattern
 from miaudit.findings.verdict import MetricName, Verdict
 from miaudit.metrics.histogram import Histogram
 
+__all__ = [
+    "Challenge",
+    "ClaimVerdict",
+    "Counts",
+    "Curve",
+    "Difference",
+    "Findings",
+    "GroupFindings",
+    "Histogram",
+    "LackOfFit",
+    "LearningCurve",
+    "LowerBound",
+    "Memorisation",
+    "Metric",
+    "Mislabelled",
+    "Overlap",
+    "RocLimit",
+    "ScoreFindings",
+    "Separation",
+    "Vulnerability",
+    "VulnerableGroup",
+    "VulnerableRecord",
+]
 AtLeastOne = Annotated[float, Ge(1)]
 Rates = Annotated[tuple[Share, ...], MinLen(2)]
 Shares = Annotated[tuple[Share, ...], MinLen(1)]
@@ -79,6 +105,16 @@ class Metric:
     bootstrap: Annotated[Mapping[str, float], _BOOTSTRAP] | None = None
     precision: Annotated[Mapping[str, float | None], _PRECISION] | None = None
 
+    @property
+    def interval(self) -> str:
+        """The interval in words, or the upper limit alone where there is no value."""
+        return wording.interval(vars(self))
+
+    @property
+    def reading(self) -> str:
+        """The value with its interval in words; an unresolved one as an upper limit, never a value."""
+        return wording.reading(vars(self))
+
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         """Return what reading checks it by: all but an effect on the score are shares."""
@@ -98,6 +134,11 @@ class Curve:
     tpr: Annotated[tuple[Share | None, ...], MinLen(2)]
     low: Rates
     high: Rates
+
+    @property
+    def points(self) -> Iterator[tuple[float, float | None, float, float]]:
+        """Each FPR with its TPR and its limits."""
+        return zip(self.fpr, self.tpr, self.low, self.high, strict=True)
 
 
 @dataclass(frozen=True)
