@@ -19,7 +19,7 @@ from miaudit.dp.verdict import ClaimVerdict, RocLimit
 from miaudit.errors import InputError
 from miaudit.findings.audit import Findings
 from miaudit.report import audit_charts, bound_charts, chart_images, page_frame
-from report.test_audit_charts import charts_of, values
+from report.test_audit_charts import charts_of, typed, values
 from report.test_audit_page import EVIL, Page, in_browser, needs_chromium, page_of
 from report.test_zero_run_page import cells
 

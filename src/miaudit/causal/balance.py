@@ -16,8 +16,8 @@ import numpy as np
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, NotNegative, Positive, Share
+from miaudit.causal.challenge import LackOfFit
 from miaudit.causal.duplicates import Twins
-from miaudit.causal.lack_of_fit import LackOfFit
 from miaudit.causal.propensity import LearningCurve
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence

@@ -10,8 +10,7 @@ from annotated_types import Ge, Interval, Len, MinLen
 
 from miaudit.arrays import Count, Inside, Positive, Share, Text
 from miaudit.causal.balance import Difference, Overlap
-from miaudit.causal.challenge import Challenge
-from miaudit.causal.lack_of_fit import LackOfFit
+from miaudit.causal.challenge import Challenge, LackOfFit
 from miaudit.causal.propensity import LearningCurve
 from miaudit.dp.bounds import LowerBound
 from miaudit.dp.verdict import ClaimVerdict, RocLimit
