@@ -1,0 +1,396 @@
+"""Files and folders that are there whole or not at all, on the disk too.
+
+Whoever works under a temporary name holds a lock on it (``flock``), which ends with the process however that ends: so
+a later run tells what a killed one left from what a living one is still at. Where a system or a file system has no such
+locks, nothing is taken for a leftover, and nothing is swept.
+
+A folder of files that belong together, replaced whole: a reader, or a kill, meets all of the old or all of the new.
+
+The new folder is made beside the old one, and the two change places in one rename (``renameat2`` of Linux). Files of
+somebody else's in the old folder come along as second names of the same files, before that rename: they are in both
+folders when it happens. Where that cannot be (a mount point, the working directory, a folder that others own or keep
+folders in, no such rename), the files are moved one by one inside the folder, the last one out first and in last; a
+kill on the way leaves that one missing, never old beside new, and the next run puts the earlier files back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+if sys.platform != "win32":
+    import fcntl
+
+RANDOM = "[a-z0-9_]{8}"  # of the names that tempfile makes
+
+
+def write_atomically(
+    path: Path, write: Callable[[Path], None], *, replace: bool = True, mode: int | None = None
+) -> None:
+    """Call ``write`` with a temporary name in the same folder, sync, then rename; on any error leave nothing behind.
+
+    Parameters
+    ----------
+    path : where the file is to be
+    write : makes the file under the name that it is given
+    replace : bool
+        Whether a file that is there is replaced; if not, of two processes that make one new file exactly one succeeds.
+    mode : int, optional
+        Its permissions, 0o600 for the owner alone; default: what the umask leaves.
+
+    Raises
+    ------
+    FileExistsError
+        If the file is there and ``replace`` is false.
+    OSError
+        If it cannot be written.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_atomically(Path(folder) / "a.txt", lambda target: target.write_text("whole") and None)
+    ...     [(path.name, path.read_text()) for path in Path(folder).iterdir()]
+    [('a.txt', 'whole')]
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sweep(path.parent, rf"\.{re.escape(path.name)}\.{RANDOM}\.part", lambda left: left.unlink(missing_ok=True))
+    with _temporary(path) as temporary:
+        write(temporary)
+        temporary.chmod(0o666 & ~_umask() if mode is None else mode)
+        sync(temporary)
+        if replace:
+            temporary.replace(path)
+        else:
+            _place(temporary, path)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Have what is in a file, or which names are in a folder, put onto the disk: it outlives a failing machine then."""
+    folder = path.is_dir()
+    try:
+        descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
+    except OSError:
+        if folder:  # not every system opens folders
+            return
+        raise
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EROFS):  # no such thing on this file system
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def hold(path: Path) -> int | None:
+    """Lock a file or folder that is there until the descriptor that is returned is closed.
+
+    Returns
+    -------
+    int or None
+        None if it is gone, or there are no locks here.
+
+    Raises
+    ------
+    BlockingIOError
+        If somebody alive holds it.
+    """
+    if sys.platform == "win32":
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.lstat(path)):
+            return descriptor
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
+
+
+def sweep(folder: Path, pattern: str, remove: Callable[[Path], None]) -> None:
+    """Remove what dead processes left under temporary names of a pattern; those of the living are left alone."""
+    form = re.compile(pattern)
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if form.fullmatch(entry.name)]
+    except OSError:
+        return
+    for name in names:
+        with contextlib.suppress(OSError):
+            descriptor = hold(folder / name)
+            if descriptor is not None:
+                try:
+                    remove(folder / name)
+                finally:
+                    os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """Make a file beside ``path`` that nobody else can read yet, held while it is there."""
+    held = None
+    while held is None:
+        made, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(made)
+        with contextlib.suppress(BlockingIOError):  # somebody sweeps it in the moment before it is held: once more
+            held = hold(Path(name))
+            if held is None and Path(name).exists():
+                break  # no locks here
+    try:
+        yield Path(name)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _place(temporary: Path, path: Path) -> None:
+    """Give a file its name unless something has it."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: the best that it offers
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        temporary.replace(path)
+    else:
+        temporary.unlink()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+_WORKSHOP = rf"\.audit-{RANDOM}\.part"
+_NAMES = "names.json"  # which files a workshop is about
+_NEW, _OLD = "new", "old"  # folders that are exchanged
+_LEAVING, _LEFT = "leaving", "left"  # files that are moved: not yet all of them, all of them
+_Move = Callable[[Path, Path], object]
+_PATIENCE = 60.0  # seconds to wait for somebody else's rename
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+
+
+def replace_folder(out: Path, owned: Sequence[str], make: Callable[[Path], None], check: Callable[[], None]) -> None:
+    """Put a new set of files into a folder, in place of the earlier set, with everything else in it left as it was.
+
+    Parameters
+    ----------
+    out : where they go; made if it is missing, and followed if it is a link
+    owned : relative paths that the files may have, in at most one folder below ``out``
+        An earlier file of such a name that has no successor is dropped. The last one says that the set is complete.
+    make : fills an empty folder
+    check : raises if ``out`` must not be replaced
+        Called when the files are made, while no other process replaces anything there: of several that were asked for
+        one new folder, exactly one finds it free.
+
+    Raises
+    ------
+    OSError
+        If something cannot be written; everything is then as before.
+    """
+    out = Path(os.path.realpath(out))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with _workshop(out if out.exists() and _rooted(out) else out.parent, owned) as workshop:
+        made = workshop / _NEW
+        made.mkdir()
+        make(made)
+        for path in (*made.rglob("*"), made):
+            sync(path)
+        with _turn(out.parent):
+            check()
+            if not os.path.lexists(out):
+                made.rename(out)
+            elif workshop.parent == out:
+                _move(workshop, owned)
+            elif not _exchanged(workshop, out, owned):
+                with _workshop(out, owned) as inside:
+                    _bring(owned, made, inside / _NEW, move=shutil.move)
+                    _move(inside, owned)
+            sync(out.parent)
+
+
+def recover(out: Path) -> None:
+    """Put back what a killed process was moving inside a folder, and remove what such left inside it and beside it."""
+    out = Path(os.path.realpath(out))
+    if out.parent.is_dir():
+        with _turn(out.parent):
+            for place in (out, out.parent):
+                sweep(place, _WORKSHOP, _finish)
+
+
+@contextlib.contextmanager
+def _workshop(place: Path, owned: Sequence[str]) -> Iterator[Path]:
+    """A hidden folder, held while it is there."""
+    held = None
+    while held is None:
+        workshop = Path(tempfile.mkdtemp(prefix=".audit-", suffix=".part", dir=place))
+        with contextlib.suppress(BlockingIOError):  # somebody sweeps it in the moment before it is held: once more
+            held = hold(workshop)
+            if held is None and workshop.is_dir():
+                break  # no locks here
+    try:
+        (workshop / _NAMES).write_text(json.dumps(list(owned)), encoding="utf-8")
+        yield workshop
+    finally:
+        _finish(workshop)
+        if held is not None:
+            os.close(held)
+
+
+@contextlib.contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """Wait until no other process replaces anything in a folder; where there are no locks, go on at once."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            held = hold(folder)
+            break
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise TimeoutError(f"somebody else has held {folder} for {_PATIENCE:g} seconds") from None
+            time.sleep(0.02)
+    try:
+        yield
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _rooted(out: Path) -> bool:
+    """Whether a folder has to stay the folder that it is."""
+    try:
+        inside = Path.cwd().is_relative_to(out)
+    except OSError:  # the working directory was deleted
+        inside = False
+    return inside or out.is_mount() or not os.access(out.parent, os.W_OK | os.X_OK)
+
+
+def _exchanged(workshop: Path, out: Path, owned: Sequence[str]) -> bool:
+    """Exchange the new folder for the old one; False if that cannot be done, and nothing was."""
+    made, old = workshop / _NEW, workshop / _OLD
+    try:
+        _carry(out, made, owned)
+        made.rename(old)
+        _exchange(old, out)
+    except OSError:
+        if old.is_dir():
+            old.rename(made)
+        return False
+    for name in _others(old, owned):  # what came, or was saved anew, in the meantime
+        if not (out / name).exists() or not (out / name).samefile(old / name):
+            (old / name).replace(out / name)
+    return True
+
+
+def _carry(out: Path, made: Path, owned: Sequence[str]) -> None:
+    """Give everything in a folder that is not ours a second name in the new one, and that its owner and permissions."""
+    for name in _others(out, owned):
+        if (out / name).is_dir() and not (out / name).is_symlink():
+            raise IsADirectoryError(name)  # somebody may be at work in it
+        (made / name).parent.mkdir(exist_ok=True)
+        os.link(out / name, made / name, follow_symlinks=False)
+    shutil.copystat(out, made)
+    os.utime(made)
+    was, now = out.stat(), made.stat()
+    if (was.st_uid, was.st_gid) != (now.st_uid, now.st_gid):
+        os.chown(made, was.st_uid, was.st_gid)
+
+
+def _others(folder: Path, owned: Sequence[str]) -> list[str]:
+    """What is not ours in a folder and in the folders that hold what is ours."""
+    below = {name.split("/")[0] for name in owned if "/" in name}
+    names = {path.name for path in folder.iterdir()}
+    inside = {name for name in names & below if not (folder / name).is_symlink()}
+    names |= {f"{name}/{path.name}" for name in inside for path in (folder / name).iterdir()}
+    return sorted(names - set(owned) - inside)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Let two folders change places in one rename; an OSError says that they cannot."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    if rename is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    rename.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    if rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _move(workshop: Path, owned: Sequence[str]) -> None:
+    """Move the earlier files out of the folder around a workshop, the last of them first, and the new ones in."""
+    out, leaving = workshop.parent, workshop / _LEAVING
+    leaving.mkdir()
+    sync(workshop)
+    _bring(tuple(reversed(owned)), out, leaving)
+    sync(out)
+    leaving.rename(workshop / _LEFT)
+    _bring(owned, workshop / _NEW, out)
+    for folder in {(out / name).parent for name in owned} - {out}:
+        with contextlib.suppress(OSError):  # it holds something, as it mostly does
+            folder.rmdir()
+    sync(out)
+
+
+def _put_back(workshop: Path, owned: Sequence[str]) -> None:
+    """Undo a move that stopped on the way, an error's as a kill's; undoing may itself be stopped, and done again."""
+    out, new, leaving, left = workshop.parent, workshop / _NEW, workshop / _LEAVING, workshop / _LEFT
+    if left.is_dir():
+        if not os.path.lexists(new / owned[-1]):
+            return  # the last file is in: it was finished
+        for name in owned:
+            if not os.path.lexists(new / name) and not os.path.lexists(left / name):
+                (out / name).unlink(missing_ok=True)  # it is new, and nothing will take its place
+        left.rename(leaving)
+    _bring(owned, leaving, out)
+
+
+def _bring(
+    names: Sequence[str], source: Path, target: Path, move: Callable[[Path, Path], object] | None = None
+) -> None:
+    for name in names:
+        if os.path.lexists(source / name):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (move or os.replace)(source / name, target / name)
+
+
+def _finish(workshop: Path) -> None:
+    """Put back what was being moved, and remove a workshop, but for files of somebody else's that are nowhere else."""
+    try:
+        owned = json.loads((workshop / _NAMES).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # nothing had begun
+        shutil.rmtree(workshop, ignore_errors=True)
+        return
+    _put_back(workshop, owned)
+    old = workshop / _OLD
+    for path in sorted(old.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        elif path.relative_to(old).as_posix() in owned or path.lstat().st_nlink > 1:
+            path.unlink()
+    with contextlib.suppress(OSError):
+        old.rmdir()
+    if not old.exists():
+        shutil.rmtree(workshop, ignore_errors=True)
