@@ -7,7 +7,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -86,10 +86,13 @@ class Keys:
 def keys_of(source: Callable[..., Any], *names: str) -> dict[str, Any]:
     """Return the types of options of a record or a function, for :class:`Keys`; all of them where none is named."""
     known = options_of(source)
-    return {
-        name: Annotated[known[name].kind | None if known[name].optional else known[name].kind, known[name].option]
-        for name in names or known
-    }
+    kinds = {}
+    for name in names or known:
+        kind, optional, option, default = known[name]
+        if option.read is None and default is not inspect.Parameter.empty:
+            option = replace(option, default=default)
+        kinds[name] = Annotated[kind | None if optional else kind, option]
+    return kinds
 
 
 def record_keys(record: Callable[..., Any]) -> Keys:
@@ -264,6 +267,17 @@ def problems(error: ValidationError, file: type[BaseModel]) -> Iterator[str]:
         else:
             received = repr(item["input"])[:60]
             yield f"{where}: {item['msg'][0].lower() + item['msg'][1:]}, received {received}; correct the value"
+
+
+def options_in(section: type[BaseModel] | Keys, above: str = "") -> Iterator[tuple[str, Any, Option]]:
+    """Yield each option that a file may say: its path, its type, and what is said of it."""
+    for name, kind in keys_in(section).items():
+        inner = next(sections_in(kind), None)
+        if inner is not None:
+            yield from options_in(inner, f"{above}{name}.")
+        elif typing.get_origin(kind) is Annotated:
+            plain, *notes = typing.get_args(kind)
+            yield from ((f"{above}{name}", plain, note) for note in notes if isinstance(note, Option))
 
 
 def keys_in(section: type[BaseModel] | Keys) -> Mapping[str, Any]:
