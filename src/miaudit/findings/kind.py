@@ -111,8 +111,8 @@ class FindingsRecord:
         """
         from pydantic import ValidationError
 
-        if not isinstance(content, dict) or content.get("format") != cls.FORMAT:
-            version = content.get("format") if isinstance(content, dict) else type(content).__name__
+        version = content.get("format") if isinstance(content, dict) else type(content).__name__
+        if version is True or version != cls.FORMAT:
             next_step = "use the version of miaudit that wrote these findings"
             raise InputError("format", str(cls.FORMAT), repr(version)[:40], next_step)
         try:
