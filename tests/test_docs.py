@@ -6,7 +6,6 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 import typer
@@ -15,6 +14,7 @@ from pydantic import BaseModel
 from miaudit import cli
 from miaudit.attacks import registry
 from miaudit.config import audit as audit_config
+from miaudit.config import section
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
@@ -52,12 +52,11 @@ def test_options_in_the_docs_exist() -> None:
                     assert flag in known | {"--full"}, f"{path.name}: {flag}"
 
 
-def keys(model: type[BaseModel]) -> Iterator[str]:
-    for name, field in model.model_fields.items():
+def keys(model: type[BaseModel] | section.Keys) -> Iterator[str]:
+    for name, kind in section.keys_in(model).items():
         yield name
-        for kind in (field.annotation, *getattr(field.annotation, "__args__", ())):
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                yield from keys(kind)
+        for inner in section.sections_in(kind):
+            yield from keys(inner)
 
 
 def test_every_key_of_the_configuration_is_documented() -> None:
@@ -79,7 +78,7 @@ def test_python_in_the_docs_runs(path: Path, tmp_path: Path, monkeypatch: pytest
     blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.M | re.S)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_ATTACKS", dict(registry.ATTACKS))  # what a page registers goes with it
-    monkeypatch.setattr(registry, "ATTACKS", MappingProxyType(registry._ATTACKS))
+    monkeypatch.setattr(registry.ATTACKS, "_built_in", registry._ATTACKS)
     for block in blocks:
         exec(compile(block, str(path), "exec"), {})
 

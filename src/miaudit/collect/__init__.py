@@ -1,7 +1,6 @@
 """From models, their outputs or files of them to evidence; the only room that knows both models and attacks."""
 
 from miaudit.collect.outputs import (
-    ATTACKS,
     Attack,
     Collected,
     from_outputs,
@@ -11,15 +10,16 @@ from miaudit.collect.outputs import (
     one_run,
     with_headline,
 )
+from miaudit.collect.runs import multi_run
 
 __all__ = [
-    "ATTACKS",
     "Attack",
     "Collected",
     "from_outputs",
     "from_pairs",
     "from_table",
     "from_tokens",
+    "multi_run",
     "one_run",
     "with_headline",
 ]

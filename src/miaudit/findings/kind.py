@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from miaudit.errors import InputError, one_line
-from miaudit.io.atomic_file import write_atomically
+from miaudit.io.atomic import write_atomically
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails, SchemaValidator
