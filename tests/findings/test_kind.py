@@ -1,4 +1,4 @@
-"""Files of every kind: what is read is written again equal to the byte, and what does not follow a schema is refused."""
+"""Files of every kind: what is read is written again to the byte, and what does not follow a schema is refused."""
 
 from __future__ import annotations
 

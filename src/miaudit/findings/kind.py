@@ -273,6 +273,19 @@ class Whole:
 
 
 @dataclass(frozen=True)
+class Rule:
+    """What a record that is read must follow beyond the types of its fields: a function that raises ValueError."""
+
+    check: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return what pydantic checks such a record by."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+
+@dataclass(frozen=True)
 class Pattern:
     """The regular expression that a text follows."""
 
