@@ -172,7 +172,7 @@ class Findings:
     def __init__(self, number: int) -> None:
         self.number = number
 
-    def as_written(self) -> Findings:
+    def as_written(self) -> "Findings":
         return self
 
     def to_dict(self) -> dict[str, object]:
