@@ -16,6 +16,7 @@ from miaudit.config.target import (
     PrivateSection,
     PruningSection,
     ShadowSection,
+    SklearnSection,
     SmallGPT2Section,
     TargetSection,
 )
@@ -109,7 +110,7 @@ class Plain: pass
 def test_an_estimator_comes_from_a_class_or_from_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_pipeline.py").write_text(PIPELINE, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    made: Any = TargetSection(kind="sklearn", estimator="own_pipeline:build", options={"C": 3.0}).build(tmp_path)
+    made: Any = SklearnSection(kind="sklearn", estimator="own_pipeline:build", options={"C": 3.0}).build(tmp_path)
     assert made.estimator.get_params()["logisticregression__C"] == 3.0
     assert made.kind == "logits"
     for wrong, words in {
@@ -119,7 +120,7 @@ def test_an_estimator_comes_from_a_class_or_from_a_function(tmp_path: Path, monk
         "sklearn.datasets:load_iris": "which is none; sklearn",  # a function of scikit-learn is never called
     }.items():
         with pytest.raises(InputError, match=f"or a function that returns an estimator.*{words}"):
-            TargetSection(kind="sklearn", estimator=wrong).build(tmp_path)
+            SklearnSection(kind="sklearn", estimator=wrong).build(tmp_path)
 
 
 def test_options_for_shadows_are_passed_on(tmp_path: Path) -> None:

@@ -442,7 +442,6 @@ class CampaignConfig(Options):
             gaussian=self.gaussian(),
             shadows=self.shadow.options(base),
             audited=self.data.records,
-            columns=self.target.columns,
             user_code=self.user_code,
             copies=self.data.load_copies(base),
         )

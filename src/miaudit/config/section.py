@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -33,6 +33,11 @@ class Section(BaseModel):
             if isinstance(one, int | float | str) and not isinstance(one, bool) and kinds <= {bool, type(None)}:
                 raise ValueError(f"expected true or false, received {one!r:.60}; write one of the two")
         return value
+
+    @classmethod
+    def kinds(cls) -> Mapping[str, type[Section]]:
+        """Return the sections that may stand in the place of this one, by ``kind``; none where it has no kinds."""
+        return {}
 
 
 class File(Section):
@@ -122,20 +127,26 @@ def problems(error: ValidationError, file: type[BaseModel]) -> Iterator[str]:
     error : what was raised
     file : the model of the whole file, for the keys that are known at a place
     """
-    for item in error.errors():
-        where = ".".join(
-            str(part) for part in item["loc"] if not str(part).startswith(("tuple[", "function-", "str", "constrained"))
-        )
-        where = where or "file"
+    found = error.errors()
+    for item in found:
+        keys, inside, kind, kinds = _place(item["loc"], file)
+        where, above = ".".join(keys) or "file", ".".join(keys[:-1]) or "file"
         if item["type"] == "extra_forbidden":
-            known = _keys_at(item["loc"][:-1], file)
-            hint = nearest(str(item["loc"][-1]), known) or f"known here: {', '.join(known) or 'none'}"
-            yield f"{where}: unknown key; {hint}"
-        elif item["type"] in ("model_type", "dict_type"):
+            yield _of_unknown_key(keys[-1], where, above, inside, kind, kinds)
+        elif item["type"] == "missing" and kind:
+            beside = [one for one in found if one["type"] != "missing" and one["loc"][:-1] == item["loc"][:-1]]
+            if not beside:  # the key may be there, misspelt
+                yield f"{above}: expected {keys[-1]} for kind {kind}, received none; add it"
+        elif item["type"] == "union_tag_invalid":
+            tags = item["ctx"]["expected_tags"].replace("'", "")
+            hint = nearest(item["ctx"]["tag"], tags.split(", ")) or "choose one"
+            yield f"{where}.kind: expected one of {tags}, received {item['ctx']['tag']!r:.60}; {hint}"
+        elif item["type"] in ("model_type", "dict_type", "model_attributes_type"):
             yield f"{where}: expected a section of keys, received {item['input']!r:.60}; indent its keys below it"
         elif item["type"] == "tuple_type":
             yield f"{where}: expected a list, received {item['input']!r:.60}; write [a, b]"
-        elif item["type"] == "missing":
+        elif item["type"] in ("missing", "union_tag_not_found"):
+            where = where if item["type"] == "missing" else f"{where}.kind"
             yield f"{where}: expected a value, received none; add it"
         elif item["type"] == "value_error" and isinstance(refused := item["ctx"]["error"], Refused):
             section, _, key = where.rpartition(".")
@@ -147,19 +158,40 @@ def problems(error: ValidationError, file: type[BaseModel]) -> Iterator[str]:
             yield f"{where}: {item['msg'][0].lower() + item['msg'][1:]}, received {received}; correct the value"
 
 
-def _keys_at(location: tuple[int | str, ...], file: type[BaseModel]) -> list[str]:
-    if not location:
-        return list(file.model_fields)
-    model: type[BaseModel] = file
-    for part in location:
-        field = model.model_fields.get(str(part))
-        if field is None:
-            continue  # a name inside a mapping of sections
-        inner = next(_models_in(field.annotation), None)
-        if inner is None:
-            return []
-        model = inner
-    return list(model.model_fields)
+def _of_unknown_key(
+    key: str, where: str, above: str, section: type[BaseModel] | None, kind: str, kinds: Mapping[str, type[BaseModel]]
+) -> str:
+    """Say that a key belongs to another kind of section, or to none."""
+    known = list(section.model_fields) if section else []
+    if any(key in other.model_fields for other in kinds.values()):
+        own = ", ".join(name for name in known if name not in ("kind", "name")) or "none besides"
+        return f"{above}: expected keys of kind {kind} ({own}), received {key}; remove it"
+    return f"{where}: unknown key; {nearest(key, known) or 'known here: ' + (', '.join(known) or 'none')}"
+
+
+def _place(
+    location: tuple[int | str, ...], file: type[BaseModel]
+) -> tuple[list[str], type[BaseModel] | None, str, Mapping[str, type[BaseModel]]]:
+    """Return the keys that lead to a value, the section that has the last of them, its kind, and all kinds of it."""
+    keys: list[str] = []
+    section: type[BaseModel] | None = file
+    kind, kinds = "", _kinds_of(file)
+    for number, part in enumerate(location, start=1):
+        if part in kinds and not kind:
+            section, kind = kinds[str(part)], str(part)
+            continue
+        if str(part).startswith(("tuple[", "function-", "str", "constrained")):
+            continue
+        keys.append(str(part))
+        field = section.model_fields.get(str(part)) if section else None
+        if field is not None and number < len(location):  # else a name inside a mapping of sections, or the value
+            section = next(_models_in(field.annotation), None)
+            kind, kinds = "", _kinds_of(section)
+    return keys, section, kind, kinds
+
+
+def _kinds_of(section: type[BaseModel] | None) -> Mapping[str, type[BaseModel]]:
+    return section.kinds() if section and issubclass(section, Section) else {}
 
 
 def _leaves(kind: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,6 +44,7 @@ __all__ = [
     "load_factory",
 ]
 
+Given = Literal["logits", "probabilities", "predictions", "signals"]  # what outputs from elsewhere are
 _LARGEST = np.finfo(np.float32).max
 _LIBRARIES = {"builtins", "abc", "typing", "torch", "sklearn", "miaudit"}  # described by their versions
 
@@ -330,6 +331,7 @@ class Precomputed(Traits):
     values : array (n, C): logits, probabilities, predictions (n, 1) or signals
     given : "logits", "probabilities", "predictions" or "signals"
         Probabilities become log-probabilities.
+    columns : names of the columns of signals, where they are known
 
     Examples
     --------
@@ -339,11 +341,12 @@ class Precomputed(Traits):
     """
 
     values: ArrayLike
-    given: Literal["logits", "probabilities", "predictions", "signals"] = "logits"
+    given: Given = "logits"
     name: str = "precomputed outputs"
+    columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        kinds = ("logits", "probabilities", "predictions", "signals")
+        kinds = get_args(Given)
         if self.given not in kinds:
             hint = nearest(str(self.given), kinds) or "choose one"
             raise InputError("given", " or ".join(kinds), repr(self.given), hint)
@@ -358,20 +361,14 @@ class Precomputed(Traits):
         object.__setattr__(self, "values", checked_outputs(values, len(values) if values.ndim else 0, self.name))
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        columns: Sequence[str] = (),
-        *,
-        given: Literal["logits", "probabilities", "predictions", "signals"] = "logits",
-    ) -> Precomputed:
+    def load(cls, path: str | Path, columns: Sequence[str] = (), *, given: Given = "logits") -> Precomputed:
         """Read a .npy file, or the named columns of an .npz, .parquet or .csv file."""
         if Path(path).suffix.lower() == ".npy":
-            return cls(tables.read_array(path, "outputs"), given, Path(path).name)
+            return cls(tables.read_array(path, "outputs"), given, Path(path).name, tuple(columns))
         names = list(columns) or tables.column_names(path, "outputs")
         found = tables.read_columns(path, names, "outputs")
         parts = [found[name] if found[name].ndim > 1 else found[name][:, None] for name in names]
-        return cls(np.concatenate(parts, axis=1), given, Path(path).name)
+        return cls(np.concatenate(parts, axis=1), given, Path(path).name, tuple(columns))
 
     @property
     def kind(self) -> Kind:
