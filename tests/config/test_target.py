@@ -30,8 +30,7 @@ def defaults(record: Any) -> dict[str, Any]:
 
 def test_training_has_the_options_of_the_library() -> None:
     pytest.importorskip("torch")
-    from miaudit.models.private import Private
-    from miaudit.models.train_config import EarlyStopping, Pruning, TrainConfig
+    from miaudit.models.train_config import EarlyStopping, Private, Pruning, TrainConfig
 
     assert {name: field.default for name, field in Training.model_fields.items()} == defaults(TrainConfig)
     assert set(PrivateSection.model_fields) == set(defaults(Private))

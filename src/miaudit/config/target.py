@@ -9,7 +9,7 @@ import operator
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, TypeAdapter, model_validator
 
@@ -20,9 +20,7 @@ from miaudit.errors import InputError, one_line
 from miaudit.io import tables
 from miaudit.models.given import GivenShadows
 from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
-
-if TYPE_CHECKING:
-    from miaudit.models.train_config import TrainConfig
+from miaudit.models.train_config import EarlyStopping, Private, Pruning, TrainConfig
 
 Whole = Annotated[int, Field(ge=1)]
 
@@ -79,9 +77,6 @@ class TrainingSection(Section):
         InputError
             For options that exclude each other.
         """
-        from miaudit.models.private import Private  # noqa: PLC0415 - torch is loaded only where it is used
-        from miaudit.models.train_config import EarlyStopping, Pruning, TrainConfig  # noqa: PLC0415
-
         given = self.model_dump()
         for name, kind in (("private", Private), ("early_stopping", EarlyStopping), ("pruning", Pruning)):
             if given[name] is not None:

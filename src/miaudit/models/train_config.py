@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from miaudit.errors import InputError, nearest
-from miaudit.models.private import Private
+from miaudit.errors import InputError, is_number, nearest
 
 _CHOICES = {
     "optimiser": ("sgd", "adam"),
@@ -17,6 +16,53 @@ _CHOICES = {
     "device": ("auto", "cpu", "cuda"),
 }
 _USUAL_RATE = {"sgd": 0.1, "adam": 0.001}
+
+
+@dataclass(frozen=True)
+class Private:
+    """Options of DP-SGD: Poisson sampling, gradients of records clipped, Gaussian noise on their sum.
+
+    Attributes
+    ----------
+    noise : standard deviation of the noise on the sum, divided by ``clip`` ("noise multiplier"), above 0
+    clip : largest L2 norm of one record's gradient over all parameters together, above 0
+    delta : at which the guarantee states its epsilon, in (0, 1)
+    records : public nominal number of training records, from which the sampling rate, the number of steps and the
+        normaliser follow, whatever the number of records in truth (erratum D9)
+    repeatable : whether the noise, the samples and all else but the initial weights follow from the seeds of the
+        training, for experiments that are repeated. The guarantee then does not hold against who knows the seeds. If
+        not, they come from the operating system, and no seed repeats them
+
+    Raises
+    ------
+    InputError
+        For a value outside its range.
+
+    Examples
+    --------
+    >>> Private(noise=3.0, clip=1.0, delta=0.01, records=2000)
+    Private(noise=3.0, clip=1.0, delta=0.01, records=2000, repeatable=False)
+    """
+
+    noise: float
+    clip: float
+    delta: float
+    records: int
+    repeatable: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("noise", "clip"):
+            value = getattr(self, name)
+            if not is_number(value) or not 0 < value < math.inf:
+                raise InputError(name, "a finite number above 0", repr(value), "1.0 is usual")
+        if not is_number(self.delta) or not 0 < self.delta < 1:
+            hint = "take a delta well below 1 / records"
+            raise InputError("delta", "a number in (0, 1)", repr(self.delta), hint)
+        if not isinstance(self.records, int) or isinstance(self.records, bool) or self.records < 1:
+            hint = "state a public, nominal number of training records"
+            raise InputError("records", "a whole number from 1 up", repr(self.records), hint)
+        if not isinstance(self.repeatable, bool):
+            raise InputError("repeatable", "true or false", repr(self.repeatable), "false is the default")
 
 
 @dataclass(frozen=True)
