@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from causal_synthesis.pain import pain
 
-from miaudit.synthesis.quality.worlds import synthetic22
+from miaudit.synthesis.worlds import synthetic22
 
 FOLDER = Path(__file__).parents[1] / "experiments" / "causal_synthesis"
 MODULES = ("attack", "graphs", "figures", "run")

@@ -25,7 +25,7 @@ import numpy as np, miaudit as ma
 rng = np.random.default_rng(0)
 member = rng.random(500) < 0.5
 ma.audit(ma.Evidence(score=rng.normal(size=500), member=member, design="one-run"), rng=rng).to_json()
-import miaudit.config, miaudit.demo, miaudit.resolution, miaudit.report.html
+import miaudit.config.audit, miaudit.collect.demo, miaudit.auditing.power, miaudit.report.audit_page
 print("works")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,12 +13,12 @@ from pain import pain
 
 from miaudit.dp.verdict import Claim, judge
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy, proved
-from miaudit.synthesis.generators.graph import CausalGraph
 from miaudit.synthesis.generators.training import fit_many, same_capacity
-from miaudit.synthesis.quality.worlds import EediStandIn, synthetic22
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.retraining_attack.membership import MembershipAttack, compare, membership_attack
 from miaudit.synthesis.retraining_attack.targets import GivenTargets, RandomTargets
 from miaudit.synthesis.schema import Schema, Table
+from miaudit.synthesis.worlds import EediStandIn, synthetic22
 
 DELTA = 1e-5
 AT_ONCE = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from miaudit.synthesis.generators.graph import CausalGraph
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Table
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from miaudit.arrays import FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError
 from miaudit.io import tables
-from miaudit.synthesis.generators.graph import CausalGraph
-from miaudit.synthesis.quality.worlds import EEDI_GENDERS, EEDI_QUESTIONS, EEDI_YEARS, eedi_graph
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Table
+from miaudit.synthesis.worlds import EEDI_GENDERS, EEDI_QUESTIONS, EEDI_YEARS, eedi_graph
 
 if TYPE_CHECKING:
     import polars as pl

@@ -16,9 +16,9 @@ from scipy import optimize, special
 
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.errors import InputError
-from miaudit.synthesis.generators.graph import CausalGraph
-from miaudit.synthesis.quality.worlds import Mechanism, NoisyMax, StructuralModel, Term
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Column, Schema
+from miaudit.synthesis.worlds import Mechanism, NoisyMax, StructuralModel, Term
 
 Split = Literal["79 | 143", "27 | 195"]
 

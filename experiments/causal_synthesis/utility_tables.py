@@ -20,14 +20,14 @@ import numpy as np
 from pain import pain
 
 from miaudit.report import chart_images, fidelity_charts
-from miaudit.synthesis.generators.graph import CausalGraph
+from miaudit.synthesis import utility
+from miaudit.synthesis.fidelity import Fidelity, fidelity
 from miaudit.synthesis.generators.training import GeneratorConfig, Privacy, fit_many, same_capacity
-from miaudit.synthesis.quality import utility
-from miaudit.synthesis.quality.fidelity import Fidelity, fidelity
-from miaudit.synthesis.quality.interventions import interventional_error
-from miaudit.synthesis.quality.utility import Benchmark, Scores
-from miaudit.synthesis.quality.worlds import EediStandIn, synthetic22
+from miaudit.synthesis.graph import CausalGraph
+from miaudit.synthesis.interventions import interventional_error
 from miaudit.synthesis.schema import Table
+from miaudit.synthesis.utility import Benchmark, Scores
+from miaudit.synthesis.worlds import EediStandIn, synthetic22
 
 RESULTS = Path("results/experiments/causal_synthesis/utility")
 SEED = 20261121

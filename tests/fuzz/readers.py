@@ -31,7 +31,7 @@ from miaudit.io import tables
 from miaudit.models import weights
 from miaudit.models.given import GivenShadows
 from miaudit.report import kinds
-from miaudit.synthesis.generators.graph import CausalGraph
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.table_attacks import table_files
 
 CORPUS = Path(__file__).parent / "corpus"

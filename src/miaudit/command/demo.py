@@ -23,7 +23,7 @@ def demo(
     """Audit a classifier trained here and now: handwritten digits, a random half of them members (about 10 seconds)."""
     import numpy as np
 
-    from miaudit import demo as demonstration
+    from miaudit.collect import demo as demonstration
     from miaudit.collect.outputs import Collected
 
     check_free(out, overwrite=overwrite)

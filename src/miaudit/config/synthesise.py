@@ -12,9 +12,9 @@ from pydantic import Field, field_validator, model_validator
 from miaudit.config.section import File, Section, Text, read_mapping, validated
 from miaudit.dp.verdict import Claim
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
-from miaudit.synthesis.generators.graph import CausalGraph
 from miaudit.synthesis.generators.publication import LedgerPlan, Publication
 from miaudit.synthesis.generators.release import Format, read_table
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Table
 
 Positive = Annotated[float, Field(gt=0)]

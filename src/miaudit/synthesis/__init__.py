@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.errors import MiauditError
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
-from miaudit.synthesis.generators.graph import CausalGraph
 from miaudit.synthesis.generators.release import Release
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Column, Schema, Table
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from miaudit.dp.bounds import LowerBound
 from miaudit.dp.mechanism import GaussianNoise
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
-from miaudit.synthesis.generators.graph import CausalGraph
 from miaudit.synthesis.generators.release import Release, read_table
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Column, Schema, Table
 
 SCHEMA = Schema(

@@ -18,7 +18,7 @@ from miaudit.errors import InputError, MiauditError  # noqa: E402
 from miaudit.synthesis.generators import training  # noqa: E402
 from miaudit.synthesis.generators.generator import Generator, without_records  # noqa: E402
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy  # noqa: E402
-from miaudit.synthesis.generators.graph import CausalGraph  # noqa: E402
+from miaudit.synthesis.graph import CausalGraph  # noqa: E402
 from miaudit.synthesis.schema import Column, Schema, Table  # noqa: E402
 
 SCHEMA = Schema(

@@ -15,8 +15,8 @@ from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
 from miaudit.synthesis.generators.generator_config import GeneratorConfig  # noqa: E402
-from miaudit.synthesis.generators.graph import CausalGraph  # noqa: E402
 from miaudit.synthesis.generators.vae import Network, Pass  # noqa: E402
+from miaudit.synthesis.graph import CausalGraph  # noqa: E402
 from miaudit.synthesis.schema import Column, Schema  # noqa: E402
 
 SCHEMA = Schema(

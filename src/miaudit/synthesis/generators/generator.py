@@ -19,8 +19,8 @@ from miaudit.errors import InputError
 from miaudit.io.tables import existing_file, require_suffix, write_atomically
 from miaudit.models.loop import one_thread
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy, proved
-from miaudit.synthesis.generators.graph import CausalGraph
 from miaudit.synthesis.generators.vae import Block, Network, Part, Pass
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Category, Schema, Table
 
 # Records that are drawn or read at once.

@@ -12,7 +12,7 @@ from miaudit.dp import accounting
 from miaudit.dp.bounds import UpperBound
 from miaudit.dp.mechanism import Mechanism, dp_sgd
 from miaudit.errors import InputError, nearest
-from miaudit.synthesis.generators.graph import CausalGraph
+from miaudit.synthesis.graph import CausalGraph
 
 _DECODERS = ("concatenate", "product")
 _OPTIMISERS = ("adam", "sgd")

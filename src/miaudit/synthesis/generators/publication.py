@@ -14,11 +14,11 @@ from miaudit.dp.tradeoff import EpsilonDelta
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
 from miaudit.findings.release import Graph, Guarantee, Spent, SynthesisFindings, rounded_up
+from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.generators import ledger as ledgers
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
-from miaudit.synthesis.generators.graph import CausalGraph
 from miaudit.synthesis.generators.release import Release
-from miaudit.synthesis.quality import fidelity as fidelity_of
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Table
 
 _FPR = (0.001, 0.01, 0.1)

@@ -16,8 +16,8 @@ from miaudit.dp.verdict import Claim, ClaimVerdict, judge
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.io.tables import column_names, existing_file, require_suffix, write_atomically
 from miaudit.metrics.rounding import at_most
-from miaudit.synthesis.generators.graph import CausalGraph
 from miaudit.synthesis.generators.ledger import described, write_json
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Schema, Table
 
 if TYPE_CHECKING:

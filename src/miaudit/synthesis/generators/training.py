@@ -26,9 +26,9 @@ from miaudit.models.loop import one_thread
 from miaudit.models.private import in_float32
 from miaudit.synthesis.generators.generator import Generator
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
-from miaudit.synthesis.generators.graph import CausalGraph
 from miaudit.synthesis.generators.normal_numbers import standard_normal
 from miaudit.synthesis.generators.vae import Network, Pass, Stack
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Schema, Table
 
 __all__ = ["GeneratorConfig", "Privacy", "check_fit", "fit", "fit_many", "gradient_norms", "same_capacity"]

@@ -25,8 +25,8 @@ from torch import Tensor
 
 from miaudit.arrays import Float32Array
 from miaudit.synthesis.generators.generator_config import GeneratorConfig
-from miaudit.synthesis.generators.graph import CausalGraph
 from miaudit.synthesis.generators.likelihood import Encoding
+from miaudit.synthesis.graph import CausalGraph
 
 # Small groups that share matrices: more waste weights that are 0, fewer cost calls.
 _TOGETHER = 8

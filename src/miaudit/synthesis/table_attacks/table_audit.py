@@ -28,8 +28,8 @@ from miaudit.findings.verdict import DECLARE, NOT_DECLARED
 from miaudit.metrics.classical import Sample
 from miaudit.metrics.rounding import percent
 from miaudit.metrics.units import Units
+from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.encoding import Features
-from miaudit.synthesis.quality import fidelity as fidelity_of
 from miaudit.synthesis.schema import Table
 from miaudit.synthesis.table_attacks import inference, linkability, singling_out
 from miaudit.synthesis.table_attacks.closest_record import Metric, nearest
