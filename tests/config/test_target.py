@@ -58,7 +58,7 @@ def test_training_is_built_with_what_it_holds() -> None:
 
 def test_the_small_language_model_has_the_options_of_the_library() -> None:
     pytest.importorskip("transformers")
-    from miaudit.models.text import SmallGPT2
+    from miaudit.models.train_config import SmallGPT2
 
     found = {name: field.default for name, field in SmallGPT2Section.model_fields.items() if name != "vocabulary"}
     assert found == defaults(SmallGPT2)
