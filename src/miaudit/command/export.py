@@ -10,7 +10,7 @@ import typer
 
 from miaudit.command.terminal import say
 from miaudit.errors import InputError, OutputError, one_line
-from miaudit.io.atomic_file import write_atomically
+from miaudit.io.atomic import write_atomically
 
 
 class Target(StrEnum):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from miaudit.errors import InputError
 from miaudit.findings import kind
 from miaudit.findings.verdict import Verdict
-from miaudit.io.atomic_file import write_atomically
+from miaudit.io.atomic import write_atomically
 
 FORMAT = 1
 ClaimStatus = Literal["refuted", "not-refuted", "not-testable"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from miaudit.errors import OutputError, one_line
 from miaudit.findings.kind import to_text
-from miaudit.io import atomic_folder
+from miaudit.io import atomic
 from miaudit.report import chart_images, kinds
 
 FINDINGS, PAGE, FIGURES = "findings.json", "report.html", "figures"
@@ -22,7 +22,7 @@ def write(findings: kinds.Writable, out: str | Path, *, overwrite: bool = False,
     """Write findings.json, report.html and figures/ (SVG and PNG) into a folder.
 
     All of it is made in a hidden folder first, and takes the place of an earlier audit whole: an error or a kill on the
-    way leaves that as it was (:mod:`miaudit.io.atomic_folder`). Files that are not part of an audit are never touched.
+    way leaves that as it was (:mod:`miaudit.io.atomic`). Files that are not part of an audit are never touched.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def check_free(out: str | Path, *, overwrite: bool = False, released: bool = Fal
 
 def _recover(out: Path) -> None:
     try:
-        atomic_folder.recover(out)
+        atomic.recover(out)
     except OSError as error:
         raise _unwritable(out, error) from error
 
@@ -164,7 +164,7 @@ def _publish(
             release(folder)
 
     try:
-        atomic_folder.replace(out, _owned(release is not None), make, check)
+        atomic.replace_folder(out, _owned(release is not None), make, check)
     except OSError as error:
         raise _unwritable(out, error) from error
     return undrawn

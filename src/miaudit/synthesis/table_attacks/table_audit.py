@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Plan
-from miaudit.causal.equal_rows import Repeats
+from miaudit.causal.duplicates import Repeats
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings import table as found
@@ -224,7 +224,7 @@ def audit_table(
     Notes
     -----
     Where equal records stand on one side far beyond chance, and no unit holds them together
-    (:meth:`miaudit.causal.equal_rows.Repeats.forbids`), no interval is valid: the verdict is "refused" (exit code 4).
+    (:meth:`miaudit.causal.duplicates.Repeats.forbids`), no interval is valid: the verdict is "refused" (exit code 4).
 
     Examples
     --------
