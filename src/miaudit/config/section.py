@@ -7,7 +7,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -93,18 +93,20 @@ AnySection = type[BaseModel] | Keys
 
 def keys_of(source: Callable[..., Any], *names: str) -> dict[str, Any]:
     """Return the types of options of a record or a function, for :class:`Keys`; all of them where none is named."""
-    known = options_of(source)
-    return {
-        name: Annotated[known[name].kind | None if known[name].optional else known[name].kind, known[name].option]
-        for name in names or known
-    }
+    known, found = options_of(source), {}
+    for name in names or known:
+        kind, optional, option, _ = known[name]
+        if isinstance(kind, type) and is_dataclass(kind) and option.read is None:
+            kind = Annotated[Any, record_keys(kind)]
+        found[name] = Annotated[kind | None if optional else kind, option]
+    return found
 
 
 def record_keys(record: Callable[..., Any]) -> Keys:
     """Return the keys of a section that becomes a record."""
-    known = options_of(record)
-    needed = frozenset(name for name, found in known.items() if found.default is inspect.Parameter.empty)
-    return Keys(keys_of(record), needed, lambda values: record(**values))
+    keys, parameters = keys_of(record), inspect.signature(record).parameters
+    needed = frozenset(name for name in keys if parameters[name].default is inspect.Parameter.empty)
+    return Keys(keys, needed, lambda values: record(**values))
 
 
 def _refusing(make: Callable[..., Any]) -> Callable[..., Any]:

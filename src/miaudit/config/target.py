@@ -15,86 +15,23 @@ from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, TypeA
 
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
-from miaudit.config.section import Section, Text
-from miaudit.errors import InputError, one_line
+from miaudit.config.section import Keys, Section, Text, keys_of
+from miaudit.errors import InputError, Option, one_line
 from miaudit.io import tables
 from miaudit.models.given import GivenShadows
 from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
-from miaudit.models.train_config import EarlyStopping, Private, Pruning, TrainConfig
+from miaudit.models.train_config import SmallGPT2, TrainConfig
 
 Whole = Annotated[int, Field(ge=1)]
 
 
-class PrivateSection(Section):
-    """DP-SGD instead of plain training: see :class:`miaudit.models.private.Private`."""
-
-    noise: Annotated[float, Field(gt=0)]
-    clip: Annotated[float, Field(gt=0)]
-    delta: Annotated[float, Field(gt=0, lt=1)]
-    records: Whole
-    repeatable: bool = False
+def _trainable(options: dict[str, Any]) -> dict[str, Any]:
+    TrainConfig(**options)  # refuses options that exclude each other
+    return options
 
 
-class EarlyStoppingSection(Section):
-    """When training stops early: see :class:`miaudit.models.train_config.EarlyStopping`."""
-
-    share: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    patience: Whole = 5
-
-
-class PruningSection(Section):
-    """Which weights become 0, and when: see :class:`miaudit.models.train_config.Pruning`."""
-
-    sparsity: Annotated[float, Field(gt=0, lt=1)]
-    finetuning: Annotated[float, Field(ge=0, lt=1)] = 0.25
-
-
-class TrainingSection(Section):
-    """How a PyTorch network is trained: see :class:`miaudit.models.train_config.TrainConfig`."""
-
-    optimiser: Literal["sgd", "adam"] = "sgd"
-    learning_rate: Annotated[float, Field(gt=0)] | None = None
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    schedule: Literal["constant", "cosine"] = "cosine"
-    epochs: Whole = 20
-    batch: Whole = 128
-    augmentation: Literal["none", "flip-crop"] = "none"
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    input_noise: Annotated[float, Field(ge=0)] = 0.0
-    early_stopping: EarlyStoppingSection | None = None
-    pruning: PruningSection | None = None
-    private: PrivateSection | None = None
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    mixed_precision: bool = False
-    seed: Annotated[int, Field(ge=0)] = 0
-
-    def build(self) -> TrainConfig:
-        """Make the training configuration of the library.
-
-        Raises
-        ------
-        InputError
-            For options that exclude each other.
-        """
-        given = self.model_dump()
-        for name, kind in (("private", Private), ("early_stopping", EarlyStopping), ("pruning", Pruning)):
-            if given[name] is not None:
-                given[name] = kind(**given[name])
-        return TrainConfig(**given)
-
-
-class SmallGPT2Section(Section):
-    """A small GPT-2 that is trained here: see :class:`miaudit.models.text.SmallGPT2`."""
-
-    layers: Whole = 2
-    width: Whole = 64
-    heads: Whole = 4
-    context: Annotated[int, Field(ge=2)] = 128
-    epochs: Whole = 20
-    batch: Whole = 16
-    learning_rate: Annotated[float, Field(gt=0, lt=1)] = 3e-3
-    vocabulary: Annotated[int, Field(ge=257)] = 1000
+TRAINING = Keys(keys_of(TrainConfig), make=_trainable)
+SMALL_GPT2 = Keys({**keys_of(SmallGPT2), "vocabulary": Annotated[int, Option(ge=257, next_step="1000 is usual")]})
 
 
 class TargetSection(Section):
@@ -192,12 +129,12 @@ class TorchSection(NetworkSection):
     """A PyTorch network that is trained here; with weights, those are audited and only shadow models are trained."""
 
     kind: Literal["torch"]
-    training: TrainingSection | None = None
+    training: Annotated[dict[str, Any], TRAINING] | None = None
     weights: Text | None = None
 
     def build(self, base: Path) -> Target:
         """Make the network's factory, with the weights if there are any."""
-        factory, training = self.network(), (self.training or TrainingSection()).build()
+        factory, training = self.network(), TrainConfig(**(self.training or {}))
         weights = None if self.weights is None else base / self.weights
         return TorchTarget(factory, training, weights, self.name or self.factory)
 
@@ -233,7 +170,7 @@ class LanguageModelSection(TargetSection):
     places: ClassVar = {"folder": "folder", "reference": "folder"}
     kind: Literal["language-model"]
     folder: Text | None = None
-    small_gpt2: SmallGPT2Section | None = None
+    small_gpt2: Annotated[dict[str, Any], SMALL_GPT2] | None = None
     reference: Text | None = None
 
     @model_validator(mode="after")
@@ -249,14 +186,13 @@ class LanguageModelSection(TargetSection):
         """Read the model of the folder, or describe the one to train."""
         _require(self.kind, "text", ("torch", "safetensors", "transformers"))
         from miaudit.models import language  # noqa: PLC0415 - torch is loaded only where it is used
-        from miaudit.models.text import SmallGPT2  # noqa: PLC0415
 
         if self.folder is not None:
             reference = None if self.reference is None else base / self.reference
             return language.SavedLanguage(base / self.folder, reference, self.name or "")
-        given = (self.small_gpt2 or SmallGPT2Section()).model_dump()
-        vocabulary = given.pop("vocabulary")
-        return language.SmallLanguage(SmallGPT2(**given), vocabulary, self.name or "")
+        options = {"vocabulary": 1000, **(self.small_gpt2 or {})}
+        vocabulary = options.pop("vocabulary")
+        return language.SmallLanguage(SmallGPT2(**options), vocabulary, self.name or "")
 
 
 class TokenSection(TargetSection):
