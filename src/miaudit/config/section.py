@@ -30,6 +30,8 @@ from miaudit.io import yaml_file
 from miaudit.io.tables import existing_file
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
+FilePath = Annotated[Text, "file"]  # must be there when the file has been read; relative to it
+FolderPath = Annotated[Text, "folder"]
 
 
 class Section(BaseModel):
@@ -176,9 +178,29 @@ class File(Section):
         """Say what the library refuses of it, a line for each."""
         return iter(())
 
-    def missing_files(self, base: Path) -> Iterator[str]:  # noqa: ARG002 - of the kinds that name files
+    def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each; relative paths start at ``base``."""
-        return iter(())
+        return missing(self, base)
+
+
+def missing(section: Section, base: Path, where: str = "") -> Iterator[str]:
+    """Say which files and folders that a section names are not there, a line for each; ``where`` is its own place."""
+    for name, field in type(section).model_fields.items():
+        value, notes = getattr(section, name), [*field.metadata, *_leaves(field.annotation)]
+        for key, one in value.items() if isinstance(value, dict) else [("", value)]:
+            if isinstance(one, Section):
+                yield from missing(one, base, f"{where}{name}.{key}{'.' * bool(key)}")
+        for what, is_there in (("file", Path.is_file), ("folder", Path.is_dir)):
+            if what in notes and value is not None and not is_there(base / value):
+                yield missing_line(f"{where}{name}", what, value, base)
+
+
+def missing_line(key: str, kind: str, value: str, base: Path) -> str:
+    """Say that a file or folder of the configuration is not there."""
+    return (
+        f"{key}: expected an existing {kind}, received {value} (looked for {base / value}); "
+        "paths are relative to the configuration file"
+    )
 
 
 AnyFile = TypeVar("AnyFile", bound=File)
