@@ -11,8 +11,7 @@ from miaudit.command import summary
 from miaudit.command.examination import BundleWish, computed
 from miaudit.command.options import OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
 from miaudit.command.results import check_free, deliver
-from miaudit.command.terminal import progress, say
-from miaudit.command.user_code import announce, forecast, kept
+from miaudit.command.terminal import announce, forecast, kept, progress, say
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:

@@ -219,7 +219,7 @@ class DisclosureConfig(File):
         if metric not in metrics:
             hint = nearest(metric, metrics) or "choose one"
             raise ValueError(f"expected one of {', '.join(metrics)} as primary_metric, received {metric!r}; {hint}")
-        if self.target.kind not in ("sklearn", "torch", "torch-weights", "outputs"):
+        if not self.target.classifies:
             raise ValueError(f"expected a classifier as target, received {self.target.kind}; it gives no probabilities")
         for name, change in self.disclosure.trainings.items():
             if self.target.kind == "outputs":

@@ -9,7 +9,7 @@ import operator
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, TypeAdapter, model_validator
 
@@ -45,6 +45,7 @@ class TargetSection(Section):
     name : what a page calls the target; default: what it calls itself
     """
 
+    classifies: ClassVar[bool] = True  # whether it gives probabilities of classes
     kind: str
     name: Text | None = None
 
@@ -157,6 +158,7 @@ class OutputsSection(TargetSection):
 class LanguageModelSection(TargetSection):
     """A causal language model: a folder as it is, or a small GPT-2 that is trained here."""
 
+    classifies = False
     kind: Literal["language-model"]
     folder: FolderPath | None = None
     small_gpt2: Annotated[dict[str, Any], SMALL_GPT2] | None = None
@@ -187,6 +189,7 @@ class LanguageModelSection(TargetSection):
 class TokenSection(TargetSection):
     """Log-probabilities of tokens, which the data hold already: no model is asked."""
 
+    classifies = False
     kind: Literal["token-logprobs"]
 
     def build(self, base: Path) -> Target:  # noqa: ARG002 - there is nothing to make
