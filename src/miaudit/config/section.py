@@ -7,7 +7,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -95,13 +95,16 @@ AnySection = type[BaseModel] | Keys
 
 def keys_of(source: Callable[..., Any], *names: str) -> dict[str, Any]:
     """Return the types of options of a record or a function, for :class:`Keys`; all of them where none is named."""
-    known, found = options_of(source), {}
+    known = options_of(source)
+    kinds = {}
     for name in names or known:
-        kind, optional, option, _ = known[name]
+        kind, optional, option, default = known[name]
         if isinstance(kind, type) and is_dataclass(kind) and option.read is None:
             kind = Annotated[Any, record_keys(kind)]
-        found[name] = Annotated[kind | None if optional else kind, option]
-    return found
+        elif option.read is None and default is not inspect.Parameter.empty:
+            option = replace(option, default=default)
+        kinds[name] = Annotated[kind | None if optional else kind, option]
+    return kinds
 
 
 def record_keys(record: Callable[..., Any]) -> Keys:
@@ -311,6 +314,17 @@ def _of_unknown_key(place: _Place) -> str:
         own = ", ".join(name for name in known if name not in ("kind", "name")) or "none besides"
         return f"{place.above}: expected keys of kind {place.kind} ({own}), received {key}; remove it"
     return f"{place.name}: unknown key; {nearest(key, known) or 'known here: ' + (', '.join(known) or 'none')}"
+
+
+def options_in(section: AnySection, above: str = "") -> Iterator[tuple[str, Any, Option]]:
+    """Yield each option that a file may say: its path, its type, and what is said of it."""
+    for name, kind in keys_in(section).items():
+        inner = next(sections_in(kind), None)
+        if inner is not None:
+            yield from options_in(inner, f"{above}{name}.")
+        elif typing.get_origin(kind) is Annotated:
+            plain, *notes = typing.get_args(kind)
+            yield from ((f"{above}{name}", plain, note) for note in notes if isinstance(note, Option))
 
 
 def keys_in(section: AnySection) -> Mapping[str, Any]:
