@@ -148,6 +148,7 @@ def test_many_runs_take_processes_a_store_and_copies(tmp_path: Path) -> None:
     assert asked.copies.shape == (12, 4, 2)
 
 
+@pytest.mark.slow
 def test_many_runs_are_the_same_on_ray() -> None:
     ray = pytest.importorskip("ray")
     made = Campaign(TREE, noise(40), design="multi-run", audited=6)

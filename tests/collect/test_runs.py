@@ -72,6 +72,7 @@ def test_the_number_of_workers_changes_nothing() -> None:
     assert seen == [(i + 1, N) for i in range(N)]
 
 
+@pytest.mark.slow
 def test_a_ray_cluster_changes_nothing(tmp_path: Path) -> None:
     ray = pytest.importorskip("ray")
     try:

@@ -158,6 +158,7 @@ def test_a_ray_address_that_does_not_answer_is_refused_at_once(scheme: str) -> N
     assert time.monotonic() - start < 5
 
 
+@pytest.mark.slow
 def test_ray_gives_the_same_and_names_what_fails_and_dies() -> None:
     pytest.importorskip("ray")
 

@@ -191,7 +191,7 @@ def start(script: Path, *arguments: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, start_new_session=True, env=environment)
 
 
-@pytest.mark.parametrize("executor", ["local", "ray"])
+@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
 def test_kill_9_loses_the_models_in_flight_only(tmp_path: Path, executor: str) -> None:
     if executor == "ray":
         pytest.importorskip("ray")
@@ -307,7 +307,7 @@ def test_outputs_from_elsewhere() -> None:
         ShadowOutputs.of(values[:2], INCLUDED, np.zeros(N, int))
 
 
-def test_torch_models_alone_stacked_and_on_other_executors(tmp_path: Path) -> None:
+def test_torch_models_alone_stacked_and_in_other_processes(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from miaudit.models import nets
     from miaudit.models.targets import TorchTarget
@@ -319,7 +319,19 @@ def test_torch_models_alone_stacked_and_on_other_executors(tmp_path: Path) -> No
     np.testing.assert_array_equal(everything(alone), everything(train(target, x=x, workers=2, store=tmp_path)))
     stacked = train(target, x=x, at_once=3)
     np.testing.assert_allclose(everything(stacked), everything(alone), atol=1e-4)
+
+
+@pytest.mark.slow
+def test_torch_models_on_ray() -> None:
+    pytest.importorskip("torch")
     pytest.importorskip("ray")
+    from miaudit.models import nets
+    from miaudit.models.targets import TorchTarget
+    from miaudit.models.train_config import TrainConfig
+
+    target = TorchTarget(nets.mlp(3, 2, (4,)), TrainConfig(epochs=2, batch=8, device="cpu"))
+    x = X.astype(np.float32)
+    alone = train(target, x=x)
     np.testing.assert_array_equal(everything(alone), everything(train(target, x=x, executor="ray", workers=2)))
 
 
