@@ -329,41 +329,6 @@ def with_arrays(entries, name, change):
     relisted(entries)
 
 
-STRANGE_ARRAYS = {
-    "no records": ("records.npz", lambda h: {k: v[:0] for k, v in h.items()}),
-    "membership of 2": ("records.npz", lambda h: h.update(member=np.full(N, 2))),
-    "membership of -1": ("records.npz", lambda h: h.update(member=np.where(h["member"], 1, -1))),
-    "membership as text": ("records.npz", lambda h: h.update(member=np.full(N, "1"))),
-    "membership of half": ("records.npz", lambda h: h.update(member=np.full(N, 0.5))),
-    "membership twice": ("records.npz", lambda h: h.update(member=np.zeros((N, 2), dtype=bool))),
-    "one class": ("records.npz", lambda h: h.update(member=np.ones(N, dtype=bool))),
-    "a score that is none": ("records.npz", lambda h: h["score.loss"].__setitem__(0, np.nan)),
-    "an infinite score": ("records.npz", lambda h: h["score.loss"].__setitem__(0, np.inf)),
-    "scores as text": ("records.npz", lambda h: h.update({"score.loss": np.full(N, "1.0")})),
-    "no score": ("records.npz", lambda h: {k: v for k, v in h.items() if not k.startswith("score")}),
-    "complex scores": ("records.npz", lambda h: h.update({"score.loss": np.full(N, 1j)})),
-    "only hashes": ("records.npz", lambda h: {"hash": np.zeros((N, 32), dtype=np.uint8)}),
-    "no propensity": ("propensity.npz", lambda h: {"values": np.empty(0)}),
-    "a propensity of 1": ("propensity.npz", lambda h: h.update(values=np.ones(N))),
-    "propensities that are none": ("propensity.npz", lambda h: h.update(values=np.full(N, np.nan))),
-    "a table of propensities": ("propensity.npz", lambda h: h.update(values=np.full((N, 1), 0.5))),
-    "propensities as text": ("propensity.npz", lambda h: h.update(values=np.full(N, "0.5"))),
-    "no rows": ("propensity.npz", lambda h: {"values": np.empty(0), "rows": np.empty(0, dtype=int)}),
-    "a row twice": ("propensity.npz", lambda h: {"values": np.full(2, 0.5), "rows": np.zeros(2, dtype=int)}),
-    "rows that are not there": ("propensity.npz", lambda h: {"values": np.full(1, 0.5), "rows": np.array([N])}),
-}
-
-
-@pytest.mark.parametrize("case", STRANGE_ARRAYS.values(), ids=STRANGE_ARRAYS)
-def test_strange_arrays_are_refused_or_found(tmp_path, case):
-    name, change = case
-    path = rewritten(stored(tmp_path, "zero-run"), lambda entries: with_arrays(entries, name, change))
-    try:
-        assert verify(path).status == "failed"
-    except InputError as error:
-        assert "\n" not in str(error)
-
-
 STRANGE_PLANS = {
     "an array of text": {"record": "plan", "fpr_targets": {"array": ["x"]}},
     "an array alone": {"array": ["x"]},
@@ -398,22 +363,6 @@ def nested(depth):
     for _ in range(depth):
         value = [value]
     return value
-
-
-@pytest.mark.parametrize("depth", [70, 300, 900])
-@pytest.mark.parametrize("where", ["notes", "random", "environment", "plan", "more"])
-def test_deep_json_is_refused(tmp_path, depth, where):
-    deep = nested(depth)
-    values = {"notes": [deep], "random": {"entropy": deep}, "environment": {"numpy": deep}}
-    path = lying(stored(tmp_path), lambda a: a.update({where: values.get(where, deep)}))
-    with pytest.raises(InputError, match="levels"):
-        verify(path)
-
-
-def test_deep_findings_are_refused(tmp_path):
-    path = lying(stored(tmp_path), findings=lambda c: c["repeat"].update(more=nested(500)))
-    with pytest.raises(InputError):
-        read(path)
 
 
 @pytest.mark.parametrize("entry", ["records.npz", "rows.npy", "audit.json", "findings.json"])
@@ -510,11 +459,3 @@ def test_too_few_false_alarms_are_judged_by_the_auc():
     _, bundle, _ = record(evidence(), plan=plan, rng=np.random.default_rng(0))  # about 3 false alarms
     found = challenge.by_scores(bundle, evidence().only("margin").score, rng=np.random.default_rng(1))
     assert found.metric == "auc"
-
-
-@pytest.mark.parametrize("value", [1e300, -1e308])
-def test_numbers_too_large_are_refused_in_one_line(value):
-    _, bundle, _ = record(evidence(), plan=AUC, rng=np.random.default_rng(0))
-    with pytest.raises(InputError) as caught:
-        challenge.by_scores(bundle, np.where(np.arange(N) == 3, value, 0.0), rng=np.random.default_rng(1))
-    assert "\n" not in str(caught.value)

@@ -238,9 +238,3 @@ def test_a_mechanism_from_a_file_of_its_own(tmp_path: Path) -> None:
     path.write_text("kind: composed\nparts: [{kind: gaussian, noise: 2}, 3]\n")
     with pytest.raises(InputError, match=r"^mechanism\.parts\[1\]: expected a mapping"):
         audit_config.read_mechanism(path)
-
-
-def test_aliases_are_refused_wherever_they_stand(tmp_path: Path) -> None:
-    path = described(tmp_path, "model: &m {name: x}\nreporting: *m")
-    with pytest.raises(InputError, match="line 3: an alias"):
-        audit_config.read(path)

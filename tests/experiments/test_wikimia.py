@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "experiments" / "wikimia" / "run.py"
-DATA = Path(__file__).parents[1].parent / "shared" / "data"
+SCRIPT = Path(__file__).parents[2] / "experiments" / "wikimia" / "run.py"
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
 TEXTS = DATA / "wikimia" / "wikimia_32.jsonl"
 
 pytestmark = [pytest.mark.data, pytest.mark.skipif(not TEXTS.is_file(), reason=f"{TEXTS} is not there")]

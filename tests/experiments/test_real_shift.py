@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-SCRIPT = Path(__file__).parents[1] / "experiments" / "causal_mia" / "real_shift.py"
-DATA = Path(__file__).parents[1].parent / "shared" / "data"
+SCRIPT = Path(__file__).parents[2] / "experiments" / "causal_mia" / "real_shift.py"
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
 NEEDED = (
     "acs_ct_income/acs_ct_income.npz",
     "mnist/mnist.npz",

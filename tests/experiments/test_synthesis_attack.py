@@ -16,7 +16,7 @@ from causal_synthesis.pain import pain
 
 from miaudit.synthesis.worlds import synthetic22
 
-FOLDER = Path(__file__).parents[1] / "experiments" / "causal_synthesis"
+FOLDER = Path(__file__).parents[2] / "experiments" / "causal_synthesis"
 MODULES = ("attack", "graphs", "figures", "run")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 SCRIPT = ROOT / "experiments" / "causal_synthesis" / "adult_anonymeter.py"
 ARCHIVE = DATA / "adult_anonymeter" / "adult_members_control_ctgan.npz"

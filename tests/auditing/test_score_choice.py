@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -108,31 +106,6 @@ def test_scores_that_point_the_wrong_way_or_nowhere_are_remarked_upon(factor: fl
     words = "below one half" if factor else "says nothing of anybody"
     assert any(words in note for note in found.notes)
     assert not any(words in note for note in audited(evidence).notes)
-
-
-def test_evidence_survives_being_sent_to_another_process() -> None:
-    evidence = scores(20, {"a": 1.0, "b": 0.0}, unit=np.arange(40) // 2, covariates=np.ones((40, 1)))
-    back = pickle.loads(pickle.dumps(evidence))
-    assert back.digest == evidence.digest
-    assert back.scores.keys() == evidence.scores.keys()
-
-
-def test_labels_that_join_alike_have_other_digests() -> None:
-    base = {"score": [1.0, 2.0], "member": [1, 0]}
-    assert Evidence(**base, unit=["a\x1fb", "c"]).digest != Evidence(**base, unit=["a", "b\x1fc"]).digest
-
-
-@pytest.mark.parametrize(
-    ("fields", "word"),
-    [
-        ({"score": np.ma.masked_equal([1.0, 2.0], 2.0)}, "masked"),
-        ({"unit": [2.0**63, 2.0**63 + 4096]}, "integers or text"),
-    ],
-)
-def test_more_of_the_door(fields: dict[str, object], word: str) -> None:
-    with pytest.raises(InputError, match=word):
-        Evidence(**({"score": [1.0, 2.0], "member": [1, 0]} | fields))  # type: ignore[arg-type]
-    assert Evidence(score=[1.0, 2.0], member=["1", "0"]).n_members == 1
 
 
 def test_audit_says_what_it_needs() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-FOLDER = Path(__file__).parent.parent / "experiments" / "uncertainty_mia"
+FOLDER = Path(__file__).parents[2] / "experiments" / "uncertainty_mia"
 
 
 def load(name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-EXPERIMENTS = Path(__file__).parent.parent / "experiments"
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
 def expected(folder: str, name: str = "expected") -> dict[str, Any]:

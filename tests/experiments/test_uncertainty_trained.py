@@ -13,9 +13,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "experiments" / "uncertainty_mia"
+FOLDER = Path(__file__).parents[2] / "experiments" / "uncertainty_mia"
 SCRIPT = FOLDER / "trained.py"
-DATA = Path(__file__).parents[1].parent / "shared" / "data"
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
 NEEDED = ("location30/location30.npz", "office_caltech10/office_caltech10_googlenet1024.npz")
 ABSENT = [name for name in NEEDED if not (DATA / name).is_file()]
 MODULES = ("trained", "trained_subgroups", "trained_figures")

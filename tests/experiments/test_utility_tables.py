@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / "experiments" / "causal_synthesis" / "utility_tables.py"
+SCRIPT = Path(__file__).parents[2] / "experiments" / "causal_synthesis" / "utility_tables.py"
 
 
 def test_every_arm_is_measured_with_an_interval(tmp_path: Path) -> None:

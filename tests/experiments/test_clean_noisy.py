@@ -12,9 +12,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "experiments" / "causal_mia"
+FOLDER = Path(__file__).parents[2] / "experiments" / "causal_mia"
 SCRIPT = FOLDER / "clean_noisy.py"
-DATA = Path(__file__).parents[1].parent / "shared" / "data"
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
 IMAGES = DATA / "cifar10" / "cifar10_12k.npz"
 
 

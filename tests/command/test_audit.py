@@ -334,59 +334,6 @@ def test_an_earlier_audit_is_not_replaced_unasked(place: Path, run: Run) -> None
     assert (place / "out/notes.txt").read_text() == "mine"
 
 
-def test_report_draws_finished_findings_again(place: Path, run: Run) -> None:
-    save(place / "t.npz", 1.0)
-    run(*audit("--out", "out"))
-    code, out, _ = run("report", "out/findings.json", "--out", "again")
-    assert code == 0
-    assert text_of(place / "again/report.html") == text_of(place / "out/report.html")
-    assert "again" in out
-    assert run("report", "out/findings.json")[0] == 1  # the page is there already
-    assert run("report", "out/findings.json", "--overwrite")[0] == 0
-
-
-def test_plan_speaks_and_encodes(run: Run) -> None:
-    code, out, _ = run("plan", "--members", "1000", "--nonmembers", "1000", "--tpr", "0.05")
-    assert code == 0
-    assert "needs 3,690 non-members" in out
-    code, out, _ = run("plan", "--members", "1000", "--nonmembers", "1000", "--json")
-    assert [t["nonmembers_needed"] for t in json.loads(out)["targets"]] == [3690, 369, 37]
-
-
-def test_plan_says_what_bounds_and_claims_are_within_reach(run: Run) -> None:
-    size = ("--members", "1000", "--nonmembers", "1000")
-    code, out, _ = run("plan", *size, "--claim-mu", "0.5")
-    assert code == 0
-    assert "one run: at most mu 2.49" in out
-    assert "an algorithm with true mu = 1 (epsilon = 4.38) would show, with the best attack, about mu 0.65" in out
-    assert "one run: refutable, by about 136 of 160 guesses right (85.0%)" in out
-    found = json.loads(run("plan", *size, "--claim-epsilon", "7", "--delta", "1e-6", "--json")[1])
-    assert [(b["design"], b["delta"]) for b in found["bounds"]] == [("one-run", 1e-6), ("multi-run", 1e-6)]
-    assert [c["refutable"] for c in found["claim"]] == [False, False]
-    assert found["claim"][0]["reachable"] == found["bounds"][0]["epsilon"] < 7
-    assert "not refutable by so many records" in run("plan", *size, "--claim-epsilon", "7")[1]
-
-
-def test_version(run: Run) -> None:
-    assert run("--version")[1].startswith("miaudit ")
-
-
-def test_demo_from_nothing(place: Path) -> None:
-    started = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "miaudit", "demo"], cwd=place, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # no terminal, no progress
-    assert time.monotonic() - started < 300
-    found = Findings.read(place / "results/demo/findings.json")
-    assert found["design"] == "one-run"
-    assert [m["name"] for m in found["metrics"][:2]] == ["tpr_at_fpr_0.01", "tpr_at_fpr_0.1"]
-    assert found["metrics"][2]["low"] > 0.6  # the forest does memorise
-    figures = {path.suffix for path in (place / "results/demo/figures").iterdir()}
-    assert figures == {".svg", ".png"}
-
-
 @pytest.mark.parametrize(("what", "word"), [(("demo",), b"training"), (ZERO_RUN, b"propensity")], ids=["demo", "zero"])
 def test_progress_shows_on_a_terminal_and_leaves_nothing_on_standard_output(
     what: tuple[str, ...], word: bytes, place: Path

@@ -18,7 +18,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 import miaudit
 from miaudit.findings.verdict import no_answer
 
-FOLDER = Path(__file__).parent.parent / "experiments" / "causal_mia"
+FOLDER = Path(__file__).parents[2] / "experiments" / "causal_mia"
 
 
 def load(name: str):

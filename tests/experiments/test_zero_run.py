@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-FOLDER = Path(__file__).parent.parent / "experiments" / "zero_run"
+FOLDER = Path(__file__).parents[2] / "experiments" / "zero_run"
 
 
 def load(name: str) -> Any:

@@ -13,9 +13,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "experiments" / "lira"
+FOLDER = Path(__file__).parents[2] / "experiments" / "lira"
 SCRIPT = FOLDER / "run.py"
-DATA = Path(__file__).parents[1].parent / "shared" / "data"
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
 NEEDED = ("location30/location30.npz", "mia_scores_location30/location30_mia_scores.npz")
 ABSENT = [name for name in NEEDED if not (DATA / name).is_file()]
 MODULES = ("training", "attack", "claims", "published", "figures")
