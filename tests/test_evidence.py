@@ -50,6 +50,7 @@ def evidences(draw: st.DrawFn) -> Evidence:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", FORMATS)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(evidence=evidences())
@@ -77,6 +78,7 @@ def test_every_format_gives_back_what_was_saved(suffix: str, evidence: Evidence,
             assert list(map(str, new)) == list(map(str, old))
 
 
+@pytest.mark.long
 @given(evidence=evidences(), data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_the_digest_changes_with_every_change(evidence: Evidence, data: st.DataObject) -> None:
@@ -93,6 +95,7 @@ def test_the_digest_changes_with_every_change(evidence: Evidence, data: st.DataO
     assert evidence.replace(source="elsewhere").digest == evidence.digest  # where it came from is not content
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", FORMATS)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=400))
@@ -103,6 +106,7 @@ def test_no_content_of_a_file_does_more_than_raise_an_input_error(suffix: str, c
         Evidence.load(path, score="score", member="member")
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(0, 3000), flip=st.integers(0, 3000), suffix=st.sampled_from(["npz", "parquet"]))
 def test_damaged_files_load_as_they_were_or_not_at_all(cut: int, flip: int, suffix: str, tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ def drifted(design: str | None = None, gap: float = 0.0, n: int = 2000, **fields
     return Evidence(score=score, member=member, covariates=x[:, None], design=design, **fields)
 
 
+@pytest.mark.long
 def test_the_covariates_alone_stand_beside_the_attack_of_an_undeclared_audit() -> None:
     findings = audited(drifted())
     alone, attack = findings.covariates_alone, findings.metric("auc")
@@ -133,6 +134,7 @@ def test_the_covariates_alone_move_no_other_draw() -> None:
 # -- scores that point the wrong way ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "metric", ["tpr_at_fpr_0.01", "tpr_at_fpr_0.1", "auc", "advantage", "balanced_accuracy", "ate"]
 )
@@ -177,6 +179,7 @@ def test_one_inverted_score_of_several_leaves_no_concern_unsaid_and_a_concern_st
     assert any("loss is clearly below one half" in note for note in declared.notes)
 
 
+@pytest.mark.long
 def test_a_corrected_score_that_points_the_wrong_way_is_not_clear() -> None:
     """Shift alone lifts the raw AUC above one half; corrected, members have lower scores."""
     plan = Plan(fpr_targets=(0.1,), primary_metric="auc", bounds=None)
@@ -203,6 +206,7 @@ def test_zero_run_evidence_without_covariates_gets_no_answer(name: str) -> None:
     assert all(metric.estimator == "raw" for metric in findings.metrics)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plan", [TEN, Plan(fpr_targets=(0.1,), n_bootstrap=100), Plan(headline=Split())])
 def test_equal_generators_give_equal_bytes(plan: Plan) -> None:
     evidence = evidence_of()
@@ -283,6 +287,7 @@ def test_a_split_keeps_units_whole() -> None:
     assert 0 < counts.members < 200
 
 
+@pytest.mark.long
 def test_a_declared_score_is_the_verdict_and_others_are_mentioned() -> None:
     evidence = several(4, loud=2.0)
     quiet = audited(evidence, Plan(fpr_targets=(0.1,), headline=Declared("s0")))
@@ -297,6 +302,7 @@ def test_a_declared_score_is_the_verdict_and_others_are_mentioned() -> None:
         audited(evidence, Plan(fpr_targets=(0.1,), headline=Declared("s00")))
 
 
+@pytest.mark.long
 def test_the_best_of_many_uncorrected_is_labelled() -> None:
     findings = audited(several(4), Plan(fpr_targets=(0.1,), headline=Exploratory()))
     assert findings.verdict.exploratory
@@ -307,6 +313,7 @@ def test_the_best_of_many_uncorrected_is_labelled() -> None:
     assert not alone.verdict.exploratory  # one score: nothing was chosen
 
 
+@pytest.mark.slow
 def test_looking_at_ten_useless_scores_is_paid_for() -> None:
     """Nominal 5% (one side of 90% intervals); three standard errors of 160 runs are 5%."""
     share = {
@@ -362,6 +369,7 @@ def test_ids_passed_for_groups_are_noticed() -> None:
 # -- what is never shown ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize("n", [1, 2, 50])
 def test_every_world_gives_findings_that_are_json(name: str, n: int) -> None:

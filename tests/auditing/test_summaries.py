@@ -65,6 +65,7 @@ def test_no_edge_of_the_chart_is_the_score_of_a_record(name: str) -> None:
         assert sum(shares) == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize("n", [1, 3, 500])
 def test_the_curve_is_monotone_inside_its_band(name: str, n: int) -> None:

@@ -52,6 +52,7 @@ def pick(found: Findings, name: str, estimator: str):
     return next(m for m in found.metrics if (m.name, m.estimator) == (name, estimator))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("effect", [0.0, 1.0])
 def test_a_word_that_moves_membership_and_score_is_corrected_for(effect: float) -> None:
     found = audited(world(effect=effect))
@@ -65,6 +66,7 @@ def test_a_word_that_moves_membership_and_score_is_corrected_for(effect: float) 
     assert {f.name.split(",")[0].rsplit(" ", 1)[0] for f in found.overlap.features} == {"text component"}
 
 
+@pytest.mark.long
 def test_texts_that_are_shuffled_correct_nothing() -> None:
     """The control: the same words, but not those of the record."""
     found = audited(shuffled(world()))
@@ -72,6 +74,7 @@ def test_texts_that_are_shuffled_correct_nothing() -> None:
     assert found.verdict.status == "flagged"
 
 
+@pytest.mark.long
 def test_texts_with_aipw_groups_units_and_numbers_beside() -> None:
     n = 3000
     rng = np.random.default_rng(2)
@@ -92,6 +95,7 @@ def test_texts_with_aipw_groups_units_and_numbers_beside() -> None:
     assert {"length", "site", "text component 1"} <= {f.name for f in found.overlap.features}
 
 
+@pytest.mark.long
 def test_components_condense_texts_and_numbers_each_by_themselves() -> None:
     evidence = world(covariates=np.random.default_rng(3).normal(size=(3000, 12)))
     found = audited(evidence, Plan(fpr_targets=(0.1,), primary_metric="auc", components=5))
@@ -100,12 +104,14 @@ def test_components_condense_texts_and_numbers_each_by_themselves() -> None:
     assert sorted(plain) == sorted([f"{kind} {i}" for kind in ("component", "text component") for i in range(1, 6)])
 
 
+@pytest.mark.long
 def test_a_word_that_the_components_leave_out_is_not_corrected_for() -> None:
     """The limit that docs/propensity.md states: the word has the least variance, and the SVD keeps the most."""
     found = audited(world(), Plan(fpr_targets=(0.1,), primary_metric="auc", components=3))
     assert found.verdict.status in ("refused", "not-testable") or pick(found, "auc", "hajek").low > 0.5
 
 
+@pytest.mark.long
 def test_vocabularies_that_do_not_meet_are_refused() -> None:
     rng = np.random.default_rng(0)
     member = np.arange(800) < 400
@@ -122,6 +128,7 @@ def test_texts_without_words_make_no_propensity() -> None:
     assert "texts with words" in found.verdict.text
 
 
+@pytest.mark.long
 def test_copied_texts_are_reported_whatever_their_case_and_spaces() -> None:
     evidence = world()
     assert evidence.text is not None
@@ -160,6 +167,7 @@ def test_the_command_line(tmp_path: Path, run: Callable[..., tuple[int, str, str
     assert "did you mean text" in err
 
 
+@pytest.mark.long
 def test_the_configuration_file_and_pairs_of_files(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     evidence = world(2000, 1.0)
     assert evidence.text is not None

@@ -8,6 +8,8 @@ from bundle.test_bundle import N, rewritten
 from miaudit.bundle.verify import verify
 from miaudit.errors import InputError
 
+pytestmark = pytest.mark.long
+
 STRANGE_ARRAYS = {
     "no records": ("records.npz", lambda h: {k: v[:0] for k, v in h.items()}),
     "membership of 2": ("records.npz", lambda h: h.update(member=np.full(N, 2))),

@@ -108,6 +108,7 @@ def test_the_order_of_records_does_not_tell_sealed_labels():
     assert np.array_equal(bundle.columns["score"], z[keys.order])
 
 
+@pytest.mark.long
 def test_findings_of_a_sealed_bundle_are_of_open_records_alone(tmp_path):
     held = evidence("zero-run", group=np.arange(N) % 7)
     bundle, keys, examined = sealed(held, Plan(bounds=None, row_level=5))
@@ -132,6 +133,7 @@ def test_findings_of_a_sealed_bundle_are_of_open_records_alone(tmp_path):
     assert verify(tmp_path / "b.zip", keys=keys).status == "verified"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", ["all", "scores"])
 @pytest.mark.parametrize("design", ["one-run", "zero-run"])
 def test_sealed_bundles_verify_once_opened(tmp_path, share, design):
@@ -152,6 +154,7 @@ def test_sealed_bundles_verify_once_opened(tmp_path, share, design):
     assert "labels are sealed" in before.not_recomputed[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", ["open", "all"])
 def test_both_audits_of_a_sealed_bundle_are_held_to_their_records(tmp_path, which):
     """What is published before the opening, and what the commitment opens to."""
@@ -176,6 +179,7 @@ def damaged(keys, change):
     return replace(keys, audit=json.dumps(content))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change",
     [
@@ -260,12 +264,14 @@ def test_models_of_the_author_excuse_nothing_where_they_have_no_part(tmp_path):
     assert [d.place for d in found.differences] == ["findings.verdict.text"]
 
 
+@pytest.mark.long
 def test_in_part_is_not_verified(tmp_path):
     """A zero-run bundle without covariates may say any verdict; then it must not count as verified."""
     path = lying(stored(tmp_path, "zero-run", "scores"), findings=verdict_of_peace)
     assert (verify(path).status, verify(path).exit_code) == ("in-part", 4)
 
 
+@pytest.mark.long
 def test_the_headline_of_a_part_must_be_its_first_score(tmp_path):
     def change(content):
         next(m for m in content["metrics"] if m["name"] == "auc")["value"] = 0.5
@@ -302,6 +308,7 @@ def test_a_small_number_is_compared_by_its_size(tmp_path):
     assert any(d.place == "findings.plan.bounds.delta" for d in found.differences)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "manifest",
     [
@@ -430,6 +437,7 @@ NO_STRONGER = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("submit", NO_STRONGER.values(), ids=NO_STRONGER)
 @pytest.mark.parametrize("metric", ["auc", "tpr_at_fpr_0.1"])
 @pytest.mark.parametrize("units", [False, True])
@@ -441,6 +449,7 @@ def test_what_is_no_stronger_does_not_win(tmp_path, submit, metric, units):
     assert (found.status, found.metric) == ("stands", metric)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("submit", [np.zeros(N), np.random.default_rng(4).normal(size=N)], ids=["constants", "noise"])
 def test_to_be_better_than_an_attack_below_chance_is_no_win(submit):
     held = evidence()
@@ -454,6 +463,7 @@ def test_to_be_better_than_an_attack_below_chance_is_no_win(submit):
     assert "better than chance" in found.text
 
 
+@pytest.mark.long
 def test_too_few_false_alarms_are_judged_by_the_auc():
     plan = Plan(headline=Declared("loss"), primary_metric="tpr_at_fpr_0.01", fpr_targets=(0.01,), bounds=None)
     _, bundle, _ = record(evidence(), plan=plan, rng=np.random.default_rng(0))  # about 3 false alarms

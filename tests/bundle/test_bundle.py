@@ -65,6 +65,7 @@ def with_score(entries, row, to):
 # -- whole ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plan", [Plan(headline=Split()), Plan(n_bootstrap=100, bounds=None), Plan(row_level=3)])
 def test_every_draw_is_repeated(tmp_path, plan):
     assert verify(made(tmp_path, plan=plan)[0]).status == "verified"
@@ -112,6 +113,7 @@ def test_a_group_and_texts_are_kept(tmp_path):
     assert verify(tmp_path / "b.zip").status == "verified"
 
 
+@pytest.mark.long
 def test_a_given_propensity_is_used_again(tmp_path):
     given = Nuisance(propensity=Propensity.given(1 / (1 + np.exp(-0.5 * evidence().covariates[:, 0]))))
     found = verify(made(tmp_path, "zero-run", nuisance=given)[0])
@@ -119,6 +121,7 @@ def test_a_given_propensity_is_used_again(tmp_path):
     assert found.recomputed > 300
 
 
+@pytest.mark.long
 def test_a_propensity_learned_elsewhere_is_not_taken_for_a_given_one(tmp_path):
     """Bounds pay for what a learned one leaves uncertain; recomputed as if it were known, they would differ."""
     learned = Nuisance(propensity=propensity.fit(evidence(), rng=np.random.default_rng(3)))

@@ -13,6 +13,7 @@ from miaudit.errors import InputError
 from worlds import placebo
 
 
+@pytest.mark.long
 def test_scores_decide_nothing_where_the_audit_was_refused(tmp_path):
     """Weights that miss the shift would let whoever scores by the shift win."""
     rng = np.random.default_rng(0)
@@ -25,6 +26,7 @@ def test_scores_decide_nothing_where_the_audit_was_refused(tmp_path):
     assert found.text.startswith("Undecided: the bundle's audit was refused")
 
 
+@pytest.mark.long
 def test_a_submission_that_points_the_wrong_way_decides_nothing(tmp_path):
     """Losses without their sign would win if they had it: "the bundle stands" would be a wrong answer."""
     plan = Plan(headline=Declared("loss"), primary_metric="auc", bounds=None)
@@ -43,6 +45,7 @@ def opened(bundle, keys, submit, what=challenge.by_scores):
     return keys.opening(bundle.mark, found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seal", [False, True])
 def test_a_stronger_attack_wins_and_a_weaker_does_not(tmp_path, seal):
     plan = Plan(headline=Declared("loss"), primary_metric="auc", bounds=None)
@@ -60,6 +63,7 @@ def test_a_stronger_attack_wins_and_a_weaker_does_not(tmp_path, seal):
     assert outcomes[0].judged == (N // 2 if seal else N)
 
 
+@pytest.mark.long
 def test_earlier_challenges_are_paid_for(tmp_path):
     plan = Plan(headline=Declared("loss"), primary_metric="auc", bounds=None)
     bundle = read(made(tmp_path, plan=plan)[0])
@@ -84,6 +88,7 @@ def test_a_challenge_waits_for_the_key(tmp_path):
     assert len(outcome.submission) == 64
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seal", [False, True])
 def test_a_better_propensity_wins_and_a_worse_does_not(tmp_path, seal):
     rng = np.random.default_rng(2)
@@ -104,6 +109,7 @@ def test_a_propensity_needs_something_to_challenge(tmp_path):
         challenge.by_propensity(read(made(tmp_path)[0]), np.full(N, 0.5), rng=np.random.default_rng(0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scores", "said"),
     [

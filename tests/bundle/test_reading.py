@@ -110,6 +110,7 @@ def zeros(names, size):
     return archived(names, stored + packer.flush(), len(head) + 8 * n, crc)
 
 
+@pytest.mark.long
 def test_archives_within_archives_do_not_grow(tmp_path):
     """1.6 MB that become 6.4 GB: 32 arrays of zeros, each below 200 MB."""
     names = ["member.npy", *(f"score.{i}.npy" for i in range(31))]
@@ -120,6 +121,7 @@ def test_archives_within_archives_do_not_grow(tmp_path):
     assert peak < limit(path)
 
 
+@pytest.mark.long
 def test_parquet_of_one_value_does_not_grow(tmp_path):
     """49 kB that become 3.5 GB: a dictionary of one text, and how often it stands."""
     n, handle = 8_000_000, io.BytesIO()
@@ -167,6 +169,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", BOMBS.values(), ids=BOMBS)
 def test_other_bombs_are_refused(tmp_path, make):
     path = bundled(tmp_path / "b.zip", **make())
@@ -177,6 +180,7 @@ def test_other_bombs_are_refused(tmp_path, make):
     assert peak < 300 * MB + 10 * path.stat().st_size
 
 
+@pytest.mark.long
 def test_what_the_manifest_does_not_declare_is_not_read(tmp_path):
     path = bundled(tmp_path / "b.zip", records__npz=plain(3 * MB))
 
@@ -191,6 +195,7 @@ def test_what_the_manifest_does_not_declare_is_not_read(tmp_path):
     assert peak < limit(path)
 
 
+@pytest.mark.long
 def test_a_bundle_of_the_first_format_is_refused_with_a_reason(tmp_path):
     path = bundled(tmp_path / "b.zip")
     with zipfile.ZipFile(path) as held:

@@ -141,6 +141,7 @@ def sealed(tmp_path, n, names=("score",), plan=None, share="all", **fields):
 # -- the attacks, and what a bundle once held as their control --------------------------------------------------------
 
 
+@pytest.mark.long
 def test_one_score_does_not_tell_forty_sealed_labels(tmp_path):
     content, records, keys, whole = sealed(tmp_path, 80, share="scores")
     z, member = records["score"], records["member"]
@@ -161,6 +162,7 @@ def test_no_number_of_a_sealed_bundle_is_an_equation_in_its_labels(tmp_path):
     assert right(met_in_the_middle(z, member, sorted(now)), keys) <= coin(22)
 
 
+@pytest.mark.long
 def test_many_scores_do_not_tell_sealed_labels(tmp_path):
     names = [f"s{i}" for i in range(110)]
     content, records, keys, whole = sealed(tmp_path, 200, names, Plan(headline=Exploratory(), bounds=None))
@@ -261,6 +263,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_sealed_labels_change_nothing_but_commitments(monkeypatch, case):
     fields, plan, options = case
@@ -291,6 +294,7 @@ def test_sealed_labels_change_nothing_but_commitments(monkeypatch, case):
     assert lists[0] == lists[1]
 
 
+@pytest.mark.long
 def test_the_commitment_to_the_audit_confirms_no_guess(tmp_path):
     """Plan and random numbers are published: of few sealed labels every audit there could be is made and compared."""
     _, records, keys, _ = sealed(tmp_path, 24)

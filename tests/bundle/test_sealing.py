@@ -12,6 +12,7 @@ from miaudit.bundle.verify import verify
 from miaudit.errors import InputError
 
 
+@pytest.mark.long
 def test_sealed_labels_are_not_in_the_bundle(tmp_path):
     path, _, bundle, keys = made(tmp_path, seal=True)
     back = read(path)

@@ -9,6 +9,7 @@ from miaudit.bundle import read
 from miaudit.bundle.verify import verify
 
 
+@pytest.mark.long
 def test_names_of_units_do_not_leave(tmp_path):
     path, _, _, keys = made(tmp_path, share="scores", units=True)
     content = path.read_bytes()
@@ -33,6 +34,7 @@ def test_rows_of_the_findings_are_withheld(tmp_path):
     assert read(path).findings.rows == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("share", "seal"), [("all", False), ("scores", False), ("all", True)])
 def test_an_undeclared_audit_is_recomputed_without_what_rests_on_withheld_covariates(tmp_path, share, seal):
     path, _, _, keys = made(tmp_path, design=None, share=share, seal=seal)

@@ -38,6 +38,7 @@ def of_labels(bundle, opening):
     return bundle.labels(opening) + 1e-3 * np.random.default_rng(3).random(bundle.n)
 
 
+@pytest.mark.long
 def test_who_has_the_opened_key_wins_nothing_by_submitting_the_labels(made):
     bundle, keys = made
     honest = attack(1.5)[keys.order]
@@ -51,6 +52,7 @@ def test_who_has_the_opened_key_wins_nothing_by_submitting_the_labels(made):
     assert cheat.labels_visible
 
 
+@pytest.mark.long
 def test_the_owners_keys_say_nothing_of_the_order(made):
     bundle, keys = made
     assert judged(bundle, of_labels(bundle, keys), keys).order == challenge.UNKNOWN
@@ -85,6 +87,7 @@ def of_two_signatures(opening, mine, bundle):
 FORGED = [forged_list, signed_by_the_cheat, without_signature, of_two_signatures]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("forge", FORGED, ids=lambda forge: forge.__name__)
 def test_a_list_that_the_owner_did_not_sign_counts_for_nothing(made, forge):
     bundle, keys = made
@@ -109,6 +112,7 @@ def test_a_commitment_binds_every_number_the_subject_and_the_bundle(made):
     assert len(digests) == 8
 
 
+@pytest.mark.long
 def test_the_mark_of_a_bundle_is_that_of_its_file(tmp_path):
     texts = [f"text {i}, naïve" for i in range(N)]
     held = evidence("zero-run", text=texts, unit=np.array([f"p{i}" for i in range(N)]), group=np.arange(N) % 3)
@@ -124,6 +128,7 @@ def test_an_opening_of_another_bundle_is_refused(made):
         judged(bundle, attack(1.0), theirs.opening(other.mark, []))
 
 
+@pytest.mark.long
 def test_nobody_chooses_the_random_numbers_of_a_sealed_contest(made):
     bundle, keys = made
     scores = attack(0.8)[keys.order]
@@ -180,6 +185,7 @@ def test_an_audit_that_was_not_committed_to_does_not_open(made):
         judged(bundle, np.zeros(N), replace(keys, audit=json.dumps(content)))
 
 
+@pytest.mark.long
 def test_propensities_that_an_owner_made_of_the_labels_stand_no_bet():
     """Committed to unseen, near 0 and 1, they would foresee every label; what counts is what the covariates give."""
     rng = np.random.default_rng(2)

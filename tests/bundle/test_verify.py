@@ -12,6 +12,7 @@ from miaudit.bundle.verify import verify
 from miaudit.causal.nuisance import Nuisance
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", ["all", "scores", "hashes"])
 @pytest.mark.parametrize("units", [False, True])
 def test_a_bundle_verifies(tmp_path, share, units):
@@ -23,6 +24,7 @@ def test_a_bundle_verifies(tmp_path, share, units):
     assert found.exit_code == (4 if share == "hashes" else 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", ["all", "scores"])
 def test_a_zero_run_bundle_verifies_as_far_as_it_shares(tmp_path, share):
     path, examined, bundle, _ = made(tmp_path, "zero-run", share=share)
@@ -36,6 +38,7 @@ def test_a_zero_run_bundle_verifies_as_far_as_it_shares(tmp_path, share):
     assert (back.evidence().covariates is None) == (share == "scores")
 
 
+@pytest.mark.long
 def test_the_authors_own_models_are_said_to_be_missing(tmp_path):
     found = verify(made(tmp_path, "zero-run", nuisance=Nuisance(classifier=GaussianNB()))[0])
     assert found.status == "in-part"

@@ -47,6 +47,7 @@ def small(seed: int = 0, n: int = 60, ties: bool = False) -> tuple[Evidence, Sim
 # -- laws --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 50), scale=st.floats(0.1, 10), shift=st.floats(-5, 5), ties=st.booleans())
@@ -63,6 +64,7 @@ def test_an_affine_change_of_the_score(method: str, seed: int, scale: float, shi
         assert (a.value, a.low, a.high) == pytest.approx((b.value, b.low, b.high), abs=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("ties", [False, True])
 def test_values_lie_between_their_limits(method: str, ties: bool) -> None:
@@ -204,6 +206,7 @@ def test_the_score_term_is_used_when_the_propensity_is_fitted() -> None:
     assert with_term.high - with_term.low >= without.high - without.low
 
 
+@pytest.mark.long
 def test_the_variance_has_the_term_of_a_logistic_propensity_and_adds_that_of_a_separate_sample() -> None:
     draws = rng(12)
     evidence, _ = Confounded(dimension=3).draw(150, 150, draws)
@@ -293,6 +296,7 @@ def test_few_units_of_members_know_little_of_the_variance_between_them() -> None
     assert naive / 300 > 0.085  # control
 
 
+@pytest.mark.long
 def test_coverage_in_few_replicates() -> None:
     found = run(confounded.covered, "moderate", 300, 300, True, replicates=48, seed=61, pool=None)
     by_name = dict(zip(confounded.QUANTITIES, found, strict=True))

@@ -36,6 +36,7 @@ def laws(three_to_one: tuple[Evidence, SimpleNamespace]) -> dict[bool, Law]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", CAUSAL)
 def test_three_members_for_each_nonmember(
     method: str, three_to_one: tuple[Evidence, SimpleNamespace], laws: dict[bool, Law]
@@ -96,6 +97,7 @@ def test_the_printed_minus_of_the_causal_fpr_is_wrong(
     assert curve.fpr[1 + at] == pytest.approx(0.5, abs=0.02)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outcome_right", [True, False])
 @pytest.mark.parametrize("propensity_right", [True, False])
 def test_double_robustness(
@@ -119,6 +121,7 @@ def test_double_robustness(
         assert np.abs(errors).min() > 0.3  # control: both wrong
 
 
+@pytest.mark.long
 def test_a_curved_and_spreading_world_needs_more_than_a_mean() -> None:
     world = Confounded(shift=0.6, effect=0.6, curve=0.3, spread=0.25)
     auc, tpr = world.simulated(0.1)

@@ -79,6 +79,7 @@ def test_an_attack_is_known_from_its_registration_on() -> None:
     np.testing.assert_allclose(scores["twice"], 2 * scores["logit_confidence"], rtol=1e-6)
 
 
+@pytest.mark.long
 def test_a_configuration_file_knows_a_registered_attack(tmp_path: Path) -> None:
     registry.register("difference", lambda t, s: np.asarray(t) - s.mean(axis=1), "target shadow", "above the shadows")
     data = noise()
@@ -143,6 +144,7 @@ OWN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OWN)
 def test_an_attribute_of_a_targets_own_means_nothing(name: str) -> None:
     """Its evidence is that of the same target without the attribute, copies and shadow models included."""

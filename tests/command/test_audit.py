@@ -72,6 +72,7 @@ def test_losses_without_their_signal_are_no_reason_to_be_calm(place: Path, run: 
     assert code == 3
 
 
+@pytest.mark.long
 def test_an_undeclared_design_is_no_answer_until_it_is_declared(place: Path, run: Run) -> None:
     rng = np.random.default_rng(0)
     save(place / "t.npz", 2.0, x=rng.normal(size=2000))
@@ -87,6 +88,7 @@ def test_an_undeclared_design_is_no_answer_until_it_is_declared(place: Path, run
     assert run(*options, "--design", "one-run", "--overwrite")[0] == 3
 
 
+@pytest.mark.long
 def test_zero_run_evidence_gets_no_verdict_from_raw_numbers(place: Path, run: Run) -> None:
     save(place / "t.npz", 3.0)
     code, out, _ = run("audit", "t.npz", "--score", "score", "--member", "member", "--design", "zero-run")
@@ -100,6 +102,7 @@ def test_zero_run_evidence_gets_no_verdict_from_raw_numbers(place: Path, run: Ru
 ALWAYS_CLEAR = ("--primary", "auc", "--threshold", "1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shift", "claim", "verdict", "code", "status"),
     [
@@ -122,6 +125,7 @@ def test_a_claim_has_a_part_in_the_exit_code(
     assert findings["claim"]["text"] in out.splitlines()[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("claim", "code"), [("{mu: 0.2}", 3), ("{mu: 5}", 0), ("{epsilon: 0.5, delta: 0}", 3)])
 def test_a_claim_in_a_configuration(claim: str, code: int, place: Path, run: Run) -> None:
     save(place / "t.npz", 2.0)
@@ -138,6 +142,7 @@ def test_a_claim_in_a_configuration(claim: str, code: int, place: Path, run: Run
     assert "declare the design" in out
 
 
+@pytest.mark.long
 def test_bounds_stand_in_json_and_in_the_summary(place: Path, run: Run) -> None:
     save(place / "t.npz", 2.0)
     found = json.loads(run(*audit("--json", "--delta", "1e-6", "--guesses", "200"))[1])
@@ -164,6 +169,7 @@ def test_bounds_stand_in_json_and_in_the_summary(place: Path, run: Run) -> None:
     assert json.loads(out)["bounds"] == json.loads(out)["no_bound"] == []
 
 
+@pytest.mark.long
 def test_a_bound_of_zero_is_nothing_shown(place: Path, run: Run) -> None:
     save(place / "t.npz", 0.0)
     _, out, _ = run(*audit())
@@ -171,6 +177,7 @@ def test_a_bound_of_zero_is_nothing_shown(place: Path, run: Run) -> None:
     assert "epsilon at delta = 1e-05: nothing shown" in out
 
 
+@pytest.mark.long
 def test_a_mechanism_stands_beside_the_bounds_and_is_the_claim(place: Path, run: Run) -> None:
     save(place / "t.npz", 2.0)
     (place / "m.yaml").write_text("kind: laplace\nnoise: 5e0\n")
@@ -206,6 +213,7 @@ ZERO_RUN = (
 )
 
 
+@pytest.mark.long
 def test_a_zero_run_audit_from_a_table_to_a_refuted_claim(place: Path, run: Run) -> None:
     zero_run_table(place / "t.csv", 0.5, 3.0)
     code, out, err = run(*ZERO_RUN, "--claim-mu", "0.2", "--primary", "auc", "--threshold", "1")
@@ -222,6 +230,7 @@ def test_a_zero_run_audit_from_a_table_to_a_refuted_claim(place: Path, run: Run)
     assert again["bounds"][0]["value"] != found["bounds"][0]["value"]
 
 
+@pytest.mark.long
 def test_a_zero_run_audit_of_disjoint_populations_is_refused_without_a_bound(place: Path, run: Run) -> None:
     zero_run_table(place / "t.csv", 8.0, 3.0)
     code, out, _ = run(*ZERO_RUN, "--claim-mu", "0.2")
@@ -235,6 +244,7 @@ def test_a_zero_run_audit_of_disjoint_populations_is_refused_without_a_bound(pla
     assert "No lower bound on privacy parameters" in out
 
 
+@pytest.mark.long
 def test_propensities_that_lose_the_challenge_are_said_first(place: Path, run: Run) -> None:
     rng = np.random.default_rng(0)
     n = 4000
@@ -292,6 +302,7 @@ def test_units_and_groups_and_rows(place: Path, run: Run) -> None:
         assert metric["value"] == by_name[metric["name"]]["value"]
 
 
+@pytest.mark.long
 def test_several_scores_are_corrected_for(place: Path, run: Run) -> None:
     save(place / "t.npz", 0.5, other=np.random.default_rng(5).normal(size=2000))
     _, out, _ = run("audit", "t.npz", "--score", "score,other", "--member", "member", "--json")
@@ -377,6 +388,7 @@ def test_killed_half_way_it_leaves_no_results(place: Path) -> None:
     assert [path.name for path in place.iterdir()] == ["t.npz"]
 
 
+@pytest.mark.long
 @pytest.mark.data
 @pytest.mark.skipif(not LOCATION30.is_file(), reason=f"needs {LOCATION30}")
 @pytest.mark.parametrize(
@@ -398,6 +410,7 @@ def test_the_published_scores_of_location30(options: list[str], auc: float, plac
     assert found["high"] - found["low"] < 0.06
 
 
+@pytest.mark.long
 def test_an_average_effect_in_small_units_keeps_its_digits(place: Path, run: Run) -> None:
     rng = np.random.default_rng(3)
     member = np.arange(400) % 2 == 0
@@ -416,6 +429,7 @@ def test_a_csv_with_other_separators_is_recognised(place: Path, run: Run) -> Non
     assert "separate columns by commas" in err
 
 
+@pytest.mark.long
 def test_a_category_of_text_is_corrected_for(place: Path, run: Run) -> None:
     rng = np.random.default_rng(5)
     north = rng.random(1200) < 0.5

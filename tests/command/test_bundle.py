@@ -104,6 +104,7 @@ def test_a_sealed_challenge_from_submission_to_decision(place: Path, run: Run) -
     assert "Submission: committed before the opening" in page
 
 
+@pytest.mark.long
 def test_who_submits_after_the_opening_wins_nothing(place: Path, run: Run) -> None:
     run(*QUICK, "--json", "--bundle", "b.zip", "--seal")
     run("unseal", "b.zip", "--key", "b.key.json")
@@ -119,6 +120,7 @@ def test_who_submits_after_the_opening_wins_nothing(place: Path, run: Run) -> No
         assert "Submission: order unknown" in (place / "late" / "report.html").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [("verify", "b.zip"), ("challenge", "b.zip", "--scores", "weak.npy")], ids="-".join)
 def test_json_is_alone_on_standard_output(command: tuple[str, ...], place: Path, run: Run, bundle: Path) -> None:
     before = names(place)
@@ -129,6 +131,7 @@ def test_json_is_alone_on_standard_output(command: tuple[str, ...], place: Path,
     assert bundle.is_file()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("bundle")
 def test_a_changed_bundle_fails_and_is_named(place: Path, run: Run) -> None:
     with zipfile.ZipFile("b.zip") as held:
@@ -182,6 +185,7 @@ BAD = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", BAD.values(), ids=BAD)
 def test_bad_input_is_one_line(command: tuple[str, ...], place: Path, run: Run, bundle: Path) -> None:
     (place / "text.zip").write_text("text")
@@ -201,6 +205,7 @@ def test_bad_input_is_one_line(command: tuple[str, ...], place: Path, run: Run, 
     assert (names(place), bundle.read_bytes()) == (before, content)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "command",
     [
@@ -244,6 +249,7 @@ def test_keys_are_taken_back_where_the_bundle_fails(place: Path, run: Run, monke
     assert names(place) == ["strong.npy", "t.npz", "weak.npy"]
 
 
+@pytest.mark.long
 def test_killed_half_way_it_leaves_nothing(place: Path) -> None:
     rng = np.random.default_rng(0)
     np.savez(place / "t.npz", score=rng.normal(size=200_000), member=rng.random(200_000) < 0.5)

@@ -41,6 +41,7 @@ def test_audits_are_compared_and_lined_up(place: Path, run: Run) -> None:
     assert err.count("\n") == 1
 
 
+@pytest.mark.long
 def test_what_is_not_resolved_is_not_comparable(place: Path, run: Run) -> None:
     options = ("--fpr", "0.001", "--primary", "tpr_at_fpr_0.001")
     code = run(*AUDIT, "--no-bounds", "--out", "r", *options)[0]

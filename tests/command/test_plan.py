@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from command.test_audit import Run
 
 
@@ -15,6 +17,7 @@ def test_plan_speaks_and_encodes(run: Run) -> None:
     assert [t["nonmembers_needed"] for t in json.loads(out)["targets"]] == [3690, 369, 37]
 
 
+@pytest.mark.long
 def test_plan_says_what_bounds_and_claims_are_within_reach(run: Run) -> None:
     size = ("--members", "1000", "--nonmembers", "1000")
     code, out, _ = run("plan", *size, "--claim-mu", "0.5")

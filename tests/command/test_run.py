@@ -58,6 +58,7 @@ def tree(**sections: object) -> dict[str, object]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["sklearn", "pytorch", "text"])
 def test_an_example_goes_from_data_to_report(name: str, tmp_path: Path) -> None:
     """As a new user would: the script that makes the data, then the command; each in a process of its own."""
@@ -109,6 +110,7 @@ def test_collect_writes_the_evidence_that_run_audits(place: Path, run: Run) -> N
     assert json.loads(out)["evidence"]["digest"] == findings["evidence"]["digest"] == evidence.digest
 
 
+@pytest.mark.long
 def test_the_seed_in_a_sealed_bundle_draws_no_sealed_label(place: Path, run: Run) -> None:
     """An attacker draws the memberships again from the generator in the bundle; the order of the records is granted."""
     config = write(place / "c.yaml", **tree(data={"path": "d.npz", "x": "x", "y": "y"}))
@@ -161,6 +163,7 @@ LINES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by", ["option", "file"])
 def test_token_log_probabilities_need_no_model(by: str, place: Path, run: Run) -> None:
     (place / "t.jsonl").write_text("\n".join(map(json.dumps, LINES)))
@@ -191,6 +194,7 @@ class SlowBayes(GaussianNB):
 """
 
 
+@pytest.mark.long
 def test_killed_half_way_the_same_command_resumes(place: Path, run: Run) -> None:
     (place / "slow_bayes.py").write_text(SLOW)
     target = {"kind": "sklearn", "estimator": "slow_bayes:SlowBayes"}
@@ -239,6 +243,7 @@ def test_a_stated_rate_is_not_timed(place: Path, run: Run) -> None:
     assert not (place / "evidence.npz").exists()
 
 
+@pytest.mark.long
 def test_without_torch_scikit_learn_works_and_the_extra_is_named(place: Path) -> None:
     write(place / "s.yaml", **tree(shadow={"models": 4}))
     named = {"kind": "torch", "factory": "miaudit.models.nets:mlp", "options": {"inputs": 6, "classes": 2}}
@@ -311,6 +316,7 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", WRONG)
 def test_what_is_wrong_is_one_line(case: str, place: Path, run: Run) -> None:
     sections, word = WRONG[case]

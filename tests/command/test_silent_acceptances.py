@@ -67,6 +67,7 @@ def test_the_smallest_rate_is_answered(place: Path, run: Run) -> None:
     del place
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [pl.Int128, pl.Decimal(38, 2), pl.Duration, pl.Time, pl.Binary, pl.Null, pl.Date])
 def test_a_column_of_an_unusual_type_is_read_or_one_line(place: Path, run: Run, kind: pl.DataType) -> None:
     whole = pl.Series("score", range(N), dtype=pl.Int64)
@@ -77,6 +78,7 @@ def test_a_column_of_an_unusual_type_is_read_or_one_line(place: Path, run: Run, 
     assert (code in (0, 3, 4) and kind == pl.Int128) or (code == 1 and one_line(err)), err
 
 
+@pytest.mark.long
 def test_numbers_beyond_64_bits_are_refused_and_others_of_their_type_are_exact(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     for values, kind in (([1, -5, 2**40], np.int64), ([1, 2**63 + 1], np.uint64)):
@@ -88,6 +90,7 @@ def test_numbers_beyond_64_bits_are_refused_and_others_of_their_type_are_exact(t
         tables.read_columns(path, ["a"])
 
 
+@pytest.mark.long
 def test_a_damaged_parquet_file_is_one_line_whatever_its_reader_does(place: Path) -> None:
     pl.DataFrame({"score": np.arange(300.0), "member": np.arange(300) % 2 == 0}).write_parquet(place / "t.parquet")
     good, rng = (place / "t.parquet").read_bytes(), np.random.default_rng(2)

@@ -10,6 +10,8 @@ import pytest
 from command import test_silent_acceptances
 from command.test_silent_acceptances import DESIGN, audit
 
+pytestmark = pytest.mark.long
+
 place = test_silent_acceptances.place
 
 

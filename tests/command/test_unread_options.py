@@ -16,6 +16,7 @@ PAIR = ("audit", "--members", "in.npy", "--nonmembers", "out.npy", "--json")
 SYNTHETIC = ("audit", "--synthetic", "table.csv", "--members", "table.csv", "--nonmembers", "table.csv", "--json")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "option"),
     [

@@ -56,6 +56,7 @@ def test_training_is_built_with_what_it_holds() -> None:
             Training.model_validate(wrong)
 
 
+@pytest.mark.long
 def test_the_small_language_model_has_the_options_of_the_library() -> None:
     pytest.importorskip("transformers")
     from miaudit.models.text import SmallGPT2

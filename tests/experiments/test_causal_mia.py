@@ -18,6 +18,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 import miaudit
 from miaudit.findings.verdict import no_answer
 
+pytestmark = pytest.mark.long
+
 FOLDER = Path(__file__).parents[2] / "experiments" / "causal_mia"
 
 

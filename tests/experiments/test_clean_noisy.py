@@ -12,6 +12,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.long
+
 FOLDER = Path(__file__).parents[2] / "experiments" / "causal_mia"
 SCRIPT = FOLDER / "clean_noisy.py"
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

@@ -24,6 +24,7 @@ ABSENT = [name for name in NEEDED if not (DATA / name).is_file()]
 pytestmark = [pytest.mark.data, pytest.mark.skipif(bool(ABSENT), reason=f"not in {DATA}: {', '.join(ABSENT)}")]
 
 
+@pytest.mark.long
 def test_real_shift_is_corrected_or_refused(tmp_path: Path) -> None:
     command = [sys.executable, SCRIPT, "--data", DATA, "--splits", "1", "--out", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -37,6 +38,7 @@ def test_real_shift_is_corrected_or_refused(tmp_path: Path) -> None:
         assert abs(row["corrected"] - row["truth"]) < abs(row["raw"] - row["truth"]) - 0.02, name
 
 
+@pytest.mark.long
 def test_the_command_line_bounds_a_real_shift_and_refuses_a_near_disjoint_one(tmp_path: Path) -> None:
     """ACS 2018 against 2019: metrics, challenge, bound and verdict on one page. GoogLeNet amazon, webcam: refused."""
     overlapping, disjoint = tmp_path / "acs.npz", tmp_path / "office.npz"

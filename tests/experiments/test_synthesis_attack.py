@@ -16,6 +16,8 @@ from causal_synthesis.pain import pain
 
 from miaudit.synthesis.worlds import synthetic22
 
+pytestmark = pytest.mark.long
+
 FOLDER = Path(__file__).parents[2] / "experiments" / "causal_synthesis"
 MODULES = ("attack", "graphs", "figures", "run")
 

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+pytestmark = pytest.mark.long
+
 FOLDER = Path(__file__).parents[2] / "experiments" / "uncertainty_mia"
 
 

@@ -13,6 +13,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.long
+
 FOLDER = Path(__file__).parents[2] / "experiments" / "uncertainty_mia"
 SCRIPT = FOLDER / "trained.py"
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

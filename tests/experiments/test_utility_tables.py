@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 SCRIPT = Path(__file__).parents[2] / "experiments" / "causal_synthesis" / "utility_tables.py"
 
 

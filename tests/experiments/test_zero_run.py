@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+pytestmark = pytest.mark.long
+
 FOLDER = Path(__file__).parents[2] / "experiments" / "zero_run"
 
 

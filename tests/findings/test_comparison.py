@@ -116,6 +116,7 @@ def shifted(gap=0.0):
     return ma.audit(held, plan=Plan(bounds=None, primary_metric="auc"), rng=rng)
 
 
+@pytest.mark.long
 def test_a_shift_between_populations_is_no_rise_of_leakage():
     """The raw numbers of a zero-run audit rise by .2 here without any memorisation; they decide nothing."""
     randomised, drifted = findings(0.0), shifted()
@@ -131,6 +132,7 @@ def test_a_shift_between_populations_is_no_rise_of_leakage():
     assert (again.status, next(c for c in again.changes if c.name == "auc").estimator) == ("rose", "hajek")
 
 
+@pytest.mark.long
 def test_a_refused_audit_decides_nothing():
     whole = shifted()
     raw = tuple(m for m in whole.metrics if m.estimator == "raw")
@@ -145,6 +147,7 @@ def test_a_refused_audit_decides_nothing():
     assert row.value is None
 
 
+@pytest.mark.long
 def test_history_says_one_number_of_an_audit():
     """The table of the page and the comparison below it are about the same estimate."""
     found = history([("a", shifted()), ("b", shifted(1.0))])

@@ -66,6 +66,7 @@ def bomb(size: int) -> bytes:
     return handle.getvalue()
 
 
+@pytest.mark.long
 def test_a_zip_bomb_is_refused(tmp_path):
     path = tmp_path / "x.npz"
     path.write_bytes(bomb(256 << 20))
@@ -80,6 +81,7 @@ def test_an_ordinary_compressed_array_is_read(tmp_path):
     assert tables.read_columns(path, ["x"])["x"].sum() == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["x.npz", "x.parquet", "x.csv"])
 def test_random_bytes_are_no_table(tmp_path, name):
     rng = np.random.default_rng(0)

@@ -56,6 +56,7 @@ def test_a_plain_loop_gives_the_same() -> None:
     assert outputs.model(0).dtype == np.float32
 
 
+@pytest.mark.long
 def test_workers_and_stores_change_nothing(tmp_path: Path) -> None:
     seen: list[shadow.Progress] = []
     alone = train(NET)
@@ -120,6 +121,7 @@ def failing_net(bad: int):
     return Failing()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_failed_model_is_named_and_the_rest_is_kept(tmp_path: Path, workers: int) -> None:
     bad = int(np.flatnonzero(INCLUDED[3]).sum())
@@ -191,6 +193,7 @@ def start(script: Path, *arguments: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, start_new_session=True, env=environment)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
 def test_kill_9_loses_the_models_in_flight_only(tmp_path: Path, executor: str) -> None:
     if executor == "ray":
@@ -307,6 +310,7 @@ def test_outputs_from_elsewhere() -> None:
         ShadowOutputs.of(values[:2], INCLUDED, np.zeros(N, int))
 
 
+@pytest.mark.long
 def test_torch_models_alone_stacked_and_in_other_processes(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from miaudit.models import nets
@@ -388,6 +392,7 @@ def test_what_it_will_cost(tmp_path: Path) -> None:
         shadow.estimate(SklearnTarget(GaussianNB(priors=[0.1, 0.2])), X, Y, INCLUDED, seed=5)
 
 
+@pytest.mark.long
 def test_an_executor_record_may_be_passed() -> None:
     np.testing.assert_array_equal(everything(train(executor=Local(2))), everything(train()))
 

@@ -27,6 +27,7 @@ def marks(plain):
     return {row["text"]: row["at"] for row in values(spec) if "text" in row and "at" in row}, spec
 
 
+@pytest.mark.long
 def test_the_line_holds_claim_and_bounds_at_their_values():
     found, spec = marks(content("one-run"))
     assert found == {
@@ -47,6 +48,7 @@ def test_without_a_claim_the_line_holds_the_first_bound():
     assert marks(plain)[0] == {"lower bound (95%) ≥ 1.31": 1.31, "most it could show 5.4": 5.4}
 
 
+@pytest.mark.long
 def test_a_bound_of_zero_shows_nothing():
     plain = replace(one_run(), claim=None, bounds=(replace(MU, value=0.0, reachable=None, p_value=None),)).to_dict()
     found, spec = marks(plain)
@@ -57,6 +59,7 @@ def test_a_bound_of_zero_shows_nothing():
     assert "no leakage" not in page.words.lower()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["roc-log", "roc-linear"])
 @pytest.mark.parametrize("claimed", [limit(1.0, 1e-5), limit(0.5, 0.0), gaussian_limit(0.5)], ids=["dp", "pure", "mu"])
 def test_the_limit_of_the_claim_is_on_the_curves(name, claimed):

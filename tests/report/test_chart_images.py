@@ -38,6 +38,7 @@ def limited(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold processes to the limit")
 def test_without_addresses_to_draw_with_the_findings_survive(place: Path) -> None:
     ran = limited(place, *AUDIT, "--out", "out")
@@ -64,10 +65,12 @@ def test_what_is_drawn_in_a_process_of_its_own_is_the_same(monkeypatch: pytest.M
     assert (chart_images.svg(spec), chart_images.png(spec)) == here
 
 
+@pytest.mark.long
 def test_png():
     assert chart_images.png(charts_of(findings())["verdict"].to_dict()).startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_an_extreme_curve_can_be_drawn():
     member = np.arange(400) % 2 == 0
     for score in (member.astype(float), 1.0 - member, np.zeros(400)):

@@ -11,6 +11,7 @@ from miaudit.report import comparison_page, kinds, results_folder
 from report.test_audit_page import EVIL, Page
 
 
+@pytest.mark.long
 def test_the_chart_shows_causal_numbers_under_whole_labels():
     """Right of its dashed line is more leakage, which no raw number of a zero-run audit may claim."""
     found = compare(shifted(), shifted(1.0))
@@ -21,6 +22,7 @@ def test_the_chart_shows_causal_numbers_under_whole_labels():
     assert comparison_page.charts(compare(findings(0.3), shifted())) == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["comparison", "history"])
 def test_the_pages_are_written_and_checked(tmp_path, kind):
     a, b = findings(0.3), findings(1.2)

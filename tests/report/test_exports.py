@@ -131,6 +131,7 @@ def test_the_parser_of_these_tests_sees_markup_that_is_not_escaped() -> None:
     assert {"html_inline", "image", "strong_open", "code_inline"} <= kinds
 
 
+@pytest.mark.long
 @given(st.text(max_size=40))
 def test_escaped_text_comes_back(text: str) -> None:
     shown = MarkdownIt("commonmark").enable("table").parseInline(f"a {exports.escaped(text)} z")[0].children or []
@@ -139,6 +140,7 @@ def test_escaped_text_comes_back(text: str) -> None:
     assert "".join(t.content for t in shown) == f"a {plain} z"
 
 
+@pytest.mark.long
 @given(st.text(max_size=40))
 def test_escaped_text_starts_nothing(text: str) -> None:
     shown = MarkdownIt("commonmark").enable("table").parse(f"- {exports.escaped(text) or 'x'}")

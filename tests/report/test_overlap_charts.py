@@ -32,6 +32,7 @@ def test_which_charts_there_are():
     assert list(charts_of(empty)) == ["overlap", "distribution"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("raw", "causal"),
     [
@@ -68,6 +69,7 @@ def test_points_never_round_to_nothing():
     assert overlap_charts.points(0.0) == "0.0"
 
 
+@pytest.mark.long
 def test_the_love_plot_holds_the_thirty_worst_and_counts_the_rest():
     found = made("one score")
     features = [{"name": f"f{i}", "before": -0.5, "after": (-1) ** i * i / 1000} for i in range(100)]
@@ -83,6 +85,7 @@ def test_the_love_plot_holds_the_thirty_worst_and_counts_the_rest():
     assert "1 of 100 covariates and squares still differ by more than 0.2 (most: f3, 0.31)" in title
 
 
+@pytest.mark.long
 def test_corrected_and_raw_curves_are_not_mixed():
     found = made("answered")
     found["scores"][1]["metrics"] = [m for m in found["scores"][1]["metrics"] if m["estimator"] == "raw"]
@@ -91,6 +94,7 @@ def test_corrected_and_raw_curves_are_not_mixed():
     assert names == {"loss"}
 
 
+@pytest.mark.long
 def test_a_group_with_raw_numbers_only_is_not_drawn():
     found = answered(group=THREE)
     found["groups"][0]["metrics"] = [m for m in found["groups"][0]["metrics"] if m["estimator"] == "raw"]

@@ -145,6 +145,7 @@ def content(kind):
 # -- the findings -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_findings_come_back_from_a_file(kind, tmp_path):
     path = tmp_path / "findings.json"
@@ -172,6 +173,7 @@ def test_a_bound_holds_the_fields_of_the_contract():
         assert {"parameter", "value", "confidence", "method", "corrections"} <= set(bound)
 
 
+@pytest.mark.long
 def test_a_margin_without_end_and_an_infinite_theorem_become_null():
     endless = replace(challenged(), challenge=replace(WON, smallest_gamma=math.inf))
     assert Findings.from_dict(endless.to_dict()).challenge.smallest_gamma is None
@@ -222,6 +224,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN.keys())
 def test_what_does_not_follow_the_schema_is_refused(change):
     plain = content("one-run")
@@ -253,6 +256,7 @@ def section(text):
     return markup, Page(markup).words
 
 
+@pytest.mark.long
 def test_a_page_without_bounds_has_no_such_section():
     plain = audited("one-run").to_dict() | {"bounds": [], "no_bound": [], "claim": None, "challenge": None}
     words = Page(page_of(plain)).words
@@ -260,6 +264,7 @@ def test_a_page_without_bounds_has_no_such_section():
     assert "limit of the claim" not in words
 
 
+@pytest.mark.long
 def test_claim_bounds_and_assumptions_stand_in_order():
     markup, words = section(page_of(content("one-run")))
     order = ("Claim refuted", REFUTED.text, "Largest reachable", "Parameter", "What the bounds assume")
@@ -289,6 +294,7 @@ def test_claim_bounds_and_assumptions_stand_in_order():
     assert Page(page_of(content("one-run"))).words.index("Claim refuted") < words.index("Privacy bounds") + 1000
 
 
+@pytest.mark.long
 def test_a_refuted_propensity_voids_the_bounds():
     plain = content("challenged")
     _, words = section(page_of(plain))
@@ -307,6 +313,7 @@ def test_a_refuted_propensity_voids_the_bounds():
     assert 'data-chart="bounds"' in page_of(plain)
 
 
+@pytest.mark.long
 def test_reasons_stand_under_no_privacy_bound():
     plain = content("not testable")
     markup, words = section(page_of(plain))
@@ -317,17 +324,20 @@ def test_reasons_stand_under_no_privacy_bound():
     assert "The propensity stands." in words
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_never_no_leakage(kind):
     assert "no leakage" not in Page(page_of(content(kind))).words.lower()
 
 
+@pytest.mark.long
 def test_the_verdict_points_to_the_claim():
     page = page_of(content("one-run"))
     tags = re.search(r'<ul class="tags">(.*?)</ul>', page, re.S).group(1)
     assert '<a href="#h-bounds">Claim refuted</a>' in tags
 
 
+@pytest.mark.long
 def test_text_from_data_is_escaped():
     plain = content("one-run")
     plain["challenge"] = content("challenged")["challenge"]
@@ -346,6 +356,7 @@ def test_text_from_data_is_escaped():
         assert words.count(" ".join(EVIL.split())) >= 8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_and_charts(kind):
     plain = content(kind)
@@ -385,6 +396,7 @@ def test_the_page_fits_its_window(tmp_path, width):
     assert narrowest >= 160
 
 
+@pytest.mark.long
 def test_a_refuted_claim_leads_where_the_metric_alone_would_be_clear():
     plain = content("one-run")
     plain["verdict"]["status"] = "clear"

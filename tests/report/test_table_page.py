@@ -14,6 +14,8 @@ from miaudit.report import exports, fidelity_charts, table_page
 from miaudit.synthesis.schema import Column, Schema, Table
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
+pytestmark = pytest.mark.long
+
 NASTY = "<img src=x onerror=alert(1)>'"
 
 

@@ -165,6 +165,7 @@ def test_a_corrected_metric_comes_before_a_raw_one():
     assert audit_charts.foremost([]) == []
 
 
+@pytest.mark.long
 def test_whatever_the_order_the_page_leads_with_the_corrected_numbers():
     found = made("answered")
     turned = copy.deepcopy(found)
@@ -211,6 +212,7 @@ def made(kind):
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_chart_is_in_the_page(kind):
     found = made(kind)
@@ -222,6 +224,7 @@ def test_every_chart_is_in_the_page(kind):
     assert set(page.attributes("aria-labelledby")) <= set(ids)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_chart_is_among_the_figures(kind, tmp_path):
     found = made(kind)
@@ -230,6 +233,7 @@ def test_every_chart_is_among_the_figures(kind, tmp_path):
     assert written == {f"{name}.{suffix}" for name in charts_of(found) for suffix in ("svg", "png")}
 
 
+@pytest.mark.long
 def test_sections_stand_in_order():
     words = Page(page_of(answered(group=THREE))).words
     places = [
@@ -247,6 +251,7 @@ def test_sections_stand_in_order():
     assert places == sorted(places)
 
 
+@pytest.mark.long
 def test_memorisation_and_shift_are_two_numbers_with_a_sentence():
     found = made("one score")
     page = Page(page_of(found))
@@ -256,6 +261,7 @@ def test_memorisation_and_shift_are_two_numbers_with_a_sentence():
     assert given["sentence"] in page.words
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("status", "word"), [("answered", "Answered"), ("warned", "Answered, with a warning"), ("refused", "Refused")]
 )
@@ -275,6 +281,7 @@ def test_overlap_has_its_badge_and_its_numbers(status, word):
     assert "Learning curve" not in Page(page_of(found)).words
 
 
+@pytest.mark.long
 def test_raw_rows_are_muted_and_labelled():
     found = made("one score")
     rows = cells(page_of(found), "h-metrics")
@@ -288,6 +295,7 @@ def test_raw_rows_are_muted_and_labelled():
     assert "All numbers: raw, not causal" not in words
 
 
+@pytest.mark.long
 def test_groups_show_the_corrected_number_with_the_raw_one_beside_it():
     found = answered(group=THREE)
     (_, first), *_ = cells(page_of(found), "h-groups")
@@ -300,6 +308,7 @@ def test_groups_show_the_corrected_number_with_the_raw_one_beside_it():
     assert len(heads) == len(set(heads)) == 3 + len(audit_charts.foremost(typed(found).metrics))
 
 
+@pytest.mark.long
 def test_a_refusal_says_why_first_and_what_could_be_done():
     found = refused(group=THREE, row_level=2)
     words = Page(page_of(found)).words
@@ -311,6 +320,7 @@ def test_a_refusal_says_why_first_and_what_could_be_done():
     assert "Is the difference memorisation or shift?" not in words
 
 
+@pytest.mark.long
 def test_a_refusal_shows_no_raw_number():
     shown = audited(0.75, "zero-run", group=THREE, names=("loss", "margin")).to_dict()
     found = refused(group=THREE, names=("loss", "margin"))
@@ -332,6 +342,7 @@ def test_a_refusal_shows_no_raw_number():
     assert "All metrics" not in page.words
 
 
+@pytest.mark.long
 def test_a_refusal_shows_raw_numbers_where_they_were_asked_for():
     found = made("raw only")
     text = page_of(found)
@@ -341,6 +352,7 @@ def test_a_refusal_shows_raw_numbers_where_they_were_asked_for():
     assert {row[-1] for _, row in cells(text, "h-metrics")} == {"raw, not causal"}
 
 
+@pytest.mark.long
 def test_a_metric_that_nothing_resolves_is_a_dash():
     found = answered(fpr_targets=(0.001, 0.1))
     for metric in (*found["metrics"], *found["scores"][0]["metrics"]):
@@ -352,6 +364,7 @@ def test_a_metric_that_nothing_resolves_is_a_dash():
     assert audit_page._cards(typed(found))[2]["value"] == "–"
 
 
+@pytest.mark.long
 def test_the_resolution_names_the_effective_sample():
     found = made("one score")
     assert "an effective 913 of 2,000 non-member records" in Page(page_of(found)).words
@@ -360,6 +373,7 @@ def test_the_resolution_names_the_effective_sample():
     assert audit_page._control(typed(refused(raw_only=True)))["nonmembers"] == "2,000 non-member records"
 
 
+@pytest.mark.long
 def test_text_of_zero_run_findings_is_escaped():
     found = refused()
     found["overlap"] |= {"reasons": [EVIL], "warnings": [EVIL], "propensity": EVIL}
