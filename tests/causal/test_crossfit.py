@@ -39,6 +39,7 @@ def test_what_a_record_says_of_itself_never_reaches_its_own_fold(classifier: obj
     assert not np.array_equal(before[folds != 0], after[folds != 0])
 
 
+@pytest.mark.long
 def test_units_stay_in_one_fold_and_memorising_them_does_not_pay() -> None:
     """Every unit has its own place in X and one label: a model that saw the unit would know the label."""
     rng = rng_of(3)

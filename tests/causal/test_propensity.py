@@ -54,6 +54,7 @@ def test_lengths_are_checked_when_used() -> None:
 # -- against worlds with known propensities
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n1", "n0"), [(2000, 2000), (3000, 1000), (1000, 3000)])
 def test_the_pooled_propensity_is_found_with_unequal_sizes(n1: int, n0: int) -> None:
     evidence, truth = world(n1, n0, 5, 0.7)
@@ -261,6 +262,7 @@ def test_speed() -> None:
     assert time.process_time() - start < 1
 
 
+@pytest.mark.long
 def test_importing_does_not_load_scikit_learn() -> None:
     code = "import sys, miaudit.causal.propensity; print({'sklearn', 'scipy.stats', 'joblib'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

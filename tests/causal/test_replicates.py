@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
@@ -13,6 +14,7 @@ from miaudit.causal import propensity
 from worlds.shifted import world
 
 
+@pytest.mark.long
 def test_replicates_of_a_separate_sample_have_the_law_of_the_loop() -> None:
     train, _ = world(150, 150, 3, 0.8, seed=5)
     evidence, _ = world(10, 10, 3, 0.8, seed=6)
@@ -43,6 +45,7 @@ def test_counts_of_one_give_the_propensity_itself() -> None:
     assert np.array_equal(drawn[0], drawn[1])
 
 
+@pytest.mark.long
 def test_the_spread_of_replicates_is_the_error_of_the_propensity() -> None:
     evidence, truth = world(200, 200, 4, 0.8, seed=11)
     z = []
@@ -65,6 +68,7 @@ def test_resamples_keep_classes_and_strata() -> None:
     assert abs(counts.mean(axis=0) - 1).max() < 0.4
 
 
+@pytest.mark.long
 def test_other_classifiers_do_not_depend_on_the_number_of_workers() -> None:
     evidence, _ = world(60, 60, 2, 1.5)
     forest = RandomForestClassifier(2, max_depth=2)
@@ -76,6 +80,7 @@ def test_other_classifiers_do_not_depend_on_the_number_of_workers() -> None:
     assert len(np.unique(one[:, 0])) > 1
 
 
+@pytest.mark.long
 def test_another_classifier_resamples_like_the_default() -> None:
     train, _ = world(300, 300, 2, 0.8, seed=1)
     evidence, _ = world(15, 15, 2, 0.8, seed=2)

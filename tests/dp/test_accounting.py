@@ -34,6 +34,7 @@ def hockey_stick_epsilon(p, q, delta: float) -> float:
     return float(optimize.brentq(excess, 0.0, 20.0))
 
 
+@pytest.mark.long
 @needs_accountant
 @pytest.mark.parametrize("noise", [0.7, 1.0, 5.0])
 def test_gaussian_noise_agrees_with_the_accountant(noise: float) -> None:
@@ -76,6 +77,7 @@ def test_a_composition_agrees_with_the_accountant() -> None:
     assert accounting._by_accountant(parts, 1e-5) == pytest.approx(upper_bound(parts, delta=1e-5).value, abs=1e-3)
 
 
+@pytest.mark.long
 @needs_accountant
 @pytest.mark.parametrize(("noise", "rate", "delta"), [(1.0, 0.1, 1e-3), (0.6, 0.5, 1e-4), (2.0, 0.064, 1e-3)])
 def test_one_subsampled_step_against_its_hockey_stick(noise: float, rate: float, delta: float) -> None:
@@ -98,6 +100,7 @@ def _removal_only(epsilon: float, noise: float, rate: float) -> float:
     return float(np.maximum(stats.norm.pdf(x, 0, noise) - math.exp(epsilon) * mixed, 0).sum() * (x[1] - x[0]))
 
 
+@pytest.mark.long
 @needs_accountant
 def test_the_guarantee_of_the_printed_training_is_that_of_erratum_a7() -> None:
     for noise, epsilon in ((math.sqrt(3), 3.6), (3.0, 1.6)):
@@ -107,6 +110,7 @@ def test_the_guarantee_of_the_printed_training_is_that_of_erratum_a7() -> None:
         assert "dp-accounting" in found.accountant
 
 
+@pytest.mark.long
 @needs_accountant
 def test_more_privacy_comes_from_more_noise_fewer_steps_and_smaller_batches() -> None:
     def epsilon(**changes) -> float:
@@ -123,6 +127,7 @@ def test_more_privacy_comes_from_more_noise_fewer_steps_and_smaller_batches() ->
     assert base < Gaussian(10.0).epsilon_at(1e-5)
 
 
+@pytest.mark.long
 @needs_accountant
 def test_noise_is_calibrated_to_a_target() -> None:
     def training(noise: float):
@@ -154,6 +159,7 @@ def test_without_the_accountant_the_message_says_what_to_install(monkeypatch: py
     assert upper_bound(GaussianNoise(1.0), delta=1e-5).value == pytest.approx(4.3772, abs=1e-4)
 
 
+@pytest.mark.long
 def test_little_noise_is_accounted_for_on_a_wider_grid_that_is_still_an_upper_bound() -> None:
     pld = pytest.importorskip("dp_accounting.pld")
     event = pytest.importorskip("dp_accounting.dp_event")

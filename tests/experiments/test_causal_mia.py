@@ -60,6 +60,7 @@ def one_record_at_a_time(features, targets, plan, *, models, rng, extra):
     return np.array(weights)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("l2_clipped", [False, True])
 @pytest.mark.parametrize("clip", [0.3, 5.0, 1e6])
 def test_dpsgd_equals_a_loop(l2_clipped: bool, clip: float) -> None:
@@ -75,6 +76,7 @@ def test_dpsgd_equals_a_loop(l2_clipped: bool, clip: float) -> None:
     assert np.abs(other - slow).max() > 1e-6  # the control
 
 
+@pytest.mark.long
 def test_an_extra_record_is_seen_by_its_own_model_only() -> None:
     rng = np.random.default_rng(0)
     features, targets = rng.normal(size=(60, 4)), rng.normal(size=60)
@@ -87,6 +89,7 @@ def test_an_extra_record_is_seen_by_its_own_model_only() -> None:
     assert np.abs(some - none).max(axis=1).astype(bool).tolist() == [True, False, False]
 
 
+@pytest.mark.long
 def test_the_tiny_form(tmp_path: Path) -> None:
     command = [sys.executable, FOLDER / "run.py", "--form", "tiny", "--out", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -103,6 +106,7 @@ def test_the_tiny_form(tmp_path: Path) -> None:
     assert found["crossings"]["dpsgd_calibrated"]["zero_run_raw"]["guaranteed"]["above"] > 0
 
 
+@pytest.mark.long
 def test_the_guarantee_by_an_accountant() -> None:
     pytest.importorskip("dp_accounting", reason="the accountant is the extra `dp`")
     plan, expected = dpsgd.DPSGD(), json.loads((FOLDER / "expected.json").read_text())["accountant"]
@@ -120,6 +124,7 @@ def test_the_guarantee_by_an_accountant() -> None:
     assert abs(delta - 0.01) < 1e-4
 
 
+@pytest.mark.long
 def test_the_limit_of_epsilon_delta() -> None:
     figures = load("figures")
     fpr = np.linspace(0, 1, 11)
@@ -133,6 +138,7 @@ def test_the_limit_of_epsilon_delta() -> None:
         assert touched.all()
 
 
+@pytest.mark.long
 def test_an_answer_is_one_of_the_audit_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever makes ``miaudit.audit`` refuse, refuses here: overlap, a challenge, a learning curve."""
     real_shift = load("real_shift")

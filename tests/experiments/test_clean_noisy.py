@@ -35,6 +35,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_the_grain_is_the_noise_and_not_what_is_on_the_image(script: ModuleType) -> None:
     rng = np.random.default_rng(0)
     down, across = np.mgrid[0:32, 0:32] / 32
@@ -47,6 +48,7 @@ def test_the_grain_is_the_noise_and_not_what_is_on_the_image(script: ModuleType)
     assert np.mean(script.two_groups(estimate) == (np.arange(1000) >= 700)) > 0.98
 
 
+@pytest.mark.long
 def test_weights_of_the_world_itself_take_the_shift_away(script: ModuleType) -> None:
     """Scores that depend on noise alone carry no memorisation: drifted AUC far from one half, corrected at it."""
     rng = np.random.default_rng(1)
@@ -62,6 +64,7 @@ def test_weights_of_the_world_itself_take_the_shift_away(script: ModuleType) -> 
     assert script.corrected(score, member, wrong).auc > 0.85
 
 
+@pytest.mark.long
 @pytest.mark.data
 @pytest.mark.skipif(not IMAGES.is_file(), reason=f"{IMAGES} is not there")
 def test_a_trained_target_raw_and_corrected(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
         sys.modules.update(hidden)
 
 
+@pytest.mark.long
 def test_fewer_shadow_models_are_a_prefix_of_more(parts: dict[str, ModuleType]) -> None:
     memberships = parts["training"].memberships
     many, few = memberships(300, 32, 3, 7), memberships(300, 8, 3, 7)
@@ -52,6 +53,7 @@ def test_fewer_shadow_models_are_a_prefix_of_more(parts: dict[str, ModuleType]) 
         memberships(300, 12, 1, 0)
 
 
+@pytest.mark.long
 def test_records_of_several_targets_are_units(parts: dict[str, ModuleType]) -> None:
     """A record that leaks leaks in every target: with units the interval is that of records, not of rows."""
     rng = np.random.default_rng(0)
@@ -69,6 +71,7 @@ def test_records_of_several_targets_are_units(parts: dict[str, ModuleType]) -> N
     assert low < value < high
 
 
+@pytest.mark.long
 def test_lira_with_known_gaussians_beats_the_loss_and_null_records_show_nothing(parts: dict[str, ModuleType]) -> None:
     rng = np.random.default_rng(3)
     n, models = 4000, 32
@@ -87,6 +90,7 @@ def test_lira_with_known_gaussians_beats_the_loss_and_null_records_show_nothing(
             assert found["lira"]["auc"][0] < 0.5 < found["lira"]["auc"][2]
 
 
+@pytest.mark.long
 def test_the_cost_of_noise_is_paired_over_records(parts: dict[str, ModuleType]) -> None:
     class Answers:
         def __init__(self, right: np.ndarray, included: np.ndarray) -> None:
@@ -109,6 +113,7 @@ def test_the_cost_of_noise_is_paired_over_records(parts: dict[str, ModuleType]) 
     assert parts["claims"].cost(Answers(plain, included), Answers(plain, included)) == (0.0, 0.0, 0.0)
 
 
+@pytest.mark.long
 @pytest.mark.data
 @needs_data
 def test_published_scores_allow_the_shadow_classifier_and_no_lira(parts: dict[str, ModuleType], tmp_path: Path) -> None:
@@ -128,6 +133,7 @@ def test_published_scores_allow_the_shadow_classifier_and_no_lira(parts: dict[st
     assert parts["attack"].Sample.of(parts["attack"].ma.Evidence(score=control, member=member)).auc(0.95).value < 0.7
 
 
+@pytest.mark.long
 @pytest.mark.data
 @needs_data
 def test_a_trained_network_is_attacked_and_the_store_is_used_again(tmp_path: Path) -> None:

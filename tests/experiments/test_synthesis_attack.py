@@ -36,6 +36,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
         sys.modules.update(hidden)
 
 
+@pytest.mark.long
 def test_the_tiny_form_runs_from_end_to_end(tmp_path) -> None:
     pytest.importorskip("torch", reason="the extra `torch`")
     command = [
@@ -58,6 +59,7 @@ def test_the_tiny_form_runs_from_end_to_end(tmp_path) -> None:
     assert sorted(path.suffix for path in tmp_path.glob("figure-*")) == [".png"] * 5 + [".svg"] * 5
 
 
+@pytest.mark.long
 def test_wrong_graphs_are_wrong_in_the_stated_way(parts) -> None:
     graph, rng = synthetic22().graph, np.random.default_rng(0)
     public = synthetic22().sample(2000, rng=rng)
@@ -73,6 +75,7 @@ def test_wrong_graphs_are_wrong_in_the_stated_way(parts) -> None:
     assert len(made["learned"].edges) == 21  # a tree
 
 
+@pytest.mark.long
 def test_the_learned_tree_finds_the_strongest_pairs(parts) -> None:
     """In the pain form an injury and its radiculopathies belong together."""
     public = pain().sample(4000, rng=np.random.default_rng(1))
@@ -86,6 +89,7 @@ def test_the_learned_tree_finds_the_strongest_pairs(parts) -> None:
     assert np.mean([pair in edges for pair in pairs]) > 0.8
 
 
+@pytest.mark.long
 def test_what_is_expected_is_checked(parts) -> None:
     run = parts["run"]
     expected = json.loads((FOLDER / "expected.json").read_text())

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_threshold_post(tmp_path: Path) -> None:
     script = ROOT / "experiments" / "threshold_post" / "run.py"
     done = subprocess.run([sys.executable, script, "--out", tmp_path], capture_output=True, text=True, check=False)

@@ -53,6 +53,7 @@ def run() -> Any:
     return module
 
 
+@pytest.mark.long
 def test_the_tiny_form_runs_and_draws_every_figure(tiny: tuple[dict[str, Any], Path]) -> None:
     found, out = tiny
     for figure in ("4", "6", "7", "8", "9", "10", "12-epistemic", "13"):
@@ -62,6 +63,7 @@ def test_the_tiny_form_runs_and_draws_every_figure(tiny: tuple[dict[str, Any], P
     assert len(found["curves"]) == 303
 
 
+@pytest.mark.long
 def test_check_values_stand_in_the_results(tiny: tuple[dict[str, Any], Path]) -> None:
     checks = tiny[0]["checks"]
     assert checks["confidence-vector"]["symmetrised_divergence"] == pytest.approx(0.56458, abs=1e-5)
@@ -69,6 +71,7 @@ def test_check_values_stand_in_the_results(tiny: tuple[dict[str, Any], Path]) ->
     assert [round(checks[kind]["averaged"], 2) for kind in checks] == [0.2, 0.13, 0.08]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -87,6 +90,7 @@ def test_the_judgement_can_fail(tiny: tuple[dict[str, Any], Path], run: Any, spo
     assert any(message in problem for problem in run.differences(found, expected))
 
 
+@pytest.mark.long
 def test_every_form_names_the_same_figures() -> None:
     forms = yaml.safe_load((FOLDER / "config.yaml").read_text())
     for form in forms.values():

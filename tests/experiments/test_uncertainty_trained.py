@@ -37,6 +37,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
         sys.modules.update(hidden)
 
 
+@pytest.mark.long
 def test_labels_of_class_0_flip_at_the_stated_rate_and_no_others(parts: dict[str, ModuleType]) -> None:
     rng = np.random.default_rng(0)
     clean = np.arange(40_000) % 4
@@ -46,6 +47,7 @@ def test_labels_of_class_0_flip_at_the_stated_rate_and_no_others(parts: dict[str
     assert np.bincount(noisy[(clean == 0) & (noisy != 0)])[1:].min() > 500
 
 
+@pytest.mark.long
 def test_images_are_varied_by_as_much_as_asked(parts: dict[str, ModuleType]) -> None:
     down, across = np.mgrid[0:28, 0:28]
     dot = np.exp(-((down - 13.5) ** 2 + (across - 19.5) ** 2) / 8).astype(np.float32)
@@ -67,6 +69,7 @@ def _centres(pictures: np.ndarray) -> np.ndarray:
     return np.column_stack([(pictures.sum(axis=2) @ grid) / total, (pictures.sum(axis=1) @ grid) / total])
 
 
+@pytest.mark.long
 def test_what_does_not_hold_is_named(parts: dict[str, ModuleType]) -> None:
     one = {"rank_correlation": {"value": 0.2}, "mean_error": {"value": 0.3}}
     row = {form: {"true-label": one} for form in ("fitted", "three-numbers")}
@@ -84,6 +87,7 @@ def test_what_does_not_hold_is_named(parts: dict[str, ModuleType]) -> None:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(ABSENT), reason=f"not in {DATA}: {', '.join(ABSENT)}")
 def test_the_smallest_form_runs_and_agrees_with_what_is_expected(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra `torch`")

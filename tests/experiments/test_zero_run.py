@@ -31,6 +31,7 @@ def load(name: str) -> Any:
 synthetic, iwildcam = load("synthetic"), load("iwildcam")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("d", "t"), [(5, 0.6), (5, -0.3), (50, 0.2)])
 def test_log_odds_agree_with_numerical_integration(d: int, t: float) -> None:
     def density(lean: float) -> float:
@@ -43,6 +44,7 @@ def test_log_odds_agree_with_numerical_integration(d: int, t: float) -> None:
     assert found == pytest.approx(np.log(density(2.0) / density(0.5)), abs=1e-4)
 
 
+@pytest.mark.long
 def test_propensities_are_calibrated_whatever_the_shift() -> None:
     world = synthetic.NoisySum(100, 20_000, 2.0, 0.66)
     for rho in (0.25, 0.75):
@@ -53,6 +55,7 @@ def test_propensities_are_calibrated_whatever_the_shift() -> None:
             assert member[inside].mean() == pytest.approx(pi[inside].mean(), abs=0.01)
 
 
+@pytest.mark.long
 def test_the_three_numbers_of_a_nonmember_have_the_law_of_the_whole_vector() -> None:
     world = synthetic.NoisySum(30, 4000, 2.0, 0.66)
     short = next(synthetic.draw(world, (0.5,), np.random.default_rng(1)))
@@ -65,6 +68,7 @@ def test_the_three_numbers_of_a_nonmember_have_the_law_of_the_whole_vector() -> 
     assert scale[0] == pytest.approx(scale[1], rel=0.15)
 
 
+@pytest.mark.long
 def test_members_alone_stand_in_the_sum() -> None:
     world = synthetic.NoisySum(4000, 4000, 2.0, 5.0)
     data = next(synthetic.draw(world, (1.0,), np.random.default_rng(3)))
@@ -72,6 +76,7 @@ def test_members_alone_stand_in_the_sum() -> None:
     assert gap == pytest.approx(1.0, abs=0.1)  # <x, x> = 1, and nothing else tells members apart
 
 
+@pytest.mark.long
 def test_the_tiny_form_runs_and_agrees_with_what_is_expected(tmp_path: Path) -> None:
     command = [sys.executable, FOLDER / "run.py", "--form", "tiny", "--out", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -104,6 +109,7 @@ def release(
     return embedding
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_name", [False, True])
 def test_embeddings_are_joined_to_their_pictures(tmp_path: Path, by_name: bool) -> None:
     expected = release(tmp_path, by_name=by_name)
@@ -113,6 +119,7 @@ def test_embeddings_are_joined_to_their_pictures(tmp_path: Path, by_name: bool) 
     assert pictures.label.tolist() == [i % 5 for i in range(40)]
 
 
+@pytest.mark.long
 def test_pictures_without_embedding_are_named(tmp_path: Path) -> None:
     release(tmp_path, by_name=True)
     with np.load(tmp_path / "embeddings.npz") as data:
@@ -121,6 +128,7 @@ def test_pictures_without_embedding_are_named(tmp_path: Path) -> None:
         iwildcam.load(tmp_path)
 
 
+@pytest.mark.long
 def test_other_releases_are_refused(tmp_path: Path) -> None:
     release(tmp_path, by_name=False, splits=("train", "val"))
     with pytest.raises(ValueError, match="no picture of the split"):
