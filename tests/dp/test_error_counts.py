@@ -15,6 +15,7 @@ from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff
 from miaudit.errors import InputError
 
 
+@pytest.mark.long
 def test_the_joint_test_uses_the_error_that_splitting_leaves() -> None:
     errors = {m: exact_error("mu", 0.0, m, 0.7, 14, 14) for m in (Joint(), ClopperPearson())}
     assert errors[Joint()] > 0.03
@@ -25,6 +26,7 @@ def test_the_joint_test_uses_the_error_that_splitting_leaves() -> None:
     assert joint[12] > split[12] + 0.15
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("counts", [(9, 12, 2, 15), (12, 12, 0, 15), (11, 12, 7, 15), (1, 12, 0, 15)])
 @pytest.mark.parametrize("weaker", [Gaussian(0.0), Gaussian(0.9), EpsilonDelta(0.8), EpsilonDelta(0.5, 0.1)])
 def test_the_joint_p_value_is_that_of_its_definition(counts: tuple[int, int, int, int], weaker: TradeOff) -> None:

@@ -167,6 +167,7 @@ def test_a_schedule_walks_as_far_as_its_guesses_reach_at_any_confidence(n: int, 
     assert every.value == every.reachable == pytest.approx(max(alone), abs=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("confidence", [0.45, 0.3])
 def test_below_even_confidence_a_schedule_shows_more_of_a_stronger_attack_and_keeps_its_level(
     confidence: float,

@@ -43,6 +43,7 @@ def exact_error(parameter: str, delta: float, method: Method, value: float, n1: 
     return float(np.max(np.einsum("ri,ij,rj->r", p, above, q)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n1", "n0"), [(14, 14), (6, 20), (1, 1)])
 @pytest.mark.parametrize(("parameter", "delta"), [("epsilon", 0.0), ("epsilon", 0.1), ("mu", 0.0)])
 @pytest.mark.parametrize("method", [Joint(), ClopperPearson()], ids=["joint", "clopper-pearson"])
@@ -122,6 +123,7 @@ def test_the_same_seed_gives_the_same_bound_and_the_order_of_records_does_not_ma
     assert multi_run.mu_lower_bound(shuffled, rng=np.random.default_rng(9)).value == pytest.approx(one.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["nothing leaks", "Laplace"])
 def test_unpaid_choice_of_the_threshold_fails(name: str) -> None:
     """Control (erratum B19): the uncorrected maximum over thresholds claims too much in far more than 5% of audits."""

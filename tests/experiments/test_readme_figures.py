@@ -44,6 +44,7 @@ def script(folder: str, name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
+@pytest.mark.long
 def test_threshold_post() -> None:
     both = expected("threshold_post")["readme"]
     for label in both["small"]:
@@ -51,6 +52,7 @@ def test_threshold_post() -> None:
         assert row[:2] == [both["small"][label], both["full"][label]], label
 
 
+@pytest.mark.long
 def test_zero_run() -> None:
     table = expected("zero_run")["readme"]
     readme = (EXPERIMENTS / "zero_run" / "README.md").read_text()
@@ -61,12 +63,14 @@ def test_zero_run() -> None:
         assert [flat(row) for row in rows("zero_run", label)] == [numbers], label
 
 
+@pytest.mark.long
 def test_the_real_shift_of_zero_run() -> None:
     for label, numbers in expected("zero_run")["real"].items():
         (row,) = rows("zero_run", label)
         assert flat(row)[: len(numbers)] == numbers, label
 
 
+@pytest.mark.long
 def test_the_real_shifts_of_causal_mia(monkeypatch: pytest.MonkeyPatch) -> None:
     module, kept = script("causal_mia", "real_shift", monkeypatch), expected("causal_mia", "real_shift_expected")
     readme = (EXPERIMENTS / "causal_mia" / "README.md").read_text()
@@ -81,6 +85,7 @@ def spoilt(numbers: list[float]) -> list[float]:
     return [*numbers[:-1], numbers[-1] + 0.1]
 
 
+@pytest.mark.long
 def test_a_run_whose_figures_differ_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each comparison accepts what is expected, and not a tenth more in one place."""
     real = script("zero_run", "real", monkeypatch)
