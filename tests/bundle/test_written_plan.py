@@ -7,9 +7,9 @@ import pytest
 
 from miaudit.auditing.plan import Bootstrap, Bounds, Declared, Exploratory, Plan, Split
 from miaudit.bundle import written_plan
-from miaudit.dp.guesses import Fixed
-from miaudit.dp.guesses import Schedule as GuessSchedule
 from miaudit.dp.mechanism import dp_sgd
+from miaudit.dp.selection import Fixed
+from miaudit.dp.selection import Schedule as GuessSchedule
 from miaudit.dp.verdict import Claim
 from miaudit.dp.zero_run.options import Composition, Thinning
 from miaudit.errors import InputError
