@@ -54,7 +54,7 @@ def test_a_bundle_is_written_verified_and_challenged(place: Path, run: Run) -> N
     assert code in (0, 3, 4)
     assert "SHA-256" in err
     digest = err.split("SHA-256 ")[1].split()[0]
-    assert json.loads(out)["metrics"] == read(place / "b.zip").findings["metrics"]
+    assert json.loads(out)["metrics"] == read(place / "b.zip").findings.to_dict()["metrics"]
     assert not (place / "b.key.json").exists()
     code, out, err = run("verify", "b.zip")
     assert (code, err) == (0, "")
