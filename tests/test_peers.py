@@ -162,6 +162,7 @@ def test_the_table_marks_what_is_shown_to_exceed_the_level(peers):
     assert len({line.count("|") for line in (ours, other, third)}) == 1
 
 
+@pytest.mark.long
 def test_ours_is_measured(peers, evidence):
     found = measured(peers, evidence, "one_run", "miaudit", "epsilon_lower_bound")
     assert found["cpu"] > 0 and found["peak"] >= found["before"] > 10
@@ -195,6 +196,7 @@ def test_tools_that_are_present_agree(peers, evidence, subject, tool, theirs, ou
     assert abs(other["value"] - own["value"]) < apart
 
 
+@pytest.mark.long
 def test_an_absent_tool_is_skipped_and_named(peers, tmp_path):
     options = argparse.Namespace(environments=tmp_path, repetitions=5, seconds=0.1, scale=0.02, tool=None)
     ways = peers["roc"].WAYS

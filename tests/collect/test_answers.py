@@ -120,6 +120,7 @@ def test_each_run_is_that_of_a_plain_loop() -> None:
     assert "gaussian_lira" in found.scores
 
 
+@pytest.mark.long
 def test_calibration_by_the_other_runs_beats_the_raw_loss() -> None:
     """Records differ in how hard they are; the models of the other records know how hard. The loss does not."""
     rng = np.random.default_rng(5)
@@ -134,6 +135,7 @@ def test_calibration_by_the_other_runs_beats_the_raw_loss() -> None:
     assert auc["lira_offline"] > auc["loss"] + 0.1
 
 
+@pytest.mark.long
 def test_many_runs_take_processes_a_store_and_copies(tmp_path: Path) -> None:
     data = noise(60)
     made = Campaign(TREE, data, design="multi-run", audited=12, attacks=("label_only", "loss"), copies=jittered(data))
@@ -148,6 +150,7 @@ def test_many_runs_take_processes_a_store_and_copies(tmp_path: Path) -> None:
     assert asked.copies.shape == (12, 4, 2)
 
 
+@pytest.mark.slow
 def test_many_runs_are_the_same_on_ray() -> None:
     ray = pytest.importorskip("ray")
     made = Campaign(TREE, noise(40), design="multi-run", audited=6)
@@ -177,6 +180,7 @@ def planted(n: int = 60) -> Records:
     return Records(x, y, None, {"group": np.where(np.arange(n) < 5, "odd", "plain")}, "planted")
 
 
+@pytest.mark.long
 def test_planted_records_are_named_with_their_group_and_none_without_being_asked() -> None:
     nearest = SklearnTarget(KNeighborsClassifier(1))
     made = Campaign(nearest, planted(), shadows=Shadows(models=24, vulnerability=True))

@@ -53,6 +53,7 @@ def test_training_is_built_with_what_it_holds(tmp_path: Path) -> None:
             torch_section(wrong)
 
 
+@pytest.mark.long
 def test_the_small_language_model_has_the_options_of_the_library() -> None:
     assert set(SMALL_GPT2.kinds) == {"vocabulary", *(f.name for f in dataclasses.fields(SmallGPT2))}
 

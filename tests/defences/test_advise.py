@@ -36,6 +36,7 @@ def found() -> DefenceComparison:
     return compare(options, rng=np.random.default_rng(0))
 
 
+@pytest.mark.long
 def test_what_helps_is_named_with_its_price_and_what_does_not_is_not(found: DefenceComparison) -> None:
     advice = advise(found)
     effects = {one.name: one.effect for one in advice.judged[1:]}
@@ -101,6 +102,7 @@ def test_a_price_that_is_not_known_is_not_bearable(found: DefenceComparison) -> 
     assert "less fitted" in advise(replace(found, costs=tuple(costs)), tolerance=0.05).recommended
 
 
+@pytest.mark.long
 def test_those_that_the_data_do_not_tell_apart_are_named_together() -> None:
     models = disclosing.models(effect=1.0)
     options = [Option("as-it-is", "output", models, AsItIs())]
@@ -130,6 +132,7 @@ def test_an_attack_that_knows_nothing_of_a_measure_does_not_show_that_it_helps()
     assert beside.reductions[0].low > 0 and advise(beside).recommended == ()
 
 
+@pytest.mark.long
 def test_where_nothing_leaks_nothing_helps() -> None:
     for seed in range(3):
         models = disclosing.models(effect=0.0, seed=seed, shadows=8)

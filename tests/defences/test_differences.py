@@ -67,6 +67,7 @@ def test_equal_scores_are_not_known_to_be_equal_for_ever() -> None:
     assert same.low < -0.01 < 0.01 < same.high
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("effect", [0.0, 1.0])
 def test_all_intervals_hold_together(effect: float) -> None:
     rng = np.random.default_rng(5)

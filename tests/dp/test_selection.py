@@ -82,6 +82,7 @@ def test_a_pilot_finds_the_ranking_that_works() -> None:
     assert alone.value < 0.2  # control: the other options take the first
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["losses", "confidences", "members only", "a few"])
 def test_a_pilot_does_well_where_scores_are_skewed(kind: str) -> None:
     """Heavy tails on the wrong side, and leakage on one side only; control: distance from the median alone."""
@@ -104,6 +105,7 @@ def test_a_pilot_does_well_where_scores_are_skewed(kind: str) -> None:
     assert np.mean(plain) < 0.25
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mu", "pilot", "bonferroni", "schedule"),
     [(0.66, 0.422, 0.401, 0.430), (2.0, 1.281, 1.225, 1.354)],
@@ -122,6 +124,7 @@ def test_the_table_of_section_9(mu: float, pilot: float, bonferroni: float, sche
     assert means[2] > means[1]
 
 
+@pytest.mark.long
 def test_a_schedule_is_blind_to_a_few_strong_canaries() -> None:
     few = Ranking.of(np.r_[np.ones(50, bool), np.random.default_rng(0).random(9_950) < 0.5])
     assert chosen(Schedule(), few).value < 0.1
@@ -144,6 +147,7 @@ def test_bonferroni_goes_on_to_a_guess_at_every_record() -> None:
     assert chosen(Bonferroni(), all_right).guesses == 1_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("confidence", [0.999, 0.95, 0.6, 0.45, 0.3, 0.1, 0.02])
 @pytest.mark.parametrize("n", [200, 2_000])
 def test_a_schedule_walks_as_far_as_its_guesses_reach_at_any_confidence(n: int, confidence: float) -> None:
@@ -153,6 +157,7 @@ def test_a_schedule_walks_as_far_as_its_guesses_reach_at_any_confidence(n: int, 
     assert every.value == every.reachable == pytest.approx(max(alone), abs=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("confidence", [0.45, 0.3])
 def test_below_even_confidence_a_schedule_shows_more_of_a_stronger_attack_and_keeps_its_level(
     confidence: float,

@@ -150,6 +150,7 @@ def driven(program: str, *words: object) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="folders change places in one rename on Linux")
 def test_a_kill_leaves_all_of_the_old_audit_or_all_of_the_new_and_the_next_run_sweeps(tmp_path: Path) -> None:
     found = driven(KILLS, tmp_path / "place" / "out", "exchanged", 60)
@@ -157,6 +158,7 @@ def test_a_kill_leaves_all_of_the_old_audit_or_all_of_the_new_and_the_next_run_s
     assert found["replaced"] > 30, "the writers were killed before they wrote anything"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_kill_where_files_are_moved_never_leaves_old_beside_new_and_the_next_run_puts_back(tmp_path: Path) -> None:
     found = driven(KILLS, tmp_path / "place" / "out", "moved", 60)
@@ -195,6 +197,7 @@ def number(out: Path) -> int:
     return int(said)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("there", ["nothing", "a file of somebody else's"])
 def test_of_several_audits_with_one_new_folder_exactly_one_succeeds(tmp_path: Path, there: str) -> None:

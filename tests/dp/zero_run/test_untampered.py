@@ -62,6 +62,7 @@ def test_guesses_against_strong_odds_that_are_all_right_show_much_and_remain_fin
     assert epsilon_bound(np.full(1, 0.0), 1, 0.05) == 0.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("below", [0, 3, 15])
 def test_the_quantile_over_replicates_is_that_of_the_single_bounds(below: int) -> None:
     rng = np.random.default_rng(4)

@@ -71,6 +71,7 @@ def test_separate_models_stand_in_the_order_of_algorithm_1() -> None:
     assert sets.about(1).tolist() == [4, 5, 6, 7]
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_sets_wherever_they_are_made() -> None:
     options = {"fit": Marginals(0.2), "repeats": 2, "sets": 2, "set_size": 10}
     one, two, other = (
