@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from miaudit.config.section import keys_of, missing
-from miaudit.config.target import SMALL_GPT2, TRAINING, DataSection, ShadowSection, SklearnSection, TargetSection
+from miaudit.config.audit import CampaignConfig
+from miaudit.config.section import keys_of, missing, problems
+from miaudit.config.target import (
+    KINDS,
+    SMALL_GPT2,
+    TRAINING,
+    DataSection,
+    ShadowSection,
+    SklearnSection,
+    TargetSection,
+    register,
+)
 from miaudit.errors import InputError
+from miaudit.models.targets import Precomputed
 from miaudit.models.train_config import EarlyStopping, Private, Pruning, SmallGPT2, TrainConfig
 
 
@@ -156,3 +167,29 @@ def test_copies_are_one_array_and_never_unpickled(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"data\.copies"):
         section.load_copies(tmp_path)
     assert DataSection.model_validate({"path": "d.npz", "x": "x"}).load_copies(tmp_path) is None
+
+
+class Constant(TargetSection):
+    """A kind of somebody else's."""
+
+    kind: Literal["constant"]
+    value: float
+
+    def build(self, base: Path) -> Any:
+        """Outputs that are all the same."""
+        return Precomputed(np.full((3, 2), self.value))
+
+
+def test_a_kind_of_somebody_else_is_registered_and_refused_in_the_same_words(tmp_path: Path) -> None:
+    register(Constant)
+    try:
+        section = TargetSection.model_validate({"kind": "constant", "value": 1})
+        assert section.build(tmp_path).outputs(None, np.arange(3)).tolist() == [[1.0, 1.0]] * 3
+        content = {"target": {"kind": "constant", "value": 1, "weights": "w"}, "data": {"path": "d.npz"}}
+        with pytest.raises(ValidationError) as caught:
+            CampaignConfig.model_validate(content)
+        expected = "target: expected keys of kind constant (value), received weights; remove it"
+        assert list(problems(caught.value, CampaignConfig)) == [expected]
+    finally:
+        del KINDS["constant"]
+        register(SklearnSection)  # forgets the kinds as they were
