@@ -77,7 +77,7 @@ def test_the_limit_of_the_claim_is_on_the_curves(name, claimed):
     picture = chart_images.svg(spec)
     assert "limit of the claim" in picture
     assert "NaN" not in picture
-    without = charts_of(plain | {"claim": None})[name].to_dict()
+    without = charts_of(replace(one_run(), claim=None))[name].to_dict()
     assert "limit of the claim" not in chart_images.svg(without)
 
 

@@ -398,9 +398,8 @@ def test_the_page_fits_its_window(tmp_path, width):
 
 @pytest.mark.long
 def test_a_refuted_claim_leads_where_the_metric_alone_would_be_clear():
-    plain = content("one-run")
-    plain["verdict"]["status"] = "clear"
-    top = page_of(plain).split('<section id="verdict"')[1].split("</section>")[0]
+    found = replace(one_run(), verdict=replace(one_run().verdict, status="clear"))
+    top = page_of(found).split('<section id="verdict"')[1].split("</section>")[0]
     assert top.startswith(' class="verdict flagged"')
     assert "Claim refuted" in top
     assert "No concern at this threshold" not in top.split("</h2>")[0]
