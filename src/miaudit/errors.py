@@ -181,7 +181,7 @@ class Option:
 
 
 class Known(NamedTuple):
-    """An option of a record or a function: its type, with None left out where it may be left out, and its default."""
+    """An option of a record or a function: its type, without the None that it may be, and its default, if any."""
 
     kind: Any
     optional: bool
@@ -206,8 +206,7 @@ def options_of(source: Callable[..., Any]) -> dict[str, Known]:
             kind, *notes = get_args(hints[name])
             option = next((note for note in notes if isinstance(note, Option)), None)
             if option is not None:
-                default = None if parameter.default is parameter.empty else parameter.default
-                found[name] = Known(*without_none(kind), option, default)
+                found[name] = Known(*without_none(kind), option, parameter.default)
     return found
 
 

@@ -522,8 +522,11 @@ def read(path: str | Path) -> AnyConfig:
         With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
     """
     content = read_mapping(path, "docs/configuration.md")
-    kind: type[AnyConfig] = CampaignConfig if {"target", "data"} & set(content) else AuditConfig
-    return validated(content, TableConfig if "synthetic" in content else kind, path)
+    if "synthetic" in content:
+        return validated(content, TableConfig, path)
+    if {"target", "data"} & set(content):
+        return validated(content, CampaignConfig, path)
+    return validated(content, AuditConfig, path)
 
 
 def read_mechanism(path: str | Path) -> Mechanism:
