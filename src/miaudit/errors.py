@@ -7,7 +7,7 @@ import functools
 import inspect
 import math
 import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, get_args, get_origin, get_type_hints
 
@@ -99,7 +99,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]}?" if close else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Option:
     """What an option is, beside its name, type and default: ``Annotated[float, Option("Help.", gt=0, lt=1)] = 0.5``.
 
@@ -125,14 +125,15 @@ class Option:
     lt: float | None = None
     le: float | None = None
     where: Callable[[Any], bool] | None = None
-    choices: tuple[str, ...] = ()
+    choices: Collection[str] | None = None
     read: Callable[[Any], Any] | None = None
     default: Any = None
     allowed: str = ""
 
     def permits(self, kind: Any, value: Any) -> bool:
         """Whether a value of a type is permitted; what no plain type describes always is."""
-        if words := self.words_of(kind):
+        words = self.words_of(kind)
+        if words is not None:
             plain = kind is str or get_origin(kind) is Literal  # else a record may stand in the place of a word
             return value in words if plain or isinstance(value, str) else True
         if kind is bool:
@@ -156,13 +157,13 @@ class Option:
         if isinstance(value, bool) and kind in (int, float):
             return InputError(name, "a number", received.lower(), "write the number itself")
         words = self.words_of(kind)
-        hint = nearest(str(value), words) if words else ""
+        hint = "" if words is None else nearest(str(value), words)
         return InputError(name, self.allowed or self.range_of(kind), received, hint or self.next_step)
 
     def range_of(self, kind: Any) -> str:
         """Say in words what is permitted of a type."""
         words = self.words_of(kind)
-        if words:
+        if words is not None:
             return " or ".join(words) if len(words) == 2 else ", ".join(words)
         if kind is bool:
             return "true or false"
@@ -175,9 +176,9 @@ class Option:
             )
         return f"a number in {'[' if self.gt is None else '('}{low:g}, {high:g}{']' if self.lt is None else ')'}"
 
-    def words_of(self, kind: Any) -> tuple[str, ...]:
-        """Return the words of which one is permitted; none where it is no matter of words."""
-        return self.choices or (get_args(kind) if get_origin(kind) is Literal else ())
+    def words_of(self, kind: Any) -> Collection[str] | None:
+        """Return the words of which one is permitted; None where it is no matter of words."""
+        return get_args(kind) if self.choices is None and get_origin(kind) is Literal else self.choices
 
 
 class Known(NamedTuple):

@@ -17,7 +17,6 @@ from miaudit.causal import challenge
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
-from miaudit.findings import audit as reading
 from worlds import placebo
 from worlds.aligned import Aligned
 
@@ -36,7 +35,7 @@ def world(shift: float, effect: float, n: int = 3000, seed: int = 0, d: int = 3,
 
 def audited(evidence: Evidence, plan: Plan = PLAN) -> Findings:
     found = audit(evidence, plan=plan, rng=np.random.default_rng(0))
-    reading.check(found.to_dict())
+    Findings.from_dict(found.to_dict())
     return found
 
 

@@ -150,7 +150,7 @@ def taken(name: str) -> tuple[Any, Any]:
     path, panel = KEYS[name]
     kind, option = _KINDS[path]
     plain, default = without_none(kind)[0], option.default
-    words = option.read is not None or bool(option.words_of(plain))
+    words = option.read is not None or option.words_of(plain) is not None
     if plain is bool:
         default = False
     elif path.endswith("_path") or name == "mechanism":

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -19,23 +19,7 @@ if TYPE_CHECKING:
     from miaudit.auditing.plan import Plan
     from miaudit.collect.outputs import Collected
     from miaudit.findings.audit import Findings
-
-
-class Deliverable(Protocol):
-    """Finished findings of any kind."""
-
-    @property
-    def exit_code(self) -> int:
-        """0 no concern, 3 concern, 4 no answer."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        ...
-
-    def to_json(self) -> str:
-        """Return findings.json as text."""
-        ...
+    from miaudit.findings.kind import FindingsRecord
 
 
 def repeat(**more: Any) -> dict[str, Any]:
@@ -52,7 +36,7 @@ def check_free(out: Path | None, *, overwrite: bool, released: bool = False) -> 
 
 
 def deliver(
-    found: Deliverable,
+    found: FindingsRecord,
     said: Callable[[], str],
     out: Path | None,
     *,

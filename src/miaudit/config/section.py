@@ -138,9 +138,9 @@ def _door(kind: Any, option: Option) -> Any:
     if option.read is not None:
         read = _refusing(option.read)
         return Annotated[Any, PlainValidator(lambda value: None if value is None else read(value))]
-    if not (option.words_of(plain) or plain in (int, float, bool)):
+    if option.words_of(plain) is None and plain not in (int, float, bool):
         return _written(kind)
-    plain = str if option.choices else plain
+    plain = plain if option.choices is None else str
 
     def checked(value: Any, inner: Callable[[Any], Any]) -> Any:
         if value is None and optional:

@@ -2,19 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
+from annotated_types import Ge, Interval, Len, MinLen
+
+from miaudit.arrays import Count, Inside, Positive, Share, Text
+from miaudit.causal.balance import Difference, Overlap
+from miaudit.causal.challenge import Challenge, LackOfFit
+from miaudit.causal.propensity import LearningCurve
+from miaudit.dp.bounds import LowerBound
+from miaudit.dp.verdict import ClaimVerdict, RocLimit
 from miaudit.errors import InputError
-from miaudit.findings import kind
-from miaudit.findings.verdict import Verdict
-from miaudit.io.atomic import write_atomically
+from miaudit.findings import wording
+from miaudit.findings.kind import FindingsRecord, Keys, Pattern
+from miaudit.findings.verdict import MetricName, Verdict
+from miaudit.metrics.histogram import Histogram
 
-FORMAT = 1
-ClaimStatus = Literal["refuted", "not-refuted", "not-testable"]
-_CLAIM_EXIT_CODES: dict[ClaimStatus, int] = {"not-refuted": 0, "refuted": 3, "not-testable": 4}
+__all__ = [
+    "Challenge",
+    "ClaimVerdict",
+    "Counts",
+    "Curve",
+    "Difference",
+    "Findings",
+    "GroupFindings",
+    "Histogram",
+    "LackOfFit",
+    "LearningCurve",
+    "LowerBound",
+    "Memorisation",
+    "Metric",
+    "Mislabelled",
+    "Overlap",
+    "RocLimit",
+    "ScoreFindings",
+    "Separation",
+    "Vulnerability",
+    "VulnerableGroup",
+    "VulnerableRecord",
+]
+AtLeastOne = Annotated[float, Ge(1)]
+Rates = Annotated[tuple[Share, ...], MinLen(2)]
+Shares = Annotated[tuple[Share, ...], MinLen(1)]
+_SCALAR = str | float | bool | None
+_BOOTSTRAP = Keys({"low": float | None, "high": float | None, "replicates": Positive})
+_PRECISION = Keys({"prior": Inside, **dict.fromkeys(("value", "low", "high"), Share | None)})
+_HEADLINE = {"kind": Literal["bonferroni", "split", "declared", "exploratory"], "score": str, "share": Inside}
+_INTERVALS = {"kind": Literal["calibrated", "bootstrap"]}
+_PLAN = Keys(
+    {
+        "fpr_targets": Annotated[list[Inside], MinLen(1)],
+        "confidence": Annotated[float, Interval(gt=0.5, lt=1)],
+        "primary_metric": MetricName,
+        "threshold_for_concern": float,
+        "levels": Annotated[list[Inside], Len(3, 3)],
+        "prior": Inside,
+        "headline": Annotated[Mapping[str, Any], Keys(_HEADLINE, optional=("score", "share"))],
+        "intervals": Annotated[Mapping[str, Any], Keys(_INTERVALS)],
+        "n_bootstrap": Count,
+        "row_level": Count,
+    },
+    others=Any,
+)
+_DIGEST = Annotated[str, Pattern("^[0-9a-f]{64}$")]
+_EVIDENCE = Keys({"digest": _DIGEST, "source": str, "scores": Annotated[list[str], MinLen(1)]}, others=_SCALAR)
+_ROW = Keys({"row": Count, "unit": str | None, "score": float})
+_REPEAT = Keys(
+    {"command": str, "seed": int | None, "miaudit": str, "python": str, "numpy": str},
+    others=_SCALAR,
+    optional=("command", "seed", "miaudit"),
+)
 
 
 @dataclass(frozen=True)
@@ -34,16 +93,33 @@ class Metric:
     precision : of a TPR, precision of an accusation at the stated prior: value, low, high
     """
 
-    name: str
-    estimator: str
+    name: MetricName
+    estimator: Annotated[str, Pattern("^(raw|hajek|horvitz-thompson|g|aipw)$")]
     value: float | None
     low: float | None
     high: float | None
-    confidence: float
+    confidence: Inside
     note: str = ""
-    step_value: float | None = None
-    bootstrap: Mapping[str, float] | None = None
-    precision: Mapping[str, float | None] | None = None
+    step_value: Share | None = None
+    bootstrap: Annotated[Mapping[str, float], _BOOTSTRAP] | None = None
+    precision: Annotated[Mapping[str, float | None], _PRECISION] | None = None
+
+    @property
+    def interval(self) -> str:
+        """The interval in words, or the upper limit alone where there is no value."""
+        return wording.interval(vars(self))
+
+    @property
+    def reading(self) -> str:
+        """The value with its interval in words; an unresolved one as an upper limit, never a value."""
+        return wording.reading(vars(self))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Return what reading checks it by: all but an effect on the score are shares."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(_share_or_effect, handler(source))
 
 
 @dataclass(frozen=True)
@@ -53,19 +129,15 @@ class Curve:
     ``tpr`` is None where so many non-members cannot resolve it: there, ``high`` alone means anything (erratum C3).
     """
 
-    fpr: tuple[float, ...]
-    tpr: tuple[float | None, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
+    fpr: Rates
+    tpr: Annotated[tuple[Share | None, ...], MinLen(2)]
+    low: Rates
+    high: Rates
 
-
-@dataclass(frozen=True)
-class Distribution:
-    """Histogram of a score: shares of members and of non-members in each bin; the end bins hold the tails."""
-
-    edges: tuple[float, ...]
-    members: tuple[float, ...]
-    nonmembers: tuple[float, ...]
+    @property
+    def points(self) -> Iterator[tuple[float, float | None, float, float]]:
+        """Each FPR with its TPR and its limits."""
+        return zip(self.fpr, self.tpr, self.low, self.high, strict=True)
 
 
 @dataclass(frozen=True)
@@ -75,7 +147,7 @@ class ScoreFindings:
     score: str
     metrics: tuple[Metric, ...]
     curve: Curve | None = None
-    distribution: Distribution | None = None
+    distribution: Histogram | None = None
 
 
 @dataclass(frozen=True)
@@ -83,104 +155,21 @@ class GroupFindings:
     """What the headline score showed in one group; no metrics where it has only one class."""
 
     group: str
-    members: int
-    nonmembers: int
+    members: Count
+    nonmembers: Count
     metrics: tuple[Metric, ...]
     note: str = ""
-
-
-@dataclass(frozen=True)
-class FeatureBalance:
-    """Standardised mean difference of a covariate (or of its square) between the classes, before and after weights."""
-
-    name: str
-    before: float
-    after: float
-
-
-@dataclass(frozen=True)
-class CalibrationBin:
-    """Records with a similar propensity: its mean, the share of members among them, and how many they are."""
-
-    predicted: float
-    observed: float
-    count: int
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Whether the propensity describes how membership goes with the covariates; if not, the audit is refused.
-
-    Attributes
-    ----------
-    z, limit : of a forest that foresees its residuals from the same covariates, and what is tolerated
-    product_z, product_limit : of the product of two covariates (or the square of one) that goes with its residuals most
-        closely, and what is tolerated; None where none could be tried
-    product : names of its one or two covariates
-    missed : covariates that a better propensity would need, the most important first; empty unless ``rejected``
-    rejected : whether the propensity is refuted
-    """
-
-    z: float
-    limit: float
-    product_z: float | None
-    product_limit: float | None
-    product: tuple[str, ...]
-    missed: tuple[str, ...]
-    rejected: bool
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """How comparable members and non-members of zero-run evidence are, and whether that allows an answer.
-
-    Attributes
-    ----------
-    status : "answered", "warned" or "refused"
-    reasons, warnings : sentences with the numbers that decided
-    propensity : how the propensity came about
-    clipped : share of propensities moved to the clipping bounds
-    blind_auc, blind_low, blind_high : how well the covariates alone tell members from non-members; 0.5 is not at all
-    effective_sample_size : of the weighted non-members
-    largest_weight : share of the largest weight, 0 to 1
-    without_match : share of members with log-odds that hardly any non-member reaches, 0 to 1
-    features, feature_limit : balance of each covariate and of its square, and what is tolerated after weighting
-    calibration : the propensity against what was observed
-    log_odds : distribution of the estimated log-odds of membership in both classes
-    duplicates : members and non-members with a twin in the other class, and members with one among the members
-    learning : blind AUC at ``half`` and at the ``full`` sample, and whether it is still ``rising``
-    fit : whether the propensity misses what the covariates say; None where there are none to ask
-    """
-
-    status: str
-    reasons: tuple[str, ...]
-    warnings: tuple[str, ...]
-    propensity: str
-    clipped: float
-    blind_auc: float
-    blind_low: float
-    blind_high: float
-    effective_sample_size: float
-    largest_weight: float
-    without_match: float
-    features: tuple[FeatureBalance, ...]
-    feature_limit: float
-    calibration: tuple[CalibrationBin, ...]
-    log_odds: Distribution
-    duplicates: Mapping[str, int] | None = None
-    learning: Mapping[str, float | bool] | None = None
-    fit: Fit | None = None
 
 
 @dataclass(frozen=True)
 class Mislabelled:
     """The corrected AUC if a share of the labelled members, and of the labelled non-members, were labelled wrongly."""
 
-    members: float
-    nonmembers: float
-    auc: float | None
-    low: float
-    high: float
+    members: Share
+    nonmembers: Share
+    auc: Share | None
+    low: Share
+    high: Share
 
 
 @dataclass(frozen=True)
@@ -199,120 +188,14 @@ class Memorisation:
     mislabelling : the corrected AUC under assumed shares of wrong labels
     """
 
-    raw: float
-    causal: float
+    raw: Share
+    causal: Share
     memorisation: float
     shift: float
-    sensitivity: float | None
-    sensitivity_low: float | None
+    sensitivity: AtLeastOne | None
+    sensitivity_low: AtLeastOne | None
     sentence: str
     mislabelling: tuple[Mislabelled, ...] = ()
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A lower bound on a privacy parameter: it lies above the true one in at most ``1 - confidence`` of the runs.
-
-    Attributes
-    ----------
-    parameter : "epsilon" of (epsilon, delta)-DP, or "mu" of Gaussian DP
-    value : 0 or more; 0 shows nothing, which is not the same as no leakage
-    confidence : in (0, 1), after every correction
-    method : the test that was inverted, by name
-    delta : of an epsilon, in [0, 1); 0 for a mu
-    p_value : of "nothing leaks at all", in [0, 1]; None where the method gives none
-    correct, guesses, canaries : counts behind it, where it comes from counts; canaries may be an effective number
-    reachable : the largest value that an attack with no error could have shown at this size; None if not known
-    assumptions : what has to hold beyond the data, in sentences
-    corrections : what was paid for or adjusted, in sentences
-    exploratory : whether a choice made on the same data was left unpaid, so that the confidence does not hold
-    """
-
-    parameter: str
-    value: float
-    confidence: float
-    method: str
-    delta: float = 0.0
-    p_value: float | None = None
-    correct: int | None = None
-    guesses: int | None = None
-    canaries: float | None = None
-    reachable: float | None = None
-    assumptions: tuple[str, ...] = ()
-    corrections: tuple[str, ...] = ()
-    exploratory: bool = False
-
-
-@dataclass(frozen=True)
-class RocLimit:
-    """The largest TPR that a claim allows at each FPR, both rising from 0 to 1 and of the same length."""
-
-    fpr: tuple[float, ...]
-    tpr: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A privacy claim against what the runs show (a lower bound) and what a theorem guarantees (an upper bound).
-
-    Attributes
-    ----------
-    parameter, value, delta : what is claimed: "epsilon" at a delta, or "mu" (delta 0), is at most ``value``
-    status : "refuted", "not-refuted" or "not-testable"
-    text : the same as a sentence
-    lower : the lower bound on the claim's own scale, or None
-    upper : the upper bound on the claim's own scale, or None
-    upper_from : the mechanism and the accountant behind it; empty if there is none
-    gap : ``upper`` - ``lower``, what neither the runs nor the theorem settle, or None
-    reachable : the largest lower bound, on the claim's own scale, that an attack with no error could have shown
-    limit : the ROC curve that the claim allows at most, or None
-    """
-
-    parameter: str
-    value: float
-    delta: float
-    status: ClaimStatus
-    text: str
-    lower: float | None = None
-    upper: float | None = None
-    upper_from: str = ""
-    gap: float | None = None
-    reachable: float | None = None
-    limit: RocLimit | None = None
-
-    @property
-    def exit_code(self) -> int:
-        """0 not refuted, 3 refuted, 4 not testable."""
-        return _CLAIM_EXIT_CODES[self.status]
-
-
-@dataclass(frozen=True)
-class Challenge:
-    """Whether another model foresees membership better than the propensity allows; if so, no bound holds.
-
-    Attributes
-    ----------
-    p_value : of "the log-odds of membership lie within ``gamma`` of the propensity's", in [0, 1], after Bonferroni
-    gamma : the margin on the log-odds that was stated beforehand
-    smallest_gamma : the smallest margin that is not rejected at ``level``; None where there is none
-    level : of the test, in (0, 1)
-    correct, guesses : of the competitor with the smallest p-value, on held-out records
-    competitor : its name
-    competitors : names of all that were tried
-    rejected : whether the propensity is refuted at its margin
-    text : the same as a sentence
-    """
-
-    p_value: float
-    gamma: float
-    smallest_gamma: float | None
-    level: float
-    correct: int
-    guesses: int
-    competitor: str
-    competitors: tuple[str, ...]
-    rejected: bool
-    text: str
 
 
 @dataclass(frozen=True)
@@ -322,9 +205,9 @@ class Separation:
     ``edges`` are one more than the shares, from 0 to 1; ``expected`` is the exact law where no record leaks.
     """
 
-    edges: tuple[float, ...]
-    observed: tuple[float, ...]
-    expected: tuple[float, ...]
+    edges: Rates
+    observed: Shares
+    expected: Shares
 
 
 @dataclass(frozen=True)
@@ -332,8 +215,8 @@ class VulnerableGroup:
     """How many records of a group are detectably vulnerable: at least ``leaking`` of ``records``."""
 
     group: str
-    records: int
-    leaking: int
+    records: Positive
+    leaking: Count
 
 
 @dataclass(frozen=True)
@@ -353,13 +236,13 @@ class VulnerableRecord:
     record: str
     group: str | None
     member: bool
-    separation: float
-    separation_low: float
-    separation_high: float
-    p_value: float
-    detected: float
-    detected_low: float
-    detected_high: float
+    separation: Share
+    separation_low: Share
+    separation_high: Share
+    p_value: Share
+    detected: Share
+    detected_low: Share
+    detected_high: Share
 
 
 @dataclass(frozen=True)
@@ -381,16 +264,16 @@ class Vulnerability:
     named : the most vulnerable first; empty unless names were asked for
     """
 
-    of: str
-    records: int
-    models: int
-    signal: str
-    leaking: int
-    confidence: float
-    fpr: float
-    smallest_p: float
+    of: Annotated[str, Pattern("^(records|units)$")]
+    records: Positive
+    models: Annotated[int, Ge(4)]
+    signal: Text
+    leaking: Count
+    confidence: Inside
+    fpr: Inside
+    smallest_p: Share
     separation: Separation
-    text: str
+    text: Text
     groups: tuple[VulnerableGroup, ...] = ()
     named: tuple[VulnerableRecord, ...] = ()
 
@@ -403,41 +286,45 @@ class Counts:
     they are weighted, by the heaviest of them above the threshold of the headline score.
     """
 
-    members: int
-    nonmembers: int
-    member_records: int
-    nonmember_records: int
-    smallest_fpr: float
-    of: str = "records"
+    members: Positive
+    nonmembers: Positive
+    member_records: Positive
+    nonmember_records: Positive
+    smallest_fpr: Annotated[float, Interval(gt=0, le=1)]
+    of: Annotated[str, Pattern("^(records|units)$")] = "records"
 
 
 @dataclass(frozen=True)
-class Findings:
+class Findings(FindingsRecord):
     """Everything that an audit found, without any row of the evidence unless it was asked for.
 
     ``scores[0]`` is the headline score, whose metrics are also :attr:`metrics`. ``no_bound`` says why ``bounds`` is
     empty, where bounds were wanted. ``to_dict`` gives plain values, ``to_json`` text, ``to_html`` writes the page.
     """
 
+    KIND = "audit"
+    DERIVED = ("exit_code", "verdict.exit_code")
+    LATER = ("vulnerability", "covariates_alone")
+
     verdict: Verdict
     metrics: tuple[Metric, ...]
-    design: str | None
+    design: Literal["multi-run", "one-run", "zero-run"] | None
     counts: Counts
-    scores: tuple[ScoreFindings, ...]
-    plan: Mapping[str, Any]
-    evidence: Mapping[str, Any]
+    scores: Annotated[tuple[ScoreFindings, ...], MinLen(1)]
+    plan: Annotated[Mapping[str, Any], _PLAN]
+    evidence: Annotated[Mapping[str, Any], _EVIDENCE]
     groups: tuple[GroupFindings, ...] = ()
     overlap: Overlap | None = None
     memorisation: Memorisation | None = None
     challenge: Challenge | None = None
-    claim: Claim | None = None
-    bounds: tuple[Bound, ...] = ()
+    claim: ClaimVerdict | None = None
+    bounds: tuple[LowerBound, ...] = ()
     no_bound: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    rows: tuple[Mapping[str, Any], ...] = ()
-    repeat: Mapping[str, Any] = field(default_factory=dict)
+    rows: tuple[Annotated[Mapping[str, Any], _ROW], ...] = ()
+    repeat: Annotated[Mapping[str, Any], _REPEAT] = field(default_factory=dict)
     vulnerability: Vulnerability | None = None
     covariates_alone: Metric | None = None
 
@@ -456,49 +343,13 @@ class Findings:
             "name", f"one of {', '.join(m.name for m in self.metrics)}", repr(name), "ask for one of these"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values in the order of the format; numbers that are not finite become None."""
-        content: dict[str, Any] = kind.plain({"format": FORMAT, "exit_code": self.exit_code, **asdict(self)})
-        for name in ("vulnerability", "covariates_alone"):  # later parts of the format, absent where nothing is said
-            if content[name] is None:
-                del content[name]
-        content["verdict"]["exit_code"] = self.verdict.exit_code
-        return content
-
-    def to_json(self) -> str:
-        """Return findings.json as text: equal audits give equal bytes."""
-        return kind.to_text(self.to_dict())
-
-    def _repr_html_(self) -> str:
-        """Show the findings in a notebook: verdict, metrics and curve, all text escaped."""
-        return kind.drawing().cell(self.to_dict())
-
-    def to_html(self, path: str | Path) -> None:
-        """Write the findings as one self-contained page."""
-        page = kind.drawing().page(self.to_dict())
-        write_atomically(Path(path), lambda target: _write_text(target, page))
+    @classmethod
+    def head(cls) -> dict[str, Any]:
+        """Return what the file starts with: an audit's does not name its kind."""
+        return {"format": cls.FORMAT}
 
 
-def read(path: str | Path) -> dict[str, Any]:
-    """Read and check the findings.json of an audit; return its plain values.
-
-    Raises
-    ------
-    InputError
-        If it is missing, no JSON, of another format version, or does not follow the schema.
-    """
-    return check(kind.parse(path))
-
-
-def check(content: Any) -> dict[str, Any]:
-    """Check plain values against the schema of this format version, and return them."""
-    return kind.check(schema(), content, FORMAT)
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of findings.json."""
-    return kind.schema("findings")
-
-
-def _write_text(target: Path, text: str) -> None:
-    target.write_text(text, encoding="utf-8")
+def _share_or_effect(metric: Metric) -> Metric:
+    if metric.name != "ate" and any(x is not None and not 0 <= x <= 1 for x in (metric.value, metric.low, metric.high)):
+        raise ValueError("value and limits should be between 0 and 1")
+    return metric

@@ -266,12 +266,12 @@ def audit_table(
     audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN).findings
     audited = _withheld(audited, refuted) if refuted else audited
     attacks = tuple(_row(part, plan, refuted=bool(refuted)) for part in attacked.comparisons)
-    kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng).to_dict() if plan.fidelity else None
+    kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None
     return TableFindings(
         verdict=_refused(refuted, plan) if refuted else _declared(_verdict(attacks, plan, attacked.control), design),
         attacks=attacks,
         positive_control=attacked.control,
-        membership=audited.to_dict(),
+        membership=audited,
         counts=_counts(synthetic, members, control, attacked),
         columns=tuple({"name": column.name, "kind": column.kind} for column in synthetic.schema.columns),
         schema=schema,
