@@ -135,7 +135,7 @@ class Option:
         words = self.words_of(kind)
         if words is not None:
             plain = kind is str or get_origin(kind) is Literal  # else a record may stand in the place of a word
-            return value in words if plain or isinstance(value, str) else True
+            return value in words if isinstance(value, str) else not plain
         if kind is bool:
             return isinstance(value, bool)
         if kind not in (int, float):
@@ -143,7 +143,7 @@ class Option:
         if not (is_whole(value) if kind is int else isinstance(value, numbers.Real) and not isinstance(value, bool)):
             return False
         return (
-            math.isfinite(value)
+            -math.inf < value < math.inf  # of whole numbers of any length too
             and (self.gt is None or value > self.gt)
             and (self.ge is None or value >= self.ge)
             and (self.lt is None or value < self.lt)

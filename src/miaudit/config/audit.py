@@ -21,7 +21,7 @@ from miaudit.dp import guesses
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
-from miaudit.evidence import Design, Evidence
+from miaudit.evidence import DESIGNS, Design, Evidence
 from miaudit.io import yaml_file
 from miaudit.io.tables import existing_file
 from miaudit.synthesis.table_attacks.table_audit import TablePlan
@@ -155,7 +155,9 @@ EVALUATED = Keys(
             Design | None,
             Option(
                 "How membership came about: one-run or multi-run (inclusion was randomised) or zero-run (it was not). "
-                "Never guessed: without it there is no answer."
+                "Never guessed: without it there is no answer.",
+                "leave it out if nobody knows how membership came about",
+                allowed=f"one of {', '.join(DESIGNS)}",
             ),
         ],
         "seed": Annotated[int, Option("Seed of everything random; it is written into the findings.", ge=0)],

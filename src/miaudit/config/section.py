@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -128,8 +129,14 @@ def _written(kind: Any) -> Any:
         return typing.Union[tuple(_written(one) for one in inside)]  # noqa: UP007 - made of a list
     if origin is Sequence or origin is tuple:
         parts = (inside[0], ...) if origin is Sequence else inside
-        return tuple[tuple(one if one is ... else _written(one) for one in parts)]  # type: ignore[misc]
+        several: Any = tuple[tuple(one if one is ... else _written(one) for one in parts)]  # type: ignore[misc]
+        # One number stands for a list of one, where there may be any number of them.
+        return Annotated[several, BeforeValidator(_several)] if inside[1:] == (...,) else several
     return kind
+
+
+def _several(value: Any) -> Any:
+    return (value,) if isinstance(value, int | float) else value
 
 
 def _door(kind: Any, option: Option) -> Any:
