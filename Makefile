@@ -1,6 +1,7 @@
 # make audit      an environment with the core install, and the main job
+# make test-fast  the inner loop: what takes less than half a second each, a minute and a half in all
 # make test       an environment of its own; style, types, import contracts, tests, warnings as errors
-# make test-slow  statistical validity by simulation (minutes)
+# make test-slow  statistical validity by simulation, clusters of Ray (half an hour)
 # make docs       the documentation as a site, warnings as errors
 # make bench      timings as ratios against the straightforward way
 # make peers      public tools beside ours (needs the network)
@@ -12,16 +13,24 @@ PIP_FLAGS := --quiet --disable-pip-version-check --no-input
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: audit test test-slow docs bench peers experiments lint clean
+.PHONY: audit test-fast test test-slow docs bench peers experiments lint clean
 
 audit: $(VENV)/.installed
 	$(VENV)/bin/miaudit demo --overwrite
 
+# Contiguous halves (worksteal): what a module prepares is prepared in one process.
+PYTEST := $(DEV)/bin/python -m pytest -n 2 --dist worksteal
+
+# Tests are compiled once, not in each run, whatever the environment says: that is half a minute.
+test-fast: $(DEV)/.installed
+	PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(DEV)/bytecode \
+	$(PYTEST) -q -m "not slow and not long" --durations 10 --durations-min 1
+
 test: $(DEV)/.installed lint docs
-	$(DEV)/bin/python -m pytest -n 2 -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-slow: $(DEV)/.installed
-	$(DEV)/bin/python -m pytest tests -m slow
+	$(PYTEST) tests -m slow
 
 lint: $(DEV)/.installed
 	$(DEV)/bin/ruff check .

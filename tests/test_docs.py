@@ -73,6 +73,7 @@ def test_the_architecture_names_every_module_and_no_other() -> None:
     assert named == found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
 def test_python_in_the_docs_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.M | re.S)

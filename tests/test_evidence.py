@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import miaudit as ma
+from auditing.test_score_choice import scores
 from miaudit import Evidence
 from miaudit.errors import InputError
 from miaudit.io import tables
@@ -48,6 +50,7 @@ def evidences(draw: st.DrawFn) -> Evidence:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", FORMATS)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(evidence=evidences())
@@ -75,6 +78,7 @@ def test_every_format_gives_back_what_was_saved(suffix: str, evidence: Evidence,
             assert list(map(str, new)) == list(map(str, old))
 
 
+@pytest.mark.long
 @given(evidence=evidences(), data=st.data())
 @settings(max_examples=60, deadline=None)
 def test_the_digest_changes_with_every_change(evidence: Evidence, data: st.DataObject) -> None:
@@ -91,6 +95,7 @@ def test_the_digest_changes_with_every_change(evidence: Evidence, data: st.DataO
     assert evidence.replace(source="elsewhere").digest == evidence.digest  # where it came from is not content
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", FORMATS)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=400))
@@ -101,6 +106,7 @@ def test_no_content_of_a_file_does_more_than_raise_an_input_error(suffix: str, c
         Evidence.load(path, score="score", member="member")
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(0, 3000), flip=st.integers(0, 3000), suffix=st.sampled_from(["npz", "parquet"]))
 def test_damaged_files_load_as_they_were_or_not_at_all(cut: int, flip: int, suffix: str, tmp_path: Path) -> None:
@@ -301,3 +307,117 @@ def test_texts_at_the_door(text: object, word: str) -> None:
 def test_texts_are_no_pair_of_scores(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="texts"):
         with_texts().save_pair(tmp_path / "m.npy", tmp_path / "o.npy")
+
+
+def test_evidence_survives_being_sent_to_another_process() -> None:
+    evidence = scores(20, {"a": 1.0, "b": 0.0}, unit=np.arange(40) // 2, covariates=np.ones((40, 1)))
+    back = pickle.loads(pickle.dumps(evidence))
+    assert back.digest == evidence.digest
+    assert back.scores.keys() == evidence.scores.keys()
+
+
+def test_labels_that_join_alike_have_other_digests() -> None:
+    base = {"score": [1.0, 2.0], "member": [1, 0]}
+    assert Evidence(**base, unit=["a\x1fb", "c"]).digest != Evidence(**base, unit=["a", "b\x1fc"]).digest
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"score": np.ma.masked_equal([1.0, 2.0], 2.0)}, "masked"),
+        ({"unit": [2.0**63, 2.0**63 + 4096]}, "integers or text"),
+    ],
+)
+def test_more_of_the_door(fields: dict[str, object], word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        Evidence(**({"score": [1.0, 2.0], "member": [1, 0]} | fields))  # type: ignore[arg-type]
+    assert Evidence(score=[1.0, 2.0], member=["1", "0"]).n_members == 1
+
+
+COLUMNS = {
+    "loss": [0.5, 1.5, -2.0, 3.0],
+    "trained": [True, False, True, False],
+    "age": [30, 40, 50, 60],
+    "site": ["a", "b", "a", "b"],
+    "note": ["one", "two", "three", "four"],
+}
+
+
+OPTIONS = {"score": "loss", "member": "trained", "covariates": ["age"], "unit": "site", "text": "note"}
+
+
+def pandas(columns):
+    return pytest.importorskip("pandas").DataFrame(columns)
+
+
+def arrow(columns):
+    return pytest.importorskip("pyarrow").table(columns)
+
+
+FRAMES = {
+    "polars": pl.DataFrame,
+    "lazy": lambda columns: pl.DataFrame(columns).lazy(),
+    "pandas": pandas,
+    "arrow": arrow,
+}
+
+
+@pytest.fixture(params=FRAMES.values(), ids=FRAMES)
+def make(request):
+    return request.param
+
+
+def test_every_frame_gives_the_same_evidence(make):
+    expected = ma.Evidence(
+        score={"loss": COLUMNS["loss"]},
+        member=COLUMNS["trained"],
+        covariates=np.array(COLUMNS["age"], dtype=float)[:, None],
+        covariate_names=["age"],
+        text=COLUMNS["note"],
+        unit=COLUMNS["site"],
+        design="zero-run",
+    )
+    found = ma.Evidence.from_frame(make(COLUMNS), **OPTIONS, design="zero-run")
+    assert found.digest == expected.digest
+
+
+def test_what_save_writes_is_found_by_its_names(make):
+    frame = make({"score": [1.0, 2.0], "member": [True, False], "covariate.x": [0.0, 1.0]})
+    found = ma.Evidence.from_frame(frame)
+    assert found.covariate_names == ("x",)
+
+
+def test_a_missing_column_is_named_with_a_near_one(make):
+    with pytest.raises(InputError, match="trained"):
+        ma.Evidence.from_frame(make(COLUMNS), score="loss", member="traned")
+
+
+def test_empty_values_are_refused(make):
+    with pytest.raises(InputError):
+        ma.Evidence.from_frame(make({**COLUMNS, "loss": [0.5, None, 1.0, 2.0]}), **OPTIONS)
+
+
+def test_objects_are_refused():
+    with pytest.raises(InputError, match="Python objects"):
+        ma.Evidence.from_frame(pandas({**COLUMNS, "loss": [object(), 1, 2, 3]}), **OPTIONS)
+
+
+def test_a_name_that_stands_twice_is_refused():
+    frame = pandas(COLUMNS)
+    frame.columns = ["loss", "loss", "age", "site", "note"]
+    with pytest.raises(InputError, match="twice"):
+        ma.Evidence.from_frame(frame, score="loss", member="loss")
+
+
+@pytest.mark.parametrize("frame", [None, [1, 2], {"score": [1.0]}, np.zeros(3)], ids=str)
+def test_other_things_are_no_frames(frame):
+    with pytest.raises(InputError, match="data frame of pandas, polars or arrow"):
+        ma.Evidence.from_frame(frame)
+
+
+def test_series_of_a_frame_go_into_evidence(make):
+    frame = make(COLUMNS)
+    if hasattr(frame, "collect"):
+        frame = frame.collect()
+    held = ma.Evidence(score=frame["loss"], member=frame["trained"])
+    assert held.n_members == 2

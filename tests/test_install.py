@@ -8,15 +8,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HEAVY = ("torch", "sklearn", "altair", "vl_convert", "polars", "pydantic", "scipy.stats", "typer", "rich", "jinja2")
 
 
+@pytest.mark.long
 def test_importing_loads_only_what_is_needed() -> None:
     code = f"import sys, miaudit; print([m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.long
 def test_the_statistics_work_where_torch_cannot_be_imported() -> None:
     code = """
 import sys

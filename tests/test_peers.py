@@ -93,10 +93,10 @@ def test_what_is_installed_is_what_was_asked_for(peers, tmp_path, monkeypatch, c
 def test_our_options_are_all_there(peers):
     from typing import get_args
 
-    from miaudit.dp import guesses, multi_run
+    from miaudit.dp import multi_run, selection
 
     one = {name.split(", ")[-1] for name in peers["one_run"].WAYS["miaudit"] if name.startswith("audit")}
-    assert one == {option.__name__ for option in get_args(guesses.Option)} - {"Fixed"}
+    assert one == {option.__name__ for option in get_args(selection.Option)} - {"Fixed"}
     many = {tuple(name.split(", ")[1:]) for name in peers["multi_run"].WAYS["miaudit"] if name.startswith("epsilon")}
     rules = {rule.__name__ for rule in get_args(multi_run.ThresholdRule)}
     methods = {method.__name__ for method in get_args(multi_run.Method)}
@@ -162,6 +162,7 @@ def test_the_table_marks_what_is_shown_to_exceed_the_level(peers):
     assert len({line.count("|") for line in (ours, other, third)}) == 1
 
 
+@pytest.mark.long
 def test_ours_is_measured(peers, evidence):
     found = measured(peers, evidence, "one_run", "miaudit", "epsilon_lower_bound")
     assert found["cpu"] > 0 and found["peak"] >= found["before"] > 10
@@ -195,6 +196,7 @@ def test_tools_that_are_present_agree(peers, evidence, subject, tool, theirs, ou
     assert abs(other["value"] - own["value"]) < apart
 
 
+@pytest.mark.long
 def test_an_absent_tool_is_skipped_and_named(peers, tmp_path):
     options = argparse.Namespace(environments=tmp_path, repetitions=5, seconds=0.1, scale=0.02, tool=None)
     ways = peers["roc"].WAYS

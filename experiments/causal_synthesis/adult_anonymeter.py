@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from miaudit.findings.table import TableFindings
-from miaudit.report import table_page
 from miaudit.synthesis.schema import Column, Schema, Table
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
@@ -152,7 +151,7 @@ def main() -> int:
         found[arm] = summary(findings)
         name = arm.replace(" ", "-")
         (options.out / f"{name}.json").write_text(findings.to_json(), encoding="utf-8")
-        (options.out / f"{name}.html").write_text(table_page.page(findings.to_dict()), encoding="utf-8")
+        findings.to_html(options.out / f"{name}.html")
         print(f"{arm}: {findings.verdict.text}", flush=True)
     (options.out / "found.json").write_text(json.dumps(found, indent=1) + "\n")
     print(f"\n{table(found)}")

@@ -115,6 +115,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pieces.smoothed == whole.smoothed
 
 
+@pytest.mark.long
 def test_ten_thousand_records_take_seconds() -> None:
     rng = np.random.default_rng(9)
     logs = np.log(rng.standard_gamma(0.7, size=(10_000, 64, 10)))

@@ -134,6 +134,7 @@ def test_units_stay_in_one_fold() -> None:
     np.testing.assert_array_equal(scores[same], again[same])
 
 
+@pytest.mark.slow
 def test_null_losses_look_null_only_when_cross_fitted() -> None:
     """Erratum C2: fitting on the records that are scored finds leakage where there is none."""
     rng = np.random.default_rng(10)

@@ -177,6 +177,7 @@ def joint_gaussian(target: np.ndarray, shadow: np.ndarray, included: np.ndarray)
     return log_densities[0] - log_densities[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("noise", "models"), [((1.0, 1.0, 1.0), 16), ((1.0, 1.0, 1.0), 64), ((0.5, 1.0, 1.0), 32)])
 def test_averaged_augmentations_beat_a_joint_gaussian_and_a_single_one(noise: tuple[float, ...], models: int) -> None:
     rng = np.random.default_rng(5)
@@ -270,6 +271,7 @@ def test_shadow_models_that_agree_leave_scores_finite() -> None:
 # -- health -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [8, 13, 32, 100])
 def test_anderson_darling_is_a_test_of_its_level(count: int) -> None:
     rng = np.random.default_rng(count)

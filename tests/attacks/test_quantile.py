@@ -42,6 +42,7 @@ def test_with_the_true_quantiles_the_score_is_the_true_standard_score() -> None:
     np.testing.assert_allclose(found, (y - 3 * x[:, 0]) / (1 + np.abs(x[:, 0])), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.long
 def test_learned_quantiles_come_near_the_best_attack_that_sees_features() -> None:
     rng = np.random.default_rng(1)
     y, x, member = records(4000, rng)
@@ -66,6 +67,7 @@ def test_the_false_positive_rate_is_the_one_that_was_asked_for() -> None:
     assert (y[~member & (x[:, 0] > 0.7)] > constant).mean() > 0.3  # control
 
 
+@pytest.mark.slow
 def test_cross_fitted_scores_are_void_without_leakage_and_sharp_with_it() -> None:
     rng = np.random.default_rng(3)
     null = []
@@ -77,6 +79,7 @@ def test_cross_fitted_scores_are_void_without_leakage_and_sharp_with_it() -> Non
     assert auc(quantile.cross_fitted(y, x, member, rng=rng), member) > 0.8
 
 
+@pytest.mark.long
 def test_a_record_never_helps_to_score_itself() -> None:
     y, x, member = records(900, np.random.default_rng(4))
     before = quantile.cross_fitted(y, x, member, folds=2, rng=np.random.default_rng(5))
@@ -96,6 +99,7 @@ def test_a_record_never_helps_to_score_itself() -> None:
     assert by_unit[i] == again[i]
 
 
+@pytest.mark.long
 def test_scores_rise_with_the_statistic_and_have_no_ties() -> None:
     rng = np.random.default_rng(7)
     y0, x0, _ = records(1000, rng, gain=0.0)
@@ -107,12 +111,14 @@ def test_scores_rise_with_the_statistic_and_have_no_ties() -> None:
     assert (np.diff(same.score(grid, np.tile(x0[0], (401, 1)))) > 0).all()
 
 
+@pytest.mark.long
 def test_equal_generators_give_equal_scores() -> None:
     y, x, member = records(900, np.random.default_rng(8))
     first, again = (quantile.cross_fitted(y, x, member, folds=2, rng=np.random.default_rng(9)) for _ in range(2))
     np.testing.assert_array_equal(first, again)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "message"),
     [

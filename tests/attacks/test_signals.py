@@ -39,6 +39,7 @@ def naive(name: str, logits: list[float], label: int) -> float:
         return float(value)
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(data=st.data())
 @pytest.mark.parametrize("name", NAMES)

@@ -52,6 +52,7 @@ def test_one_run_evidence_refutes_a_claim_that_is_too_small() -> None:
     assert found.claim.limit.tpr[-1] == 1.0
 
 
+@pytest.mark.long
 def test_a_true_claim_is_not_refuted() -> None:
     statuses = [audit(randomised(0.5, seed), claim=ma.Claim.gaussian(0.5)).claim for seed in range(8)]
     assert {claim.status for claim in statuses if claim is not None} == {"not-refuted"}
@@ -85,6 +86,7 @@ def test_bounds_can_be_left_out() -> None:
     assert (found.bounds, found.no_bound, found.claim, found.challenge) == ((), (), None, None)
 
 
+@pytest.mark.long
 def test_zero_run_evidence_has_a_challenge_and_three_bounds() -> None:
     found = audit(observed(4, mu=3.0), claim=ma.Claim.gaussian(0.5))
     assert found.challenge is not None
@@ -96,6 +98,7 @@ def test_zero_run_evidence_has_a_challenge_and_three_bounds() -> None:
     assert found.bounds[0].value < 3.0
 
 
+@pytest.mark.long
 def test_a_shift_alone_shows_nothing_that_the_one_run_test_would_call_a_leak() -> None:
     evidence = observed(5)
     assert max(bound.value for bound in audit(evidence).bounds) == 0.0
@@ -103,6 +106,7 @@ def test_a_shift_alone_shows_nothing_that_the_one_run_test_would_call_a_leak() -
     assert min(bound.value for bound in audit(declared).bounds) > 0.1  # the control: what a wrong design would claim
 
 
+@pytest.mark.long
 def test_propensities_that_miss_a_shift_are_refuted_and_their_bounds_void() -> None:
     found = audit(observed(6, interaction=True), claim=ma.Claim.gaussian(0.5))
     assert found.overlap is not None
@@ -118,6 +122,7 @@ def test_propensities_that_miss_a_shift_are_refuted_and_their_bounds_void() -> N
     assert found.claim.status == "not-testable"
 
 
+@pytest.mark.long
 def test_a_given_propensity_is_challenged_as_it_is() -> None:
     evidence = observed(6, interaction=True)
     assert evidence.covariates is not None
@@ -132,6 +137,7 @@ def test_a_given_propensity_is_challenged_as_it_is() -> None:
     assert statuses == [False, True]
 
 
+@pytest.mark.long
 def test_disjoint_populations_have_no_bound() -> None:
     rng = np.random.default_rng(0)
     member = rng.random(1000) < 0.5
@@ -142,6 +148,7 @@ def test_disjoint_populations_have_no_bound() -> None:
     assert found.exit_code == 4
 
 
+@pytest.mark.long
 def test_few_rows_for_many_covariates_are_not_testable_unless_a_margin_is_stated() -> None:
     rng = np.random.default_rng(1)
     member = rng.random(800) < 0.5
@@ -152,6 +159,7 @@ def test_few_rows_for_many_covariates_are_not_testable_unless_a_margin_is_stated
     assert audit(evidence, margin=0.5).bounds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("headline", "said"), [(None, "Bonferroni"), (Split(), ""), (Exploratory(), "")])
 def test_the_choice_among_scores_is_paid_for_or_called_exploratory(headline: Any, said: str) -> None:
     one = randomised(1.5, 7)
@@ -187,6 +195,7 @@ def test_units_are_the_canaries_where_records_share_them() -> None:
     assert any("unit" in text for text in found.bounds[0].corrections)
 
 
+@pytest.mark.long
 def test_units_of_unequal_size_are_reduced_to_one_record_before_the_propensity_is_learned() -> None:
     """Members have five records each, non-members one; the score says nothing, or much."""
     for mu in (0.0, 3.0):
@@ -206,6 +215,7 @@ def test_units_of_unequal_size_are_reduced_to_one_record_before_the_propensity_i
             assert (bound.value > 0.5) == (mu > 0)
 
 
+@pytest.mark.long
 def test_a_propensity_learned_from_other_records_is_bounded_by_its_standard_errors_throughout() -> None:
     learned_from, evidence = observed(1, n=2000), observed(2, mu=3.0)
     learned = propensity.fit(evidence, train=learned_from, rng=np.random.default_rng(0))
@@ -238,6 +248,7 @@ def test_the_best_of_two_scores_holds_at_the_confidence_of_both_together() -> No
     assert privacy_bounds._best_of(tests[:1], "", "", exploratory=False) == tests[0]
 
 
+@pytest.mark.long
 def test_equal_generators_give_equal_bounds() -> None:
     assert audit(observed(4, mu=2.0), seed=3).to_json() == audit(observed(4, mu=2.0), seed=3).to_json()
 

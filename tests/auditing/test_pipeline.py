@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -105,6 +104,7 @@ def drifted(design: str | None = None, gap: float = 0.0, n: int = 2000, **fields
     return Evidence(score=score, member=member, covariates=x[:, None], design=design, **fields)
 
 
+@pytest.mark.long
 def test_the_covariates_alone_stand_beside_the_attack_of_an_undeclared_audit() -> None:
     findings = audited(drifted())
     alone, attack = findings.covariates_alone, findings.metric("auc")
@@ -134,6 +134,7 @@ def test_the_covariates_alone_move_no_other_draw() -> None:
 # -- scores that point the wrong way ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "metric", ["tpr_at_fpr_0.01", "tpr_at_fpr_0.1", "auc", "advantage", "balanced_accuracy", "ate"]
 )
@@ -178,6 +179,7 @@ def test_one_inverted_score_of_several_leaves_no_concern_unsaid_and_a_concern_st
     assert any("loss is clearly below one half" in note for note in declared.notes)
 
 
+@pytest.mark.long
 def test_a_corrected_score_that_points_the_wrong_way_is_not_clear() -> None:
     """Shift alone lifts the raw AUC above one half; corrected, members have lower scores."""
     plan = Plan(fpr_targets=(0.1,), primary_metric="auc", bounds=None)
@@ -204,6 +206,7 @@ def test_zero_run_evidence_without_covariates_gets_no_answer(name: str) -> None:
     assert all(metric.estimator == "raw" for metric in findings.metrics)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plan", [TEN, Plan(fpr_targets=(0.1,), n_bootstrap=100), Plan(headline=Split())])
 def test_equal_generators_give_equal_bytes(plan: Plan) -> None:
     evidence = evidence_of()
@@ -284,6 +287,7 @@ def test_a_split_keeps_units_whole() -> None:
     assert 0 < counts.members < 200
 
 
+@pytest.mark.long
 def test_a_declared_score_is_the_verdict_and_others_are_mentioned() -> None:
     evidence = several(4, loud=2.0)
     quiet = audited(evidence, Plan(fpr_targets=(0.1,), headline=Declared("s0")))
@@ -298,6 +302,7 @@ def test_a_declared_score_is_the_verdict_and_others_are_mentioned() -> None:
         audited(evidence, Plan(fpr_targets=(0.1,), headline=Declared("s00")))
 
 
+@pytest.mark.long
 def test_the_best_of_many_uncorrected_is_labelled() -> None:
     findings = audited(several(4), Plan(fpr_targets=(0.1,), headline=Exploratory()))
     assert findings.verdict.exploratory
@@ -308,6 +313,7 @@ def test_the_best_of_many_uncorrected_is_labelled() -> None:
     assert not alone.verdict.exploratory  # one score: nothing was chosen
 
 
+@pytest.mark.slow
 def test_looking_at_ten_useless_scores_is_paid_for() -> None:
     """Nominal 5% (one side of 90% intervals); three standard errors of 160 runs are 5%."""
     share = {
@@ -363,78 +369,7 @@ def test_ids_passed_for_groups_are_noticed() -> None:
 # -- what is never shown ----------------------------------------------------------------------------------------------
 
 
-def numbers_in(value: Any) -> set[float]:
-    if isinstance(value, dict):
-        return set().union(*map(numbers_in, value.values()))
-    if isinstance(value, list):
-        return set().union(*map(numbers_in, value)) if value else set()
-    return {float(value)} if isinstance(value, int | float) and not isinstance(value, bool) else set()
-
-
-def private(n: int = 500) -> Evidence:
-    rng = np.random.default_rng(6)
-    member = np.arange(2 * n) < n
-    return Evidence(
-        score=np.round(rng.normal(size=2 * n) + member, 6) + 0.0000001234567,
-        member=member,
-        unit=[f"Jane Doe {i}" for i in range(n)] * 2,
-        covariates=rng.normal(size=(2 * n, 2)),
-        design="one-run",
-    )
-
-
-def test_findings_hold_no_row_unless_asked() -> None:
-    evidence = private()
-    plain = audited(evidence)
-    text, scores = plain.to_json(), set(evidence.score.tolist())
-    assert "Jane" not in text
-    assert not numbers_in(plain.to_dict()) & scores
-    assert not {f"{y:.6f}" for y in scores} & set(re.findall(r"-?\d+\.\d{6}", text))
-    assert plain.rows == ()
-    asked = audited(evidence, Plan(fpr_targets=(0.1,), row_level=3))
-    top = np.sort(evidence.score[evidence.member])[::-1][:3]
-    assert [row["score"] for row in asked.rows] == top.tolist()
-    for row in asked.rows:
-        assert evidence.score[row["row"]] == row["score"]
-        assert evidence.unit[row["row"]] == row["unit"]
-        assert evidence.member[row["row"]]
-    assert "Jane" in asked.to_json()  # control of the search
-
-
-@pytest.mark.parametrize("name", ["gaussian", "t3", "near_perfect", "perfect"])
-def test_no_edge_of_the_chart_is_the_score_of_a_record(name: str) -> None:
-    evidence = evidence_of(name)
-    shown = audited(evidence).scores[0].distribution
-    assert not set(shown.edges) & set(evidence.score.tolist())
-    steps = np.diff(shown.edges)
-    assert steps == pytest.approx(steps[0])
-    mantissa = steps[0] / 10 ** np.floor(np.log10(steps[0]) + 1e-9)
-    assert min(abs(mantissa - np.array([1, 2, 5, 10]))) < 1e-6  # round numbers
-    assert 10 <= len(steps) <= 100
-    for shares in (shown.members, shown.nonmembers):
-        assert sum(shares) == pytest.approx(1, abs=1e-4)
-
-
-@pytest.mark.parametrize("name", WORLDS)
-@pytest.mark.parametrize("n", [1, 3, 500])
-def test_the_curve_is_monotone_inside_its_band(name: str, n: int) -> None:
-    evidence = evidence_of(name, n)
-    curve = audited(evidence).scores[0].curve
-    fpr, low, high = (np.array(x) for x in (curve.fpr, curve.low, curve.high))
-    shown = np.array([rate is not None for rate in curve.tpr])
-    tpr = np.array([rate for rate in curve.tpr if rate is not None])
-    assert fpr[0] == 0
-    assert fpr[-1] == tpr[-1] == high[-1] == 1
-    assert (np.diff(fpr) > 0).all()
-    for column in (tpr, low, high):
-        assert (np.diff(column) >= -1e-8).all()
-        assert ((column >= 0) & (column <= 1)).all()
-    assert (low[shown] <= tpr + 1e-9).all()
-    assert (tpr <= high[shown] + 1e-9).all()
-    # The grid is that of the plan, and not of the records.
-    assert set(fpr) == set(audited(evidence_of(name, n, seed=1)).scores[0].curve.fpr)
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize("n", [1, 2, 50])
 def test_every_world_gives_findings_that_are_json(name: str, n: int) -> None:

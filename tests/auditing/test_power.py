@@ -26,6 +26,7 @@ def share_detected(n: int, fpr: float, tpr: float, against: float, runs: int) ->
     return hits / runs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "fpr"), [(1000, 0.01), (3000, 0.1), (4000, 0.001)])
 def test_the_promised_power_is_what_audits_have(n: int, fpr: float) -> None:
     found = power.at_fpr(fpr, members=n, nonmembers=n, rng=np.random.default_rng(0))
@@ -35,6 +36,7 @@ def test_the_promised_power_is_what_audits_have(n: int, fpr: float) -> None:
     assert share_detected(n, fpr, (found.smallest_tpr + fpr) / 2, fpr, 300) < 0.65
 
 
+@pytest.mark.long
 def test_the_normal_form_takes_over_smoothly() -> None:
     few = power.at_fpr(0.1, members=2000, nonmembers=1999, rng=np.random.default_rng(0)).smallest_tpr
     many = power.at_fpr(0.1, members=2000, nonmembers=2001, rng=np.random.default_rng(0)).smallest_tpr
@@ -43,6 +45,7 @@ def test_the_normal_form_takes_over_smoothly() -> None:
     assert abs(few - many) < 0.1 * (few - 0.1)
 
 
+@pytest.mark.long
 def test_below_the_resolution_there_is_no_smallest_tpr() -> None:
     found = power.at_fpr(0.001, members=3689, nonmembers=3689, rng=np.random.default_rng(0))
     assert found.smallest_tpr is None
@@ -52,6 +55,7 @@ def test_below_the_resolution_there_is_no_smallest_tpr() -> None:
     assert 0.001 < found.clear_from < 0.05
 
 
+@pytest.mark.long
 def test_records_needed_is_the_inverse() -> None:
     n = power.records_needed(0.01, 0.02, rng=np.random.default_rng(0))
     found = power.at_fpr(0.01, members=n, nonmembers=n, rng=np.random.default_rng(0))
@@ -72,6 +76,7 @@ def test_smallest_auc_against_simulation() -> None:
     assert abs(hits / runs - 0.8) < 0.06
 
 
+@pytest.mark.long
 def test_wishes_that_cannot_be() -> None:
     rng = np.random.default_rng(0)
     for options in ({"fpr": 0.01, "tpr": 0.01}, {"fpr": 0.01, "tpr": 0.005}, {"fpr": 0.1, "tpr": 0.100001}):
@@ -95,6 +100,7 @@ def bound_of(evidence: Evidence, parameter: str, delta: float = 1e-5):
     return multi_run.epsilon_lower_bound(evidence, delta=delta, rng=rng)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("design", "n"), [("one-run", 2000), ("multi-run", 500)])
 @pytest.mark.parametrize("parameter", ["mu", "epsilon"])
 def test_typical_bounds_are_those_of_audits(design: str, n: int, parameter: str) -> None:
@@ -132,6 +138,7 @@ def test_one_run_numbers_by_hand() -> None:
     assert lopsided.audited == 80  # the larger class is cut
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("design", "n"), [("one-run", 1000), ("multi-run", 200)])
 @pytest.mark.parametrize("claim", [Claim.gaussian(0.5), Claim.epsilon_delta(1.0, 1e-5)])
 def test_the_counts_of_a_refutation_refute_and_fewer_do_not(design: str, n: int, claim: Claim) -> None:

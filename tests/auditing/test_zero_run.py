@@ -43,6 +43,7 @@ def pick(found: Findings, name: str, estimator: str):
     return next(m for m in found.metrics if (m.name, m.estimator) == (name, estimator))
 
 
+@pytest.mark.long
 def test_shift_alone_is_not_taken_for_memorisation() -> None:
     found = audited(world(shift=0.8, effect=0.0))
     raw, causal = pick(found, "auc", "raw"), pick(found, "auc", "hajek")
@@ -56,6 +57,7 @@ def test_shift_alone_is_not_taken_for_memorisation() -> None:
     assert "covariates account" in found.verdict.text
 
 
+@pytest.mark.long
 def test_the_verdict_is_about_an_fpr_that_can_have_a_lower_limit() -> None:
     """The heaviest non-members have the highest scores: few count at 1%, though all together would be enough."""
     evidence, _ = Aligned(leak=2.0).draw(3000, np.random.default_rng(1))
@@ -71,6 +73,7 @@ def test_the_verdict_is_about_an_fpr_that_can_have_a_lower_limit() -> None:
     assert [tpr is None for tpr in curve.tpr] == [fpr < limit for fpr in curve.fpr]
 
 
+@pytest.mark.long
 def test_memorisation_is_found_beside_shift() -> None:
     found = audited(world(shift=0.8, effect=1.0))
     truth = float(special.ndtr(1.0 / 2.0))  # members' scores against their own without membership: variance 2 + 2
@@ -86,6 +89,7 @@ def test_memorisation_is_found_beside_shift() -> None:
     assert found.counts.smallest_fpr > 3.69 / 1500  # weights cost resolution
 
 
+@pytest.mark.long
 def test_without_overlap_there_is_no_number_unless_raw_ones_are_asked_for() -> None:
     evidence = world(shift=4.0, effect=0.0)
     found = audited(evidence)
@@ -100,6 +104,7 @@ def test_without_overlap_there_is_no_number_unless_raw_ones_are_asked_for() -> N
     assert {m.estimator for m in raw.metrics} == {"raw"}
 
 
+@pytest.mark.long
 def test_a_propensity_that_still_learns_is_not_trusted() -> None:
     rng = np.random.default_rng(0)
     n, d = 700, 250
@@ -122,6 +127,7 @@ def test_no_propensity_no_answer(d: int) -> None:
     assert {m.estimator for m in found.metrics} == {"raw"}
 
 
+@pytest.mark.long
 def test_groups_scores_and_units_are_corrected_too() -> None:
     n = 3000
     evidence = world(0.8, 1.0, n, unit=np.arange(n) // 2, group=np.arange(n) % 2)
@@ -137,11 +143,13 @@ def test_groups_scores_and_units_are_corrected_too() -> None:
     assert any("Hajek" in text for text in found.corrections)
 
 
+@pytest.mark.long
 def test_equal_generators_give_equal_bytes() -> None:
     evidence = world(0.8, 0.5, 800)
     assert audited(evidence).to_json() == audited(evidence).to_json()
 
 
+@pytest.mark.long
 def test_the_command_line(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     world(0.8, 1.0).save(tmp_path / "near.parquet")
     world(4.0, 0.0).save(tmp_path / "far.parquet")
@@ -164,6 +172,7 @@ def test_the_command_line(tmp_path: Path, run: Callable[..., tuple[int, str, str
     assert {m["estimator"] for m in json.loads(out)["metrics"]} == {"raw"}
 
 
+@pytest.mark.long
 def test_categories_and_components_are_encoded_inside_the_folds() -> None:
     rng = np.random.default_rng(0)
     n = 4000
@@ -188,6 +197,7 @@ def test_categories_and_components_are_encoded_inside_the_folds() -> None:
         audited(evidence, Plan(categories=("sites",)))
 
 
+@pytest.mark.long
 def test_wrong_labels_hide_memorisation() -> None:
     found = audited(world(shift=0.8, effect=1.0))
     assert found.memorisation is not None
@@ -197,6 +207,7 @@ def test_wrong_labels_hide_memorisation() -> None:
     assert cases[(0.05, 0.05)] == pytest.approx(shrunk)
 
 
+@pytest.mark.long
 def test_twins_across_the_classes_are_reported() -> None:
     evidence = world(shift=0.5, effect=0.5)
     copied = np.array(evidence.covariates)
@@ -211,6 +222,7 @@ def test_twins_across_the_classes_are_reported() -> None:
     assert not any("really non-members" in text for text in clean.overlap.warnings)
 
 
+@pytest.mark.long
 def test_small_groups_are_merged_and_said() -> None:
     n = 3000
     group = np.where(np.arange(n) % 300 < 2, np.char.add("rare ", (np.arange(n) // 300).astype(str)), "common")
@@ -219,6 +231,7 @@ def test_small_groups_are_merged_and_said() -> None:
     assert "10 groups with fewer than 10 of a class, merged: rare 0" in found.groups[1].note
 
 
+@pytest.mark.long
 def test_aipw_for_the_auc_and_the_effect_and_never_for_a_low_fpr() -> None:
     found = audited(world(0.8, 1.0), Plan(fpr_targets=(0.1,), primary_metric="auc", estimator="aipw"))
     by_name = {m.name: m for m in found.metrics if m.estimator != "raw"}
@@ -232,6 +245,7 @@ def test_aipw_for_the_auc_and_the_effect_and_never_for_a_low_fpr() -> None:
         Plan(estimator="ipw")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["product", "opposite correlations", "sites as codes", "product among 30 covariates"])
 @pytest.mark.parametrize("bounds", [Bounds(), None])
 def test_a_refuted_propensity_gives_no_verdict(name: str, bounds: Bounds | None) -> None:
@@ -249,6 +263,7 @@ def test_a_refuted_propensity_gives_no_verdict(name: str, bounds: Bounds | None)
     assert ("--categories" in found.verdict.text) == (name == "sites as codes")
 
 
+@pytest.mark.long
 def test_raw_numbers_of_a_refuted_propensity_are_shown_only_on_request() -> None:
     evidence = placebo.draw("product", 2000, np.random.default_rng(5))
     found = audited(evidence, replace(PLAN, raw_only=True, bounds=None))
@@ -257,12 +272,14 @@ def test_raw_numbers_of_a_refuted_propensity_are_shown_only_on_request() -> None
     assert found.memorisation is None
 
 
+@pytest.mark.long
 def test_a_leak_behind_an_opposite_shift_is_not_called_clear() -> None:
     evidence = placebo.draw("leak behind opposite correlations", 4000, np.random.default_rng(5), effect=1.0)
     plan = replace(PLAN, threshold_for_concern=0.55, bounds=None)
     assert audited(evidence, plan).verdict.status == "refused"
 
 
+@pytest.mark.long
 def test_the_page_names_the_covariates_that_a_better_propensity_would_need(tmp_path: Path) -> None:
     found = audited(placebo.draw("product", 2000, np.random.default_rng(5)), replace(PLAN, bounds=None))
     found.to_html(tmp_path / "page.html")
@@ -274,6 +291,7 @@ def test_the_page_names_the_covariates_that_a_better_propensity_would_need(tmp_p
     assert "Neither a forest" in page
 
 
+@pytest.mark.long
 def test_a_challenge_that_refutes_reaches_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bets that guard the bounds refute the same propensity: no verdict may rest on it, whatever else passed."""
     monkeypatch.setattr(challenge, "LIMIT", 1e9)
@@ -285,6 +303,7 @@ def test_a_challenge_that_refutes_reaches_the_verdict(monkeypatch: pytest.Monkey
     assert found.metrics == ()
 
 
+@pytest.mark.long
 def test_a_stated_margin_is_what_the_bounds_are_judged_by() -> None:
     """Bounds hold at a margin that covers the misfit; metrics have no margin, so that there is still no verdict."""
     evidence = placebo.draw("product", 2000, np.random.default_rng(5))

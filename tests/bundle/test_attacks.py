@@ -108,6 +108,7 @@ def test_the_order_of_records_does_not_tell_sealed_labels():
     assert np.array_equal(bundle.columns["score"], z[keys.order])
 
 
+@pytest.mark.long
 def test_findings_of_a_sealed_bundle_are_of_open_records_alone(tmp_path):
     held = evidence("zero-run", group=np.arange(N) % 7)
     bundle, keys, examined = sealed(held, Plan(bounds=None, row_level=5))
@@ -132,6 +133,7 @@ def test_findings_of_a_sealed_bundle_are_of_open_records_alone(tmp_path):
     assert verify(tmp_path / "b.zip", keys=keys).status == "verified"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("share", ["all", "scores"])
 @pytest.mark.parametrize("design", ["one-run", "zero-run"])
 def test_sealed_bundles_verify_once_opened(tmp_path, share, design):
@@ -152,6 +154,7 @@ def test_sealed_bundles_verify_once_opened(tmp_path, share, design):
     assert "labels are sealed" in before.not_recomputed[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("which", ["open", "all"])
 def test_both_audits_of_a_sealed_bundle_are_held_to_their_records(tmp_path, which):
     """What is published before the opening, and what the commitment opens to."""
@@ -176,6 +179,7 @@ def damaged(keys, change):
     return replace(keys, audit=json.dumps(content))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "change",
     [
@@ -260,12 +264,14 @@ def test_models_of_the_author_excuse_nothing_where_they_have_no_part(tmp_path):
     assert [d.place for d in found.differences] == ["findings.verdict.text"]
 
 
+@pytest.mark.long
 def test_in_part_is_not_verified(tmp_path):
     """A zero-run bundle without covariates may say any verdict; then it must not count as verified."""
     path = lying(stored(tmp_path, "zero-run", "scores"), findings=verdict_of_peace)
     assert (verify(path).status, verify(path).exit_code) == ("in-part", 4)
 
 
+@pytest.mark.long
 def test_the_headline_of_a_part_must_be_its_first_score(tmp_path):
     def change(content):
         next(m for m in content["metrics"] if m["name"] == "auc")["value"] = 0.5
@@ -302,6 +308,7 @@ def test_a_small_number_is_compared_by_its_size(tmp_path):
     assert any(d.place == "findings.plan.bounds.delta" for d in found.differences)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "manifest",
     [
@@ -327,41 +334,6 @@ def with_arrays(entries, name, change):
     np.savez(handle, **held)
     entries[name] = handle.getvalue()
     relisted(entries)
-
-
-STRANGE_ARRAYS = {
-    "no records": ("records.npz", lambda h: {k: v[:0] for k, v in h.items()}),
-    "membership of 2": ("records.npz", lambda h: h.update(member=np.full(N, 2))),
-    "membership of -1": ("records.npz", lambda h: h.update(member=np.where(h["member"], 1, -1))),
-    "membership as text": ("records.npz", lambda h: h.update(member=np.full(N, "1"))),
-    "membership of half": ("records.npz", lambda h: h.update(member=np.full(N, 0.5))),
-    "membership twice": ("records.npz", lambda h: h.update(member=np.zeros((N, 2), dtype=bool))),
-    "one class": ("records.npz", lambda h: h.update(member=np.ones(N, dtype=bool))),
-    "a score that is none": ("records.npz", lambda h: h["score.loss"].__setitem__(0, np.nan)),
-    "an infinite score": ("records.npz", lambda h: h["score.loss"].__setitem__(0, np.inf)),
-    "scores as text": ("records.npz", lambda h: h.update({"score.loss": np.full(N, "1.0")})),
-    "no score": ("records.npz", lambda h: {k: v for k, v in h.items() if not k.startswith("score")}),
-    "complex scores": ("records.npz", lambda h: h.update({"score.loss": np.full(N, 1j)})),
-    "only hashes": ("records.npz", lambda h: {"hash": np.zeros((N, 32), dtype=np.uint8)}),
-    "no propensity": ("propensity.npz", lambda h: {"values": np.empty(0)}),
-    "a propensity of 1": ("propensity.npz", lambda h: h.update(values=np.ones(N))),
-    "propensities that are none": ("propensity.npz", lambda h: h.update(values=np.full(N, np.nan))),
-    "a table of propensities": ("propensity.npz", lambda h: h.update(values=np.full((N, 1), 0.5))),
-    "propensities as text": ("propensity.npz", lambda h: h.update(values=np.full(N, "0.5"))),
-    "no rows": ("propensity.npz", lambda h: {"values": np.empty(0), "rows": np.empty(0, dtype=int)}),
-    "a row twice": ("propensity.npz", lambda h: {"values": np.full(2, 0.5), "rows": np.zeros(2, dtype=int)}),
-    "rows that are not there": ("propensity.npz", lambda h: {"values": np.full(1, 0.5), "rows": np.array([N])}),
-}
-
-
-@pytest.mark.parametrize("case", STRANGE_ARRAYS.values(), ids=STRANGE_ARRAYS)
-def test_strange_arrays_are_refused_or_found(tmp_path, case):
-    name, change = case
-    path = rewritten(stored(tmp_path, "zero-run"), lambda entries: with_arrays(entries, name, change))
-    try:
-        assert verify(path).status == "failed"
-    except InputError as error:
-        assert "\n" not in str(error)
 
 
 STRANGE_PLANS = {
@@ -398,22 +370,6 @@ def nested(depth):
     for _ in range(depth):
         value = [value]
     return value
-
-
-@pytest.mark.parametrize("depth", [70, 300, 900])
-@pytest.mark.parametrize("where", ["notes", "random", "environment", "plan", "more"])
-def test_deep_json_is_refused(tmp_path, depth, where):
-    deep = nested(depth)
-    values = {"notes": [deep], "random": {"entropy": deep}, "environment": {"numpy": deep}}
-    path = lying(stored(tmp_path), lambda a: a.update({where: values.get(where, deep)}))
-    with pytest.raises(InputError, match="levels"):
-        verify(path)
-
-
-def test_deep_findings_are_refused(tmp_path):
-    path = lying(stored(tmp_path), findings=lambda c: c["repeat"].update(more=nested(500)))
-    with pytest.raises(InputError):
-        read(path)
 
 
 @pytest.mark.parametrize("entry", ["records.npz", "rows.npy", "audit.json", "findings.json"])
@@ -481,6 +437,7 @@ NO_STRONGER = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("submit", NO_STRONGER.values(), ids=NO_STRONGER)
 @pytest.mark.parametrize("metric", ["auc", "tpr_at_fpr_0.1"])
 @pytest.mark.parametrize("units", [False, True])
@@ -492,6 +449,7 @@ def test_what_is_no_stronger_does_not_win(tmp_path, submit, metric, units):
     assert (found.status, found.metric) == ("stands", metric)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("submit", [np.zeros(N), np.random.default_rng(4).normal(size=N)], ids=["constants", "noise"])
 def test_to_be_better_than_an_attack_below_chance_is_no_win(submit):
     held = evidence()
@@ -505,16 +463,9 @@ def test_to_be_better_than_an_attack_below_chance_is_no_win(submit):
     assert "better than chance" in found.text
 
 
+@pytest.mark.long
 def test_too_few_false_alarms_are_judged_by_the_auc():
     plan = Plan(headline=Declared("loss"), primary_metric="tpr_at_fpr_0.01", fpr_targets=(0.01,), bounds=None)
     _, bundle, _ = record(evidence(), plan=plan, rng=np.random.default_rng(0))  # about 3 false alarms
     found = challenge.by_scores(bundle, evidence().only("margin").score, rng=np.random.default_rng(1))
     assert found.metric == "auc"
-
-
-@pytest.mark.parametrize("value", [1e300, -1e308])
-def test_numbers_too_large_are_refused_in_one_line(value):
-    _, bundle, _ = record(evidence(), plan=AUC, rng=np.random.default_rng(0))
-    with pytest.raises(InputError) as caught:
-        challenge.by_scores(bundle, np.where(np.arange(N) == 3, value, 0.0), rng=np.random.default_rng(1))
-    assert "\n" not in str(caught.value)

@@ -358,6 +358,7 @@ def file(name: str) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.data
 @pytest.mark.parametrize("year", [2019, 2021])
 def test_years_of_a_census_are_answered(year: int) -> None:
@@ -374,6 +375,7 @@ def test_years_of_a_census_are_answered(year: int) -> None:
     assert judge_overlap(balance).status != "refused"
 
 
+@pytest.mark.long
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("pair", "pca", "status"),

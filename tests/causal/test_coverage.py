@@ -13,6 +13,7 @@ REPLICATES = 304
 LEAST, MOST = 0.91, 0.995  # 95% within three standard errors of so few replicates
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["null", "gaussian", "t3", "unequal_variance", "rounded"])
 def test_the_interval_of_a_tpr_covers(name: str) -> None:
     found = run(coverage.tpr, name, 1000, (0.01, 0.1), False, replicates=REPLICATES, seed=40, pool=None)
@@ -22,6 +23,7 @@ def test_the_interval_of_a_tpr_covers(name: str) -> None:
     assert 0.01 < WORLDS[name].tpr(0.01) + 1e-9 < 0.99
 
 
+@pytest.mark.long
 def test_an_exact_binomial_at_the_estimated_threshold_does_not() -> None:
     found = run(coverage.tpr, "gaussian", 1000, (0.01, 0.1), True, replicates=REPLICATES, seed=40, pool=None)
     assert (found[:, 0] < 0.88).all()
@@ -41,6 +43,7 @@ def test_the_lower_limit_of_the_advantage_holds() -> None:
         assert above <= 0.05
 
 
+@pytest.mark.long
 def test_intervals_of_units_cover_and_those_of_records_do_not() -> None:
     world = Clusters(200, 5, 0.9, 1.0, varying=True)
     found = run(coverage.clusters, world, 0.05, True, replicates=REPLICATES, seed=43, pool=None)

@@ -125,6 +125,7 @@ def test_equal_generators_give_equal_counts() -> None:
     assert of_covariates(evidence, rng=rng()) == of_covariates(evidence, rng=rng())
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_rows_in_ten_seconds() -> None:
     x = np.random.default_rng(5).normal(size=(100_000, 10))
     x[50_000:50_200] = x[:200] + 1e-5
@@ -148,6 +149,7 @@ def corpus(n: int, seed: int) -> list[str]:
     return [" ".join(generator.choice(words, 30)) for _ in range(n)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threshold", [0.6, 0.7, 0.9])
 def test_near_texts_as_counted_pair_by_pair(threshold: float) -> None:
     texts = corpus(120, 6)
@@ -210,6 +212,7 @@ def test_counts_are_frozen() -> None:
         found.exact_pairs = 3  # type: ignore[misc]
 
 
+@pytest.mark.long
 def test_nothing_heavy_is_imported() -> None:
     code = (
         "import sys; from miaudit.causal import balance, duplicates;"

@@ -25,6 +25,7 @@ def split_households(rng: np.random.Generator) -> np.ndarray:
     return np.repeat(rng.normal(size=(2 * N // 5, 2)), 5, axis=0)[rng.permutation(2 * N)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("draw", [coarse, long_tailed, split_households])
 def test_natural_duplicates_are_beyond_chance_no_more_often_than_stated(draw) -> None:  # type: ignore[no-untyped-def]
     found = [Repeats.of(draw(np.random.default_rng(i)), MEMBER) for i in range(1000)]

@@ -53,6 +53,7 @@ def by_draws(one: Ranked, fpr: float, draws: int, rng: np.random.Generator) -> t
 # -- the promise -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_lower_limit_is_below_the_truth_where_the_heaviest_have_the_highest_scores() -> None:
     """In few replicates; tests/slow/test_weighted_tpr.py has the figures."""
     found = run(aligned.missed, Aligned(leak=1.0), 2000, 0.01, False, True, replicates=160, seed=3, pool=None)
@@ -95,6 +96,7 @@ def test_a_heavy_nonmember_with_a_low_score_costs_nothing_at_a_low_fpr() -> None
 # -- second truths -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "fpr"), [(1000, 0.01), (1000, 0.05), (600, 0.2), (600, 0.8)])
 @pytest.mark.parametrize("how", [{}, {"grid": 0.5}, {"size": 3}])
 def test_limits_are_those_of_drawn_weights(n: int, fpr: float, how: dict[str, float]) -> None:

@@ -21,6 +21,7 @@ def measured(name: str, n: int = 2000, seed: int = 0) -> challenge.LackOfFit:
     return challenge.measure(evidence, learned, rng=rng)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "missed"),
     [
@@ -36,6 +37,7 @@ def test_what_a_line_misses_is_refuted_by_a_forest_and_named(name: str, missed: 
     assert set(found.missed) == missed
 
 
+@pytest.mark.long
 def test_a_product_that_trees_lose_among_many_covariates_is_found_by_its_score() -> None:
     found = measured("product among 30 covariates")
     assert found.by_product
@@ -43,6 +45,7 @@ def test_a_product_that_trees_lose_among_many_covariates_is_found_by_its_score()
     assert set(found.product) <= set(found.missed)
 
 
+@pytest.mark.long
 def test_a_line_is_not_refuted_by_a_line() -> None:
     found = [measured("line", seed=seed) for seed in range(4)]
     assert not any(one.rejected for one in found)
@@ -77,6 +80,7 @@ def test_products_are_as_if_they_were_tried_one_by_one() -> None:
         assert len(pair) in (1, 2)
 
 
+@pytest.mark.slow
 def test_noise_of_learning_is_no_lack_of_fit() -> None:
     """A strong category beside thirty columns that say nothing: coefficients err, and balance is what judges that."""
     refuted = []
@@ -92,6 +96,7 @@ def test_noise_of_learning_is_no_lack_of_fit() -> None:
     assert sum(refuted) <= 1
 
 
+@pytest.mark.long
 def test_a_given_propensity_with_the_wrong_scale_is_refuted() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3000, 2))
@@ -102,6 +107,7 @@ def test_a_given_propensity_with_the_wrong_scale_is_refuted() -> None:
     assert challenge.measure(evidence, wrong, rng=rng).rejected
 
 
+@pytest.mark.long
 def test_copies_of_the_same_units_are_no_further_evidence() -> None:
     """Ten copies of each record make chance look like a pattern, unless they are declared to be one unit."""
     rng = np.random.default_rng(3)

@@ -47,6 +47,7 @@ def square(x: np.ndarray) -> np.ndarray:
     return x**2
 
 
+@pytest.mark.long
 def test_a_function_of_the_caller_sees_what_the_default_does_not() -> None:
     evidence, _ = circle()
     own = audited(evidence, Nuisance(encoding=Custom(square)))
@@ -61,6 +62,7 @@ def test_a_function_of_the_caller_sees_what_the_default_does_not() -> None:
     assert default.verdict.status == "refused"
 
 
+@pytest.mark.long
 def test_any_classifier() -> None:
     evidence, _ = circle()
     forest = RandomForestClassifier(50, min_samples_leaf=50)
@@ -73,6 +75,7 @@ def test_any_classifier() -> None:
         assert found.overlap.learning is not None
 
 
+@pytest.mark.long
 def test_a_known_propensity_is_judged_by_all_but_a_learning_curve() -> None:
     evidence, log_odds = circle(effect=1.0)
     known = Propensity.given(special.expit(log_odds), "known by design")
@@ -91,6 +94,7 @@ def test_a_known_propensity_is_judged_by_all_but_a_learning_curve() -> None:
     assert bare.overlap.duplicates is None  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 def test_a_known_propensity_follows_its_records_into_groups_and_splits() -> None:
     evidence, log_odds = circle(4000, 1.0)
     grouped = evidence.replace(
@@ -109,6 +113,7 @@ def test_a_known_propensity_follows_its_records_into_groups_and_splits() -> None
         audited(evidence, Nuisance(propensity=Propensity.given([0.5, 0.6])))
 
 
+@pytest.mark.long
 def test_the_outcome_model_of_the_caller_is_the_one_used_and_named() -> None:
     evidence, log_odds = circle(effect=1.0)
     plan = Plan(fpr_targets=(0.1,), primary_metric="auc", estimator="aipw")
@@ -124,6 +129,7 @@ def test_the_outcome_model_of_the_caller_is_the_one_used_and_named() -> None:
     assert "location, 5 folds" in both.corrections[0]
 
 
+@pytest.mark.long
 def test_few_nonmembers_of_a_group_do_without_an_outcome_model() -> None:
     evidence, _ = circle()
     group = np.where(np.isin(np.arange(3000), np.r_[np.arange(15), 2000 + np.arange(15)]), "rare", "common")
@@ -175,6 +181,7 @@ def test_models_that_do_not_go_with_plan_or_evidence_are_refused() -> None:
 # -- the bootstrap that learns the propensity again -------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_bootstrap_limits_stand_beside_corrected_metrics_and_learn_the_propensity_again() -> None:
     evidence, log_odds = circle(1500, effect=0.5)
     plan = Plan(fpr_targets=(0.001, 0.1), primary_metric="auc", n_bootstrap=200)
@@ -205,6 +212,7 @@ def test_bootstrap_limits_stand_beside_corrected_metrics_and_learn_the_propensit
     assert pick(known, "auc", "hajek").bootstrap is not None
 
 
+@pytest.mark.long
 def test_bootstrap_limits_are_those_of_effects_on_the_same_resamples() -> None:
     """The second truth: whole arrays of replicates of the very propensity, given to ``effects.bootstrap_limits``."""
     from miaudit.auditing import zero_run
@@ -228,6 +236,7 @@ def test_bootstrap_limits_are_those_of_effects_on_the_same_resamples() -> None:
     assert np.corrcoef(centre, assessed.propensity.logit)[0, 1] > 0.99
 
 
+@pytest.mark.long
 def test_bootstrap_intervals_take_the_place_of_the_default_ones() -> None:
     from miaudit.auditing.plan import Bootstrap
 
@@ -245,6 +254,7 @@ def test_bootstrap_intervals_take_the_place_of_the_default_ones() -> None:
     assert (best[0].low, best[0].high) == (best[1].low, best[1].high)
 
 
+@pytest.mark.long
 def test_a_classifier_is_refitted_and_workers_change_nothing() -> None:
     evidence, _ = circle(500, effect=0.5)
     plan = Plan(fpr_targets=(0.1,), primary_metric="auc", n_bootstrap=100, raw_only=True)

@@ -69,6 +69,8 @@ def test_weights_of_nonmembers_count():
     assert weighted == pytest.approx(first_auc(first.take(kept)) - first_auc(second.take(kept)), abs=1e-6)
 
 
+@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "targets"), [("auc", ()), ("tpr_at_fpr_0.05", (0.05,))])
 def test_of_equally_good_attacks_few_win(name, targets):
     """One-sided at 5%: at most about 5% of challengers that are no better may win; 4 standard errors are allowed."""

@@ -5,22 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from itertools import product
 
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 from miaudit import Evidence
-from miaudit.causal import challenge, logistic, propensity
+from miaudit.causal import logistic, propensity
 from miaudit.causal.covariates import Categories
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
-from miaudit.metrics import intervals, poisson_binomial
+from miaudit.metrics import intervals
 from miaudit.metrics.roc import Roc
 from worlds.shifted import world
 
@@ -56,6 +54,7 @@ def test_lengths_are_checked_when_used() -> None:
 # -- against worlds with known propensities
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n1", "n0"), [(2000, 2000), (3000, 1000), (1000, 3000)])
 def test_the_pooled_propensity_is_found_with_unequal_sizes(n1: int, n0: int) -> None:
     evidence, truth = world(n1, n0, 5, 0.7)
@@ -118,74 +117,11 @@ def test_what_is_recorded() -> None:
 # -- cross-fitting
 
 
-def test_folds_are_stratified() -> None:
-    evidence, _ = world(101, 57, 2, 0.5)
-    folds = propensity.fit(evidence, rng=rng_of()).folds
-    assert folds is not None
-    for inside in (evidence.member, ~evidence.member):
-        assert np.ptp(np.bincount(folds[inside], minlength=5)) <= 1
-
-
-@pytest.mark.parametrize("classifier", [None, GaussianNB()])
-def test_what_a_record_says_of_itself_never_reaches_its_own_fold(classifier: object) -> None:
-    """Labels swapped inside one fold leave its model, hence all propensities there, as they were."""
-    evidence, _ = world(100, 100, 3, 0.7)
-    folds = propensity.fit(evidence, rng=rng_of()).folds
-    assert folds is not None
-    before = propensity.fit(evidence, classifier=classifier, folds=folds, rng=rng_of()).values
-    member = np.array(evidence.member)
-    pair = np.r_[np.flatnonzero((folds == 0) & member)[:1], np.flatnonzero((folds == 0) & ~member)[:1]]
-    member[pair] = ~member[pair]
-    after = propensity.fit(evidence.replace(member=member), classifier=classifier, folds=folds, rng=rng_of()).values
-    assert np.array_equal(before[folds == 0], after[folds == 0])
-    assert not np.array_equal(before[folds != 0], after[folds != 0])
-
-
-def test_units_stay_in_one_fold_and_memorising_them_does_not_pay() -> None:
-    """Every unit has its own place in X and one label: a model that saw the unit would know the label."""
-    rng = rng_of(3)
-    unit = np.repeat(np.arange(60), 5)
-    x = np.repeat(rng.normal(size=(60, 4)), 5, axis=0) + 0.01 * rng.normal(size=(300, 4))
-    member = np.repeat(rng.permutation(60) % 2 == 0, 5)
-    evidence = Evidence(score=rng.normal(size=300), member=member, covariates=x, unit=unit)
-    forest = RandomForestClassifier(8, random_state=0)
-    whole = propensity.fit(evidence, classifier=forest, rng=rng_of())
-    assert whole.folds is not None
-    assert all(len(np.unique(whole.folds[unit == u])) == 1 for u in range(60))
-    split = propensity.fit(evidence.replace(unit=None), classifier=forest, rng=rng_of())
-
-    def auc(p: Propensity) -> float:
-        return float(
-            stats.mannwhitneyu(p.values[member], p.values[~member]).statistic / (member.sum() * (~member).sum())
-        )
-
-    assert auc(split) > 0.95
-    assert abs(auc(whole) - 0.5) < 0.25
-    counts = propensity.resample(evidence, 10, rng=rng_of())
-    assert all(np.ptp(counts[:, unit == u], axis=1).max() == 0 for u in range(60))
-
-
-def test_given_folds_that_split_a_unit_are_refused() -> None:
-    evidence, _ = world(20, 20, 1, 0.5, unit=np.repeat(np.arange(20), 2))
-    with pytest.raises(InputError, match="unit in two folds"):
-        propensity.fit(evidence, folds=np.arange(40) % 2, rng=rng_of())
-
-
 def test_the_same_generator_gives_the_same_values_and_another_one_others() -> None:
     evidence, _ = world(100, 100, 3, 0.5)
     first, again, other = (propensity.fit(evidence, rng=rng_of(seed)).values for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
-
-
-@pytest.mark.parametrize("classifier", [GaussianNB(), RandomForestClassifier(15, min_samples_leaf=20)])
-def test_any_classifier(classifier: object) -> None:
-    evidence, truth = world(400, 400, 2, 1.0)
-    found = propensity.fit(evidence, classifier=classifier, rng=rng_of())
-    again = propensity.fit(evidence, classifier=classifier, rng=rng_of())
-    assert np.corrcoef(found.logit, truth)[0, 1] > 0.85
-    assert np.array_equal(found.values, again.values)
-    assert not found.logistic
 
 
 def test_refusals() -> None:
@@ -280,78 +216,6 @@ def test_the_strength_is_about_as_good_as_that_of_scikit_learn() -> None:
     assert len(truth) == 800
 
 
-def test_replicates_of_a_separate_sample_have_the_law_of_the_loop() -> None:
-    train, _ = world(150, 150, 3, 0.8, seed=5)
-    evidence, _ = world(10, 10, 3, 0.8, seed=6)
-    fast = propensity.bootstrap(evidence, train, 400, strength=0.1, rng=rng_of())
-    strength = 0.1
-    x = np.array(train.covariates)
-    mean, scale = x.mean(axis=0), x.std(axis=0)
-    z, out = (x - mean) / scale, (np.array(evidence.covariates) - mean) / scale
-    rng, slow = rng_of(7), []
-    for _ in range(400):
-        rows = np.r_[rng.integers(0, 150, 150), rng.integers(150, 300, 150)]
-        slow.append(LogisticRegression(C=strength).fit(z[rows], train.member[rows]).decision_function(out))
-    loop, logit = np.array(slow), np.log(fast / (1 - fast))
-    slope = np.polyfit(loop.mean(axis=0), logit.mean(axis=0), 1)[0]
-    ratio = logit.std(axis=0) / (max(1, slope) * loop.std(axis=0))
-    assert 0.7 < slope < 1.4  # the calibration, held fixed
-    assert np.abs(ratio - 1).max() < 0.2
-    assert abs(ratio.mean() - 1) < 0.08
-
-
-def test_counts_of_one_give_the_propensity_itself() -> None:
-    evidence, _ = world(100, 80, 3, 0.6)
-    folds = propensity.fit(evidence, rng=rng_of()).folds
-    ones = np.ones((2, 180), int)
-    point = propensity.fit(evidence, folds=folds, rng=rng_of()).values
-    drawn = propensity.bootstrap(evidence, folds=folds, counts=ones, rng=rng_of())
-    assert np.abs(np.log(drawn / (1 - drawn)) - np.log(point / (1 - point))).max() < 0.02
-    assert np.array_equal(drawn[0], drawn[1])
-
-
-def test_the_spread_of_replicates_is_the_error_of_the_propensity() -> None:
-    evidence, truth = world(200, 200, 4, 0.8, seed=11)
-    z = []
-    for seed in range(12):
-        train, _ = world(1000, 1000, 4, 0.8, seed=100 + seed)
-        drawn = propensity.bootstrap(evidence, train, 100, rng=rng_of())
-        logit = np.log(drawn / (1 - drawn))
-        z.append((propensity.fit(evidence, train=train, rng=rng_of()).logit - truth) / logit.std(axis=0))
-    assert 0.6 < np.sqrt(np.mean(np.array(z) ** 2)) < 1.5
-
-
-def test_resamples_keep_classes_and_strata() -> None:
-    evidence, _ = world(30, 50, 1, 0.5)
-    folds = np.arange(80) % 3
-    counts = propensity.resample(evidence, 200, strata=folds, rng=rng_of())
-    for inside, k in product((evidence.member, ~evidence.member), range(3)):
-        some = inside & (folds == k)
-        assert (counts[:, some].sum(axis=1) == some.sum()).all()
-    assert abs(counts.var() - 1) < 0.1
-    assert abs(counts.mean(axis=0) - 1).max() < 0.4
-
-
-def test_other_classifiers_do_not_depend_on_the_number_of_workers() -> None:
-    evidence, _ = world(60, 60, 2, 1.5)
-    forest = RandomForestClassifier(2, max_depth=2)
-    one, two = (
-        propensity.bootstrap(evidence, replicates=4, classifier=forest, folds=2, workers=w, rng=rng_of())
-        for w in (1, 2)
-    )
-    assert np.array_equal(one, two)
-    assert len(np.unique(one[:, 0])) > 1
-
-
-def test_another_classifier_resamples_like_the_default() -> None:
-    train, _ = world(300, 300, 2, 0.8, seed=1)
-    evidence, _ = world(15, 15, 2, 0.8, seed=2)
-    own = propensity.bootstrap(evidence, train, 150, rng=rng_of())
-    loop = propensity.bootstrap(evidence, train, 150, classifier=LogisticRegression(C=1.0), rng=rng_of())
-    ratio = np.log(own / (1 - own)).std(axis=0) / np.log(loop / (1 - loop)).std(axis=0)
-    assert 0.75 < np.median(ratio) < 1.25
-
-
 # -- the learning curve and the challenge
 
 
@@ -388,32 +252,6 @@ def test_influences_on_the_auc_give_delongs_variance() -> None:
     assert np.isclose(influence[evidence.member].sum(), 0)
 
 
-def test_a_challenge_refutes_a_wrong_propensity_and_spares_a_right_one() -> None:
-    right, _ = world(1000, 1000, 2, 0.6)
-    spared = [challenge.challenge(right, [GaussianNB()], rng=rng_of(s)).rejected for s in range(10)]
-    assert sum(spared) <= 2
-    rng = rng_of()
-    member = np.arange(2000) % 2 == 0
-    x = rng.normal(size=(2000, 1)) * np.where(member, 2.0, 1.0)[:, None]
-    wrong = Evidence(score=rng.normal(size=2000), member=member, covariates=x)
-    found = challenge.challenge(wrong, [GaussianNB(), GaussianNB()], rng=rng)
-    assert found.rejected
-    assert found.smallest_gamma > 0.1
-    for options, words in (({"competitors": []}, "competitors"), ({"gamma": -1.0}, "gamma"), ({"level": 1.0}, "level")):
-        with pytest.raises(InputError, match=words):
-            challenge.challenge(wrong, rng=rng, **{"competitors": [GaussianNB()], **options})
-
-
-@pytest.mark.parametrize("n", [1, 2, 9, 300])
-def test_the_poisson_binomial_tail_agrees_with_the_recursion(n: int) -> None:
-    p = rng_of(n).random(n)
-    law = np.array([1.0])
-    for q in p:
-        law = np.convolve(law, [1 - q, q])
-    for least in {0, 1, n // 2, n}:
-        assert np.isclose(poisson_binomial.tail(p, least), law[least:].sum(), atol=1e-12)
-
-
 # -- speed, and what an import costs
 
 
@@ -424,6 +262,7 @@ def test_speed() -> None:
     assert time.process_time() - start < 1
 
 
+@pytest.mark.long
 def test_importing_does_not_load_scikit_learn() -> None:
     code = "import sys, miaudit.causal.propensity; print({'sklearn', 'scipy.stats', 'joblib'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -118,6 +118,7 @@ def test_tpr_bounds_are_reached_and_never_passed() -> None:
     assert same == pytest.approx((estimate, estimate))
 
 
+@pytest.mark.long
 def test_mislabelled_records_are_undone() -> None:
     e1, e0, n = 0.1, 0.2, 20_000
     draws = rng(7)

@@ -76,6 +76,7 @@ def test_lira_is_that_of_its_parts() -> None:
 FED = [n for n, a in registry.ATTACKS.items() if not {"log_p"} & set(a.needs)]
 
 
+@pytest.mark.long
 def test_every_attack_that_needs_no_texts_is_fed() -> None:
     smooth = SklearnTarget(LogisticRegression())
     made = Campaign(smooth, noise(800), attacks=tuple(FED), shadows=Shadows(models=4, population=300))
@@ -155,6 +156,7 @@ def test_multi_run_trains_one_model_for_each_record(tmp_path: Path) -> None:
         collected(replace(made, attacks=("lira_online",)))
 
 
+@pytest.mark.long
 def test_workers_and_stores_do_not_change_the_evidence(tmp_path: Path) -> None:
     made = Campaign(TREE, noise(), shadows=Shadows(models=4))
     plain = collected(made).evidence.digest

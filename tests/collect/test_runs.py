@@ -16,7 +16,7 @@ import pytest
 
 from miaudit.collect import runs
 from miaudit.errors import InputError
-from miaudit.jobs.executor import JobsFailedError
+from miaudit.jobs.resumable import JobsFailedError
 from miaudit.metrics.roc import Roc
 
 N, BASE = 30, np.arange(30, 40)
@@ -65,6 +65,7 @@ def test_a_plain_loop_gives_the_same() -> None:
     np.testing.assert_allclose(evidence.score, scores, rtol=1e-12)
 
 
+@pytest.mark.long
 def test_the_number_of_workers_changes_nothing() -> None:
     seen: list[tuple[int, int]] = []
     alone, two = collect(), collect(workers=2, progress=lambda done, total: seen.append((done, total)))
@@ -72,6 +73,7 @@ def test_the_number_of_workers_changes_nothing() -> None:
     assert seen == [(i + 1, N) for i in range(N)]
 
 
+@pytest.mark.slow
 def test_a_ray_cluster_changes_nothing(tmp_path: Path) -> None:
     ray = pytest.importorskip("ray")
     try:
@@ -113,6 +115,7 @@ def test_a_record_is_scored_alone_by_its_own_model_and_only_members_are_trained_
         assert model == ([1, 0, *own] if inside else [1, 0])
 
 
+@pytest.mark.long
 def test_a_model_that_memorises_is_seen_and_a_constant_one_is_not() -> None:
     def auc(score):
         evidence = runs.multi_run(lambda rows: set(rows.tolist()), score, records=200, rng=np.random.default_rng(1))
@@ -129,6 +132,7 @@ def test_several_scores_by_name() -> None:
     np.testing.assert_allclose(evidence.scores["a"], collect().score)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_failed_run_is_named_and_the_rest_resumes(tmp_path: Path, workers: int) -> None:
     fit, score = noisy_mean()
@@ -161,6 +165,7 @@ def test_every_failed_run_is_named_also_without_a_store() -> None:
         collect(functions=(fit, lambda model, rows: [1.0, 2.0]))
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_is_named(tmp_path: Path) -> None:
     fit, score = noisy_mean()
 
@@ -207,6 +212,7 @@ def test_a_killed_process_loses_at_most_the_run_in_flight(tmp_path: Path) -> Non
     assert trained == list(range(kept, N))
 
 
+@pytest.mark.long
 def test_another_fingerprint_reuses_nothing(tmp_path: Path) -> None:
     fit, score = noisy_mean()
     count = [0]
@@ -232,6 +238,7 @@ def test_another_fingerprint_reuses_nothing(tmp_path: Path) -> None:
         assert count[0] == N
 
 
+@pytest.mark.long
 def test_a_damaged_or_foreign_file_counts_as_absent(tmp_path: Path) -> None:
     collect(store=tmp_path, key="mean")
     collect(store=tmp_path, key="other", seed=1)

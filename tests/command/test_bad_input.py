@@ -10,8 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from miaudit import cli
-
 CONFIG = """
 evaluation:
   member_losses_path: m.npy
@@ -319,6 +317,7 @@ TABLE: dict[str, tuple[list[str], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", TABLE)
 def test_one_line_exit_1_nothing_written(case: str, folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     arguments, word = TABLE[case]
@@ -337,6 +336,7 @@ def test_the_table_is_long_enough() -> None:
     assert len(TABLE) >= 40
 
 
+@pytest.mark.long
 def test_the_same_calls_with_good_input_succeed(folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     """The control: the table fails because of its mistakes and not because of its form."""
     private = table("good.npz", mechanism="mechanism_good.yaml", guesses="20", design="one-run")
@@ -363,37 +363,3 @@ def test_every_problem_of_a_configuration_is_listed(folder: Path, run: Callable[
     privacy = ("claim.mu", "guesses", "correction", "mechanism.noise")
     for path in (*audit, *(f"privacy.{key}" for key in privacy)):
         assert sum(line.strip().startswith(f"{path}:") for line in lines) == 1, err
-
-
-def test_usage_errors_exit_2(folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
-    claims = (
-        ["--claim-mu", "1", "--claim-epsilon", "1"],
-        ["--claim-mu", "1", "--claim-delta", "0"],
-        ["--claim-delta", "0"],
-        ["--no-bounds", "--claim-mu", "1"],
-        ["--no-bounds", "--mechanism", "mechanism_good.yaml"],
-    )
-    mistakes = (
-        ["audit"],
-        ["audit", "good.npz", "--members", "m.npy"],
-        ["audit", "--nope"],
-        ["nope"],
-        ["plan"],
-        ["plan", "--tpr", "0.3", "--claim-mu", "1"],
-        *([*table("good.npz"), *claim] for claim in claims),
-    )
-    for arguments in mistakes:
-        code, _, err = run(*arguments)
-        assert code == 2, arguments
-        assert err
-
-
-def test_text_from_a_file_cannot_forge_lines(folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
-    (folder / "forged.csv").write_text('"score\nmiaudit: all is well",member\n1,1\n2,0\n')
-    code, _, err = run("audit", "forged.csv", "--score", "x", "--member", "member")
-    assert code == 1
-    assert len(err.splitlines()) == 1
-
-
-def test_main_is_what_the_console_script_calls() -> None:
-    assert callable(cli.main)

@@ -69,6 +69,7 @@ def test_a_folder_and_an_exit_code(place: Path, run: Run) -> None:
     assert (place / "again" / "report.html").is_file()
 
 
+@pytest.mark.long
 def test_the_verdict_is_about_what_is_released(place: Path, run: Run) -> None:
     write("stump")
     code, out, _ = run("disclosure", "c.yaml", "--json")
@@ -78,6 +79,7 @@ def test_the_verdict_is_about_what_is_released(place: Path, run: Run) -> None:
     assert code in (0, 4)
 
 
+@pytest.mark.long
 def test_a_network_gives_its_page(place: Path, run: Run) -> None:
     pytest.importorskip("torch")
     write(
@@ -158,6 +160,7 @@ def test_one_class_discloses_nothing(place: Path, run: Run) -> None:
     assert "two classes or more, received K = 1" in err
 
 
+@pytest.mark.long
 @pytest.mark.data
 @pytest.mark.skipif(not LOCATION30.is_file(), reason=f"needs {LOCATION30}")
 def test_the_published_outputs_of_memguard(place: Path, run: Run) -> None:

@@ -53,6 +53,7 @@ TREE = {
 }
 
 
+@pytest.mark.long
 def test_given_outputs_go_to_a_report_without_any_training(run: Run, place: Path) -> None:
     config = write(place, **GIVEN, shadow={"outputs_path": "shadows.npz"}, evaluation={"output_dir": "out"})
     code, out, _ = run("run", config, "--dry-run")
@@ -64,6 +65,7 @@ def test_given_outputs_go_to_a_report_without_any_training(run: Run, place: Path
     assert "6 shadow models trained elsewhere, with outputs on the audited records, from shadows.npz." in out
 
 
+@pytest.mark.long
 def test_other_records_are_refused_in_one_line_with_the_way_out(run: Run, place: Path) -> None:
     shadows = {"outputs_path": "others.npz"}
     config = write(place, **GIVEN, shadow=shadows, attack={"type": "lira_online", "fpr_targets": [0.1]})
@@ -95,6 +97,7 @@ def test_copies_are_asked(run: Run, place: Path) -> None:
     assert "label_only_calibrated" in out
 
 
+@pytest.mark.long
 def test_which_records_leak_is_told_drawn_and_drawn_again(run: Run, place: Path) -> None:
     shadows = {"models": 14, "vulnerability": True}
     data = {**TREE["data"], "unit": "who"}

@@ -1,7 +1,6 @@
 """What was accepted in silence, ended in a traceback, or steered the terminal of whoever read about it."""
 
 import io
-import os
 import subprocess
 import sys
 import zipfile
@@ -13,7 +12,7 @@ import polars as pl
 import pytest
 
 from miaudit import Plan
-from miaudit.config.audit import AuditConfig, CampaignConfig
+from miaudit.config.audit import CampaignConfig
 from miaudit.errors import InputError
 from miaudit.io import tables
 
@@ -68,6 +67,7 @@ def test_the_smallest_rate_is_answered(place: Path, run: Run) -> None:
     del place
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [pl.Int128, pl.Decimal(38, 2), pl.Duration, pl.Time, pl.Binary, pl.Null, pl.Date])
 def test_a_column_of_an_unusual_type_is_read_or_one_line(place: Path, run: Run, kind: pl.DataType) -> None:
     whole = pl.Series("score", range(N), dtype=pl.Int64)
@@ -78,6 +78,7 @@ def test_a_column_of_an_unusual_type_is_read_or_one_line(place: Path, run: Run, 
     assert (code in (0, 3, 4) and kind == pl.Int128) or (code == 1 and one_line(err)), err
 
 
+@pytest.mark.long
 def test_numbers_beyond_64_bits_are_refused_and_others_of_their_type_are_exact(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     for values, kind in (([1, -5, 2**40], np.int64), ([1, 2**63 + 1], np.uint64)):
@@ -89,6 +90,7 @@ def test_numbers_beyond_64_bits_are_refused_and_others_of_their_type_are_exact(t
         tables.read_columns(path, ["a"])
 
 
+@pytest.mark.long
 def test_a_damaged_parquet_file_is_one_line_whatever_its_reader_does(place: Path) -> None:
     pl.DataFrame({"score": np.arange(300.0), "member": np.arange(300) % 2 == 0}).write_parquet(place / "t.parquet")
     good, rng = (place / "t.parquet").read_bytes(), np.random.default_rng(2)
@@ -148,29 +150,6 @@ def test_an_array_that_stands_twice_in_an_npz_is_refused(place: Path, run: Run, 
     assert code == 1 and one_line(err) and "stands twice" in err
 
 
-@pytest.mark.parametrize(
-    ("section", "key", "value"),
-    [
-        ("evaluation", "seed", True),
-        ("evaluation", "components", True),
-        ("attack", "n_bootstrap", False),
-        ("attack", "fpr_targets", [0.1, True]),
-        ("reporting", "row_level", True),
-        ("reporting", "threshold_for_concern", True),
-        ("reporting", "raw_only", 1),
-        ("reporting", "raw_only", "yes"),
-        ("privacy", "delta", False),
-        ("privacy", "margin", True),
-        ("privacy", "bounds", 0),
-    ],
-)
-def test_true_is_no_number_and_a_number_is_not_true(section: str, key: str, value: object) -> None:
-    content: dict[str, dict[str, object]] = {"evaluation": {"table_path": "t.npz", "design": "zero-run"}}
-    content.setdefault(section, {})[key] = value
-    with pytest.raises(ValueError, match=r"expected (a number|true or false), received"):
-        AuditConfig.model_validate(content)
-
-
 def test_true_is_no_number_for_a_target_either() -> None:
     content = {"target": {"kind": "sklearn", "estimator": "sklearn.svm:SVC"}, "data": {"path": "a.npz", "x": "x"}}
     CampaignConfig.model_validate({**content, "shadow": {"models": 8}})
@@ -182,125 +161,3 @@ def test_true_is_no_number_for_a_target_either() -> None:
 def test_true_is_no_number_in_a_plan(options: dict[str, object]) -> None:
     with pytest.raises(InputError):
         Plan(**options)  # type: ignore[arg-type]
-
-
-EVIL = "red\x1b[31m\x9b31m"
-
-
-def evil(*words: str, where: Path) -> subprocess.CompletedProcess[bytes]:
-    program = "import sys; from miaudit.cli import main; sys.argv[0] = 'miaudit'; main()"
-    told = {**os.environ, "PYTHONIOENCODING": "utf-8", "COLUMNS": "300", "NO_COLOR": "1", "TERM": "dumb"}
-    return subprocess.run(
-        [sys.executable, "-c", program, *words], cwd=where, capture_output=True, env=told, check=False
-    )
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        audit()[:-1] + [*DESIGN, "--out", EVIL],
-        audit("t.npz", *DESIGN, "--bundle", f"{EVIL}.zip"),
-        audit("t.npz", *DESIGN, "--seed", EVIL),
-        audit("t.npz", EVIL),
-        audit("t.npz", f"--{EVIL}"),
-        [EVIL],
-        ["run", f"{EVIL}.yaml"],
-        ["collect", "c.yaml", "--out", f"{EVIL}.npz"],
-        ["report", EVIL],
-    ],
-    ids=["out", "bundle", "value", "argument", "option", "command", "configuration", "evidence", "report"],
-)
-def test_nothing_that_steers_a_terminal_reaches_it(place: Path, words: list[str]) -> None:
-    (place / f"{EVIL}.yaml").write_text("attack: {type: nothing, folds: 1}\nevaluation: {}\n")
-    (place / "c.yaml").write_text("evaluation: {table_path: t.npz, score: score, member: member, design: one-run}\n")
-    ran = evil(*words, where=place)
-    for said in (ran.stdout.decode(), ran.stderr.decode()):
-        assert not [ch for ch in said if ch != "\n" and not ch.isprintable()], said
-    assert ran.stdout + ran.stderr and b"Traceback" not in ran.stderr
-
-
-PAIR = ("audit", "--members", "in.npy", "--nonmembers", "out.npy", "--json")
-SYNTHETIC = ("audit", "--synthetic", "table.csv", "--members", "table.csv", "--nonmembers", "table.csv", "--json")
-
-
-@pytest.mark.parametrize(
-    ("words", "option"),
-    [
-        (audit("t.npz", "--labels", "label"), "labels"),
-        (audit("t.npz", "--member-labels", "in.npy"), "member-labels"),
-        (audit("t.npz", "--records", "9"), "records"),
-        (audit("t.npz", "--secret", "x"), "secret"),
-        (audit("t.npz", *DESIGN, "--guesses", "9"), "guesses"),
-        (audit("t.npz", *DESIGN, "--delta", "0.1"), "delta"),
-        (audit("t.npz", *DESIGN, "--margin", "0.1"), "margin"),
-        (audit("t.npz", "--categories", "x"), "categories"),
-        (audit("t.npz", "--design", "zero-run", "--categories", "x"), "categories"),
-        (audit("t.npz", "--design", "zero-run", "--components", "2"), "components"),
-        (audit("t.npz", "--design", "one-run", "--covariates", "x", "--categories", "x"), "categories"),
-        (audit("t.npz", "--design", "one-run", "--components", "2"), "components"),
-        (audit("t.npz", "--design", "one-run", "--estimator", "aipw"), "estimator"),
-        (audit("t.npz", "--design", "one-run", "--raw-only"), "raw-only"),
-        (audit("t.npz", "--design", "one-run", "--correction", "composition"), "correction"),
-        (audit("t.npz", "--design", "multi-run", "--guesses", "9"), "guesses"),
-        ([*PAIR, "--member-labels", "in.npy", "--nonmember-labels", "out.npy"], "member-labels"),
-        ([*PAIR, "--schema", "s.yaml"], "schema"),
-        ([*SYNTHETIC, "--score", "x"], "score"),
-        ([*SYNTHETIC, "--signal", "loss"], "signal"),
-        ([*SYNTHETIC, "--attack", "loss"], "attack"),
-        ([*SYNTHETIC, "--group", "x"], "group"),
-        ([*SYNTHETIC, "--seal"], "seal"),
-        ([*SYNTHETIC, "--categories", "x"], "categories"),
-        ([*SYNTHETIC, "--headline", "split"], "headline"),
-    ],
-)
-def test_an_option_that_nothing_uses_is_refused(place: Path, run: Run, words: list[str], option: str) -> None:
-    code, out, err = run(*words)
-    assert (code, out) == (2, "") and f"--{option} would not be used" in " ".join(err.replace("│", " ").split())
-    del place
-
-
-def test_an_option_that_nothing_uses_yet_is_said(place: Path, run: Run) -> None:
-    code, _, err = run(*audit("t.npz", "--covariates", "x", "--categories", "x", "--no-bounds"))
-    assert code in (0, 3, 4) and "--categories is of use with --design zero-run" in err
-    code, _, err = run(*audit("t.npz", "--covariates", "x", "--design", "zero-run", "--categories", "nothing"))
-    assert code == 1 and one_line(err)
-    del place
-
-
-@pytest.mark.parametrize("more", ["components: 2", "estimator: aipw", "categories: [x]"])
-def test_an_option_that_nothing_uses_is_refused_in_a_file_too(place: Path, run: Run, more: str) -> None:
-    (place / "c.yaml").write_text(
-        f"evaluation: {{table_path: t.npz, score: score, member: member, design: one-run, {more}}}\n"
-    )
-    code, _, err = run("run", "c.yaml")
-    assert code == 1 and one_line(err) and "goes with zero-run" in err
-
-
-def test_every_option_of_an_audit_has_its_place() -> None:
-    """A new option is thought about here: where nothing reads it, it is refused."""
-    import inspect
-
-    from miaudit.command.audit import audit as command
-    from miaudit.command.options import KEYS
-    from miaudit.config import audit as configuration
-
-    options = set(inspect.signature(command).parameters)
-    always = {"context", "file", "members", "nonmembers", "synthetic", "design", "fpr", "confidence", "primary"}
-    always |= {
-        "threshold",
-        "prior",
-        "n_bootstrap",
-        "claim_epsilon",
-        "claim_delta",
-        "claim_mu",
-        "mechanism",
-        "no_bounds",
-    }
-    always |= {"show_rows", "out", "bundle", "overwrite", "json", "seed", "levels", "intervals"}
-    always |= {"architecture", "checkpoint", "num_classes", "model_name"}
-    of_some = {key for name, keys in vars(configuration).items() if name.lstrip("_").startswith("OF_") for key in keys}
-    parameters = {key: name for name, (key, _) in KEYS.items()}
-    statistics = {"mu_in", "sigma_in", "mu_out", "sigma_out"}
-    assert "attack.statistics" in of_some
-    placed = {parameters.get(key, key) for key in of_some - {"attack.statistics"}} | statistics | {"unit"}
-    assert options == always | placed

@@ -11,8 +11,8 @@ import pytest
 
 from miaudit.auditing.plan import Bounds
 from miaudit.config import audit as audit_config
-from miaudit.dp.guesses import Bonferroni, Pilot
 from miaudit.dp.mechanism import dp_sgd
+from miaudit.dp.selection import Bonferroni, Pilot
 from miaudit.dp.verdict import Claim
 from miaudit.errors import ConfigError, InputError
 
@@ -60,6 +60,7 @@ def test_the_printed_file_runs(printed: Path) -> None:
     assert list(made.evidence.scores) == ["gaussian_lira", "loss"]
 
 
+@pytest.mark.long
 def test_the_printed_file_runs_from_the_command_line(printed: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     code, out, err = run("run", "mia_config.yaml")
     assert err == ""
@@ -257,9 +258,3 @@ def test_a_mechanism_from_a_file_of_its_own(tmp_path: Path) -> None:
     path.write_text("kind: composed\nparts: [{kind: gaussian, noise: 2}, 3]\n")
     with pytest.raises(InputError, match=r"^mechanism\.parts\[1\]: expected a mapping"):
         audit_config.read_mechanism(path)
-
-
-def test_aliases_are_refused_wherever_they_stand(tmp_path: Path) -> None:
-    path = described(tmp_path, "model: &m {name: x}\nreporting: *m")
-    with pytest.raises(InputError, match="line 3: an alias"):
-        audit_config.read(path)

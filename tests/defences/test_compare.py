@@ -48,6 +48,7 @@ def test_a_temperature_hides_nothing_from_an_attacker_who_adapts() -> None:
     assert found.measured[1].leakage["auc"].value > 0.65
 
 
+@pytest.mark.long
 def test_whoever_sees_all_can_do_all_that_a_measure_does() -> None:
     models = worlds.models(effect=0.5, temperatures=True, seed=4)
     found = compare(options(models, Rounding(2), TopK(1), Temperature(), Isotonic()), rng=np.random.default_rng(0))
@@ -55,6 +56,7 @@ def test_whoever_sees_all_can_do_all_that_a_measure_does() -> None:
     assert all(one.attacked.chosen_by <= best + 0.003 for one in found.measured)
 
 
+@pytest.mark.long
 def test_asking_again_undoes_noise_that_is_drawn_again_and_no_other() -> None:
     models = worlds.models(effect=0.7)
     fixed, redrawn = OutputNoise(2.0, fixed=True), OutputNoise(2.0)
@@ -68,6 +70,7 @@ def test_asking_again_undoes_noise_that_is_drawn_again_and_no_other() -> None:
     assert "same answer" in " ".join(often.measured[1].notes)
 
 
+@pytest.mark.long
 def test_coins_of_sets_are_undone_by_asking_again() -> None:
     models = worlds.models(effect=0.7)
     warm, still = SetThreshold(0.5, temperature=0.3), SetThreshold(0.5)

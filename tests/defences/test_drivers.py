@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from miaudit.defences.compare import Models, Option, compare
 from miaudit.defences.drivers import drivers
@@ -43,6 +44,7 @@ def test_the_group_that_leaks_is_found() -> None:
     assert label["b"].calibration_error.value == by_name["b"].calibration_error.value  # of the outputs as they are
 
 
+@pytest.mark.long
 def test_limits_pay_for_the_number_of_groups() -> None:
     rng = np.random.default_rng(1)
     few = mixed(0.5)

@@ -34,6 +34,7 @@ def coverage(defence: ConformalSet, held: int, repeats: int = 400) -> float:
     return float(np.mean(found))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("held", [19, 60])
 @pytest.mark.parametrize(
     ("defence", "exact"),

@@ -20,6 +20,7 @@ def vectors(n: int = 50, classes: int = 6, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).dirichlet(np.full(classes, 0.5), size=n)
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**31), st.integers(2, 8), st.integers(1, 9))
 def test_the_largest_are_kept_and_the_rest_is_flat(seed: int, classes: int, k: int) -> None:
     p = vectors(5, classes, seed)

@@ -36,6 +36,7 @@ def records(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(n, 2)) + 3 * y[:, None] - 1.5, y
 
 
+@pytest.mark.long
 def test_no_record_reaches_the_model_and_it_still_learns() -> None:
     x, y = records()
     target = SyntheticTraining(SklearnTarget(Seen()), SCHEMA, "y", config=QUICK)
@@ -47,6 +48,7 @@ def test_no_record_reaches_the_model_and_it_still_learns() -> None:
     assert accuracy > 0.85  # the classes are 3 apart
 
 
+@pytest.mark.long
 def test_equal_seeds_give_equal_models_and_others_do_not() -> None:
     x, y = records(120)
     target = SyntheticTraining(SklearnTarget(LogisticRegression()), SCHEMA, "y", config=QUICK)

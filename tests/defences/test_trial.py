@@ -37,6 +37,7 @@ def trial(**changes: object) -> Trial:
     return replace(made, **changes)
 
 
+@pytest.mark.long
 def test_equal_generators_give_equal_comparisons_and_training_less_leaks_less(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     kept = trial(shadows=Shadows(models=8, store=tmp_path / "s"))
@@ -63,6 +64,7 @@ def test_the_cost_is_that_of_all_trainings() -> None:
     assert {name: one.fits for name, one in found.items()} == {AS_IT_IS: 9, "small": 9}
 
 
+@pytest.mark.long
 def test_memberships_that_are_given_are_kept() -> None:
     member = np.random.default_rng(2).random(300) < 0.5
     found = measure(trial(records=records(member=member)), rng=np.random.default_rng(0))
@@ -121,6 +123,7 @@ def test_bad_input(changes: dict, message: str) -> None:
         measure(trial(**changes), rng=np.random.default_rng(0))
 
 
+@pytest.mark.long
 def test_predictions_need_enough_models() -> None:
     rng = np.random.default_rng(0)
     few = measure(trial(), rng=rng).measured[0].option.models

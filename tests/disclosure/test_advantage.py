@@ -27,6 +27,7 @@ def test_check_values_of_the_errata(disclosure: str, printed: float) -> None:
     assert abs(other - printed) > 0.002  # control: 5% in one parameter would be seen
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("disclosure", KINDS)
 @pytest.mark.parametrize("alpha", [None, 0.9])
 def test_draws_and_exact_values_agree_within_their_errors(disclosure: str, alpha: float | None) -> None:
@@ -59,6 +60,7 @@ def test_the_advantage_at_one_rate_is_read_off_the_curve() -> None:
     assert "0.8" in found.meaning
 
 
+@pytest.mark.long
 def test_many_records_are_each_as_alone_and_quick() -> None:
     rng = np.random.default_rng(1)
     a, b = np.exp(rng.normal(size=(200, 10))), np.exp(rng.normal(size=(200, 10)))

@@ -38,6 +38,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("values", "disclosure", "options"), CASES, ids=str)
 def test_every_bound_is_above_the_truth(
     values: tuple[int, float, float, float], disclosure: str, options: dict[str, float]
@@ -72,6 +73,7 @@ def test_the_approximation_halved_is_no_bound() -> None:
     assert bound("confidence-vector", **of(FAILS), form="pinsker").value > truth
 
 
+@pytest.mark.long
 def test_seven_tenths_of_pinskers_bound_fail_somewhere() -> None:
     """Control: the grid would notice a bound that is too small by a constant."""
     failed = 0
@@ -116,6 +118,7 @@ def test_lemma_1_at_the_ends() -> None:
     np.testing.assert_allclose(lemma_1([0.2, 0.7], np.inf, np.inf), 0.0, atol=1e-12)
 
 
+@pytest.mark.long
 def test_the_average_of_the_region_is_not_understated() -> None:
     forward, backward = 0.3, 0.25
     rates = (np.arange(200_000) + 0.5) / 200_000

@@ -35,6 +35,7 @@ def test_uniform_confidences_have_a_closed_form(q: float, classes: int) -> None:
     np.testing.assert_allclose(found[found > 1e-12], expected, atol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("q", [0.1, 0.2, 0.3, 0.35, 0.5])
 def test_different_labels_against_the_triangle(q: float) -> None:
     a, b = [3.0, 1.2, 2.0], [2.0, 1.5, 1.0]
@@ -44,6 +45,7 @@ def test_different_labels_against_the_triangle(q: float) -> None:
     assert abs(area([3.6, 1.2, 2.0], b, q, 0.0) - truth) > 2e-3  # control
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("q", "temperature"), [(0.1, 0.05), (0.3, 0.1), (0.5, 0.3), (0.0, 0.2), (1.0, 0.1), (0.4, 2.0)]
 )
@@ -71,6 +73,7 @@ def test_two_classes_are_beta_tails() -> None:
     assert np.min(np.abs(found.mass_out - integrate.quad(both, 0, 1)[0])) < 1e-7
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("values", "q", "temperature"),
     [((10, 0.5, 0.25, 0.2), 0.2, 0.0), ((10, 0.5, 0.05, 0.2), 0.4, 0.0), ((10, 0.5, 0.25, 0.2), 0.03, 0.0),
@@ -107,6 +110,7 @@ def test_a_hundred_classes_with_a_temperature_agree_with_their_poisson_binomials
         assert np.all(np.abs(mass - truth.mean(axis=0).ravel()) < 5 * error + 1e-9)
 
 
+@pytest.mark.long
 def test_ten_labels_that_all_differ() -> None:
     rng = np.random.default_rng(2)
     a, b = 0.3 + rng.random(10), 0.3 + rng.random(10)

@@ -26,6 +26,7 @@ def one_model(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray,
     return p, included, labels
 
 
+@pytest.mark.long
 def test_the_figures_of_a_known_law_come_back_from_one_model() -> None:
     rng = np.random.default_rng(0)
     p, included, labels = one_model(8000, rng)
@@ -58,6 +59,7 @@ def test_another_law_is_far_from_its_fit() -> None:
     assert found.members.distance == pytest.approx(stats.kstest(confidence[:1000], fitted.cdf).statistic, abs=1e-6)
 
 
+@pytest.mark.long
 def test_limits_cover_the_truth_with_several_models_of_each_record() -> None:
     """Records differ, so their models are no independent draws: limits that took them for such would be too narrow."""
     rng = np.random.default_rng(2)

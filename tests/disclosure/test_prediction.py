@@ -92,6 +92,7 @@ def test_each_half_has_half_of_both_kinds() -> None:
 # -- comparisons ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_in_the_theorys_own_world_prediction_and_measurement_meet_the_truth() -> None:
     rng = np.random.default_rng(5)
     inside, outside = laws(50, 2.0, rng)
@@ -113,6 +114,7 @@ def test_in_the_theorys_own_world_prediction_and_measurement_meet_the_truth() ->
         assert found.noise < 0.04
 
 
+@pytest.mark.long
 def test_without_leakage_nothing_is_measured_and_the_placebo_says_what_few_models_predict() -> None:
     rng = np.random.default_rng(6)
     _, outside = laws(150, 0.0, rng)
@@ -161,6 +163,7 @@ def test_a_law_that_does_not_fit_shows_between_transferred_and_measured() -> Non
     assert vector.mean_error.low > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threshold", [0.0, 1.0])
 def test_sets_that_are_always_full_or_empty_have_no_advantage_and_it_is_said(threshold: float) -> None:
     rng = np.random.default_rng(8)
@@ -177,6 +180,7 @@ def test_sets_that_are_always_full_or_empty_have_no_advantage_and_it_is_said(thr
     json.dumps(found.to_dict(), allow_nan=False)
 
 
+@pytest.mark.long
 def test_a_temperature_lowers_both() -> None:
     rng = np.random.default_rng(9)
     included = halves(40, 128, rng)

@@ -22,6 +22,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_three_classes_agree_with_integration_over_the_triangle(a: list[float], b: list[float]) -> None:
     masses = [truths.masses_on_triangle(np.array(law), 600)[1] for law in (b, a)]
@@ -43,6 +44,7 @@ def test_the_triangle_would_see_other_parameters() -> None:
     assert abs(float(tradeoff.averaged_confidence_vector([3.15, 1.0, 1.0], [2.0, 1.5, 1.5])) - area) > 3e-3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("values", truths.GRID, ids=str)
 def test_the_grid_agrees_with_draws_of_scipy(values: tuple[int, float, float, float]) -> None:
     world = World(*values)
@@ -62,6 +64,7 @@ def test_the_curve_and_the_closed_integral_agree(values: tuple[int, float, float
     assert np.all(curve.error([0.01, 0.5, 0.9, 0.999]) < 1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("values", truths.GRID, ids=str)
 def test_true_label_agrees_with_quadrature_of_beta_laws(values: tuple[int, float, float, float]) -> None:
     world = World(*values)
@@ -76,6 +79,7 @@ def test_true_label_agrees_with_quadrature_of_beta_laws(values: tuple[int, float
     assert float(tradeoff.averaged_confidence_vector(*both)) == pytest.approx(0.5 - area, abs=2e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("a", "b"), [([20.0, 20.0], [2.0, 2.0]), ([0.7, 0.6], [3.0, 5.0]), ([9.0, 3.0], [3.0, 1.0])])
 def test_true_label_whose_ratio_is_not_monotone(a: list[float], b: list[float]) -> None:
     x, width = truths.cells_of_unit(20_000)
@@ -89,6 +93,7 @@ def test_true_label_whose_ratio_is_not_monotone(a: list[float], b: list[float]) 
     assert abs(monotone - area) > 0.01  # control: a single threshold on the confidence is not the best attack
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("a", "b"),
     [

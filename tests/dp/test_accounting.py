@@ -8,11 +8,10 @@ import sys
 
 import numpy as np
 import pytest
-import yaml
 from scipy import optimize, stats
 
 from miaudit.dp import accounting
-from miaudit.dp.accounting import calibrate_noise, dp_sgd, from_mapping, upper_bound
+from miaudit.dp.accounting import calibrate_noise, dp_sgd, upper_bound
 from miaudit.dp.mechanism import Composed, GaussianNoise, LaplaceNoise, PoissonSubsampled, Repeated
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.errors import InputError, MiauditError
@@ -35,6 +34,7 @@ def hockey_stick_epsilon(p, q, delta: float) -> float:
     return float(optimize.brentq(excess, 0.0, 20.0))
 
 
+@pytest.mark.long
 @needs_accountant
 @pytest.mark.parametrize("noise", [0.7, 1.0, 5.0])
 def test_gaussian_noise_agrees_with_the_accountant(noise: float) -> None:
@@ -77,6 +77,7 @@ def test_a_composition_agrees_with_the_accountant() -> None:
     assert accounting._by_accountant(parts, 1e-5) == pytest.approx(upper_bound(parts, delta=1e-5).value, abs=1e-3)
 
 
+@pytest.mark.long
 @needs_accountant
 @pytest.mark.parametrize(("noise", "rate", "delta"), [(1.0, 0.1, 1e-3), (0.6, 0.5, 1e-4), (2.0, 0.064, 1e-3)])
 def test_one_subsampled_step_against_its_hockey_stick(noise: float, rate: float, delta: float) -> None:
@@ -99,6 +100,7 @@ def _removal_only(epsilon: float, noise: float, rate: float) -> float:
     return float(np.maximum(stats.norm.pdf(x, 0, noise) - math.exp(epsilon) * mixed, 0).sum() * (x[1] - x[0]))
 
 
+@pytest.mark.long
 @needs_accountant
 def test_the_guarantee_of_the_printed_training_is_that_of_erratum_a7() -> None:
     for noise, epsilon in ((math.sqrt(3), 3.6), (3.0, 1.6)):
@@ -108,6 +110,7 @@ def test_the_guarantee_of_the_printed_training_is_that_of_erratum_a7() -> None:
         assert "dp-accounting" in found.accountant
 
 
+@pytest.mark.long
 @needs_accountant
 def test_more_privacy_comes_from_more_noise_fewer_steps_and_smaller_batches() -> None:
     def epsilon(**changes) -> float:
@@ -124,6 +127,7 @@ def test_more_privacy_comes_from_more_noise_fewer_steps_and_smaller_batches() ->
     assert base < Gaussian(10.0).epsilon_at(1e-5)
 
 
+@pytest.mark.long
 @needs_accountant
 def test_noise_is_calibrated_to_a_target() -> None:
     def training(noise: float):
@@ -148,72 +152,6 @@ def test_noise_of_closed_forms_is_calibrated_exactly() -> None:
             calibrate_noise(GaussianNoise, **{"epsilon": 1.0, "delta": 1e-5, **bad})
 
 
-def test_a_description_in_yaml() -> None:
-    text = """
-    kind: composed
-    parts:
-      - {kind: dp-sgd, records: 2000, batch: 128, epochs: 75, noise: 3}
-      - {kind: repeated, times: 2, mechanism: {kind: subsampled, rate: 0.1, mechanism: {kind: laplace, noise: 5}}}
-      - {kind: gaussian, noise: 20}
-    """
-    assert from_mapping(yaml.safe_load(text)) == Composed(
-        (
-            Repeated(PoissonSubsampled(GaussianNoise(3.0), 0.064), 1172),
-            Repeated(PoissonSubsampled(LaplaceNoise(5.0), 0.1), 2),
-            GaussianNoise(20.0),
-        )
-    )
-    assert upper_bound({"kind": "gaussian", "noise": 2.0}, parameter="mu").value == 0.5
-
-
-SGD = {"kind": "dp-sgd", "records": 2000, "batch": 128, "epochs": 75, "noise": 3}
-
-
-@pytest.mark.parametrize(
-    ("description", "said"),
-    [
-        ({"kind": "exponential"}, "mechanism.kind: expected one of gaussian"),
-        ({"kind": "dpsgd"}, "did you mean dp-sgd"),
-        ({}, "mechanism.kind"),
-        ("dp-sgd", "a mapping"),
-        ({"kind": "gaussian"}, "mechanism.noise: expected a value"),
-        ({"kind": "gaussian", "noise": 0}, "mechanism.noise"),
-        ({"kind": "gaussian", "noise": "3"}, "mechanism.noise"),
-        ({"kind": "gaussian", "noise": math.nan}, "mechanism.noise"),
-        ({"kind": "gaussian", "noise": True}, "mechanism.noise"),
-        ({**SGD, "noize": 1}, "did you mean noise"),
-        ({**SGD, "steps": 5}, "received both"),
-        ({k: v for k, v in SGD.items() if k != "epochs"}, "received neither"),
-        ({**SGD, "batch": 3000}, "at most the 2,000 records"),
-        ({**SGD, "records": 2000.5}, "whole number"),
-        ({**SGD, "sampling": "shuffle"}, "give up the amplification"),
-        ({"kind": "composed", "parts": []}, "at least one"),
-        ({"kind": "composed", "parts": "x"}, "a list"),
-        ({"kind": "composed", "parts": [SGD, {"kind": "laplace"}]}, r"mechanism.parts\[1\].noise"),
-        ({"kind": "repeated", "times": 0, "mechanism": SGD}, "mechanism.times"),
-        ({"kind": "subsampled", "rate": 1.5, "mechanism": {"kind": "gaussian", "noise": 1}}, "mechanism.rate"),
-        ({"kind": "subsampled", "rate": 0.5, "mechanism": SGD}, "sample before the noise"),
-    ],
-)
-def test_a_description_that_cannot_be_read_says_where_and_why(description, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        from_mapping(description)
-
-
-def test_unknown_mechanisms_and_questions_are_refused() -> None:
-    for unknown in ("dp-sgd", None, Gaussian(1.0), 3.0):
-        with pytest.raises(InputError, match="cannot be accounted for"):
-            upper_bound(unknown, delta=0.1)
-    with pytest.raises(InputError, match="without its delta"):
-        upper_bound(GaussianNoise(1.0))
-    with pytest.raises(InputError, match="not subsampled"):
-        upper_bound(dp_sgd(records=100, batch=10, steps=5, noise=1.0), parameter="mu")
-    with pytest.raises(InputError, match="not subsampled"):
-        upper_bound(Composed((GaussianNoise(1.0), LaplaceNoise(1.0))), parameter="mu")
-    with pytest.raises(InputError, match="parameter"):
-        upper_bound(GaussianNoise(1.0), parameter="rho")
-
-
 def test_without_the_accountant_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(MiauditError, match=r"pip install miaudit\[dp\]"):
@@ -221,6 +159,7 @@ def test_without_the_accountant_the_message_says_what_to_install(monkeypatch: py
     assert upper_bound(GaussianNoise(1.0), delta=1e-5).value == pytest.approx(4.3772, abs=1e-4)
 
 
+@pytest.mark.long
 def test_little_noise_is_accounted_for_on_a_wider_grid_that_is_still_an_upper_bound() -> None:
     pld = pytest.importorskip("dp_accounting.pld")
     event = pytest.importorskip("dp_accounting.dp_event")

@@ -11,8 +11,8 @@ from scipy import stats
 
 from dp import one_run_twins as twins
 from miaudit import Evidence
-from miaudit.dp import guesses, one_run
-from miaudit.dp.guesses import Bonferroni, Exploratory, Fixed, Pilot, Schedule, gaussian_accuracy
+from miaudit.dp import one_run, ranking, selection
+from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule, gaussian_accuracy
 from miaudit.dp.tradeoff import Custom, EpsilonDelta, Gaussian
 from miaudit.errors import DesignError, InputError
 
@@ -47,6 +47,7 @@ def test_epsilon_equals_the_plain_convolution(c: int, r: int, m: int, delta: flo
     assert epsilon_of(c, r, m, delta) == pytest.approx(plain, abs=1e-6)
 
 
+@pytest.mark.long
 @given(st.data())
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_any_count_gives_what_the_plain_forms_give(data: st.DataObject) -> None:
@@ -139,6 +140,7 @@ def test_the_certificate_is_the_optimum_of_the_primal(c: int, r: int, m: int, mu
     assert certified >= optimum * (1 - 1e-9)
 
 
+@pytest.mark.long
 def test_the_program_shows_more_than_the_recursion_and_never_less() -> None:
     for c, r, m in [(45, 50, 1_000), (30, 40, 40), (20, 40, 100), (24, 25, 10_000)]:
         counts = {"correct": c, "guesses": r, "canaries": m, "confidence": 0.975}
@@ -188,6 +190,7 @@ def mean_mu(mu: float, guesses: int) -> float:
     return float(np.mean([mu_of(int(c), guesses, 10_000) for c in draws]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mu", "guesses", "printed", "within"),
     [
@@ -338,6 +341,7 @@ def gaussian(n: int, mu: float, seed: int, **fields: object) -> Evidence:
 OPTIONS = [None, 200, Fixed(200), Pilot(), Bonferroni(), Schedule(), Exploratory()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("option", OPTIONS, ids=repr)
 @pytest.mark.parametrize(("parameter", "delta"), [("mu", 0.0), ("epsilon", 0.0), ("epsilon", 1e-5)])
 def test_a_strong_attack_is_seen_under_every_option(option: object, parameter: str, delta: float) -> None:
@@ -418,8 +422,8 @@ def test_a_fixed_split_that_was_no_coin_shows_nothing_by_itself() -> None:
         evidence = Evidence(score=rng.normal(size=1000), member=member, design="one-run")
         found.append(one_run.audit(evidence, parameter="epsilon", rng=rng).value)
         score, inside = evidence.score, evidence.member
-        ways = [guesses.one_sided(score, inside, guess=True, rng=rng)]
-        uncut.append(guesses.choose(None, ways, bound=one_run.epsilon_lower_bound, confidence=0.95, rng=rng).value)
+        ways = [ranking.one_sided(score, inside, guess=True, rng=rng)]
+        uncut.append(selection.choose(None, ways, bound=one_run.epsilon_lower_bound, confidence=0.95, rng=rng).value)
     assert np.mean(np.array(found) > 0) <= 0.15  # 5% and three standard errors
     assert np.mean(np.array(uncut) > 0) > 0.5  # the control: the records as they are
 

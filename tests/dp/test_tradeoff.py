@@ -105,6 +105,7 @@ def test_epsilon_of_mu_against_the_accountant() -> None:
             assert theirs.get_delta_for_epsilon(epsilon) == pytest.approx(delta, rel=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
 def test_delta_is_the_largest_gap_of_the_curve(claim: TradeOff) -> None:
     """delta(eps) = max over alpha of 1 - f(alpha) - e^eps alpha, on a grid that a lower value may miss slightly."""
@@ -117,6 +118,7 @@ def test_delta_is_the_largest_gap_of_the_curve(claim: TradeOff) -> None:
         assert claim.delta_at(epsilon) >= searched - 1e-13
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
 def test_the_bayes_risk_is_the_least_error_of_any_point(claim: TradeOff) -> None:
     alpha = np.concatenate([[0.0], np.logspace(-320, -4, 100_001), np.linspace(1e-4, 1, 1_000_001)])

@@ -58,6 +58,7 @@ def test_the_schema_is_a_schema():
     jsonschema.Draft202012Validator.check_schema(Findings.json_schema())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", AUDITS)
 def test_every_audit_follows_the_schema(name):
     content = json.loads(audited(name).to_json())

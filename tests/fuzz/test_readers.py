@@ -18,6 +18,7 @@ from readers import CORPUS, READERS, attempt, beside, mutated
 ROUNDS = {"bundle-verified": 25, "bundle": 60, "evidence-parquet": 60}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
 def test_valid_files_are_read(reader, tmp_path):
     for content in reader.seeds():
@@ -27,6 +28,7 @@ def test_valid_files_are_read(reader, tmp_path):
         reader.read(path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
 def test_mutated_files(reader, tmp_path):
     seeds = reader.seeds()

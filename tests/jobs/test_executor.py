@@ -29,6 +29,7 @@ def values(task, shared, jobs=JOBS, **options):
     return [found[i] for i in range(len(jobs))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_the_number_of_workers_changes_nothing(workers: int) -> None:
     data = np.arange(7.0)
@@ -62,6 +63,7 @@ def test_a_task_that_draws_from_shared_state_would_be_noticed() -> None:
     assert in_order(draw_here(), data, jobs) == in_order(draw_here(), data, jobs[::-1])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_is_an_outcome_and_takes_no_other_with_it(workers: int) -> None:
     def task(shared, job):
@@ -75,6 +77,7 @@ def test_an_error_is_an_outcome_and_takes_no_other_with_it(workers: int) -> None
     assert "raise ArithmeticError" in found[3].where
 
 
+@pytest.mark.long
 def test_a_process_that_dies_is_named_alone() -> None:
     def task(shared, job):
         if job in (2, 5):
@@ -87,6 +90,7 @@ def test_a_process_that_dies_is_named_alone() -> None:
     assert [one.number for one in found if "worker process died" in one.problem] == [2, 5]
 
 
+@pytest.mark.long
 def test_arrays_are_shared_as_maps_and_the_parcel_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     data = {"x": np.arange(100_000, dtype=np.float32), "empty": np.empty(0), "f": np.ones((3, 4), order="F")}
@@ -106,6 +110,7 @@ def test_arrays_are_shared_as_maps_and_the_parcel_is_removed(tmp_path: Path, mon
     assert not list(tmp_path.glob("miaudit-*"))
 
 
+@pytest.mark.long
 def test_jobs_use_one_thread() -> None:
     def task(shared, job):
         from threadpoolctl import threadpool_info
@@ -117,6 +122,7 @@ def test_jobs_use_one_thread() -> None:
     assert {one.value for one in values(task, None)} == {1}
 
 
+@pytest.mark.long
 def test_what_cannot_be_sent_is_refused() -> None:
     lock = threading.Lock()
     with pytest.raises(InputError, match="task: expected functions and data that can be sent to other processes"):
@@ -158,6 +164,7 @@ def test_a_ray_address_that_does_not_answer_is_refused_at_once(scheme: str) -> N
     assert time.monotonic() - start < 5
 
 
+@pytest.mark.slow
 def test_ray_gives_the_same_and_names_what_fails_and_dies() -> None:
     pytest.importorskip("ray")
 

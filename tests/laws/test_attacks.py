@@ -135,6 +135,7 @@ def with_models(given: dict[str, Any], models: np.ndarray) -> dict[str, Any]:
     return {name: value[:, models] if name in MODELS else value for name, value in given.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_scores_are_finite_numbers_one_for_each_record_that_tell_members(name: str) -> None:
     given, member = inputs(name)
@@ -151,6 +152,7 @@ def test_scores_are_finite_numbers_one_for_each_record_that_tell_members(name: s
     np.testing.assert_array_equal(found, scores(name, given))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_without_leakage_there_is_nothing_to_tell(name: str) -> None:
     given, member = inputs(name, gain=0.0)
@@ -159,6 +161,7 @@ def test_without_leakage_there_is_nothing_to_tell(name: str) -> None:
     assert auc(scores(name, given), member) == pytest.approx(0.5, abs=0.085)  # 3.6 standard errors
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_the_order_of_records_does_not_matter(name: str) -> None:
     given, _ = inputs(name)
@@ -166,6 +169,7 @@ def test_the_order_of_records_does_not_matter(name: str) -> None:
     np.testing.assert_allclose(scores(name, with_records(given, rows)), scores(name, given)[rows], rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_the_order_of_shadow_models_does_not_matter(name: str) -> None:
     given, _ = inputs(name)
@@ -173,6 +177,7 @@ def test_the_order_of_shadow_models_does_not_matter(name: str) -> None:
     np.testing.assert_allclose(scores(name, with_models(given, models)), scores(name, given), rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_a_second_copy_of_every_shadow_model_reverses_no_order(name: str) -> None:
     given, _ = inputs(name)
@@ -185,6 +190,7 @@ def test_a_second_copy_of_every_shadow_model_reverses_no_order(name: str) -> Non
 RISING = ("lira_offline", "lira_offline_global", "quantile_regression", "rmia_offline", "rmia_online")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RISING)
 def test_a_higher_statistic_of_the_target_model_raises_a_one_sided_score(name: str) -> None:
     given, _ = inputs(name)
@@ -202,6 +208,7 @@ def test_missing_inputs_are_named(name: str) -> None:
             scores(name, {**given, need: None})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_that_are_not_finite_are_refused(name: str) -> None:
     given, _ = inputs(name)
@@ -216,6 +223,7 @@ def test_numbers_that_are_not_finite_are_refused(name: str) -> None:
             assert "\n" not in str(error.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_a_record_too_few_is_refused(name: str) -> None:
     given, _ = inputs(name)

@@ -44,6 +44,7 @@ def same(a: Estimate, b: Estimate) -> bool:
     return np.allclose([a.value or 0, a.low, a.high], [b.value or 0, b.low, b.high], atol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "sizes"), CASES)
 @pytest.mark.parametrize("confidence", [0.6, 0.95, 0.9999])
 def test_every_rate_lies_between_its_limits_and_in_its_range(
@@ -68,6 +69,7 @@ def test_every_rate_lies_between_its_limits_and_in_its_range(
     assert effect.low <= effect.value <= effect.high
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "sizes"), CASES)
 @pytest.mark.parametrize("transform", RISING)
 def test_a_rising_transform_of_the_score_changes_no_rate(name: str, sizes: tuple[int, int], transform: str) -> None:
@@ -96,6 +98,7 @@ def test_the_order_of_the_rows_does_not_matter(name: str, sizes: tuple[int, int]
             assert same(estimate, after[metric]), metric
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "sizes"), CASES)
 def test_swapping_the_classes_mirrors_the_auc(name: str, sizes: tuple[int, int]) -> None:
     evidence = evidence_of(name, sizes)
@@ -142,6 +145,7 @@ def test_a_weight_is_a_number_of_copies(score: list[float], seed: int) -> None:
         assert weighted.step_tpr_at(alpha) == pytest.approx(copied.step_tpr_at(alpha), abs=1e-9)
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     inside=st.lists(st.floats(-LARGEST, LARGEST), min_size=1, max_size=30),
@@ -170,6 +174,7 @@ def test_the_average_effect_scales_with_the_score(scale: float) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WORLDS)
 def test_tpr_and_its_limits_rise_with_the_fpr(name: str) -> None:
     score, member = WORLDS[name].draw(300, 900, np.random.default_rng(2))

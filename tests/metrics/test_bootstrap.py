@@ -28,6 +28,7 @@ def same_law(a: np.ndarray, b: np.ndarray) -> float:
     return float(stats.ks_2samp(np.round(a, 10), np.round(b, 10)).pvalue)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["null", "gaussian", "rounded", "near_perfect", "constant"])
 def test_replicates_have_the_law_of_the_loop(name: str) -> None:
     sample = sample_of(name)
@@ -38,6 +39,7 @@ def test_replicates_have_the_law_of_the_loop(name: str) -> None:
         assert same_law(fast.tpr[:, i], tpr[:, i]) > 0.01
 
 
+@pytest.mark.long
 def test_the_comparison_notices_another_law() -> None:
     """Control: a bootstrap of nine tenths of the members, and one that breaks ties."""
     sample = sample_of("gaussian")
@@ -52,6 +54,7 @@ def test_the_comparison_notices_another_law() -> None:
     assert same_law(with_ties.auc, without[0]) < 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["gaussian", "rounded", "perfect", "constant"])
 def test_one_replicate_is_the_curve_of_the_records_drawn(name: str) -> None:
     """Number by number: the counts of a replicate, spelt out as records, through the primitive."""
@@ -94,6 +97,7 @@ def test_a_target_that_is_a_whole_number_of_nonmembers_uses_them_all() -> None:
     assert tpr.tolist() == pytest.approx([0.30, 0.59])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mixed", [False, True])
 def test_replicates_of_units_have_the_law_of_the_loop_over_units(mixed: bool) -> None:
     score, member, unit = Clusters(40, 4, 0.8, 1.0, varying=True, mixed=mixed).draw(np.random.default_rng(5))
@@ -108,6 +112,7 @@ def test_replicates_of_units_have_the_law_of_the_loop_over_units(mixed: bool) ->
         assert same_law(records.auc, slow) < 1e-6  # control
 
 
+@pytest.mark.long
 def test_the_lower_limit_of_the_advantage_is_not_fooled_by_its_own_search() -> None:
     excluded = plain = 0
     for seed in range(20):

@@ -16,6 +16,7 @@ from worlds.scores import WORLDS
 N = 200_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["null", "gaussian", "t3", "unequal_variance", "rounded", "near_perfect"])
 def test_point_values_are_the_closed_forms(name: str) -> None:
     world = WORLDS[name]

@@ -37,6 +37,7 @@ def test_student_limits_agree_with_scipy() -> None:
 # -- the mixture ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize(("n1", "n0", "alpha"), [(60, 90, 0.1), (150, 80, 0.05), (40, 60, 0.3), (60, 90, 0.02)])
 def test_limits_of_a_tpr_agree_with_the_definition(name: str, n1: int, n0: int, alpha: float) -> None:
@@ -56,6 +57,7 @@ def test_the_twin_notices_a_wrong_law() -> None:
     assert high[0] > low[0]
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_the_quantile_of_a_mixture_inverts_its_cdf(data: st.DataObject) -> None:

@@ -44,6 +44,7 @@ def test_a_wrong_weight_is_noticed() -> None:
     assert abs(Roc.of(score, member, weight).auc - right) < 1e-12
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     inside=st.lists(st.integers(-4, 4), min_size=1, max_size=12),

@@ -81,6 +81,7 @@ def test_the_variance_is_the_cluster_robust_one() -> None:
     assert units.members == (sizes > 0).sum()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "world",
     [
@@ -143,6 +144,7 @@ def test_few_accused_units_are_not_believed_about_their_own_variance() -> None:
     assert found.high > high
 
 
+@pytest.mark.long
 def test_pairs_of_a_member_and_a_nonmember_that_oppose_each_other_are_covered_where_they_are_declared() -> None:
     """Nothing leaks: every lower limit above chance is a false alarm, nominally in 2.5%."""
     n, audits = 200, 600
@@ -176,6 +178,7 @@ def test_the_advantage_of_units_of_one_class_is_as_before() -> None:
     assert opposed.opposition(np.r_[hit, hit]) == 0.0
 
 
+@pytest.mark.long
 def test_a_household_that_was_never_accused_says_little_of_the_upper_limit_of_the_tpr() -> None:
     """Sixty households of ten equal records; a true TPR of 1% must lie below the upper limit in 97.5%."""
     missed, audits = 0, 400

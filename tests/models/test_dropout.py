@@ -107,6 +107,7 @@ def by_hand(seed: int, config: TrainConfig, rows: np.ndarray) -> nn.Module:
     return net
 
 
+@pytest.mark.long
 def test_training_is_that_of_a_slow_twin_with_masks_by_hand() -> None:
     config = TrainConfig(epochs=3, batch=16, learning_rate=0.05, schedule="constant", seed=2)
     found = fit(MLP, config, X, Y, np.arange(70), seed=9)
@@ -176,6 +177,7 @@ def test_a_network_whose_dropout_mixes_records_is_not_stacked() -> None:
         fit_many(Turned, config, X, Y, every, seeds=[0, 1], stacked=True)
 
 
+@pytest.mark.long
 def test_dropout_lowers_what_a_network_memorises() -> None:
     """Classes drawn at random can only be memorised: the loss on members falls less with dropout."""
     config = TrainConfig(optimiser="adam", learning_rate=0.01, epochs=250, batch=20)

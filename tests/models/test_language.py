@@ -21,6 +21,7 @@ TEXTS = [f"{word} number {i} went {i * 7 % 10} steps" for i in range(12) for wor
 SMALL = language.SmallLanguage(text.SmallGPT2(layers=1, width=8, heads=1, epochs=1), vocabulary=257)
 
 
+@pytest.mark.long
 def test_columns_are_the_scores_of_the_tokens() -> None:
     model = SMALL.fit(TEXTS, np.zeros(24), np.arange(6), seed=0)
     found = SMALL.outputs(model, TEXTS)
@@ -36,6 +37,7 @@ def test_equal_seeds_give_equal_models_and_others_do_not() -> None:
     assert not np.array_equal(outputs[0], outputs[2])
 
 
+@pytest.mark.long
 def test_shadow_models_and_lira_work_on_texts() -> None:
     data = Records(TEXTS, None, None, {}, "texts")
     made = Campaign(SMALL, data, attacks=("lira_online", "rmia_online", "token_loss"), shadows=Shadows(models=4))

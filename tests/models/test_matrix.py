@@ -118,6 +118,7 @@ def test_each_stacked_model_is_pruned_as_it_would_be_alone() -> None:
         assert zeros(stacked[m]) == zeros(alone) == (round(0.7 * 144), 0)
 
 
+@pytest.mark.long
 def test_with_dp_sgd_the_guarantee_stays_for_pruning_looks_at_noisy_weights_alone() -> None:
     private = Private(noise=1.0, clip=1.0, delta=0.01, records=60, repeatable=True)
     config = replace(CONFIG, private=private)

@@ -14,8 +14,9 @@ from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
 from miaudit.models import batches, loop, nets, private, train  # noqa: E402
-from miaudit.models.private import ClippedSum, Private, check_records_stay_apart  # noqa: E402
+from miaudit.models.private import ClippedSum, check_records_stay_apart  # noqa: E402
 from miaudit.models.train import TrainConfig, fit, guarantee  # noqa: E402
+from miaudit.models.train_config import Private  # noqa: E402
 
 
 class Words(nn.Module):
@@ -101,6 +102,7 @@ def norms(gradients: list[dict[str, torch.Tensor]]) -> torch.Tensor:
     return torch.stack([torch.cat([g.reshape(-1) for g in own.values()]).norm() for own in gradients])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_gram", [None, True, False])
 @pytest.mark.parametrize("name", CASES)
 def test_the_clipped_sum_is_that_of_a_loop_over_records(name, by_gram, monkeypatch) -> None:
@@ -124,6 +126,7 @@ def test_the_clipped_sum_is_that_of_a_loop_over_records(name, by_gram, monkeypat
     assert not torch.allclose(total[key], unclipped, rtol=1e-2, atol=1e-4 * clip)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_the_clipped_sum_is_that_of_opacus(name) -> None:
     with warnings.catch_warnings():
@@ -206,6 +209,7 @@ def test_every_layer_that_can_be_clipped_is_among_the_kinds() -> None:
     assert tried >= set(private._RULES)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("by_gram", [True, False])
 @pytest.mark.parametrize("name", [*KINDS, *CASES])
 def test_under_autocast_one_record_moves_the_sum_by_at_most_the_clipping_norm(name, by_gram, monkeypatch) -> None:
@@ -263,6 +267,7 @@ def test_positions_that_cancel_do_not_hide_a_gradient(size, layer) -> None:
     assert float(torch.cat([t.reshape(-1) for t in total.values()]).double().norm()) <= 1 + 1e-5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 3e38])
 @pytest.mark.parametrize("name", [name for name in CASES if "words" not in name])
 def test_a_record_whose_gradient_is_no_number_adds_nothing(name, bad) -> None:
@@ -529,6 +534,7 @@ def test_with_little_noise_and_a_wide_clip_it_learns_and_with_much_noise_it_does
     assert accuracy(500.0) < 0.8
 
 
+@pytest.mark.long
 def test_the_guarantee_is_the_accountants_for_the_steps_that_are_taken() -> None:
     pytest.importorskip("dp_accounting")
     from miaudit.dp import accounting

@@ -19,7 +19,9 @@ from sklearn.neural_network import MLPClassifier
 
 from miaudit.attacks import signals
 from miaudit.errors import InputError, OutputError
-from miaudit.jobs.executor import JobsFailedError, Local
+from miaudit.jobs import resumable
+from miaudit.jobs.executor import Local
+from miaudit.jobs.resumable import JobsFailedError
 from miaudit.models import shadow
 from miaudit.models.shadow import ShadowOutputs
 from miaudit.models.targets import SklearnTarget
@@ -56,8 +58,9 @@ def test_a_plain_loop_gives_the_same() -> None:
     assert outputs.model(0).dtype == np.float32
 
 
+@pytest.mark.long
 def test_workers_and_stores_change_nothing(tmp_path: Path) -> None:
-    seen: list[shadow.Progress] = []
+    seen: list[resumable.Progress] = []
     alone = train(NET)
     other = train(NET, workers=2, store=tmp_path, progress=seen.append)
     np.testing.assert_array_equal(everything(alone), everything(other))
@@ -120,6 +123,7 @@ def failing_net(bad: int):
     return Failing()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_failed_model_is_named_and_the_rest_is_kept(tmp_path: Path, workers: int) -> None:
     bad = int(np.flatnonzero(INCLUDED[3]).sum())
@@ -191,7 +195,8 @@ def start(script: Path, *arguments: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, start_new_session=True, env=environment)
 
 
-@pytest.mark.parametrize("executor", ["local", "ray"])
+@pytest.mark.long
+@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
 def test_kill_9_loses_the_models_in_flight_only(tmp_path: Path, executor: str) -> None:
     if executor == "ray":
         pytest.importorskip("ray")
@@ -307,7 +312,8 @@ def test_outputs_from_elsewhere() -> None:
         ShadowOutputs.of(values[:2], INCLUDED, np.zeros(N, int))
 
 
-def test_torch_models_alone_stacked_and_on_other_executors(tmp_path: Path) -> None:
+@pytest.mark.long
+def test_torch_models_alone_stacked_and_in_other_processes(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from miaudit.models import nets
     from miaudit.models.targets import TorchTarget
@@ -319,7 +325,19 @@ def test_torch_models_alone_stacked_and_on_other_executors(tmp_path: Path) -> No
     np.testing.assert_array_equal(everything(alone), everything(train(target, x=x, workers=2, store=tmp_path)))
     stacked = train(target, x=x, at_once=3)
     np.testing.assert_allclose(everything(stacked), everything(alone), atol=1e-4)
+
+
+@pytest.mark.slow
+def test_torch_models_on_ray() -> None:
+    pytest.importorskip("torch")
     pytest.importorskip("ray")
+    from miaudit.models import nets
+    from miaudit.models.targets import TorchTarget
+    from miaudit.models.train_config import TrainConfig
+
+    target = TorchTarget(nets.mlp(3, 2, (4,)), TrainConfig(epochs=2, batch=8, device="cpu"))
+    x = X.astype(np.float32)
+    alone = train(target, x=x)
     np.testing.assert_array_equal(everything(alone), everything(train(target, x=x, executor="ray", workers=2)))
 
 
@@ -376,6 +394,7 @@ def test_what_it_will_cost(tmp_path: Path) -> None:
         shadow.estimate(SklearnTarget(GaussianNB(priors=[0.1, 0.2])), X, Y, INCLUDED, seed=5)
 
 
+@pytest.mark.long
 def test_an_executor_record_may_be_passed() -> None:
     np.testing.assert_array_equal(everything(train(executor=Local(2))), everything(train()))
 

@@ -131,6 +131,7 @@ class Normalised(nn.Module):
         return self.inner(x)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factory", [MLP, nets.mlp(6, 3, hidden=(32,), dropout=0.3), Normalised], ids=str)
 def test_what_is_returned_is_the_best_of_the_trainings_of_every_length(factory) -> None:
     """Of plain networks, of some with dropout and of some with buffers, which are put back as well."""

@@ -64,6 +64,7 @@ def test_every_random_state_is_the_seed() -> None:
     assert net.named_steps["randomforestclassifier"].n_jobs == 2  # the caller's estimator stays as it is
 
 
+@pytest.mark.long
 def test_identities_tell_configurations_apart_and_are_the_same_in_every_process() -> None:
     forms = [
         LogisticRegression(), LogisticRegression(C=2.0), make_pipeline(StandardScaler(), LogisticRegression()),
@@ -112,6 +113,7 @@ print(repr(TorchTarget(build, TrainConfig(device="cpu")).identity()))
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", EDITED)
 def test_an_edited_class_is_another_target(tmp_path: Path, kind: str) -> None:
     """Parameters, layers and shapes alone would let a store serve models that the code of before made."""
@@ -289,6 +291,7 @@ def test_a_network_is_trained_saved_and_loaded(module: str, tmp_path: Path) -> N
     assert target.identity() in identities
 
 
+@pytest.mark.long
 def test_dp_sgd_says_what_it_guarantees(module: str, tmp_path: Path) -> None:
     from miaudit.models import weights
     from miaudit.models.train import Private, TrainConfig, guarantee
@@ -303,7 +306,7 @@ def test_dp_sgd_says_what_it_guarantees(module: str, tmp_path: Path) -> None:
     known = TorchTarget("my_models:net", replace(config, private=replace(private, repeatable=True)))
     assert "does not hold against who knows the seed" in known.notes[0]
     assert "at a public 40 records" in note
-    weights.save(TorchTarget("my_models:net", config)._net.build().state_dict(), tmp_path / "w.safetensors")
+    weights.save(TorchTarget("my_models:net", config).build().state_dict(), tmp_path / "w.safetensors")
     assert "shadow models" in TorchTarget("my_models:net", config, tmp_path / "w.safetensors").notes[0]
 
 
@@ -321,6 +324,7 @@ def test_a_pickle_where_weights_are_asked_for_is_refused(module: str, tmp_path: 
     assert not marker.exists()
 
 
+@pytest.mark.long
 def test_scikit_learn_targets_need_no_torch() -> None:
     code = (
         "import sys; import numpy as np; from miaudit.models import shadow, targets;"

@@ -19,8 +19,8 @@ from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
 from miaudit.models import batches, loop, nets, targets, train  # noqa: E402
-from miaudit.models.private import Private  # noqa: E402
 from miaudit.models.train import EarlyStopping, Pruning, TrainConfig, TrainingError, fit, fit_many, logits  # noqa: E402
+from miaudit.models.train_config import Private  # noqa: E402
 
 MLP = nets.mlp(6, 3, hidden=(7,))
 PRIVATE = Private(noise=1.0, clip=1.0, delta=0.01, records=40, repeatable=True)
@@ -215,6 +215,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(name) -> N
     assert not same(first, fit(factory, dataclasses.replace(config, seed=1), x, y, np.arange(40), seed=7))
 
 
+@pytest.mark.long
 def test_workers_in_processes_give_the_same_weights_bit_for_bit() -> None:
     jobs = [
         (*CONFIGS[name][:2], *data(60, CONFIGS[name][2]), np.arange(40), seed) for name in CONFIGS for seed in (1, 2)

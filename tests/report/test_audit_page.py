@@ -76,6 +76,7 @@ class Page(HTMLParser):
         return [values[name] for _, values in self.elements if name in values]
 
 
+@pytest.mark.long
 def test_nothing_is_loaded_from_anywhere():
     page = Page(default_page())
     for name in ("src", "href", "srcset", "data", "action", "poster", "xlink:href"):
@@ -92,6 +93,7 @@ def test_nothing_is_loaded_from_anywhere():
     )
 
 
+@pytest.mark.long
 def test_the_policy_allows_exactly_the_scripts_of_the_page():
     page = Page(default_page())
     (policy,) = (
@@ -104,6 +106,7 @@ def test_the_policy_allows_exactly_the_scripts_of_the_page():
         assert page_frame.digest(script) in policy
 
 
+@pytest.mark.long
 def test_every_chart_is_in_the_page():
     found = findings(group=np.arange(1000) // 2 % 3)
     page = Page(page_of(found))
@@ -117,6 +120,7 @@ def test_every_chart_is_in_the_page():
     assert all(len(v["aria-label"]) > 20 for v in pictures)
 
 
+@pytest.mark.long
 def test_text_from_data_is_escaped():
     found = findings(names=(EVIL, EVIL + "2"), group=np.where(np.arange(1000) // 2 % 2, EVIL, "b"))
     for key in ("assumptions", "notes", "corrections"):
@@ -157,6 +161,7 @@ SECTIONS = (
 )
 
 
+@pytest.mark.long
 def test_sections_stand_in_order():
     found = findings(names=("loss", "margin"), group=np.arange(1000) // 2 % 2, row_level=3)
     words = Page(page_of(found)).words
@@ -166,6 +171,7 @@ def test_sections_stand_in_order():
     assert not [section for section in ("By group", "All scores", "Most exposed") if section in absent]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "word"),
     [
@@ -183,6 +189,7 @@ def test_the_verdict_is_a_word_and_an_icon(options, word):
     assert "no leakage" not in Page(text).words.lower()
 
 
+@pytest.mark.long
 def test_what_the_verdict_rests_on_is_said():
     words = Page(page_of(findings(design=None, names=("a", "b"), headline=Exploratory()))).words
     assert "All numbers: raw, the design was not declared" in words
@@ -234,6 +241,7 @@ def test_accessible_by_keyboard_and_by_ear():
     assert set(page.attributes("aria-labelledby")) <= set(ids)
 
 
+@pytest.mark.long
 def test_equal_findings_give_equal_pages():
     assert default_page() == page_of(findings())
 

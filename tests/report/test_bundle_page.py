@@ -61,6 +61,7 @@ def contested(tmp_path, name=NAME, text=EVIL):
 PAGES = {"verification": verification, "challenge": contested}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
 def test_text_from_a_bundle_stays_text(tmp_path, make):
     page, plain = (Page(bundle_page.page(made)) for made in (make(tmp_path), make(tmp_path, name="loss", text="plain")))
@@ -89,6 +90,7 @@ def test_a_script_that_is_not_escaped_would_be_seen(tmp_path):
     assert console or "<script>alert" in document.lower()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
 def test_pages_are_written_and_read_back(tmp_path, make):
     made = make(tmp_path)
@@ -106,6 +108,7 @@ def test_differences_are_named_on_the_page(tmp_path):
         assert place in page
 
 
+@pytest.mark.long
 def test_in_part_is_said_and_is_no_green_page(tmp_path):
     rng = np.random.default_rng(0)
     member = rng.random(N) < 0.5

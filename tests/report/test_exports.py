@@ -10,15 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from typer.testing import CliRunner
 
 import miaudit as ma
-from miaudit.command.export import export
 from miaudit.errors import InputError, OutputError
 from miaudit.findings.comparison import compare
 from miaudit.findings.disclosure import Compared, Counts, DisclosureFindings, Limits
@@ -134,6 +131,7 @@ def test_the_parser_of_these_tests_sees_markup_that_is_not_escaped() -> None:
     assert {"html_inline", "image", "strong_open", "code_inline"} <= kinds
 
 
+@pytest.mark.long
 @given(st.text(max_size=40))
 def test_escaped_text_comes_back(text: str) -> None:
     shown = MarkdownIt("commonmark").enable("table").parseInline(f"a {exports.escaped(text)} z")[0].children or []
@@ -142,6 +140,7 @@ def test_escaped_text_comes_back(text: str) -> None:
     assert "".join(t.content for t in shown) == f"a {plain} z"
 
 
+@pytest.mark.long
 @given(st.text(max_size=40))
 def test_escaped_text_starts_nothing(text: str) -> None:
     shown = MarkdownIt("commonmark").enable("table").parse(f"- {exports.escaped(text) or 'x'}")
@@ -274,22 +273,3 @@ def test_mlflow_gives_back_what_was_logged(tmp_path: Path) -> None:
     assert client.get_run(mine).info.status == "RUNNING"  # it was open and stays open
     with pytest.raises(OutputError, match="MLflow refused"):
         exports.to_mlflow(results, found, tracking_uri=uri, run_id="0" * 32)
-
-
-def test_the_command_writes_a_card_and_never_over_one(content: ma.Findings, tmp_path: Path) -> None:
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(export)
-    results_folder.write(findings(), tmp_path / "results")
-    options = [str(tmp_path / "results"), "--to", "model-card", "--model", "m"]
-    printed = CliRunner().invoke(app, options)
-    assert printed.exit_code == 0
-    card = tmp_path / "card.md"
-    assert CliRunner().invoke(app, [*options, "--out", str(card)]).exit_code == 0
-    assert card.read_text() == printed.stdout == exports.model_card(content, model="m")
-    again = CliRunner().invoke(app, [*options, "--out", str(card)])
-    assert isinstance(again.exception, InputError)
-    assert CliRunner().invoke(app, [*options, "--out", str(card), "--overwrite"]).exit_code == 0
-    wrong = CliRunner().invoke(app, [*options, "--run-id", "1"])
-    assert wrong.exit_code == 2
-    nowhere = CliRunner().invoke(app, [str(tmp_path / "results"), "--to", "mlflow"])
-    assert isinstance(nowhere.exception, InputError)

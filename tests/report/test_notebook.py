@@ -30,6 +30,7 @@ def test_a_cell_shows_verdict_metrics_and_curve():
     assert not page.scripts
 
 
+@pytest.mark.long
 def test_a_refuted_claim_is_not_hidden_behind_a_verdict_without_concern():
     rng = np.random.default_rng(0)
     member = rng.random(3000) < 0.5
@@ -42,6 +43,7 @@ def test_a_refuted_claim_is_not_hidden_behind_a_verdict_without_concern():
     assert text.index("epsilon is at least") < text.index("No concern")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", ["verdict", "source"])
 def test_text_from_data_is_escaped(place):
     content = audited().to_dict()

@@ -18,8 +18,8 @@ from miaudit.dp.bounds import LowerBound
 from miaudit.dp.verdict import ClaimVerdict, RocLimit
 from miaudit.errors import InputError
 from miaudit.findings.audit import Findings
-from miaudit.report import audit_charts, bound_charts, chart_images, page_frame
-from report.test_audit_charts import charts_of, typed, values
+from miaudit.report import bound_charts, page_frame
+from report.test_audit_charts import charts_of, typed
 from report.test_audit_page import EVIL, Page, in_browser, needs_chromium, page_of
 from report.test_zero_run_page import cells
 
@@ -145,6 +145,7 @@ def content(kind):
 # -- the findings -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_findings_come_back_from_a_file(kind, tmp_path):
     path = tmp_path / "findings.json"
@@ -172,6 +173,7 @@ def test_a_bound_holds_the_fields_of_the_contract():
         assert {"parameter", "value", "confidence", "method", "corrections"} <= set(bound)
 
 
+@pytest.mark.long
 def test_a_margin_without_end_and_an_infinite_theorem_become_null():
     endless = replace(challenged(), challenge=replace(WON, smallest_gamma=math.inf))
     assert Findings.from_dict(endless.to_dict()).challenge.smallest_gamma is None
@@ -222,6 +224,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN.keys())
 def test_what_does_not_follow_the_schema_is_refused(change):
     plain = content("one-run")
@@ -243,79 +246,6 @@ def test_every_field_is_in_its_section_of_the_documentation(name):
 # -- the charts -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_charts_follow_the_schema_and_render(kind):
-    drawn = charts_of(content(kind))
-    assert list(drawn) == [name for name in audit_charts.NAMES if name in drawn]
-    assert ("bounds" in drawn) == (kind == "one-run")
-    for chart in drawn.values():
-        picture = chart_images.svg(chart.to_dict())
-        assert "NaN" not in picture
-        assert "Infinity" not in picture
-
-
-def marks(plain):
-    spec = charts_of(plain)["bounds"].to_dict()
-    return {row["text"]: row["at"] for row in values(spec) if "text" in row and "at" in row}, spec
-
-
-def test_the_line_holds_claim_and_bounds_at_their_values():
-    found, spec = marks(content("one-run"))
-    assert found == {
-        "claim ≤ 1": 1.0,
-        "upper bound ≤ 2.75": 2.75,
-        "lower bound (95%) ≥ 1.31": 1.31,
-        "most it could show 5.4": 5.4,
-    }
-    for text in found:
-        assert text in spec["description"]
-    title = " ".join(spec["title"]["text"])
-    assert "at least 1.31 with 95% confidence; a theorem says at most 2.75; claimed is at most 1" in title
-    assert {(row["from"], row["to"]) for row in values(spec) if "from" in row} == {(0, 1.1 * 5.4), (1.31, 2.75)}
-
-
-def test_without_a_claim_the_line_holds_the_first_bound():
-    plain = content("one-run") | {"claim": None}
-    assert marks(plain)[0] == {"lower bound (95%) ≥ 1.31": 1.31, "most it could show 5.4": 5.4}
-
-
-def test_a_bound_of_zero_shows_nothing():
-    plain = replace(one_run(), claim=None, bounds=(replace(MU, value=0.0, reachable=None, p_value=None),)).to_dict()
-    found, spec = marks(plain)
-    assert found == {"lower bound (95%) nothing shown (0)": 0.0}
-    assert "NaN" not in chart_images.svg(spec)
-    page = Page(page_of(plain))
-    assert cells(page_of(plain), "h-bounds")[0][1][1] == "nothing shown (0)"
-    assert "no leakage" not in page.words.lower()
-
-
-@pytest.mark.parametrize("name", ["roc-log", "roc-linear"])
-@pytest.mark.parametrize("claimed", [limit(1.0, 1e-5), limit(0.5, 0.0), gaussian_limit(0.5)], ids=["dp", "pure", "mu"])
-def test_the_limit_of_the_claim_is_on_the_curves(name, claimed):
-    plain = replace(one_run(), claim=replace(REFUTED, limit=claimed)).to_dict()
-    spec = charts_of(plain)[name].to_dict()
-    layer = next(layer for layer in spec["layer"] if "stroke" in layer["encoding"])
-    assert layer["encoding"]["stroke"]["scale"]["domain"] == ["limit of the claim"]
-    assert layer["encoding"]["stroke"]["legend"]["orient"] == "bottom-right"
-    assert layer["mark"]["strokeDash"] == [7, 4]
-    rows = [row for row in values(spec) if "line" in row]
-    held = dict(zip(claimed.fpr, claimed.tpr, strict=True))
-    assert {row["fpr"]: row["tpr"] for row in rows} == {
-        fpr: tpr for fpr, tpr in held.items() if name == "roc-linear" or (fpr > 0 and tpr > 0)
-    }
-    picture = chart_images.svg(spec)
-    assert "limit of the claim" in picture
-    assert "NaN" not in picture
-    without = charts_of(plain | {"claim": None})[name].to_dict()
-    assert "limit of the claim" not in chart_images.svg(without)
-
-
-def test_names_that_differ_at_the_end_stay_apart():
-    spec = charts_of(content("one-run"))["groups"].to_dict()
-    names = {row["group"] for row in values(spec) if "group" in row}
-    assert names == {"region: north-…, over 65", "region: north-…under 65", "elsewhere"}
-
-
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 
@@ -326,6 +256,7 @@ def section(text):
     return markup, Page(markup).words
 
 
+@pytest.mark.long
 def test_a_page_without_bounds_has_no_such_section():
     plain = audited("one-run").to_dict() | {"bounds": [], "no_bound": [], "claim": None, "challenge": None}
     words = Page(page_of(plain)).words
@@ -333,6 +264,7 @@ def test_a_page_without_bounds_has_no_such_section():
     assert "limit of the claim" not in words
 
 
+@pytest.mark.long
 def test_claim_bounds_and_assumptions_stand_in_order():
     markup, words = section(page_of(content("one-run")))
     order = ("Claim refuted", REFUTED.text, "Largest reachable", "Parameter", "What the bounds assume")
@@ -362,6 +294,7 @@ def test_claim_bounds_and_assumptions_stand_in_order():
     assert Page(page_of(content("one-run"))).words.index("Claim refuted") < words.index("Privacy bounds") + 1000
 
 
+@pytest.mark.long
 def test_a_refuted_propensity_voids_the_bounds():
     plain = content("challenged")
     _, words = section(page_of(plain))
@@ -380,6 +313,7 @@ def test_a_refuted_propensity_voids_the_bounds():
     assert 'data-chart="bounds"' in page_of(plain)
 
 
+@pytest.mark.long
 def test_reasons_stand_under_no_privacy_bound():
     plain = content("not testable")
     markup, words = section(page_of(plain))
@@ -390,17 +324,20 @@ def test_reasons_stand_under_no_privacy_bound():
     assert "The propensity stands." in words
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_never_no_leakage(kind):
     assert "no leakage" not in Page(page_of(content(kind))).words.lower()
 
 
+@pytest.mark.long
 def test_the_verdict_points_to_the_claim():
     page = page_of(content("one-run"))
     tags = re.search(r'<ul class="tags">(.*?)</ul>', page, re.S).group(1)
     assert '<a href="#h-bounds">Claim refuted</a>' in tags
 
 
+@pytest.mark.long
 def test_text_from_data_is_escaped():
     plain = content("one-run")
     plain["challenge"] = content("challenged")["challenge"]
@@ -419,6 +356,7 @@ def test_text_from_data_is_escaped():
         assert words.count(" ".join(EVIL.split())) >= 8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_and_charts(kind):
     plain = content(kind)
@@ -458,6 +396,7 @@ def test_the_page_fits_its_window(tmp_path, width):
     assert narrowest >= 160
 
 
+@pytest.mark.long
 def test_a_refuted_claim_leads_where_the_metric_alone_would_be_clear():
     plain = content("one-run")
     plain["verdict"]["status"] = "clear"

@@ -14,6 +14,8 @@ from miaudit.report import exports, fidelity_charts, table_page
 from miaudit.synthesis.schema import Column, Schema, Table
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
+pytestmark = pytest.mark.long
+
 NASTY = "<img src=x onerror=alert(1)>'"
 
 
@@ -33,6 +35,7 @@ def content() -> TableFindings:
     return TableFindings.from_dict(found.to_dict())
 
 
+@pytest.mark.long
 def test_the_page_stands_alone_and_escapes(content: TableFindings) -> None:
     page = table_page.page(content)
     assert "<img src=x" not in page
@@ -44,6 +47,7 @@ def test_the_page_stands_alone_and_escapes(content: TableFindings) -> None:
     assert table_page.page(content) == page
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("design", ["one-run", None, "zero-run"])
 def test_the_box_holds_one_verdict(content: TableFindings, design: str | None) -> None:
     verdict, membership = content.verdict, content.membership
@@ -67,6 +71,7 @@ def test_the_box_holds_one_verdict(content: TableFindings, design: str | None) -
     assert exports.tags(found)["miaudit.text"] == leads
 
 
+@pytest.mark.long
 def test_every_chart_is_named_titled_and_described(content: TableFindings) -> None:
     drawn = table_page.charts(content)
     assert set(drawn) <= set(table_page.NAMES)
@@ -80,6 +85,7 @@ def test_every_chart_is_named_titled_and_described(content: TableFindings) -> No
     assert title.startswith(f"{flagged} of 6 attacks")
 
 
+@pytest.mark.long
 def test_a_page_without_fidelity_or_a_found_control_says_so(content: TableFindings) -> None:
     blind = replace(content, fidelity=None, positive_control=replace(content.positive_control, found=False))
     page = table_page.page(blind)
@@ -88,6 +94,7 @@ def test_a_page_without_fidelity_or_a_found_control_says_so(content: TableFindin
     assert "What the table keeps" not in page
 
 
+@pytest.mark.long
 def test_an_attack_without_predicates_has_no_numbers(content: TableFindings) -> None:
     empty = Rate(0, 0, None, 0.0, 1.0)
     row = replace(content.attacks[1], members=empty, control=empty, difference=None, note="no predicate")
@@ -97,6 +104,7 @@ def test_an_attack_without_predicates_has_no_numbers(content: TableFindings) -> 
     assert "no predicate" in page
 
 
+@pytest.mark.long
 def test_the_page_says_that_undeclared_households_get_no_verdict_and_counts_declared_ones() -> None:
     rng = np.random.default_rng(3)
     made, members, control = draw(100, rng), draw(40, rng), draw(40, rng)

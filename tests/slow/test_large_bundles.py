@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from bundle import test_bombs
-from bundle.test_bombs import MB, bundled, limit, measured, plain
+from bundle import test_reading
+from bundle.test_reading import MB, bundled, limit, measured, plain
 from miaudit.bundle import contents
 
-pytestmark = [pytest.mark.slow, test_bombs.pytestmark]
+pytestmark = [pytest.mark.slow, test_reading.pytestmark]
 
 MANY = {
     "as little as there can be of each record": lambda: {"records__npz": plain(3 * MB), "rows__npy": None},

@@ -70,6 +70,7 @@ def test_a_cycle_is_refused_with_its_path(extra: tuple[str, str]) -> None:
     assert set(pairwise(path)) <= {*EDGES, extra}
 
 
+@pytest.mark.long
 def test_a_long_chain_needs_no_recursion() -> None:
     names = [f"x{i}" for i in range(3000)]
     schema = Schema(tuple(Column(name) for name in names))

@@ -68,6 +68,7 @@ def test_the_influence_on_the_auc_gives_delongs_variance() -> None:
     assert np.isclose(influence @ influence / 500**2, delong_variance(roc), rtol=0.02)
 
 
+@pytest.mark.long
 def test_intervals_cover_the_difference_of_two_fixed_classifiers() -> None:
     """The truth is the mean over many held-out tables; each interval comes from one."""
     rng = np.random.default_rng(2)
@@ -132,6 +133,7 @@ def test_a_table_that_collapsed_looks_fine_by_accuracy_alone() -> None:
     assert (majority["balanced_accuracy"].value, majority["auc"].value) == (0.5, 0.5)
 
 
+@pytest.mark.long
 def test_all_classifiers_learn_every_kind_of_target_and_another_real_sample_loses_little() -> None:
     rng = np.random.default_rng(5)
     benchmark = Benchmark.of(draw(300, rng), draw(500, rng), targets=["a", "b", "c", "d"], rng=rng)

@@ -35,6 +35,7 @@ def test_the_graph_of_pain_is_the_counted_one() -> None:
         assert levels == list(range(levels[0], levels[0] + len(parents) // 2))  # whole pairs, a contiguous range
 
 
+@pytest.mark.long
 def test_pain_has_the_calibrated_positives() -> None:
     """Closed form against 40,000 draws, all columns; the calibration of synthesis.md by layer."""
     world, p = pain(), parameters()
@@ -96,6 +97,7 @@ def test_the_partial_graphs_of_pain() -> None:
         pain("80 | 142")
 
 
+@pytest.mark.long
 def test_an_injury_set_from_outside_changes_what_it_causes_and_nothing_else() -> None:
     world, rng = pain(), np.random.default_rng(0)
     forced = world.sample(20_000, rng=rng, do={"injury_13": 1})
@@ -120,6 +122,7 @@ def published() -> dict[str, object]:
     return found
 
 
+@pytest.mark.long
 def test_the_published_file_can_be_made_again(published) -> None:
     binary = publisher.binary()
     given = published["variants"]["binary"]

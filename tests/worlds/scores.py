@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import integrate, optimize, stats
+from scipy import integrate, optimize, special, stats
 
 FloatArray = NDArray[np.float64]
 Draw = Callable[[int, np.random.Generator], FloatArray]
@@ -57,7 +57,7 @@ def gaussian(d: float, sigma: float = 1.0, name: str = "") -> World:
     """Members N(d, sigma^2), non-members N(0, 1)."""
 
     def tpr(alpha: float) -> float:
-        return float(stats.norm.sf((stats.norm.isf(alpha) - d) / sigma))
+        return float(special.ndtr((special.ndtri(alpha) + d) / sigma))
 
     return World(
         name or f"gaussian_{d:g}",

@@ -15,9 +15,19 @@ from miaudit.auditing.plan import Bounds, Headline, Plan
 from miaudit.collect import outputs, run_campaign
 from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
-from miaudit.config.section import File, Keys, keys_in, keys_of, read_mapping, record_keys, sections_in, validated
-from miaudit.config.target import DataSection, ShadowSection, TargetSection, missing_line
-from miaudit.dp import guesses
+from miaudit.config.section import (
+    File,
+    Keys,
+    keys_in,
+    keys_of,
+    missing_line,
+    read_mapping,
+    record_keys,
+    sections_in,
+    validated,
+)
+from miaudit.config.target import DataSection, ShadowSection, TargetSection
+from miaudit.dp import selection
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
@@ -327,7 +337,7 @@ class Options(File):
 
     def bounds(self) -> Bounds | None:
         """Return what is asked of privacy bounds; None where none are wanted."""
-        options = {"guesses": guesses.Pilot(), **self.privacy}
+        options = {"guesses": selection.Pilot(), **self.privacy}
         if not options.pop("bounds", True):
             return None
         claim = options.pop("claim", None)
@@ -479,12 +489,6 @@ class CampaignConfig(Options):
         """Return the attacks that were named; none for the default."""
         return self.names() if "type" in self.attack else ()
 
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files are not there, a line for each."""
-        yield from self.data.missing_files(base)
-        yield from self.target.missing_files(base)
-        yield from self.shadow.missing_files(base)
-
     def campaign(self, base: Path) -> Campaign:
         """Read the records and make the target. Runs the code that the target names."""
         return Campaign(
@@ -495,7 +499,6 @@ class CampaignConfig(Options):
             gaussian=self.gaussian(),
             shadows=self.shadow.options(base),
             audited=self.data.records,
-            columns=self.target.columns,
             user_code=self.user_code,
             copies=self.data.load_copies(base),
         )

@@ -14,11 +14,12 @@ from miaudit.causal import propensity
 from miaudit.causal.balance import judge_overlap, measure
 from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.dp import one_run, zero_run
-from miaudit.dp.guesses import Bonferroni, Exploratory, Fixed, Pilot, Schedule
+from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.zero_run import audit as zero_run_audit
 from miaudit.dp.zero_run import composition
-from miaudit.dp.zero_run.bounds import Composition, Conditional, PoissonBinomial, SeedStable, Sides, Thinning
+from miaudit.dp.zero_run.options import Composition, Conditional, PoissonBinomial, Sides, Thinning
+from miaudit.dp.zero_run.thinning import SeedStable
 from miaudit.dp.zero_run.untampered import epsilon_bound
 from miaudit.errors import DesignError, InputError
 from worlds import zero_run as worlds
@@ -62,6 +63,7 @@ def test_the_oracle_is_the_ratio_of_noncentral_t_laws() -> None:
     assert log_ratio(t, 2.0, 0.5, 9999) == pytest.approx(exact, abs=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("rho", "known", "wide", "raw"), [(1, 0.36, 0.27, 0.36), (0.25, 0.31, 0.26, 0.94)])
 def test_bounds_on_the_noisy_sum(rho: float, known: float, wide: float, raw: float) -> None:
     """Truth 0.66; statistics.md, section 7, and erratum B11. All four shifts are in docs/zero_run.md."""
@@ -89,6 +91,7 @@ def mean_epsilon(shift: str, count: int = 25, **options: object) -> float:
     return float(np.mean(found))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("shift", "signed", "unsigned"), [("mild", 0.917, 0.539), ("strong", 0.894, 0.204)])
 def test_signed_log_odds_keep_the_power_that_absolute_ones_lose(shift: str, signed: float, unsigned: float) -> None:
     """True epsilon 1, m = 2,000 (statistics.md, section 7)."""
@@ -149,6 +152,7 @@ SELECTIONS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("guesses", SELECTIONS, ids=str)
 @pytest.mark.parametrize(("parameter", "correction"), ALL, ids=str)
 def test_every_correction_takes_every_selection(parameter: str, correction: object, guesses: object) -> None:
@@ -216,6 +220,7 @@ def test_a_score_of_two_values_is_cut_between_them() -> None:
     assert zero_run_audit.centre_of(np.ones(4)) == 1.0
 
 
+@pytest.mark.long
 def test_a_score_that_covariates_give_exactly_shows_nothing_with_learned_propensities() -> None:
     """Learned log-odds held against covariates tell labels: those of a fold were learned from the other folds."""
     found, leaked = [], []
@@ -247,6 +252,7 @@ def test_units_keep_one_record_each() -> None:
     assert "one record drawn at random of each of 900 units; the other 1,800 left out" in found.corrections
 
 
+@pytest.mark.long
 def test_nothing_is_shown_where_members_only_have_more_records_than_nonmembers() -> None:
     """The learned propensity is that of a record, 5 in 6; of one record of each unit it would be one half."""
     values, taken = [], []
@@ -309,6 +315,7 @@ def test_unequal_sizes_are_subsampled_by_composition_only_and_said() -> None:
     assert not any("equally many" in c for c in thinned.corrections)
 
 
+@pytest.mark.long
 def test_eta_is_chosen_on_a_propensity_sample_and_paid_for() -> None:
     source = rng(5)
     ev, oracle, _ = worlds.draw("gaussian", "none", 4000, source)
@@ -341,6 +348,7 @@ def learned() -> tuple[Evidence, Propensity]:
     return ev, propensity.fit(ev, rng=source)
 
 
+@pytest.mark.long
 def test_learned_propensities_get_a_margin_and_a_bootstrap() -> None:
     ev, estimate = learned()
     found = zero_run.epsilon_lower_bound(ev, estimate, guesses=300, rng=rng())
@@ -397,6 +405,7 @@ def test_too_few_rows_for_each_covariate_are_not_testable() -> None:
     zero_run.epsilon_lower_bound(ev, poor, correction=PoissonBinomial(margin=1.0), rng=rng())
 
 
+@pytest.mark.long
 def test_the_curve_of_learned_propensities_lies_above_that_of_the_true_ones() -> None:
     """Their half-width is on the pessimistic side; the control takes them as known and misses too often."""
     truth = np.array([Gaussian(0.5).delta_at(e) for e in composition.GRID[:10]])

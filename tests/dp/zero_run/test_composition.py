@@ -119,6 +119,7 @@ def test_the_shift_is_counted_on_one_side_and_by_how_far_it_exceeds() -> None:
     assert np.mean(np.abs(logit) > epsilon) == pytest.approx(0.333, abs=0.003)
 
 
+@pytest.mark.long
 def test_a_mild_shift_leaves_most_of_the_bound() -> None:
     def best(delta) -> float:
         return max(
@@ -188,6 +189,7 @@ def test_shift_and_algorithm_together_stay_within_their_composition_on_every_sma
     assert broken > 100
 
 
+@pytest.mark.long
 def test_limits_of_the_curve_hold_together() -> None:
     """At nominal 5%: Gaussian shifts, and one that says everything of one record in fifty; the plain means do not."""
     grid = [0.1, 0.3, 0.5]
@@ -251,6 +253,7 @@ def test_the_curve_needs_both_classes() -> None:
         shift_curve([0.1, 0.2], [True, True])
 
 
+@pytest.mark.long
 def test_a_bounded_shift_is_found_below_its_bound() -> None:
     logit = np.random.default_rng(2).uniform(-0.4, 0.4, 200_000)
     curve = shift_curve(logit, np.arange(200_000) % 2 == 0)

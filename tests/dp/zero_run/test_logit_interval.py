@@ -21,6 +21,7 @@ def sample(n: int, d: int, rng: np.random.Generator) -> tuple[Evidence, np.ndarr
     return Evidence(score=logit, member=member, covariates=x, design="zero-run"), logit
 
 
+@pytest.mark.long
 def test_standard_errors_are_the_spread_of_the_estimate_or_a_little_more() -> None:
     """A little more, since the share of members is known, and the intercept's error counts as if it were not."""
     rng = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from miaudit.dp import one_run
-from miaudit.dp.row_choice import Order
+from miaudit.dp.ranking import Order
 from miaudit.dp.zero_run.thinning import Guessed, SeedStable, SeedStableTest, coins_worth, keeping_probability
 from miaudit.errors import InputError
 from worlds.small_mechanisms import Mechanism, excess
@@ -23,6 +23,7 @@ def mechanisms(known: bool, count: int = MECHANISMS):
         yield mechanism, int(rng.integers(1, mechanism.m + 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("known", [True, False])
 def test_theorem_z_holds_on_every_mechanism_enumerated(known: bool) -> None:
     worst = max(excess(mechanism, r) for mechanism, r in mechanisms(known))
@@ -30,6 +31,7 @@ def test_theorem_z_holds_on_every_mechanism_enumerated(known: bool) -> None:
     assert worst > -0.05  # and it is not idle: some mechanism comes close
 
 
+@pytest.mark.long
 def test_without_thinning_it_does_not() -> None:
     plain = [excess(mechanism, r, thinned=False, canaries=mechanism.m) for mechanism, r in mechanisms(True)]
     assert np.mean(np.array(plain) > 1e-9) > 0.1
@@ -42,6 +44,7 @@ def test_randomised_response_meets_it_with_equality_so_that_fewer_canaries_break
     assert excess(mechanism, m, canaries=0.9 * m) > 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("known", [True, False])
 def test_the_epsilon_delta_test_holds_with_m_effective_canaries(known: bool) -> None:
     """Steinke et al. on thinned records: P(C >= v) within the tail plus the term in delta, M in place of m."""

@@ -44,6 +44,7 @@ def test_releases_add_up_as_gaussian_noise_does(tmp_path: Path) -> None:
     assert ledger.read(path) == found and len(found.entries) == 3
 
 
+@pytest.mark.long
 def test_equal_trainings_compose_as_one_longer_training(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     spend(path, table="t", label="a", mechanism=SGD)

@@ -137,6 +137,7 @@ def test_draws_follow_the_law() -> None:
             assert stats.chisquare(counts, np.full(column.levels, n / column.levels)).pvalue < 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schema", [MIXED, Schema((Column("a"), Column("b")))])
 @pytest.mark.parametrize("draws_missing", [False, True])
 def test_slopes_are_those_of_autograd(schema: Schema, draws_missing: bool) -> None:

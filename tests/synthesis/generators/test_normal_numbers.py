@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from miaudit.synthesis.generators.normal_numbers import standard_normal
 
 
+@pytest.mark.long
 def test_numbers_are_normal_and_other_scales_are_rejected() -> None:
     drawn = standard_normal(400_001, rng=np.random.default_rng(0)).astype(np.float64)
     assert stats.kstest(drawn, "norm").pvalue > 1e-3

@@ -316,6 +316,7 @@ def test_bad_files_are_refused_with_every_path(folder: Path, sections: dict[str,
     assert not re.search(r"Section|function|literal\[", str(caught.value))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sections", "message"),
     [

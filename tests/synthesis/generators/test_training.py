@@ -110,6 +110,7 @@ def test_a_generator_in_a_stack_is_the_one_alone(table: Table) -> None:
     assert np.abs(together[0].weights - together[2].weights).max() > 0.05  # another seed is another generator
 
 
+@pytest.mark.long
 def test_with_privacy_a_stack_repeats_and_pays_for_all_epochs(table: Table) -> None:
     privacy = Privacy(records=1000, epsilon=0.5, clip=2.0)
     config = replace(QUICK, epochs=2, records=None)
@@ -155,6 +156,7 @@ def test_who_knows_the_numbers_that_are_published_knows_no_private_stream() -> N
         assert getattr(streams, name).bit_generator.seed_seq.entropy > 2**64
 
 
+@pytest.mark.long
 def test_noise_is_the_least_that_keeps_epsilon() -> None:
     from miaudit.dp.accounting import upper_bound
 
@@ -363,6 +365,7 @@ def test_bad_configs_are_refused(change: dict[str, object], message: str) -> Non
         GeneratorConfig(**change)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_an_epsilon_that_no_noise_reaches_is_refused(table: Table) -> None:
     with pytest.raises(InputError, match=r"privacy.epsilon: expected one that some noise reaches.*received 1e-09"):
         synthesis.fit(

@@ -49,6 +49,7 @@ def test_an_outlier_of_a_resampled_table_is_found() -> None:
     assert "epsilon is at least" in str(found)
 
 
+@pytest.mark.long
 def test_a_generator_that_knows_nothing_of_records_gives_nothing_away() -> None:
     """Its models differ a lot, and all that an attack could learn is which model a set came from."""
     found = membership_attack(
@@ -62,6 +63,7 @@ def test_a_generator_that_knows_nothing_of_records_gives_nothing_away() -> None:
     assert found.models == 80
 
 
+@pytest.mark.long
 def test_the_published_split_recognises_models_even_with_permuted_labels() -> None:
     """Errata D2 and D5: released probabilities give near-perfect accuracy for labels that mean nothing."""
     options = {"targets": [1, TARGET], "repeats": 3, "sets": 20, "set_size": 30, "rng": np.random.default_rng(1)}
@@ -80,6 +82,7 @@ def test_the_published_split_recognises_models_even_with_permuted_labels() -> No
     assert drawn.row("naive", "svc").placebo["accuracy"].value > 0.6  # models are recognised from outcomes, too
 
 
+@pytest.mark.long
 def test_the_bound_never_crosses_the_truth_and_catches_a_broken_promise() -> None:
     """Exactly epsilon = 1 in the target: at 95%, of 8 bounds more than 2 above it have a probability of 0.6%."""
     honest = [telltale(1.0, 12, seed).bound for seed in range(8)]
@@ -90,6 +93,7 @@ def test_the_bound_never_crosses_the_truth_and_catches_a_broken_promise() -> Non
     assert broken.reachable > 2
 
 
+@pytest.mark.long
 def test_the_largest_reachable_bound_grows_with_models() -> None:
     reach = [telltale(10.0, n, 0).bound.bound.reachable for n in (8, 16, 40)]
     assert reach[0] < reach[1] < reach[2]
@@ -105,6 +109,7 @@ def test_too_few_models_for_a_bound_are_said() -> None:
         membership_attack(short, **FEW, folds=2, rng=np.random.default_rng(0))
 
 
+@pytest.mark.long
 def test_copies_are_found_among_records_with_missing_values() -> None:
     rng = np.random.default_rng(0)
     schema = Schema((Column("a"), Column("b", "continuous", low=-5, high=5, missing=True)))
@@ -149,6 +154,7 @@ def test_folds_hold_whole_models_and_placebos_permute_within_them() -> None:
     assert np.unique(pooled.target).tolist() == [0, 1]
 
 
+@pytest.mark.long
 def test_pooled_and_shared_forms() -> None:
     pooled = membership_attack(
         table(),
@@ -213,6 +219,7 @@ def test_constant_predictors_and_constant_features_are_flagged() -> None:
     assert "Always the same answer" in found.notes[0]
 
 
+@pytest.mark.long
 def test_a_defence_is_compared_by_both_advantages() -> None:
     options = {"targets": [TARGET], "repeats": 12, "sets": 6, "set_size": 500, "folds": 2, **FEW}
     leaking = membership_attack(table(), fit=Resampling(), **options, rng=np.random.default_rng(0))
@@ -226,11 +233,13 @@ def test_a_defence_is_compared_by_both_advantages() -> None:
     assert best.advantage.low > 0
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_numbers() -> None:
     one, two = (str(telltale(1.0, 8, 5, classifiers=["random forest", "svc"])) for _ in range(2))
     assert one == two
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -34,6 +34,7 @@ def with_copies(n: int, members: Table, copies: int, rng: np.random.Generator) -
     return Table(SCHEMA, np.r_[draw(n, rng).values, members.values[:copies]])
 
 
+@pytest.mark.long
 def test_without_a_leak_nothing_is_flagged() -> None:
     rng = np.random.default_rng(0)
     flagged = 0
@@ -44,6 +45,7 @@ def test_without_a_leak_nothing_is_flagged() -> None:
     assert flagged <= 3  # 5% for all attacks of an audit together
 
 
+@pytest.mark.long
 def test_copies_are_flagged_and_named() -> None:
     rng = np.random.default_rng(1)
     members, control = draw(500, rng), draw(500, rng)
@@ -56,6 +58,7 @@ def test_copies_are_flagged_and_named() -> None:
     assert {part.name for part in found.attacks} >= {"linkability", "singling out, univariate", "inference: job"}
 
 
+@pytest.mark.long
 def test_one_per_cent_of_copies_is_the_positive_control_of_every_audit() -> None:
     rng = np.random.default_rng(2)
     made, members, control = (draw(n, rng) for n in (2000, 2000, 2000))
@@ -68,6 +71,7 @@ def test_one_per_cent_of_copies_is_the_positive_control_of_every_audit() -> None
     assert any("too small" in note for note in small.notes)
 
 
+@pytest.mark.long
 def test_an_audit_that_would_not_have_seen_copies_does_not_reassure() -> None:
     rng = np.random.default_rng(6)
     schema = Schema((Column("a"), Column("b"), Column("c")))  # eight kinds of records: everybody is a copy
@@ -84,6 +88,7 @@ def test_an_audit_that_would_not_have_seen_copies_does_not_reassure() -> None:
     assert "the positive control was not found" in found.verdict.text
 
 
+@pytest.mark.long
 def test_an_attack_with_nothing_to_try_decides_nothing_and_is_named() -> None:
     rng = np.random.default_rng(9)
     schema = Schema(tuple(Column(f"c{i}") for i in range(24)))
@@ -99,6 +104,7 @@ def test_an_attack_with_nothing_to_try_decides_nothing_and_is_named() -> None:
     assert any("nothing to try" in note for note in found.notes)
 
 
+@pytest.mark.long
 def test_the_scores_are_evidence_and_a_one_run_bound_follows_from_copies() -> None:
     rng = np.random.default_rng(3)
     pool = draw(3000, rng)
@@ -115,6 +121,7 @@ def test_the_scores_are_evidence_and_a_one_run_bound_follows_from_copies() -> No
     assert all(bound.value < 0.5 for bound in nothing.bounds)
 
 
+@pytest.mark.long
 def test_a_zero_run_audit_gets_the_records_as_covariates_and_refuses_another_population() -> None:
     rng = np.random.default_rng(4)
     made, members = draw(400, rng), draw(400, rng)
@@ -126,6 +133,7 @@ def test_a_zero_run_audit_gets_the_records_as_covariates_and_refuses_another_pop
     assert evidence.covariates.shape == (800, 9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("copies", [0, 40])
 def test_an_undeclared_table_has_no_answer_but_what_it_would_be(copies: int) -> None:
     rng = np.random.default_rng(11)
@@ -142,6 +150,7 @@ def test_an_undeclared_table_has_no_answer_but_what_it_would_be(copies: int) -> 
     assert [part.status for part in found.attacks] == [part.status for part in declared.attacks]
 
 
+@pytest.mark.long
 def test_differences_of_a_zero_run_table_decide_nothing() -> None:
     """The members are of another population, and nothing of them is in the table: raw differences are all shift."""
     rng = np.random.default_rng(12)
@@ -164,6 +173,7 @@ def test_scores_of_a_table_that_point_the_wrong_way_do_not_reassure() -> None:
     assert found.exit_code == 4
 
 
+@pytest.mark.long
 def test_records_are_capped_and_equal_seeds_give_equal_findings() -> None:
     rng = np.random.default_rng(5)
     tables = [draw(n, rng) for n in (200, 300, 300)]
@@ -235,6 +245,7 @@ def fives(n: int, rng: np.random.Generator) -> Table:
     return Table(HOUSE, np.repeat(persons(n, rng), 5, axis=0))
 
 
+@pytest.mark.long
 def test_households_of_five_equal_rows_are_no_concern_where_nothing_leaks() -> None:
     """Seven of 40 such audits raised concern where rows were taken for independent; tests/slow has 200."""
     raised = alone = 0
@@ -252,6 +263,7 @@ def test_households_of_five_equal_rows_are_no_concern_where_nothing_leaks() -> N
     assert alone >= 3  # control: independent rows
 
 
+@pytest.mark.long
 def test_households_that_nobody_declared_get_no_verdict() -> None:
     rng = np.random.default_rng(10)
     members, control, made = fives(40, rng), fives(40, rng), Table(HOUSE, persons(200, rng))
@@ -269,6 +281,7 @@ def test_households_that_nobody_declared_get_no_verdict() -> None:
     assert again.verdict.status == "refused" and "records of different units" in again.verdict.text
 
 
+@pytest.mark.long
 def test_declared_households_are_counted_and_refuse_nothing() -> None:
     rng = np.random.default_rng(11)
     members, control, made = fives(40, rng), fives(40, rng), Table(HOUSE, persons(200, rng))
@@ -285,6 +298,7 @@ def test_declared_households_are_counted_and_refuse_nothing() -> None:
     assert part.n == 100 and part.unit_codes is not None
 
 
+@pytest.mark.long
 def test_a_leak_about_households_is_seen() -> None:
     rng = np.random.default_rng(12)
     members, control = fives(100, rng), fives(100, rng)
@@ -312,6 +326,7 @@ def test_few_categories_are_no_households() -> None:
         assert not found.beyond_chance
 
 
+@pytest.mark.long
 def test_units_of_both_sides_are_said_and_counted_once_by_predicates() -> None:
     rng = np.random.default_rng(14)
     made, members, control = (Table(HOUSE, persons(120, rng)) for _ in range(3))

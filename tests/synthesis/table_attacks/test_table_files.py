@@ -49,6 +49,7 @@ def test_a_given_schema_is_kept(tmp_path: Path) -> None:
         read(*(tmp_path / f"{name}.csv" for name in "smn"), schema=path)
 
 
+@pytest.mark.long
 def test_csv_and_parquet_give_the_same_tables(tmp_path: Path) -> None:
     for name, frame in (("s", MADE), ("m", REAL), ("n", REAL)):
         frame.write_csv(tmp_path / f"{name}.csv")

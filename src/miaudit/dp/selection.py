@@ -1,0 +1,507 @@
+"""How many guesses an audit makes, and in what order: fixed, chosen on a pilot, or swept and paid for.
+
+Guessing at fewer records makes the guesses surer and the bound larger, up to a point that depends on the attack.
+Looking for that point on the audited labels is multiple testing (errata B6 and B19): here it is either paid for, or
+carries the name :class:`Exploratory`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from scipy.special.cython_special import ndtr
+
+from miaudit.arrays import FloatArray, IntArray
+from miaudit.dp.bounds import LowerBound
+from miaudit.dp.ranking import Order, Ranking
+from miaudit.errors import InputError, is_number, nearest
+
+PAPERS_SIX = (0.1, 0.05, 0.02, 0.01, 0.005, 0.0025)
+"""The zero-run paper's 1000, 500, 200, 100, 50 and 25 guesses among 10,000 records (erratum B6), as fractions."""
+TEN = (0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.1, 0.2, 0.4, 1.0)
+"""The candidates of a pilot (statistics.md, section 9)."""
+SWEEP = (*PAPERS_SIX, 0.2, 0.4, 1.0)
+"""The paper's six and three more for attacks that are right nearly everywhere, which they cost up to 3% elsewhere."""
+_CLEARLY = 1.2
+_STRENGTHS = np.geomspace(0.05, 12.8, 53)  # of Gaussian attacks; the last errs once in 10^10 guesses
+GUESSES_FIRST = "the number of guesses was fixed before the labels were looked at"
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """So many guesses, decided before the labels were looked at.
+
+    Parameters
+    ----------
+    count : int from 1 to the number of records
+    """
+
+    count: int
+
+    def __post_init__(self) -> None:
+        _check_counts("count", (self.count,))
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """Reveal the labels of some records drawn at random, choose on them, audit the others at the full level.
+
+    Given the pilot, inclusion of the other records is still independent and fair, so nothing has to be paid. The
+    default (statistics.md, section 9).
+
+    Parameters
+    ----------
+    share : float in (0, 1)
+        Of the records, drawn at random for the pilot.
+    fractions : floats in (0, 1]
+        Candidate numbers of guesses, as fractions of the records.
+    """
+
+    share: float = 0.2
+    fractions: tuple[float, ...] = TEN
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.share) and 0 < self.share < 1):
+            raise InputError("share", "a number strictly between 0 and 1", repr(self.share), "0.2 is the default")
+        _check_fractions(self.fractions)
+
+
+@dataclass(frozen=True)
+class Bonferroni:
+    """Test every candidate at an equal part of the level and take the best bound.
+
+    For suspected sparse memorisation, where a few records give everything away.
+
+    Parameters
+    ----------
+    fractions : floats in (0, 1]
+        Of the records; candidates that round to the same number of guesses count once.
+    counts : ints, 1 or more
+        Numbers of guesses, in place of the fractions.
+    """
+
+    fractions: tuple[float, ...] = SWEEP
+    counts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_fractions(self.fractions)
+        _check_counts("counts", self.counts)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Test each parameter with a number of guesses that is tied to it beforehand, from 0 up, until one is not rejected.
+
+    Every parameter is tested once and the walk passes through the true one, so nothing has to be paid. The number of
+    guesses tied to a parameter is the best one for a perfect Gaussian attack: strong there, and blind to a few very
+    strong canaries (statistics.md, section 9).
+
+    Parameters
+    ----------
+    fractions : floats in (0, 1]
+        Of the records; the numbers of guesses to tie parameters to.
+    """
+
+    fractions: tuple[float, ...] = (0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.07, 0.1, 0.14, 0.2, 0.28, 0.4, 0.6, 1.0)
+
+    def __post_init__(self) -> None:
+        _check_fractions(self.fractions)
+
+
+@dataclass(frozen=True)
+class Exploratory:
+    """Take the best of several numbers of guesses without paying for the choice: no confidence attaches to the result.
+
+    Parameters
+    ----------
+    fractions, counts : as in :class:`Bonferroni`
+    """
+
+    fractions: tuple[float, ...] = SWEEP
+    counts: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_fractions(self.fractions)
+        _check_counts("counts", self.counts)
+
+
+Option = Fixed | Pilot | Bonferroni | Schedule | Exploratory
+
+
+def named(text: str) -> Option | int:
+    """Map the word at the door to its record: pilot, bonferroni, schedule, exploratory, or a number of guesses.
+
+    Examples
+    --------
+    >>> named("pilot").share, named("500")
+    (0.2, 500)
+    """
+    known: dict[str, Option] = {
+        "pilot": Pilot(),
+        "bonferroni": Bonferroni(),
+        "schedule": Schedule(),
+        "exploratory": Exploratory(),
+    }
+    if text in known:
+        return known[text]
+    if text.isdecimal() and len(text) > 12:  # Python itself converts no more than some thousands of digits
+        received = f"a number of {len(text):,} digits"
+        raise InputError("guesses", "no more guesses than records", received, "make fewer guesses")
+    if not (text.isascii() and text.isdecimal()):
+        hint = nearest(text, known) or "pilot is the default"
+        raise InputError("guesses", f"{', '.join(known)}, or a whole number", repr(text), hint)
+    _check_counts("guesses", (int(text),))
+    return int(text)
+
+
+def check(option: object) -> None:
+    """Refuse what is no way to settle the number of guesses."""
+    match option:
+        case None | Fixed() | Pilot() | Bonferroni() | Schedule() | Exploratory():
+            return
+        case int() if not isinstance(option, bool):
+            Fixed(option)
+            return
+    allowed = "Fixed, Pilot, Bonferroni, Schedule or Exploratory, a whole number, or None"
+    raise InputError("guesses", allowed, repr(option), "None chooses on a pilot")
+
+
+class CountBound(Protocol):
+    """A lower bound from counts, such as ``one_run.mu_lower_bound``."""
+
+    def __call__(self, *, correct: int, guesses: int, canaries: float, confidence: float) -> LowerBound:
+        """Return the bound of so many correct guesses."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+class RankedTest(Protocol):
+    """A test of ranked records; ``rows`` are their positions in falling order of confidence."""
+
+    @property
+    def order(self) -> Order | Ranking:
+        """Return the order of the records and the guesses."""
+        ...
+
+    def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:
+        """Return the bound of the first so many guesses among these rows."""
+        ...
+
+    def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
+        """Return right and made guesses, at most so many, among these rows."""
+        ...
+
+    def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
+        """Return about what the bound would be if this share of the guesses were right; looks at no label."""
+        ...
+
+    def canaries(self, rows: IntArray) -> int:
+        """Return the number of which fractions are taken; depends on covariates only."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class CountTest:
+    """The test of how many guesses were right, whichever they are.
+
+    Attributes
+    ----------
+    order : the guesses
+    from_counts : bound from counts
+    size : (n,), what each record counts for, in the order of the records; None: 1
+    """
+
+    order: Ranking
+    from_counts: CountBound
+    size: FloatArray | None = None
+
+    def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:
+        """Return the bound with the first so many guesses; where thinning left fewer, the missing count as wrong."""
+        return self.counted(self.share_right(rows, guesses)[0], guesses, self.canaries(rows), confidence)
+
+    def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
+        """Return right and made guesses among the first kept ones."""
+        records = self.order.places[rows]
+        made = records[:guesses] if self.order.kept is None else records[self.order.kept[records]][:guesses]
+        return int(np.count_nonzero(self.order.correct[made])), len(made)
+
+    def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
+        """Return the bound if this share of the guesses were right."""
+        return self.counted(math.floor(guesses * share), guesses, self.canaries(rows), confidence).value
+
+    def canaries(self, rows: IntArray) -> int:
+        """Return their effective number; it depends on covariates only, as the number of guesses must."""
+        if self.size is None:
+            return len(rows)
+        inside = np.zeros(len(self.size), dtype=np.bool_)
+        inside[self.order.places[rows]] = True
+        return max(1, math.ceil(float(self.size[inside].sum()) - 1e-9))
+
+    def counted(self, correct: int, guesses: int, canaries: int, confidence: float) -> LowerBound:
+        """Return the bound of any counts among so many canaries."""
+        return self.from_counts(
+            correct=correct, guesses=guesses, canaries=max(canaries, guesses), confidence=confidence
+        )
+
+
+def choose(
+    option: Option | int | None,
+    rankings: Sequence[Ranking],
+    *,
+    bound: CountBound,
+    confidence: float,
+    rng: np.random.Generator,
+    size: FloatArray | None = None,
+) -> LowerBound:
+    """Return the lower bound of an attack's guesses from counts, their number chosen as the option says.
+
+    Parameters
+    ----------
+    option, confidence, rng : as of :func:`best_of`
+    rankings : one or more of the same records
+        A pilot, which is small, yields to a later one for a clear gain only: the best of several looks better than it
+        is.
+    bound : from counts to a LowerBound
+    size : (n,), optional
+        What each record counts for: the s_i of thinning (statistics.md, section 7), 1 otherwise. Must not depend on
+        labels.
+
+    Examples
+    --------
+    >>> from miaudit.dp.one_run import mu_lower_bound
+    >>> rng = np.random.default_rng(0)
+    >>> right = rng.random(2_000) < np.linspace(0.98, 0.5, 2_000)
+    >>> sweep = Bonferroni(counts=(50, 400))
+    >>> found = choose(sweep, [Ranking.of(right)], bound=mu_lower_bound, confidence=0.95, rng=rng)
+    >>> round(found.value, 2), found.guesses
+    (0.74, 400)
+    """
+    if not rankings:
+        raise InputError("rankings", "at least one ranking", "none", "pass Ranking.of(correct)")
+    tests = [CountTest(ranking, bound, size) for ranking in rankings]
+    return best_of(option, tests, confidence=confidence, rng=rng, gain=_CLEARLY)
+
+
+def best_of(
+    option: object, tests: Sequence[RankedTest], *, confidence: float, rng: np.random.Generator, gain: float = 1.0
+) -> LowerBound:
+    """Return the bound of a test over ranked records, the number of guesses chosen as the option says.
+
+    Parameters
+    ----------
+    option : Fixed, Pilot, Bonferroni, Schedule or Exploratory; an int means Fixed, None means Pilot()
+    tests : of the same records in different orders
+        A pilot chooses among them; every other option uses the first.
+    confidence : in (0, 1), one-sided
+    rng : draws the pilot
+    gain : factor by which a later test has to promise more than an earlier one for a pilot to choose it
+
+    Returns
+    -------
+    LowerBound
+        With what was chosen and what was paid in ``corrections``.
+
+    Raises
+    ------
+    InputError
+        For more guesses than records, for ``Schedule`` (it ties counts to parameters) with a test that looks at more
+        than counts, or an option that is none of these.
+    """
+    test = tests[0]
+    rows = np.arange(len(test.order.places))
+    match option:
+        case None | Pilot():
+            return _piloted(option or Pilot(), tests, rows, confidence, rng, gain)
+        case Fixed(count):
+            return test.bound(rows, _at_most(count, len(rows)), confidence)
+        case int() if not isinstance(option, bool):
+            return test.bound(rows, _at_most(Fixed(option).count, len(rows)), confidence)
+        case Bonferroni() | Exploratory():
+            return _swept(option, test, rows, confidence)
+        case Schedule() if isinstance(test, CountTest):
+            return _scheduled(option, test, rows, confidence)
+        case Schedule():
+            raise InputError(
+                "guesses", "Fixed, Pilot, Bonferroni or Exploratory for this test", "Schedule", "use thinning with it"
+            )
+    check(option)
+    raise AssertionError(f"{option!r} passed the check")  # pragma: no cover
+
+
+# -- the options ------------------------------------------------------------------------------------------------------
+
+
+def _at_most(count: int, n: int) -> int:
+    if count > n:
+        raise InputError("guesses", f"at most the {n:,} records audited", f"{count:,}", "make fewer guesses")
+    return count
+
+
+def _numbers(fractions: Sequence[float], test: RankedTest, rows: IntArray) -> list[int]:
+    """Return the numbers of guesses that are meant by fractions of the canaries among these rows."""
+    whole = test.canaries(rows)
+    return [min(len(rows), max(1, round(fraction * whole))) for fraction in fractions]
+
+
+def _piloted(
+    option: Pilot, tests: Sequence[RankedTest], rows: IntArray, confidence: float, rng: np.random.Generator, gain: float
+) -> LowerBound:
+    n = len(rows)
+    revealed = round(option.share * n)
+    if not 1 <= revealed < n:
+        every = tests[0].canaries(rows) if isinstance(tests[0], CountTest) else n
+        found = tests[0].bound(rows, every, confidence)
+        return settled(found, "too few records for a pilot: a guess at every one of them")
+    shown = np.zeros(n, dtype=np.bool_)
+    shown[rng.permutation(n)[:revealed]] = True
+    best, chosen, left, count = -1.0, tests[0], rows, 1
+    for test in tests:
+        seen = shown[test.order.places]
+        rest = rows[~seen]
+        value, guesses = _promised(option.fractions, test, rows[seen], rest, confidence)
+        if value > max(best, 0.0) * gain or best < 0:
+            best, chosen, left, count = value, test, rest, guesses
+    text = (
+        f"{count:,} guesses ({chosen.order.name}) chosen on {revealed:,} records drawn at random, "
+        f"whose labels were revealed for it; the other {n - revealed:,} were audited"
+    )
+    return settled(chosen.bound(left, count, confidence), text)
+
+
+def _promised(
+    fractions: Sequence[float], test: RankedTest, seen: IntArray, rest: IntArray, confidence: float
+) -> tuple[float, int]:
+    """Return the largest bound that a pilot lets expect of the other records, and with how many guesses.
+
+    The share of right guesses is taken a little pessimistic (statistics.md, section 9).
+    """
+    found = []
+    for tried, guesses in zip(_numbers(fractions, test, seen), _numbers(fractions, test, rest), strict=True):
+        right, made = test.share_right(seen, tried)
+        share = (right + 0.5) / (made + 1) - 0.125 / math.sqrt(max(1, made))
+        value = test.foreseen(rest, guesses, min(1.0, max(0.0, share)), confidence) if made else 0.0
+        found.append((value, guesses))
+    return max(found, key=lambda pair: pair[0])
+
+
+def _swept(option: Bonferroni | Exploratory, test: RankedTest, rows: IntArray, confidence: float) -> LowerBound:
+    counts = sorted({_at_most(count, len(rows)) for count in option.counts or _numbers(option.fractions, test, rows)})
+    unpaid = isinstance(option, Exploratory)
+    paid = 1 if unpaid else len(counts)
+    found = [test.bound(rows, count, confidence if unpaid else 1 - (1 - confidence) / paid) for count in counts]
+    how = "and nothing was paid for that" if unpaid else f"the level divided by {len(counts)}"
+    text = f"{'exploratory: ' if unpaid else ''}best of {len(counts)} numbers of guesses ({_listed(counts)}), {how}"
+    smallest = min((bound.p_value for bound in found if bound.p_value is not None), default=None)
+    return replace(
+        settled(max(found, key=lambda bound: bound.value), text),
+        confidence=confidence,
+        p_value=None if smallest is None else min(1.0, paid * smallest),
+        reachable=max((bound.reachable for bound in found if bound.reachable is not None), default=None),
+        exploratory=unpaid,
+    )
+
+
+def _scheduled(option: Schedule, test: CountTest, rows: IntArray, confidence: float) -> LowerBound:
+    canaries = test.canaries(rows)
+    counts = tuple(sorted(set(_numbers(option.fractions, test, rows))))
+    steps = _steps(counts, canaries, test.from_counts, confidence)
+    best = _walk([(start, test.bound(rows, count, confidence)) for start, count in steps])
+    perfect = _walk([(start, test.counted(count, count, canaries, confidence)) for start, count in steps])
+    text = (
+        f"each parameter was tested with a number of guesses tied to it beforehand ({_listed([c for _, c in steps])}), "
+        "from 0 up to the first that was not rejected"
+    )
+    first = test.bound(rows, steps[0][1], confidence)
+    return settled(replace(best, p_value=first.p_value, reachable=perfect.value), text)
+
+
+@lru_cache(maxsize=64)
+def _steps(
+    counts: tuple[int, ...], canaries: int, bound: CountBound, confidence: float
+) -> tuple[tuple[float, int], ...]:
+    """Return (parameter, guesses): from each parameter up, the guesses that serve a perfect Gaussian attack best.
+
+    Uses the number of records and the confidence, never a label or a score.
+    """
+
+    def value(correct: int, guesses: int) -> float:
+        return bound(correct=correct, guesses=guesses, canaries=max(canaries, guesses), confidence=confidence).value
+
+    steps: list[tuple[float, int]] = []
+    for mu in _STRENGTHS:
+        values = {}
+        for count in counts:
+            values[count] = value(round(count * gaussian_accuracy(float(mu), count / max(canaries, count))), count)
+        best = max(counts, key=lambda count: values[count])
+        if not steps and values[best] > 0:
+            steps.append((0.0, best))
+        elif steps and best != steps[-1][1] and values[best] > steps[-1][0]:
+            # A step has to end where its guesses, all of them right, still reach: from there nothing could walk on.
+            start = min(values[best], value(steps[-1][1], steps[-1][1]))
+            if start > steps[-1][0]:
+                steps.append((start, best))
+            else:
+                steps[-1] = (steps[-1][0], best)
+    return tuple(steps) or ((0.0, counts[-1]),)
+
+
+def _walk(found: Sequence[tuple[float, LowerBound]]) -> LowerBound:
+    """Return the last parameter before the first that its own test does not reject."""
+    for i, (start, bound) in enumerate(found):
+        end = found[i + 1][0] if i + 1 < len(found) else math.inf
+        if bound.value < end:
+            return replace(bound, value=max(start, bound.value))
+    raise AssertionError("the last step has no end")  # pragma: no cover
+
+
+def gaussian_accuracy(mu: float, fraction: float) -> float:
+    """Share of correct guesses of a perfect attack on mu-GDP among a fraction of the records, the surest.
+
+    A statistic is N(mu/2, 1) for members and N(-mu/2, 1) for non-members; guesses are its sign, sure where it is large.
+
+    Examples
+    --------
+    >>> round(gaussian_accuracy(0.66, 0.05), 3), round(gaussian_accuracy(1.0, 1.0), 3)
+    (0.832, 0.691)
+    """
+    low, high = 0.0, 12.0 + mu
+    for _ in range(60):
+        threshold = (low + high) / 2
+        if ndtr(mu / 2 - threshold) + ndtr(-mu / 2 - threshold) > fraction:
+            low = threshold
+        else:
+            high = threshold
+    right, wrong = ndtr(mu / 2 - low), ndtr(-mu / 2 - low)
+    return float(right / (right + wrong))
+
+
+def settled(bound: LowerBound, correction: str) -> LowerBound:
+    """Say how the number of guesses was settled, in place of the assumption that it was fixed."""
+    assumptions = tuple(text for text in bound.assumptions if text != GUESSES_FIRST)
+    return replace(bound, assumptions=assumptions, corrections=(*bound.corrections, correction))
+
+
+# -- checks ---------------------------------------------------------------------------------------------------------
+
+
+def _listed(counts: Sequence[int]) -> str:
+    return ", ".join(f"{count:,}" for count in counts)
+
+
+def _check_fractions(fractions: Sequence[float]) -> None:
+    if not fractions or not all(is_number(fraction) and 0 < fraction <= 1 for fraction in fractions):
+        raise InputError(
+            "fractions", "numbers in (0, 1], at least one", repr(fractions), "0.05 guesses at one in twenty"
+        )
+
+
+def _check_counts(name: str, counts: Sequence[int]) -> None:
+    for count in counts:
+        if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 1:
+            raise InputError(name, "a whole number from 1 up", repr(count), "how many records shall be guessed at?")

@@ -1,0 +1,203 @@
+"""Which came first, a submission or the opening of the labels: whoever cannot show it wins nothing.
+
+The control is the honest challenger, whom the owner signed for: the same scores win.
+"""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import miaudit as ma
+from bundle.test_bundle import N, attack, evidence
+from miaudit.auditing.plan import Declared, Plan
+from miaudit.bundle import challenge, read, record, sealing, signature
+from miaudit.bundle.sealing import Keys
+from miaudit.errors import InputError, OutputError
+
+AUC = Plan(headline=Declared("loss"), primary_metric="auc", bounds=None)
+
+
+@pytest.fixture(scope="module")
+def made():
+    _, bundle, keys = record(evidence(), plan=AUC, rng=np.random.default_rng(1), seal=True)
+    return bundle, keys
+
+
+def submission(bundle, scores):
+    return challenge.by_scores(bundle, scores, rng=np.random.default_rng(0)).submission
+
+
+def judged(bundle, scores, keys, seed=0):
+    return challenge.by_scores(bundle, scores, keys=keys, rng=np.random.default_rng(seed))
+
+
+def of_labels(bundle, opening):
+    """What a cheat submits who has the opened key: the labels themselves."""
+    return bundle.labels(opening) + 1e-3 * np.random.default_rng(3).random(bundle.n)
+
+
+@pytest.mark.long
+def test_who_has_the_opened_key_wins_nothing_by_submitting_the_labels(made):
+    bundle, keys = made
+    honest = attack(1.5)[keys.order]
+    opening = keys.opening(bundle.mark, [submission(bundle, honest)])
+    won = judged(bundle, honest, opening)
+    assert (won.status, won.exit_code, won.order, won.labels_visible) == ("won", 3, challenge.COMMITTED, False)
+    cheat = judged(bundle, of_labels(bundle, opening), opening)
+    assert cheat.difference.low > won.difference.low
+    assert (cheat.status, cheat.exit_code, cheat.order) == ("undecided", 4, challenge.UNKNOWN)
+    assert cheat.text.startswith("Nothing is decided: order unknown.")
+    assert cheat.labels_visible
+
+
+@pytest.mark.long
+def test_the_owners_keys_say_nothing_of_the_order(made):
+    bundle, keys = made
+    assert judged(bundle, of_labels(bundle, keys), keys).order == challenge.UNKNOWN
+
+
+def test_a_bundle_stands_whatever_the_order(made):
+    bundle, keys = made
+    found = judged(bundle, attack(0.2)[keys.order], keys)
+    assert (found.status, found.exit_code, found.order) == ("stands", 0, challenge.UNKNOWN)
+
+
+def forged_list(opening, mine, bundle):
+    return replace(opening, submissions=tuple(sorted((*opening.submissions, mine))))
+
+
+def signed_by_the_cheat(opening, mine, bundle):
+    keys = Keys.new(np.zeros(4, dtype=bool), seal=True)
+    return replace(opening, submissions=(mine,), signature=keys.opening(bundle.mark, [mine]).signature)
+
+
+def without_signature(opening, mine, bundle):
+    return replace(opening, submissions=(mine,), signature=b"")
+
+
+def of_two_signatures(opening, mine, bundle):
+    """Secrets of another bit put where the signature has its hash."""
+    parts = bytearray(opening.signature)
+    parts[:32] = parts[32:64]
+    return replace(opening, submissions=(mine,), signature=bytes(parts))
+
+
+FORGED = [forged_list, signed_by_the_cheat, without_signature, of_two_signatures]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("forge", FORGED, ids=lambda forge: forge.__name__)
+def test_a_list_that_the_owner_did_not_sign_counts_for_nothing(made, forge):
+    bundle, keys = made
+    opening = keys.opening(bundle.mark, ["0" * 64])
+    scores = of_labels(bundle, opening)
+    found = judged(bundle, scores, forge(opening, submission(bundle, scores), bundle))
+    assert (found.status, found.order) == ("undecided", challenge.UNKNOWN)
+
+
+def test_a_commitment_binds_every_number_the_subject_and_the_bundle(made):
+    bundle, _ = made
+    scores = attack(1.5)
+    nudged = scores.copy()
+    nudged[7] = np.nextafter(nudged[7], 9)
+    _, other, _ = record(evidence(), plan=AUC, rng=np.random.default_rng(1), seal=True)
+    replanned = replace(bundle, plan=replace(AUC, confidence=0.9))
+    digests = {
+        *(submission(which, values) for which in (bundle, other, replanned) for values in (scores, nudged)),
+        challenge._digest(bundle, "propensity at 0.1", scores),
+        challenge._digest(bundle, "propensity at 0.2", scores),
+    }
+    assert len(digests) == 8
+
+
+@pytest.mark.long
+def test_the_mark_of_a_bundle_is_that_of_its_file(tmp_path):
+    texts = [f"text {i}, naïve" for i in range(N)]
+    held = evidence("zero-run", text=texts, unit=np.array([f"p{i}" for i in range(N)]), group=np.arange(N) % 3)
+    _, bundle, _ = record(held, plan=Plan(), rng=np.random.default_rng(1), seal=True)
+    bundle.write(tmp_path / "b.zip")
+    assert read(tmp_path / "b.zip").mark == bundle.mark
+
+
+def test_an_opening_of_another_bundle_is_refused(made):
+    bundle, _ = made
+    _, other, theirs = record(evidence(), plan=AUC, rng=np.random.default_rng(1), seal=True)
+    with pytest.raises(InputError, match="key file that belongs"):
+        judged(bundle, attack(1.0), theirs.opening(other.mark, []))
+
+
+@pytest.mark.long
+def test_nobody_chooses_the_random_numbers_of_a_sealed_contest(made):
+    bundle, keys = made
+    scores = attack(0.8)[keys.order]
+    first, second = (judged(bundle, scores, keys, seed) for seed in (1, 2))
+    assert first.difference == second.difference
+
+
+def test_an_opening_comes_back_and_gives_away_no_name(made, tmp_path):
+    bundle, keys = made
+    opening = keys.opening(bundle.mark, ["ab" * 32, "00" * 32])
+    opening.write(tmp_path / "o.json")
+    back = sealing.read(tmp_path / "o.json")
+    assert not isinstance(back, Keys)
+    assert back.opens(bundle.sealed)
+    assert back.lists("ab" * 32, bundle.mark, bundle.sealed)
+    assert not back.lists("cd" * 32, bundle.mark, bundle.sealed)
+    text = (tmp_path / "o.json").read_text()
+    assert not {"pseudonyms", "signing", "order"} & set(json.loads(text))
+    assert keys.signing.hex() not in text
+    assert keys.pseudonyms.hex() not in text
+    with pytest.raises(OutputError, match=r"opening is there already"):
+        opening.write(tmp_path / "o.json")
+    with pytest.raises(InputError, match="signs nothing"):
+        Keys.read(tmp_path / "o.json")
+
+
+@pytest.mark.parametrize("digest", ["", "x" * 64, "AB" * 32, "ab" * 31, "ab" * 33, "ab" * 32 + "\n"])
+def test_what_is_no_digest_is_not_signed(made, digest):
+    bundle, keys = made
+    with pytest.raises(InputError, match="64 digits"):
+        keys.opening(bundle.mark, [digest])
+
+
+def test_signatures_against_every_flipped_bit_of_key_and_message():
+    seed = bytes(range(32))
+    public, signed = signature.public_of(seed), signature.sign(seed, b"a")
+    assert signature.holds(public, b"a", signed)
+    assert not signature.holds(public, b"b", signed)
+    assert not signature.holds(signature.public_of(bytes(32)), b"a", signed)
+    for position in range(0, len(signed), 97):
+        changed = bytearray(signed)
+        changed[position] ^= 1
+        assert not signature.holds(public, b"a", bytes(changed))
+    for changed in (b"", signed[:-1], signed + b"\0"):
+        assert not signature.holds(public, b"a", changed)
+
+
+def test_an_audit_that_was_not_committed_to_does_not_open(made):
+    """The owner may not show other findings of all records than those that the bundle is bound to."""
+    bundle, keys = made
+    content = json.loads(keys.audit)
+    content["findings"]["verdict"]["text"] = "All is well."
+    with pytest.raises(InputError, match="key file that belongs"):
+        judged(bundle, np.zeros(N), replace(keys, audit=json.dumps(content)))
+
+
+@pytest.mark.long
+def test_propensities_that_an_owner_made_of_the_labels_stand_no_bet():
+    """Committed to unseen, near 0 and 1, they would foresee every label; what counts is what the covariates give."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=1000) * 1.5
+    member = rng.random(1000) < 1 / (1 + np.exp(1.5 - x**2))  # a line in x cannot see it
+    held = ma.Evidence(score=rng.normal(size=1000), member=member, covariates=x, design="zero-run")
+    _, bundle, keys = record(held, plan=Plan(bounds=None), rng=rng, seal=True)
+    content = json.loads(keys.audit)
+    content["propensity"] = (0.001 + 0.998 * bundle.labels(keys)).tolist()
+    keys = replace(keys, audit=json.dumps(content))
+    bundle = replace(bundle, sealed=keys.sealed())
+    right = 1 / (1 + np.exp(1.5 - x[keys.order] ** 2))
+    submitted = challenge.by_propensity(bundle, right, rng=rng).submission
+    found = challenge.by_propensity(bundle, right, keys=keys.opening(bundle.mark, [submitted]), rng=rng)
+    assert (found.status, found.order) == ("won", challenge.COMMITTED)

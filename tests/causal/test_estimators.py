@@ -1,0 +1,207 @@
+"""Estimators of a counterfactual mean: closed forms, slow twins, and the errata of the printed formulas."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyRegressor
+
+from causal.test_effects import BIG, METHODS, rng, small
+from miaudit import Evidence
+from miaudit.causal import effects
+from miaudit.causal.effects import Aipw, Comparison, GFormula
+from miaudit.causal.outcome import Law, LocationScale
+from worlds.confounded import Confounded, fixed
+
+CAUSAL = METHODS[1:]
+
+
+WRONG_MODEL = LocationScale(DummyRegressor())
+
+
+@pytest.fixture(scope="module")
+def three_to_one() -> tuple[Evidence, SimpleNamespace]:
+    return BIG.draw(24_000, 8_000, rng(1))
+
+
+@pytest.fixture(scope="module")
+def laws(three_to_one: tuple[Evidence, SimpleNamespace]) -> dict[bool, Law]:
+    """An outcome model that is right, and one that is wrong."""
+    e = three_to_one[0]
+    return {
+        right: (LocationScale() if right else WRONG_MODEL).fit(e.covariates, e.score, e.member, rng=rng())
+        for right in (True, False)
+    }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", CAUSAL)
+def test_three_members_for_each_nonmember(
+    method: str, three_to_one: tuple[Evidence, SimpleNamespace], laws: dict[bool, Law]
+) -> None:
+    evidence, propensity = three_to_one
+    law = laws[True]
+    ask = {"method": method, "outcome": law, "rng": rng()}
+    assert effects.ate(evidence, propensity, **ask).value == pytest.approx(BIG.effect, abs=0.05)
+    assert effects.auc(evidence, propensity, **ask).value == pytest.approx(BIG.auc, abs=0.015)
+    for alpha in (0.05, 0.2):
+        found = effects.tpr_at_fpr(evidence, propensity, fpr=alpha, **ask).value
+        assert found == pytest.approx(BIG.tpr(alpha), abs=0.02)
+    assert effects.advantage(evidence, propensity, **ask).value == pytest.approx(BIG.advantage, abs=0.025)
+    assert effects.balanced_accuracy(evidence, propensity, **ask).value == pytest.approx(
+        (1 + BIG.advantage) / 2, abs=0.013
+    )
+    curve = effects.roc(evidence, propensity, method=method, outcome=law)
+    assert curve.auc == pytest.approx(BIG.auc, abs=0.015)
+    fpr = effects.fpr_at_threshold(evidence, propensity, threshold=BIG.shift, **ask).value
+    assert fpr == pytest.approx(0.5, abs=0.02)  # half of the members' Y(0) lie above their mean
+
+
+def test_without_weights_the_shift_counts_as_memorisation(three_to_one: tuple[Evidence, SimpleNamespace]) -> None:
+    evidence, propensity = three_to_one  # control
+    raw = effects.auc(evidence, propensity, method="difference", rng=rng())
+    assert raw.low > BIG.auc + 0.1
+    assert "not causal" in raw.note
+    assert effects.ate(evidence, propensity, method="difference", rng=rng()).value > BIG.effect + 0.5
+
+
+def test_the_printed_divisor_n0_is_wrong_by_a_factor(three_to_one: tuple[Evidence, SimpleNamespace]) -> None:
+    evidence, propensity = three_to_one  # control of errata A1: (6) as printed
+    outside = ~evidence.member
+    lifted = evidence.replace(score=evidence.score + 10)
+    total = float(propensity.odds[outside] @ lifted.score[outside])
+    printed = lifted.score[~outside].mean() - total / outside.sum()
+    mended = lifted.score[~outside].mean() - total / evidence.n_members
+    assert printed == pytest.approx(BIG.effect - 2 * (10 + BIG.shift), abs=1)
+    assert mended == pytest.approx(BIG.effect, abs=0.4)
+    assert effects.ate(lifted, propensity, method="horvitz-thompson", rng=rng()).value == pytest.approx(mended)
+
+
+def test_the_printed_minus_of_the_causal_fpr_is_wrong(
+    three_to_one: tuple[Evidence, SimpleNamespace], laws: dict[bool, Law]
+) -> None:
+    evidence, propensity = three_to_one  # errata A3: with a poor outcome model the sign decides
+    law = laws[False]
+    t = BIG.shift
+    mu, a, w = law.exceedance(t), evidence.member, propensity.odds
+    correction = float(w[~a] @ ((evidence.score[~a] >= t) - mu[~a])) / evidence.n_members
+    modelled = float(mu[a].mean())
+    assert modelled + correction == pytest.approx(0.5, abs=0.02)
+    assert abs(modelled - correction - 0.5) > 0.3
+    found = effects.fpr_at_threshold(evidence, propensity, threshold=t, method=Aipw(law), rng=rng())
+    assert found.value == pytest.approx(modelled + correction, abs=0.005)
+    curve = effects.roc(evidence, propensity, method=Aipw(law))
+    at = np.searchsorted(-curve.threshold[1:-1], -t)
+    assert curve.fpr[1 + at] == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("outcome_right", [True, False])
+@pytest.mark.parametrize("propensity_right", [True, False])
+def test_double_robustness(
+    outcome_right: bool,
+    propensity_right: bool,
+    three_to_one: tuple[Evidence, SimpleNamespace],
+    laws: dict[bool, Law],
+) -> None:
+    evidence, true = three_to_one
+    law = laws[outcome_right]
+    propensity = true if propensity_right else fixed(evidence)
+    method = Aipw(law)
+    errors = (
+        effects.ate(evidence, propensity, method=method, rng=rng()).value - BIG.effect,
+        4 * (effects.auc(evidence, propensity, method=method, rng=rng()).value - BIG.auc),
+        2 * (effects.tpr_at_fpr(evidence, propensity, fpr=0.2, method=method, rng=rng()).value - BIG.tpr(0.2)),
+    )
+    if outcome_right or propensity_right:
+        assert np.abs(errors).max() < 0.06
+    else:
+        assert np.abs(errors).min() > 0.3  # control: both wrong
+
+
+@pytest.mark.long
+def test_a_curved_and_spreading_world_needs_more_than_a_mean() -> None:
+    world = Confounded(shift=0.6, effect=0.6, curve=0.3, spread=0.25)
+    auc, tpr = world.simulated(0.1)
+    evidence, propensity = world.draw(8_000, 8_000, rng(3))
+    law = LocationScale().fit(evidence.covariates, evidence.score, evidence.member, rng=rng())
+    for method in ("hajek", Aipw(law), GFormula(law)):
+        assert effects.auc(evidence, propensity, method=method, rng=rng()).value == pytest.approx(auc, abs=0.02)
+        found = effects.tpr_at_fpr(evidence, propensity, fpr=0.1, method=method, rng=rng()).value
+        assert found == pytest.approx(tpr, abs=0.03)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_weighted_auc_by_pairs(ties: bool) -> None:
+    evidence, propensity = small(ties=ties)
+    y, a, w = evidence.score, evidence.member, propensity.odds
+    wins = total = 0.0
+    for i in np.flatnonzero(a):
+        for j in np.flatnonzero(~a):
+            wins += w[j] * (1.0 if y[i] > y[j] else 0.5 if y[i] == y[j] else 0.0)
+            total += w[j]
+    assert effects.auc(evidence, propensity, rng=rng()).value == pytest.approx(wins / total)
+    n1 = int(a.sum())
+    unnormalised = wins / n1**2
+    found = effects.auc(evidence, propensity, method="horvitz-thompson", rng=rng())
+    assert found.value == pytest.approx(min(unnormalised, 1.0))
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_aipw_by_its_definition(ties: bool) -> None:
+    evidence, propensity = small(1, 90, ties)
+    y, a, w = evidence.score, evidence.member, propensity.odds
+    law = LocationScale(folds=3).fit(evidence.covariates, y, a, rng=rng())
+    share = np.where(a, 0, w) / w[~a].sum()
+    expected = y[a].mean() - law.mean[a].mean() - share @ (y - law.mean)
+    assert effects.ate(evidence, propensity, method=Aipw(law), rng=rng()).value == pytest.approx(expected)
+    assert effects.ate(evidence, propensity, method=GFormula(law), rng=rng()).value == pytest.approx(
+        (y[a] - law.mean[a]).mean()
+    )
+    rates = {t: law.exceedance(t)[a].mean() + share @ ((y >= t) - law.exceedance(t)) for t in np.unique(y)}
+    for t, rate in rates.items():
+        found = effects.fpr_at_threshold(evidence, propensity, threshold=t, method=Aipw(law), rng=rng())
+        assert found.value == pytest.approx(min(max(rate, 0), 1))
+    curve = effects.roc(evidence, propensity, method=Aipw(law))
+    descending = np.array([rates[t] for t in curve.threshold[1:-1]])
+    assert curve.fpr[1:-1] == pytest.approx(np.clip(np.maximum.accumulate(descending), 0, 1))
+    assert (np.diff(curve.fpr) >= 0).all()
+    assert (curve.fpr[0], curve.fpr[-1], curve.tpr[0], curve.tpr[-1]) == (0, 1, 0, 1)
+    # The area under the raw curve is the AUC.
+    above = np.array([((y[a] > v).mean() + (y[a] >= v).mean()) / 2 for v in y])
+    m = law.expected(lambda v: np.mean((y[a] > v[..., None]) + 0.5 * (y[a] == v[..., None]), axis=-1))
+    auc = effects.auc(evidence, propensity, method=Aipw(law), rng=rng()).value
+    assert auc == pytest.approx(m[a].mean() + share @ (above - m))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_influence_is_the_derivative(method: str) -> None:
+    """Adding a little weight to one record moves the estimate by its influence."""
+    evidence, propensity = small(2, 60)
+    law = LocationScale(folds=2).fit(evidence.covariates, evidence.score, evidence.member, rng=rng())
+    estimator = effects.estimator_of(method, law)
+    comparison = Comparison.of(evidence, propensity)
+    value, influence, gradient = effects.counterfactual_mean(estimator, comparison, comparison.score, law.mean)
+    if method != "g":  # whose variance is that of AIPW
+        assert influence.sum() == pytest.approx(0, abs=1e-9)
+    step = 1e-6
+    for j in np.flatnonzero(~evidence.member)[:5]:
+        if method in ("hajek", "horvitz-thompson"):
+            moved = propensity.odds.copy()
+            moved[j] *= 1 + step
+            changed = Comparison.of(evidence, SimpleNamespace(values=propensity.values, odds=moved, features=None))
+            after, *_ = effects.counterfactual_mean(estimator, changed, comparison.score, law.mean)
+            assert (after - value) / step == pytest.approx(gradient[j], rel=1e-3, abs=1e-7)
+
+
+def test_a_factor_on_the_odds_does_not_matter_where_weights_are_normalised() -> None:
+    evidence, p = small(5, 200)
+    halved = SimpleNamespace(values=p.values, odds=p.odds / 2, features=None)
+    law = LocationScale().fit(evidence.covariates, evidence.score, evidence.member, rng=rng())
+    for method in ("hajek", "aipw", "g"):
+        for metric in (effects.ate, effects.auc):
+            pair = [metric(evidence, q, method=method, outcome=law, rng=rng()) for q in (p, halved)]
+            assert pair[0].value == pytest.approx(pair[1].value)
+            assert pair[0].low == pytest.approx(pair[1].low)

@@ -1,0 +1,122 @@
+"""experiments/causal_synthesis: the attack in its smallest form, and the wrong graphs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from causal_synthesis.pain import pain
+
+from miaudit.synthesis.worlds import synthetic22
+
+pytestmark = pytest.mark.long
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "causal_synthesis"
+MODULES = ("attack", "graphs", "figures", "run")
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
+    """The modules of the experiment, by name; other experiments have modules of the same names."""
+    pytest.importorskip("torch", reason="the extra `torch`")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    hidden = {name: sys.modules.pop(name) for name in MODULES if name in sys.modules}
+    try:
+        yield {name: importlib.import_module(name) for name in MODULES}
+    finally:
+        for name in MODULES:
+            sys.modules.pop(name, None)
+        sys.modules.update(hidden)
+
+
+@pytest.mark.long
+def test_the_tiny_form_runs_from_end_to_end(tmp_path) -> None:
+    pytest.importorskip("torch", reason="the extra `torch`")
+    command = [
+        sys.executable,
+        str(FOLDER / "run.py"),
+        "--form",
+        "tiny",
+        "--only",
+        "synthetic22",
+        "--out",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "synthetic22.json").read_text())
+    assert set(found["arms"]) == {"plain", "plain, DP", "causal", "causal, DP", "reversed graph"}
+    assert found["arms"]["causal, DP"]["verdict"]["status"] == "not-refuted"
+    assert found["arms"]["causal, DP"]["verdict"]["upper"] == pytest.approx(3.9, abs=0.05)
+    assert "causal, DP (Figure 5)" in done.stdout
+    assert sorted(path.suffix for path in tmp_path.glob("figure-*")) == [".png"] * 5 + [".svg"] * 5
+
+
+@pytest.mark.long
+def test_wrong_graphs_are_wrong_in_the_stated_way(parts) -> None:
+    graph, rng = synthetic22().graph, np.random.default_rng(0)
+    public = synthetic22().sample(2000, rng=rng)
+    made = {
+        kind: parts["graphs"].wrong(kind, graph, public, rng) for kind in ("reversed", "missing", "random", "learned")
+    }
+    true = set(graph.edges)
+    assert {(b, a) for a, b in made["reversed"].edges} == true
+    assert set(made["missing"].edges) < true
+    assert len(made["missing"].edges) == 20
+    assert len(made["random"].edges) == 40
+    assert len(true & set(made["random"].edges)) < 10
+    assert len(made["learned"].edges) == 21  # a tree
+
+
+@pytest.mark.long
+def test_the_learned_tree_finds_the_strongest_pairs(parts) -> None:
+    """In the pain form an injury and its radiculopathies belong together."""
+    public = pain().sample(4000, rng=np.random.default_rng(1))
+    edges = {frozenset(edge) for edge in parts["graphs"].chow_liu(public).edges}
+    pairs = [
+        frozenset((f"injury_{i:02d}", f"radiculopathy_{i:02d}_{side}"))
+        for i in range(4, 27)
+        for side in ("left", "right")
+    ]
+    assert len(edges) == 221
+    assert np.mean([pair in edges for pair in pairs]) > 0.8
+
+
+@pytest.mark.long
+def test_what_is_expected_is_checked(parts) -> None:
+    run = parts["run"]
+    expected = json.loads((FOLDER / "expected.json").read_text())
+    row = {"placebo auc": [0.4, 0.5, 0.6], "auc": [0.85, 0.9, 0.95]}
+    null = {"placebo auc": [0.4, 0.5, 0.6], "auc": [0.4, 0.5, 0.6]}
+    bound = {"value": 0.0, "reachable": 2.5}
+    good = {
+        "epsilon": 1.0,
+        "arms": {
+            "none": {"rows": [row], "bound": bound},
+            "dp": {"rows": [null], "bound": bound, "verdict": "not-refuted"},
+            "no clipping": {"rows": [row], "bound": bound, "verdict": "refuted"},
+        },
+    }
+    assert run.differences({"outlier": good}, expected) == []
+    bad = json.loads(json.dumps(good))
+    bad["arms"]["none"]["rows"] = [null]
+    bad["arms"]["dp"] = {"rows": [row], "bound": {"value": 1.5, "reachable": 1.9}, "verdict": "refuted"}
+    bad["arms"]["no clipping"]["verdict"] = "not-refuted"
+    assert len(run.differences({"outlier": bad}, expected)) == 5
+    world = {
+        "arms": {
+            "plain, DP": {
+                "rows": [{"placebo auc": [0.6, 0.7, 0.8]}] * 4,
+                "bound": bound,
+                "verdict": {"status": "refuted", "upper": 1},
+            }
+        }
+    }
+    assert len(run.differences({"synthetic22": world}, expected)) == 2

@@ -1,0 +1,138 @@
+"""The worlds and loaders of experiments/zero_run against other ways to the same thing, and its tiny form."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+pytestmark = pytest.mark.long
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "zero_run"
+
+
+def load(name: str) -> Any:
+    specification = importlib.util.spec_from_file_location(f"zero_run_{name}", FOLDER / f"{name}.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[specification.name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+synthetic, iwildcam = load("synthetic"), load("iwildcam")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("d", "t"), [(5, 0.6), (5, -0.3), (50, 0.2)])
+def test_log_odds_agree_with_numerical_integration(d: int, t: float) -> None:
+    def density(lean: float) -> float:
+        def radial(r: float) -> float:
+            return float(r ** (d - 1) * np.exp(-(r**2) / 2 + r * lean * t - lean**2 / 2))
+
+        return float(integrate.quad(radial, 0, 60, limit=400, points=[np.sqrt(d)])[0])
+
+    found = synthetic.log_odds(np.array([t, 0.9]), d, 2.0, 0.5)[0]
+    assert found == pytest.approx(np.log(density(2.0) / density(0.5)), abs=1e-4)
+
+
+@pytest.mark.long
+def test_propensities_are_calibrated_whatever_the_shift() -> None:
+    world = synthetic.NoisySum(100, 20_000, 2.0, 0.66)
+    for rho in (0.25, 0.75):
+        logit, member = synthetic.covariates_only(world, rho, 200_000, np.random.default_rng(0))
+        pi = 1 / (1 + np.exp(-logit))
+        for low, high in ((0.1, 0.3), (0.4, 0.6), (0.7, 0.9)):
+            inside = (pi > low) & (pi < high)
+            assert member[inside].mean() == pytest.approx(pi[inside].mean(), abs=0.01)
+
+
+@pytest.mark.long
+def test_the_three_numbers_of_a_nonmember_have_the_law_of_the_whole_vector() -> None:
+    world = synthetic.NoisySum(30, 4000, 2.0, 0.66)
+    short = next(synthetic.draw(world, (0.5,), np.random.default_rng(1)))
+    whole, _ = synthetic.draw_with_covariates(world, 0.5, 10, np.random.default_rng(2))
+    for take in (lambda data: data.x[:, 0], lambda data: data.logit):
+        found = stats.ks_2samp(take(short)[~short.member], take(whole)[~whole.member])
+        assert found.pvalue > 0.01
+    # Scores depend on the released sum: compare them within it.
+    scale = [np.std(data.score[~data.member]) for data in (short, whole)]
+    assert scale[0] == pytest.approx(scale[1], rel=0.15)
+
+
+@pytest.mark.long
+def test_members_alone_stand_in_the_sum() -> None:
+    world = synthetic.NoisySum(4000, 4000, 2.0, 5.0)
+    data = next(synthetic.draw(world, (1.0,), np.random.default_rng(3)))
+    gap = data.score[data.member].mean() - data.score[~data.member].mean()
+    assert gap == pytest.approx(1.0, abs=0.1)  # <x, x> = 1, and nothing else tells members apart
+
+
+@pytest.mark.long
+def test_the_tiny_form_runs_and_agrees_with_what_is_expected(tmp_path: Path) -> None:
+    command = [sys.executable, FOLDER / "run.py", "--form", "tiny", "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert not found["not_learned"]["testable"]
+    assert found["not_learned"]["bound_if_the_propensity_were_trusted"] > 0  # what erratum B20 is about
+    assert (tmp_path / "figure-2a-oracle.svg").read_text().startswith("<svg")
+
+
+# -- iWildCam -------------------------------------------------------------------------------------------------------
+
+
+def release(
+    folder: Path, *, by_name: bool, splits: tuple[str, ...] = ("train", "id_test", "test", "val")
+) -> np.ndarray:
+    """A folder as WILDS leaves it, with made-up pictures; returns the embeddings in the order of the metadata."""
+    rng = np.random.default_rng(0)
+    n = 40
+    names = [f"{i:04d}.jpg" for i in rng.permutation(n)]
+    lines = ["split,location_remapped,sequence_remapped,y,filename,datetime"]
+    lines += [f"{splits[i % len(splits)]},{i % 7},{i},{i % 5},{name},2013-06-05" for i, name in enumerate(names)]
+    (folder / "metadata.csv").write_text("\n".join(lines) + "\n")
+    embedding = rng.normal(size=(n, 3)).astype(np.float32)
+    if by_name:
+        order = rng.permutation(n)
+        np.savez(folder / "embeddings.npz", filename=np.array(names)[order], embedding=embedding[order])
+    else:
+        np.save(folder / "embeddings.npy", embedding)
+    return embedding
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("by_name", [False, True])
+def test_embeddings_are_joined_to_their_pictures(tmp_path: Path, by_name: bool) -> None:
+    expected = release(tmp_path, by_name=by_name)
+    pictures = iwildcam.load(tmp_path)
+    np.testing.assert_array_equal(pictures.embedding, expected)
+    assert len(pictures.rows("train")) == len(pictures.rows("test")) == 10
+    assert pictures.label.tolist() == [i % 5 for i in range(40)]
+
+
+@pytest.mark.long
+def test_pictures_without_embedding_are_named(tmp_path: Path) -> None:
+    release(tmp_path, by_name=True)
+    with np.load(tmp_path / "embeddings.npz") as data:
+        np.savez(tmp_path / "embeddings.npz", filename=data["filename"][3:], embedding=data["embedding"][3:])
+    with pytest.raises(ValueError, match=r"3 pictures of metadata\.csv have no embedding"):
+        iwildcam.load(tmp_path)
+
+
+@pytest.mark.long
+def test_other_releases_are_refused(tmp_path: Path) -> None:
+    release(tmp_path, by_name=False, splits=("train", "val"))
+    with pytest.raises(ValueError, match="no picture of the split"):
+        iwildcam.load(tmp_path)
+    (tmp_path / "metadata.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="missing split, filename"):
+        iwildcam.load(tmp_path)

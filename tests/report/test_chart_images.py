@@ -1,0 +1,79 @@
+"""Charts are drawn in a process of their own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import miaudit as ma
+from miaudit.report import chart_images
+from report.test_audit_charts import charts_of, findings
+
+N = 600
+
+
+ADDRESSES = 16_000_000 * 1024  # ulimit -v 16000000
+
+
+AUDIT = ("audit", "scores.npz", "--score", "score", "--member", "member", "--design", "one-run", "--no-bounds")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    member = np.arange(N) % 2 == 0
+    np.savez(tmp_path / "scores.npz", score=rng.normal(size=N) + 3.0 * member, member=member)
+    return tmp_path
+
+
+def limited(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    program = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({ADDRESSES}, {ADDRESSES}))\n"
+        "from miaudit.cli import main\nmain()"
+    )
+    command = [sys.executable, "-c", program, *words]
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold processes to the limit")
+def test_without_addresses_to_draw_with_the_findings_survive(place: Path) -> None:
+    ran = limited(place, *AUDIT, "--out", "out")
+    assert ran.returncode == 3, ran.stderr
+    lines = ran.stderr.splitlines()
+    assert len(lines) == 1 and "ulimit -v" in lines[0] and "miaudit report" in lines[0]
+    assert sorted(path.name for path in (place / "out").iterdir()) == ["findings.json", "report.html"]
+    found = json.loads((place / "out" / "findings.json").read_text())
+    assert found["verdict"]["status"] == "flagged"
+    page = (place / "out" / "report.html").read_text()
+    assert "above the threshold of 15%" in page and "without its figures" in page and "<figure" not in page
+    before = {path.name: path.read_bytes() for path in (place / "out").iterdir()}
+    again = limited(place, "report", "out", "--overwrite")
+    assert again.returncode == 1 and len(again.stderr.splitlines()) == 1
+    assert {path.name: path.read_bytes() for path in (place / "out").iterdir()} == before
+
+
+def test_what_is_drawn_in_a_process_of_its_own_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    from miaudit.report import chart_images
+
+    spec = {"data": {"values": [{"a": 1}]}, "mark": "point", "encoding": {"x": {"field": "a", "type": "quantitative"}}}
+    here = chart_images.svg(spec), chart_images.png(spec)
+    monkeypatch.setattr(chart_images, "_limit", lambda: 1 << 50)
+    assert (chart_images.svg(spec), chart_images.png(spec)) == here
+
+
+@pytest.mark.long
+def test_png():
+    assert chart_images.png(charts_of(findings())["verdict"].to_dict()).startswith(b"\x89PNG")
+
+
+@pytest.mark.long
+def test_an_extreme_curve_can_be_drawn():
+    member = np.arange(400) % 2 == 0
+    for score in (member.astype(float), 1.0 - member, np.zeros(400)):
+        evidence = ma.Evidence(score=score, member=member, design="one-run")
+        for chart in charts_of(ma.audit(evidence, rng=np.random.default_rng(0)).to_dict()).values():
+            assert "NaN" not in chart_images.svg(chart.to_dict())

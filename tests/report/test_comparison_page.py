@@ -1,0 +1,47 @@
+"""Pages of comparisons."""
+
+from dataclasses import replace
+
+import pytest
+
+from findings.test_comparison import findings, shifted
+from miaudit.errors import InputError
+from miaudit.findings.comparison import compare, history
+from miaudit.report import comparison_page, kinds, results_folder
+from report.test_audit_page import EVIL, Page
+
+
+@pytest.mark.long
+def test_the_chart_shows_causal_numbers_under_whole_labels():
+    """Right of its dashed line is more leakage, which no raw number of a zero-run audit may claim."""
+    found = compare(shifted(), shifted(1.0))
+    rows = comparison_page.charts(found)["differences"].to_dict()["layer"][1]["encoding"]["y"]
+    assert rows["sort"][-2:] == ["Advantage (hajek)", "Balanced accuracy (hajek)"]
+    assert all(name.endswith("(hajek)") for name in rows["sort"])
+    assert rows["axis"]["labelLimit"] >= 7 * max(map(len, rows["sort"]))
+    assert comparison_page.charts(compare(findings(0.3), shifted())) == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["comparison", "history"])
+def test_the_pages_are_written_and_checked(tmp_path, kind):
+    a, b = findings(0.3), findings(1.2)
+    found = compare(a, b, names=("old", "new")) if kind == "comparison" else history([("old", a), ("new", b)])
+    results_folder.write(found, tmp_path / "out")
+    back = kinds.read(tmp_path / "out" / "findings.json").to_dict()
+    assert back == found.to_dict()
+    text = (tmp_path / "out" / "report.html").read_text()
+    assert "Leakage rose" in text
+    assert (tmp_path / "out" / "figures").glob("*.svg")
+    for key in back:
+        if key in ("format", "kind"):
+            continue
+        with pytest.raises(InputError):
+            kinds.from_dict({name: value for name, value in back.items() if name != key})
+
+
+def test_hostile_names_stay_text():
+    a, b = findings(0.3), findings(1.2)
+    for found in (compare(a, b, names=(EVIL, EVIL + "2")), history([(EVIL, a), (EVIL + "2", b)])):
+        page = Page(comparison_page.page(replace(found, repeat={"command": EVIL})))
+        assert len(page.scripts) == len(Page(comparison_page.page(found)).scripts)

@@ -1,0 +1,117 @@
+"""Each module has its mirror: src/miaudit/ROOM/module.py is tested by tests/ROOM/test_module.py, but for a list."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
+SOURCE = ROOT / "src" / "miaudit"
+
+# Where one file tests several modules: why, that file, and the modules.
+THROUGH = (
+    ("types and one exception, which every test uses", "test_evidence.py", "arrays errors"),
+    ("laws of all that is registered or printed", "laws/test_attacks.py", "attacks/registry"),
+    ("laws of all that is registered or printed", "laws/test_limits.py", "metrics/rounding"),
+    ("laws of all that is registered or printed", "laws/test_attacks.py", "io/plugins"),
+    ("laws of all that is registered or printed", "laws/test_metrics.py", "metrics/definition"),
+    ("a bundle is made, shared and read as a whole", "bundle/test_bundle.py", "bundle/contents"),
+    (
+        "findings without behaviour: their page shows them",
+        "report/test_bundle_page.py",
+        "bundle/findings findings/verification",
+    ),
+    ("findings without behaviour: their page shows them", "report/test_disclosure_page.py", "findings/disclosure"),
+    ("findings without behaviour: their page shows them", "report/test_disclosure_page.py", "defences/findings"),
+    (
+        "findings without behaviour: their page shows them",
+        "report/test_table_page.py",
+        "findings/table findings/fidelity",
+    ),
+    ("the words of a verdict", "findings/test_verdict.py", "findings/wording"),
+    ("a result that its tests make and judge", "dp/test_verdict.py", "dp/bounds"),
+    ("a choice of threshold is made in a bound of many runs", "dp/test_multi_run.py", "dp/thresholds"),
+    ("the steps of zero-run bounds", "dp/zero_run/test_bounds.py", "dp/zero_run/audit dp/zero_run/options"),
+    ("the interval of an average over records", "disclosure/test_groups.py", "disclosure/intervals"),
+    ("what attacks are given, checked by the attacks", "collect/test_outputs.py", "collect/attack_inputs"),
+    ("the command shows what it makes", "command/test_demo.py", "collect/demo"),
+    (
+        "the parts of a training, which is compared whole with slow twins",
+        "models/test_train.py",
+        "models/batches models/loop models/tensors models/train_config",
+    ),
+    ("what a target is", "collect/test_campaign.py", "models/protocol"),
+    ("measures by name", "config/test_disclosure.py", "defences/registry"),
+    ("the parts of a command: what it prints and writes", "command/test_audit.py", "command/results command/summary"),
+    ("the parts of a command: what it reads", "command/test_bad_input.py", "command/options"),
+    ("the parts of a command: code that it names", "command/test_run.py", "command/user_code"),
+    (
+        "from files to a release: every stage is seen in what is published",
+        "synthesis/generators/test_publication.py",
+        "command/synthesise config/synthesise findings/release report/synthesis_page report/graph_charts",
+    ),
+    ("a generator is what training returns", "synthesis/generators/test_training.py", "synthesis/generators/generator"),
+    (
+        "options of training",
+        "synthesis/generators/test_training.py",
+        "synthesis/generators/generator_config",
+    ),
+    (
+        "the attack is tested from sets to its bound",
+        "synthesis/retraining_attack/test_membership.py",
+        "synthesis/retraining_attack/attack_bound synthesis/retraining_attack/heldout "
+        "synthesis/retraining_attack/split_by_set",
+    ),
+    ("one of the features", "synthesis/retraining_attack/test_features.py", "synthesis/retraining_attack/closeness"),
+    ("charts, drawn with their page", "report/test_disclosure_page.py", "report/defence_charts"),
+    ("charts, drawn with their page", "report/test_table_page.py", "report/fidelity_charts"),
+    ("charts, drawn with their page", "report/test_page_frame.py", "report/interval_chart"),
+    ("what all charts share", "report/test_audit_charts.py", "report/chart_style"),
+    ("each kind writes and reads its folder", "report/test_results_folder.py", "report/kinds"),
+)
+
+
+def modules() -> set[str]:
+    found = {path.relative_to(SOURCE).with_suffix("").as_posix() for path in SOURCE.rglob("*.py")}
+    return {name for name in found if not name.rpartition("/")[2].startswith("__")}
+
+
+def mirror(module: str) -> Path:
+    room, _, name = module.rpartition("/")
+    return TESTS / room / f"test_{name}.py"
+
+
+def listed() -> dict[str, str]:
+    return {module: where for _, where, names in THROUGH for module in names.split()}
+
+
+def test_each_module_has_its_mirror() -> None:
+    without = {module for module in modules() if not mirror(module).is_file()}
+    assert sorted(without - set(listed())) == []
+
+
+def test_the_list_names_modules_without_a_mirror_and_files_that_test_them() -> None:
+    for module, where in listed().items():
+        assert module in modules(), module
+        assert not mirror(module).is_file(), module
+        assert (TESTS / where).is_file(), where
+
+
+def named() -> list[tuple[str, str, str]]:
+    """Test files, and tests of them, that a document names: of the document, the file and the test."""
+    found = []
+    for page in [*(ROOT / "docs").rglob("*.md"), *(ROOT / "experiments").rglob("*.md")]:
+        text = page.read_text(encoding="utf-8")
+        for path, test in re.findall(r"(?<![\w/])((?:\w+/)*test_\w+\.py)(?:::(test_\w+))?", text):
+            found.append((page.name, path.removeprefix("tests/"), test))
+    return found
+
+
+@pytest.mark.parametrize(("page", "path", "test"), sorted(set(named())))
+def test_a_test_that_a_document_names_is_there(page: str, path: str, test: str) -> None:
+    body = ast.parse((TESTS / path).read_text(encoding="utf-8")).body
+    assert not test or test in {part.name for part in body if isinstance(part, ast.FunctionDef)}, page
