@@ -61,7 +61,7 @@ def keys(model: type[BaseModel] | section.Keys) -> Iterator[str]:
 
 def test_every_key_of_the_configuration_is_documented() -> None:
     text = (ROOT / "docs" / "configuration.md").read_text()
-    for key in (*keys(audit_config.AuditConfig), *keys(audit_config.CampaignConfig)):
+    for key in (*keys(audit_config.AuditConfig), *keys(audit_config.CampaignConfig), *keys(audit_config.TableConfig)):
         assert f"`{key}`" in text or f"{key}:" in text or f"## {key}" in text, key
 
 

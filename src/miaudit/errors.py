@@ -99,7 +99,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {close[0]}?" if close else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Option:
     """What an option is, beside its name, type and default: ``Annotated[float, Option("Help.", gt=0, lt=1)] = 0.5``.
 
@@ -125,16 +125,17 @@ class Option:
     lt: float | None = None
     le: float | None = None
     where: Callable[[Any], bool] | None = None
-    choices: Collection[str] = ()
+    choices: Collection[str] | None = None
     read: Callable[[Any], Any] | None = None
     default: Any = None
     allowed: str = ""
 
     def permits(self, kind: Any, value: Any) -> bool:
         """Whether a value of a type is permitted; what no plain type describes always is."""
-        if words := self.words_of(kind):
+        words = self.words_of(kind)
+        if words is not None:
             plain = kind is str or get_origin(kind) is Literal  # else a record may stand in the place of a word
-            return value in words if plain or isinstance(value, str) else True
+            return value in words if isinstance(value, str) else not plain
         if kind is bool:
             return isinstance(value, bool)
         if kind not in (int, float):
@@ -142,7 +143,7 @@ class Option:
         if not (is_whole(value) if kind is int else isinstance(value, numbers.Real) and not isinstance(value, bool)):
             return False
         return (
-            math.isfinite(value)
+            -math.inf < value < math.inf  # of whole numbers of any length too
             and (self.gt is None or value > self.gt)
             and (self.ge is None or value >= self.ge)
             and (self.lt is None or value < self.lt)
@@ -156,13 +157,13 @@ class Option:
         if isinstance(value, bool) and kind in (int, float):
             return InputError(name, "a number", received.lower(), "write the number itself")
         words = self.words_of(kind)
-        hint = nearest(str(value), words) if words else ""
+        hint = "" if words is None else nearest(str(value), words)
         return InputError(name, self.allowed or self.range_of(kind), received, hint or self.next_step)
 
     def range_of(self, kind: Any) -> str:
         """Say in words what is permitted of a type."""
         words = self.words_of(kind)
-        if words:
+        if words is not None:
             return " or ".join(words) if len(words) == 2 else ", ".join(words)
         if kind is bool:
             return "true or false"
@@ -175,13 +176,13 @@ class Option:
             )
         return f"a number in {'[' if self.gt is None else '('}{low:g}, {high:g}{']' if self.lt is None else ')'}"
 
-    def words_of(self, kind: Any) -> tuple[str, ...]:
-        """Return the words of which one is permitted; none where it is no matter of words."""
-        return tuple(self.choices) or (get_args(kind) if get_origin(kind) is Literal else ())
+    def words_of(self, kind: Any) -> Collection[str] | None:
+        """Return the words of which one is permitted; None where it is no matter of words."""
+        return get_args(kind) if self.choices is None and get_origin(kind) is Literal else self.choices
 
 
 class Known(NamedTuple):
-    """An option of a record or a function: its type, with None left out where it may be left out, and its default."""
+    """An option of a record or a function: its type, without the None that it may be, and its default, if any."""
 
     kind: Any
     optional: bool
@@ -206,8 +207,7 @@ def options_of(source: Callable[..., Any]) -> dict[str, Known]:
             kind, *notes = get_args(hints[name])
             option = next((note for note in notes if isinstance(note, Option)), None)
             if option is not None:
-                default = None if parameter.default is parameter.empty else parameter.default
-                found[name] = Known(*without_none(kind), option, default)
+                found[name] = Known(*without_none(kind), option, parameter.default)
     return found
 
 

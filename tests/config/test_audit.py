@@ -213,6 +213,25 @@ def test_the_privacy_section(privacy: str, bounds: Bounds | None, tmp_path: Path
     assert found == bounds
 
 
+def test_one_rate_stands_for_a_list_of_one(tmp_path: Path) -> None:
+    assert audit_config.read(described(tmp_path, "attack: {fpr_targets: 0.05}")).plan().fpr_targets == (0.05,)
+    with pytest.raises(ConfigError, match=r"attack\.fpr_targets\.0: expected numbers in \(0, 1\), received 5"):
+        audit_config.read(described(tmp_path, "attack: {fpr_targets: 5}"))
+
+
+@pytest.mark.parametrize("value", ["[1]", "{}", "1", "''", "[[1]]"])
+def test_a_value_of_another_kind_is_one_problem_of_its_key(value: str, tmp_path: Path) -> None:
+    keys = ("attack.type", "attack.variance", "evaluation.design", "evaluation.intervals", "privacy.correction")
+    for section, key in (path.split(".") for path in keys):
+        config = described(tmp_path, "")
+        at = f"{section}: {{{key}: {value}}}"
+        text = config.read_text().replace("member: member}", f"member: member, {key}: {value}}}")
+        config.write_text(text if section == "evaluation" else config.read_text() + at)
+        with pytest.raises(ConfigError) as caught:
+            audit_config.read(config)
+        assert [problem.partition(": ")[0] for problem in caught.value.problems] == [f"{section}.{key}"]
+
+
 def test_the_problems_of_the_privacy_section_are_listed_together(tmp_path: Path) -> None:
     privacy = """
 privacy:

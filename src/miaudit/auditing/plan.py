@@ -360,12 +360,9 @@ class Plan:
             if name not in known:
                 hint = f"{nearest(name, known)} or add its FPR to fpr_targets".removeprefix(" or ")
                 raise InputError("primary_metric", f"one of {', '.join(known)}", repr(name), hint)
-        if threshold is not None:
-            if metric is None or metric.bounded:
-                _require(
-                    0 <= threshold <= 1, "threshold_for_concern", "a number in [0, 1]", threshold, "write 0.05 for 5%"
-                )
-        elif metric is not None and math.isinf(metric.threshold):
+        if threshold is not None and (metric is None or metric.bounded):
+            _require(0 <= threshold <= 1, "threshold_for_concern", "a number in [0, 1]", threshold, "write 0.05 for 5%")
+        elif threshold is None and metric is not None and math.isinf(metric.threshold):
             raise InputError(
                 "threshold_for_concern", "a number, in units of the score", "none", f"set it for {metric.name}"
             )

@@ -49,7 +49,7 @@ def audit(
     given = options.given(context)
     signal = given.get("signal", "score")
     source = _source(file, given, signal)
-    keys = {KEYS[name][0] if name in KEYS else name for name in given}
+    keys = {_key(name) for name in given}
     _refuse(keys, source, signal=signal, bounds=not given.get("no_bounds", False))
     settings = _settings(file, given, source, signal)
     target = out or (None if json else Path("results/audit"))
@@ -136,9 +136,14 @@ def _settings(file: Path | None, given: dict[str, Any], source: Source, signal: 
     return options.validated(said, AuditConfig)
 
 
+def _key(name: str) -> str:
+    """The key of a file that an option says, with its section; an option of the command line only is its own."""
+    return ".".join(KEYS.get(name, (name, ""))[0].split(".")[:2])
+
+
 def _refuse(keys: set[str], source: Source, evidence: Evidence | None = None, **known: Any) -> None:
     """Refuse options that nothing reads; of an undeclared design, which may be any, say what goes with which."""
-    flags = {key: flag(name) for name, (key, _) in KEYS.items()}
+    flags = {_key(name): flag(name) for name in reversed(KEYS)}
     if evidence is not None:
         known["design"] = evidence.design
         for key in sorted(keys.intersection(OF_ZERO_RUN)) if evidence.design is None else ():

@@ -73,69 +73,49 @@ Seal = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
-# Options that say what a key of a configuration file says: its path there, and their panel.
+_SIDES = ("member", "nonmember")
+# Keys of a configuration file that are options too, by panel and section, in the order of the help.
+_PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (INPUT, "evaluation", ("score", "member")),
+    (INPUT, "synthetic", ("members_path", "nonmembers_path")),  # or files of evaluation, by the signal
+    (INPUT, "evaluation", ("signal", "labels", "member_labels_path", "nonmember_labels_path")),
+    (INPUT, "attack", ("type",)),
+    (INPUT, "evaluation", ("unit", *(f"{side}_units_path" for side in _SIDES))),
+    (INPUT, "evaluation", ("group", *(f"{side}_groups_path" for side in _SIDES), "design")),
+    (ZERO_RUN, "evaluation", ("covariates", *(f"{side}_covariates_path" for side in _SIDES))),
+    (ZERO_RUN, "evaluation", ("text", *(f"{side}_texts_path" for side in _SIDES))),
+    (ZERO_RUN, "evaluation", ("categories", "components", "estimator")),
+    (ZERO_RUN, "reporting", ("raw_only",)),
+    (RATIO, "attack", ("variance", "statistic", "folds")),
+    (RATIO, "attack.statistics", ("mu_in", "sigma_in", "mu_out", "sigma_out")),
+    (SYNTHETIC, "synthetic", ("table_path", "schema_path", "secrets", "known", "records")),
+    (VERDICT, "attack", ("fpr_targets",)),
+    (VERDICT, "evaluation", ("confidence",)),
+    (VERDICT, "reporting", ("primary_metric", "threshold_for_concern", "levels", "prior")),
+    (VERDICT, "attack", ("n_bootstrap",)),
+    (VERDICT, "evaluation", ("intervals",)),
+    (VERDICT, "attack", ("headline",)),
+    (PRIVACY, "privacy.claim", ("epsilon", "delta", "mu")),
+    (PRIVACY, "privacy", ("mechanism", "delta", "guesses", "correction", "margin", "bounds")),
+    (OUTPUT, "reporting", ("row_level",)),
+    (RECORD, "model", ("architecture", "checkpoint", "num_classes", "name")),
+)
+_NAMES = {  # of parameters that are not called as their key, without the _path of files
+    "attack.type": "attack",
+    "attack.fpr_targets": "fpr",
+    "reporting.primary_metric": "primary",
+    "reporting.threshold_for_concern": "threshold",
+    "reporting.row_level": "show_rows",
+    "synthetic.table_path": "synthetic",
+    "synthetic.secrets": "secret",
+    "privacy.bounds": "no_bounds",
+    "model.name": "model_name",
+    **{f"privacy.claim.{name}": f"claim_{name}" for name in ("epsilon", "delta", "mu")},
+}
 KEYS: dict[str, tuple[str, str]] = {
-    "score": ("evaluation.score", INPUT),
-    "member": ("evaluation.member", INPUT),
-    "members": ("synthetic.members_path", INPUT),  # or a file of evaluation, by the signal
-    "nonmembers": ("synthetic.nonmembers_path", INPUT),
-    "signal": ("evaluation.signal", INPUT),
-    "labels": ("evaluation.labels", INPUT),
-    "member_labels": ("evaluation.member_labels_path", INPUT),
-    "nonmember_labels": ("evaluation.nonmember_labels_path", INPUT),
-    "attack": ("attack.type", INPUT),
-    "covariates": ("evaluation.covariates", ZERO_RUN),
-    "member_covariates": ("evaluation.member_covariates_path", ZERO_RUN),
-    "nonmember_covariates": ("evaluation.nonmember_covariates_path", ZERO_RUN),
-    "text": ("evaluation.text", ZERO_RUN),
-    "member_texts": ("evaluation.member_texts_path", ZERO_RUN),
-    "nonmember_texts": ("evaluation.nonmember_texts_path", ZERO_RUN),
-    "categories": ("evaluation.categories", ZERO_RUN),
-    "components": ("evaluation.components", ZERO_RUN),
-    "estimator": ("evaluation.estimator", ZERO_RUN),
-    "unit": ("evaluation.unit", INPUT),
-    "member_units": ("evaluation.member_units_path", INPUT),
-    "nonmember_units": ("evaluation.nonmember_units_path", INPUT),
-    "group": ("evaluation.group", INPUT),
-    "member_groups": ("evaluation.member_groups_path", INPUT),
-    "nonmember_groups": ("evaluation.nonmember_groups_path", INPUT),
-    "design": ("evaluation.design", INPUT),
-    "variance": ("attack.variance", RATIO),
-    "statistic": ("attack.statistic", RATIO),
-    "folds": ("attack.folds", RATIO),
-    "mu_in": ("attack.statistics.mu_in", RATIO),
-    "sigma_in": ("attack.statistics.sigma_in", RATIO),
-    "mu_out": ("attack.statistics.mu_out", RATIO),
-    "sigma_out": ("attack.statistics.sigma_out", RATIO),
-    "synthetic": ("synthetic.table_path", SYNTHETIC),
-    "schema": ("synthetic.schema_path", SYNTHETIC),
-    "secret": ("synthetic.secrets", SYNTHETIC),
-    "known": ("synthetic.known", SYNTHETIC),
-    "records": ("synthetic.records", SYNTHETIC),
-    "fpr": ("attack.fpr_targets", VERDICT),
-    "confidence": ("evaluation.confidence", VERDICT),
-    "primary": ("reporting.primary_metric", VERDICT),
-    "threshold": ("reporting.threshold_for_concern", VERDICT),
-    "levels": ("reporting.levels", VERDICT),
-    "prior": ("reporting.prior", VERDICT),
-    "n_bootstrap": ("attack.n_bootstrap", VERDICT),
-    "intervals": ("evaluation.intervals", VERDICT),
-    "headline": ("attack.headline", VERDICT),
-    "raw_only": ("reporting.raw_only", ZERO_RUN),
-    "claim_epsilon": ("privacy.claim.epsilon", PRIVACY),
-    "claim_delta": ("privacy.claim.delta", PRIVACY),
-    "claim_mu": ("privacy.claim.mu", PRIVACY),
-    "mechanism": ("privacy.mechanism", PRIVACY),
-    "delta": ("privacy.delta", PRIVACY),
-    "guesses": ("privacy.guesses", PRIVACY),
-    "correction": ("privacy.correction", PRIVACY),
-    "margin": ("privacy.margin", PRIVACY),
-    "no_bounds": ("privacy.bounds", PRIVACY),
-    "show_rows": ("reporting.row_level", OUTPUT),
-    "architecture": ("model.architecture", RECORD),
-    "checkpoint": ("model.checkpoint", RECORD),
-    "num_classes": ("model.num_classes", RECORD),
-    "model_name": ("model.name", RECORD),
+    _NAMES.get(f"{section}.{key}", key.removesuffix("_path")): (f"{section}.{key}", panel)
+    for panel, section, keys in _PANELS
+    for key in keys
 }
 _KINDS = {
     path: (kind, option)
@@ -150,7 +130,7 @@ def taken(name: str) -> tuple[Any, Any]:
     path, panel = KEYS[name]
     kind, option = _KINDS[path]
     plain, default = without_none(kind)[0], option.default
-    words = option.read is not None or bool(option.words_of(plain))
+    words = option.read is not None or option.words_of(plain) is not None
     if plain is bool:
         default = False
     elif path.endswith("_path") or name == "mechanism":

@@ -31,7 +31,7 @@ from miaudit.dp import selection
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
-from miaudit.evidence import Design, Evidence
+from miaudit.evidence import DESIGNS, Design, Evidence
 from miaudit.io import yaml_file
 from miaudit.io.tables import existing_file
 from miaudit.synthesis.table_attacks.table_audit import TablePlan
@@ -165,7 +165,9 @@ EVALUATED = Keys(
             Design | None,
             Option(
                 "How membership came about: one-run or multi-run (inclusion was randomised) or zero-run (it was not). "
-                "Never guessed: without it there is no answer."
+                "Never guessed: without it there is no answer.",
+                "leave it out if nobody knows how membership came about",
+                allowed=f"one of {', '.join(DESIGNS)}",
             ),
         ],
         "seed": Annotated[int, Option("Seed of everything random; it is written into the findings.", ge=0)],
@@ -525,12 +527,11 @@ def read(path: str | Path) -> AnyConfig:
         With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
     """
     content = read_mapping(path, "docs/configuration.md")
-    kind: type[AuditConfig] | type[CampaignConfig] = (
-        CampaignConfig if {"target", "data"} & set(content) else AuditConfig
-    )
     if "synthetic" in content:
         return validated(content, TableConfig, path)
-    return validated(content, kind, path)
+    if {"target", "data"} & set(content):
+        return validated(content, CampaignConfig, path)
+    return validated(content, AuditConfig, path)
 
 
 def read_mechanism(path: str | Path) -> Mechanism:

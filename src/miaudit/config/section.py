@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -140,8 +141,14 @@ def _written(kind: Any) -> Any:
         return typing.Union[tuple(_written(one) for one in inside)]  # noqa: UP007 - made of a list
     if origin is Sequence or origin is tuple:
         parts = (inside[0], ...) if origin is Sequence else inside
-        return tuple[tuple(one if one is ... else _written(one) for one in parts)]  # type: ignore[misc]
+        several: Any = tuple[tuple(one if one is ... else _written(one) for one in parts)]  # type: ignore[misc]
+        # One number stands for a list of one, where there may be any number of them.
+        return Annotated[several, BeforeValidator(_several)] if inside[1:] == (...,) else several
     return kind
+
+
+def _several(value: Any) -> Any:
+    return (value,) if isinstance(value, int | float) else value
 
 
 def _door(kind: Any, option: Option) -> Any:
@@ -150,9 +157,9 @@ def _door(kind: Any, option: Option) -> Any:
     if option.read is not None:
         read = _refusing(option.read)
         return Annotated[Any, PlainValidator(lambda value: None if value is None else read(value))]
-    if not (option.words_of(plain) or plain in (int, float, bool)):
+    if option.words_of(plain) is None and plain not in (int, float, bool):
         return _written(kind)
-    plain = str if option.choices else plain
+    plain = plain if option.choices is None else str
 
     def checked(value: Any, inner: Callable[[Any], Any]) -> Any:
         if value is None and optional:
