@@ -294,9 +294,13 @@ def _elsewhere(path: Path, argument: str) -> dict[str, NDArray[Any]]:
     """The columns of a file that another package reads."""
     other = FORMATS[path.suffix.lower()]
     try:
-        return {} if other is None else {str(name): np.asarray(values) for name, values in other.read(path).items()}
+        columns = {} if other is None else {str(name): np.asarray(x) for name, x in other.read(path).items()}
     except Exception as error:  # whatever that package raises
         raise _unreadable(path, argument, error) from error
+    for name, values in columns.items():
+        if values.dtype.kind not in "biufU":
+            raise InputError(name, "numbers, true/false or text", f"values of type {values.dtype}", "convert it first")
+    return columns
 
 
 def _read_member(path: Path, name: str) -> NDArray[Any]:
