@@ -20,6 +20,7 @@ import miaudit as ma
 from miaudit.attacks import registry, signals
 from miaudit.cli import app
 from miaudit.errors import InputError
+from miaudit.report import kinds
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 PACKAGE = "example_plugin"
@@ -182,6 +183,19 @@ def test_a_bound(plugin: Path) -> None:
     assert 0.3 < found.bounds[0].value < 1.0
     assert found.plan["bounds"]["threshold"] == 0.5
     assert len(ma.audit(shifted(), plan=plan, rng=np.random.default_rng(0)).bounds) > 1  # the tests of the design
+
+
+def test_a_kind_of_findings(plugin: Path, tmp_path: Path) -> None:
+    from example_plugin.canaries import Canaries
+
+    (tmp_path / "findings.json").write_text(Canaries(planted=100, repeated=3).to_json())
+    run("report", tmp_path)
+    assert "3 of 100 canaries were repeated" in (tmp_path / "report.html").read_text()
+    assert "<svg" in (tmp_path / "figures" / "canaries.svg").read_text()
+    assert kinds.read(tmp_path / "findings.json").exit_code == 3
+    (tmp_path / "findings.json").write_text(Canaries(planted=100, repeated="some").to_json())
+    with pytest.raises(InputError, match=r"findings\['repeated'\]"):
+        kinds.read(tmp_path / "findings.json")
 
 
 # -- what a package may not do, and what it may break -----------------------------------------------------------------

@@ -10,6 +10,7 @@ from miaudit.collect.outputs import (
     one_run,
     with_headline,
 )
+from miaudit.collect.runs import multi_run
 
 __all__ = [
     "Attack",
@@ -18,6 +19,7 @@ __all__ = [
     "from_pairs",
     "from_table",
     "from_tokens",
+    "multi_run",
     "one_run",
     "with_headline",
 ]

@@ -128,7 +128,7 @@ def of(name: str) -> Definition:
             return tpr_at_fpr(float(name.removeprefix(_TPR)))
         except ValueError:
             pass
-    return METRICS[name] if name in METRICS else Definition(name, name, name, _undefined)
+    return METRICS[name] if name in METRICS else Definition(name, name, name, _undefined, form="digits")
 
 
 def estimates(sample: Sample, names: Iterable[str], confidence: float) -> dict[str, Estimate]:
