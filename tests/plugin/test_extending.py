@@ -151,6 +151,25 @@ def test_a_metric_of_zero_run_evidence(plugin: Path) -> None:
     assert corrected["gini"].value == pytest.approx(2 * corrected["auc"].value - 1)
 
 
+def test_a_target(plugin: Path, tmp_path: Path) -> None:
+    rest = "data: {path: data.npz, x: x, y: y}\nattack: {type: loss}\nevaluation: {output_dir: out}\n"
+    (records(tmp_path) / "audit.yaml").write_text("target: {kind: nearest, sureness: 4}\n" + rest)
+    run("run", tmp_path / "audit.yaml")
+    found = findings(tmp_path / "out")
+    assert next(m["value"] for m in found["metrics"] if m["name"] == "auc") > 0.6
+    for wrong, words in (
+        ("{kind: nearest, sureness: much}", r"target\.sureness: .*number, received 'much'"),
+        ("{kind: nearest, sure: 4}", r"target\.sure: unknown key; did you mean sureness"),
+        (
+            "{kind: nearst}",
+            r"target\.kind: expected one of sklearn, .*nearest, received 'nearst'; did you mean nearest",
+        ),
+    ):
+        (tmp_path / "audit.yaml").write_text(f"target: {wrong}\n" + rest)
+        refused = CliRunner().invoke(app, ["run", str(tmp_path / "audit.yaml")])
+        assert re.search(words, str(refused.exception)), refused.exception
+
+
 def test_a_file_format(plugin: Path, tmp_path: Path) -> None:
     evidence().save(tmp_path / "scores.tsv")
     assert "\t" in (tmp_path / "scores.tsv").read_text()

@@ -42,19 +42,19 @@ def run(
     from miaudit.config import audit as configuration
 
     settings = configuration.read(config)
-    rng = np.random.default_rng(settings.evaluation.seed)
+    rng = np.random.default_rng(settings.seed)
     if dry_run:
         say(_forecast(settings, config, rng))
         return
-    target = out if out is not None else config.parent / settings.evaluation.output_dir
+    target = out if out is not None else config.parent / settings.output_dir
     check_free(target, overwrite=overwrite)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
     # The bundle says where this generator stands: sealed memberships and models must not follow from it.
     sealed = wish is not None and wish.seal and isinstance(settings, configuration.CampaignConfig)
     drawing = np.random.default_rng() if sealed else rng
     collected = _collected(settings, config, drawing)
-    model = settings.model.model_dump(exclude_none=True)
-    findings = computed(collected, settings.plan(), rng, settings.evaluation.seed, model=model, bundle=wish)
+    model = settings.model
+    findings = computed(collected, settings.plan(), rng, settings.seed, model=model, bundle=wish)
     deliver(findings, lambda: summary.text(findings), target, overwrite=overwrite, json=json)
 
 
@@ -78,7 +78,7 @@ def collect(
     from miaudit.io import tables
 
     settings = configuration.read(config)
-    rng = np.random.default_rng(settings.evaluation.seed)
+    rng = np.random.default_rng(settings.seed)
     if dry_run:
         say(_forecast(settings, config, rng))
         return

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from miaudit.config import section as sections
-from miaudit.config.audit import ModelSection
-from miaudit.config.section import File, Refused, Section, Text, read_mapping, validated
-from miaudit.config.synthesise import GeneratorSection, PrivacySection
+from miaudit.config.audit import MODEL
+from miaudit.config.section import File, Keys, Refused, Section, Text, keys_of, read_mapping, validated
+from miaudit.config.synthesise import GENERATOR, PRIVACY, generator_config
 from miaudit.config.target import DataSection, ShadowSection, TargetSection, Whole, missing_line
 from miaudit.defences import registry
 from miaudit.defences.ensemble import Ensemble, Stack
@@ -38,17 +38,8 @@ USUAL: tuple[tuple[str, Mapping[str, Any]], ...] = (
 )
 
 
-class EnsembleSection(Section):
-    """Several models and the mean of their probabilities: see :class:`miaudit.defences.ensemble.Ensemble`."""
-
-    models: Annotated[int, Field(ge=2)] = 5
-    parts: Literal["same", "disjoint"] = "same"
-
-
-class StackSection(Section):
-    """Models on parts of the records and one on top: see :class:`miaudit.defences.ensemble.Stack`."""
-
-    models: Annotated[int, Field(ge=2)] = 2
+ENSEMBLE = Keys(keys_of(Ensemble, "models", "parts"))
+STACK = Keys(keys_of(Stack, "models"))
 
 
 class SyntheticSection(Section):
@@ -56,15 +47,15 @@ class SyntheticSection(Section):
 
     columns: Text  # a YAML file: the columns of x, then the label; public
     graph: Text | None = None
-    privacy: PrivacySection | None = None
-    generator: GeneratorSection = GeneratorSection()
+    privacy: Annotated[Privacy, PRIVACY] | None = None
+    generator: Annotated[dict[str, Any], GENERATOR] = Field(default_factory=dict)
 
     def build(self, base: Trainable, folder: Path) -> SyntheticTraining:
         """Read the schema and the graph, with paths relative to ``folder``."""
         schema = read_schema(folder / self.columns)
         graph = None if self.graph is None else CausalGraph.from_yaml(folder / self.graph, schema=schema)
-        privacy = None if self.privacy is None else Privacy(**self.privacy.model_dump())
-        return SyntheticTraining(base, schema, schema.names[-1], graph, privacy, self.generator.config())
+        config = generator_config(self.generator)
+        return SyntheticTraining(base, schema, schema.names[-1], graph, self.privacy, config)
 
 
 class ChangeSection(Section):
@@ -74,8 +65,8 @@ class ChangeSection(Section):
     factory: Text | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     training: dict[str, Any] = Field(default_factory=dict)
-    ensemble: EnsembleSection | None = None
-    stack: StackSection | None = None
+    ensemble: Annotated[dict[str, Any], ENSEMBLE] | None = None
+    stack: Annotated[dict[str, Any], STACK] | None = None
     synthetic: SyntheticSection | None = None
 
     @model_validator(mode="after")
@@ -110,8 +101,8 @@ class ChangeSection(Section):
         if self.synthetic is not None:
             return self.synthetic.build(made, folder)
         if self.ensemble is not None:
-            return Ensemble(made, self.ensemble.models, self.ensemble.parts)
-        return made if self.stack is None else Stack(made, self.stack.models)
+            return Ensemble(made, **self.ensemble)
+        return made if self.stack is None else Stack(made, **self.stack)
 
 
 class GivenSection(Section):
@@ -219,7 +210,7 @@ class DisclosureConfig(File):
     attack: AttackSection = AttackSection()
     evaluation: EvaluationSection = EvaluationSection()
     reporting: ReportingSection = ReportingSection()
-    model: ModelSection = ModelSection()
+    model: Annotated[dict[str, Any], MODEL] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:

@@ -21,6 +21,7 @@ from miaudit.models import text
 from miaudit.models.loop import one_thread
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.targets import checked_outputs
+from miaudit.models.train_config import SmallGPT2
 
 SIGNALS = ("loss", "min_k", "min_k_plus_plus", "zlib_ratio")
 REFERENCE = "reference_ratio"
@@ -96,14 +97,14 @@ class SmallLanguage(Traits):
 
     Examples
     --------
-    >>> target = SmallLanguage(text.SmallGPT2(layers=1, width=8, heads=1, epochs=1), vocabulary=257)
+    >>> target = SmallLanguage(SmallGPT2(layers=1, width=8, heads=1, epochs=1), vocabulary=257)
     >>> texts = ["one text", "another text"]
     >>> model = target.fit(texts, np.zeros(2), np.array([0]), seed=0)
     >>> target.outputs(model, texts).shape, target.columns[0]
     ((2, 4), 'loss')
     """
 
-    config: text.SmallGPT2
+    config: SmallGPT2
     vocabulary: int = 1000
     called: str = ""
     columns: tuple[str, ...] = SIGNALS

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,9 +26,7 @@ from miaudit.io import tables
 from miaudit.jobs.store import digest
 from miaudit.metrics.rounding import at_most
 from miaudit.models.protocol import Kind, Target, Trainable, Traits
-
-if TYPE_CHECKING:
-    from miaudit.models.train_config import TrainConfig
+from miaudit.models.train_config import TrainConfig
 
 __all__ = [
     "Kind",
@@ -44,6 +42,7 @@ __all__ = [
     "load_factory",
 ]
 
+Given = Literal["logits", "probabilities", "predictions", "signals"]  # what outputs from elsewhere are
 _LARGEST = np.finfo(np.float32).max
 _LIBRARIES = {"builtins", "abc", "typing", "torch", "sklearn", "miaudit"}  # described by their versions
 
@@ -144,127 +143,17 @@ class _FittedEstimator:
     classes: int
 
 
-@dataclass(frozen=True, eq=False)
-class TorchTarget(Traits):
-    """A PyTorch network from a factory, trained here. Runs the factory's code.
-
-    Parameters
-    ----------
-    factory : "package.module:function" or a function without arguments, that returns a torch.nn.Module
-    config : how it is trained
-    weights : path of .safetensors, .pt or .pth, optional
-        Weights of the model that is audited: ``outputs(None, x)`` are theirs. Nothing is unpickled.
-    called : optional name
-    key : str
-        Changes the fingerprint; needed where the factory depends on what its source does not show.
-
-    Raises
-    ------
-    InputError
-        For a factory that does not import, or returns something else, and weights that do not fit it.
-    """
-
-    factory: str | Callable[[], Any]
-    config: TrainConfig
-    weights: str | Path | None = None
-    called: str = ""
-    key: str = ""
-    _net: SavedTorch = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        from miaudit.models.train_config import TrainConfig  # noqa: PLC0415 - torch is loaded only where it is used
-
-        if not isinstance(self.config, TrainConfig):
-            raise InputError(
-                "config", "a TrainConfig", type(self.config).__name__, "miaudit.models.train.TrainConfig()"
-            )
-        net = SavedTorch(self.factory, self.weights, self.called, device=self.config.device)
-        object.__setattr__(self, "_net", net)
-
-    @property
-    def name(self) -> str:
-        """The given name, or the factory's."""
-        return self._net.name
-
-    @property
-    def kind(self) -> Kind:
-        """Logits."""
-        return "logits"
-
-    @property
-    def runs_user_code(self) -> bool:
-        """A factory is code."""
-        return True
-
-    @property
-    def stands(self) -> bool:
-        """Whether there are weights, those of the model that is audited."""
-        return self.weights is not None
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What DP-SGD guarantees of the networks that are trained here."""
-        if self.config.private is None:
-            return ()
-        from miaudit.models import train  # noqa: PLC0415
-
-        private, proved = self.config.private, train.guarantee(self.config)
-        whom = "networks trained here" if self.weights is None else "shadow models"
-        return (
-            f"DP-SGD: the {whom} are ({at_most(proved.value)}, {private.delta:g})-differentially "
-            f"private by its accountant, for one record added or removed, at a public {private.records:,} records."
-            + " The noise can be repeated: that does not hold against who knows the seed."
-            * private.repeatable,
-        )
-
-    def identity(self) -> str:
-        """The factory and its source, the network that it makes, the training, and the version of torch."""
-        return f"{self._net.architecture()} {self.config!r} {self.key}"
-
-    def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> Any:
-        """Train on some rows; return the weights by name."""
-        from miaudit.models import train  # noqa: PLC0415
-
-        try:
-            return train.fit(self._net.build, self.config, x, y, rows, seed=seed)
-        except train.TrainingError as error:
-            raise _diverged(error.failed[0][2]) from error
-
-    def fit_many(self, x: Any, y: NDArray[Any], included: BoolArray, *, seeds: Sequence[int]) -> list[Any]:
-        """Train several networks at once, stacked where that is faster."""
-        from miaudit.models import train  # noqa: PLC0415
-
-        try:
-            return list(train.fit_many(self._net.build, self.config, x, y, included, seeds=seeds))
-        except train.TrainingError as error:
-            fits: list[Any] = list(error.states)
-            for index, _, epoch in error.failed:
-                fits[index] = _diverged(epoch)
-            return fits
-
-    def outputs(self, fitted: Any, x: Any) -> Float32Array:
-        """Logits (n, C) of these weights, or of the audited ones for None."""
-        return self._net.outputs(fitted, x)
-
-
-@dataclass(frozen=True, eq=False)
-class SavedTorch:
-    """A PyTorch network with saved weights, which stays as it is. Runs the factory's code.
-
-    Parameters
-    ----------
-    factory : "package.module:function" or a function without arguments, that returns a torch.nn.Module
-    weights : path of .safetensors, .pt or .pth; objects are never unpickled
-    """
+class _Network:
+    """A PyTorch network from a factory: how it is built, described and asked. Runs the factory's code."""
 
     factory: str | Callable[[], Any]
     weights: str | Path | None
-    called: str = ""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    _state: Any = field(init=False, repr=False, default=None)
+    called: str
+    device: Literal["auto", "cpu", "cuda"]
+    _state: Any
 
     def __post_init__(self) -> None:
-        from miaudit.models import weights as saved  # noqa: PLC0415
+        from miaudit.models import weights as saved  # noqa: PLC0415 - torch is loaded only where it is used
 
         saved.build(self.build)
         if self.weights is not None:
@@ -306,11 +195,6 @@ class SavedTorch:
         own = "".join(_own_source(kind) for kind in kinds)
         return f"torch {torch.__version__} {described_function(self.build)} {net} {shapes}{own}"
 
-    def identity(self) -> str:
-        """The network and its weights."""
-        values = [] if self._state is None else [digest(one.numpy()) for one in self._state.values()]
-        return f"{self.architecture()} {values}"
-
     def outputs(self, fitted: Any, x: Any) -> Float32Array:
         """Logits (n, C) of these weights, or of the saved ones for None."""
         from miaudit.models import train  # noqa: PLC0415
@@ -322,6 +206,114 @@ class SavedTorch:
 
 
 @dataclass(frozen=True, eq=False)
+class TorchTarget(_Network, Traits):
+    """A PyTorch network from a factory, trained here. Runs the factory's code.
+
+    Parameters
+    ----------
+    factory : "package.module:function" or a function without arguments, that returns a torch.nn.Module
+    config : how it is trained
+    weights : path of .safetensors, .pt or .pth, optional
+        Weights of the model that is audited: ``outputs(None, x)`` are theirs. Nothing is unpickled.
+    called : optional name
+    key : str
+        Changes the fingerprint; needed where the factory depends on what its source does not show.
+
+    Raises
+    ------
+    InputError
+        For a factory that does not import, or returns something else, and weights that do not fit it.
+    """
+
+    factory: str | Callable[[], Any]
+    config: TrainConfig
+    weights: str | Path | None = None
+    called: str = ""
+    key: str = ""
+    _state: Any = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.config, TrainConfig):
+            raise InputError(
+                "config", "a TrainConfig", type(self.config).__name__, "miaudit.models.train.TrainConfig()"
+            )
+        super().__post_init__()
+
+    @property
+    def device(self) -> Literal["auto", "cpu", "cuda"]:  # type: ignore[override]
+        """Where it is trained and asked."""
+        return self.config.device
+
+    @property
+    def stands(self) -> bool:
+        """Whether there are weights, those of the model that is audited."""
+        return self.weights is not None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What DP-SGD guarantees of the networks that are trained here."""
+        if self.config.private is None:
+            return ()
+        from miaudit.models import train  # noqa: PLC0415
+
+        private, proved = self.config.private, train.guarantee(self.config)
+        whom = "networks trained here" if self.weights is None else "shadow models"
+        return (
+            f"DP-SGD: the {whom} are ({at_most(proved.value)}, {private.delta:g})-differentially "
+            f"private by its accountant, for one record added or removed, at a public {private.records:,} records."
+            + " The noise can be repeated: that does not hold against who knows the seed."
+            * private.repeatable,
+        )
+
+    def identity(self) -> str:
+        """The factory and its source, the network that it makes, the training, and the version of torch."""
+        return f"{self.architecture()} {self.config!r} {self.key}"
+
+    def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> Any:
+        """Train on some rows; return the weights by name."""
+        from miaudit.models import train  # noqa: PLC0415
+
+        try:
+            return train.fit(self.build, self.config, x, y, rows, seed=seed)
+        except train.TrainingError as error:
+            raise _diverged(error.failed[0][2]) from error
+
+    def fit_many(self, x: Any, y: NDArray[Any], included: BoolArray, *, seeds: Sequence[int]) -> list[Any]:
+        """Train several networks at once, stacked where that is faster."""
+        from miaudit.models import train  # noqa: PLC0415
+
+        try:
+            return list(train.fit_many(self.build, self.config, x, y, included, seeds=seeds))
+        except train.TrainingError as error:
+            fits: list[Any] = list(error.states)
+            for index, _, epoch in error.failed:
+                fits[index] = _diverged(epoch)
+            return fits
+
+
+@dataclass(frozen=True, eq=False)
+class SavedTorch(_Network):
+    """A PyTorch network with saved weights, which stays as it is. Runs the factory's code.
+
+    Parameters
+    ----------
+    factory : "package.module:function" or a function without arguments, that returns a torch.nn.Module
+    weights : path of .safetensors, .pt or .pth; objects are never unpickled
+    """
+
+    factory: str | Callable[[], Any]
+    weights: str | Path | None
+    called: str = ""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    _state: Any = field(init=False, repr=False, default=None)
+
+    def identity(self) -> str:
+        """The network and its weights."""
+        values = [] if self._state is None else [digest(one.numpy()) for one in self._state.values()]
+        return f"{self.architecture()} {values}"
+
+
+@dataclass(frozen=True, eq=False)
 class Precomputed(Traits):
     """Outputs that were computed elsewhere; records are row numbers. Runs no code of anyone.
 
@@ -330,6 +322,7 @@ class Precomputed(Traits):
     values : array (n, C): logits, probabilities, predictions (n, 1) or signals
     given : "logits", "probabilities", "predictions" or "signals"
         Probabilities become log-probabilities.
+    columns : names of the columns of signals, where they are known
 
     Examples
     --------
@@ -339,11 +332,12 @@ class Precomputed(Traits):
     """
 
     values: ArrayLike
-    given: Literal["logits", "probabilities", "predictions", "signals"] = "logits"
+    given: Given = "logits"
     name: str = "precomputed outputs"
+    columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        kinds = ("logits", "probabilities", "predictions", "signals")
+        kinds = get_args(Given)
         if self.given not in kinds:
             hint = nearest(str(self.given), kinds) or "choose one"
             raise InputError("given", " or ".join(kinds), repr(self.given), hint)
@@ -358,20 +352,14 @@ class Precomputed(Traits):
         object.__setattr__(self, "values", checked_outputs(values, len(values) if values.ndim else 0, self.name))
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        columns: Sequence[str] = (),
-        *,
-        given: Literal["logits", "probabilities", "predictions", "signals"] = "logits",
-    ) -> Precomputed:
+    def load(cls, path: str | Path, columns: Sequence[str] = (), *, given: Given = "logits") -> Precomputed:
         """Read a .npy file, or the named columns of an .npz, .parquet or .csv file."""
         if Path(path).suffix.lower() == ".npy":
-            return cls(tables.read_array(path, "outputs"), given, Path(path).name)
+            return cls(tables.read_array(path, "outputs"), given, Path(path).name, tuple(columns))
         names = list(columns) or tables.column_names(path, "outputs")
         found = tables.read_columns(path, names, "outputs")
         parts = [found[name] if found[name].ndim > 1 else found[name][:, None] for name in names]
-        return cls(np.concatenate(parts, axis=1), given, Path(path).name)
+        return cls(np.concatenate(parts, axis=1), given, Path(path).name, tuple(columns))
 
     @property
     def kind(self) -> Kind:
