@@ -111,7 +111,7 @@ def test_the_covariates_alone_stand_beside_the_attack_of_an_undeclared_audit() -
     assert alone is not None and alone.value is not None and attack.value is not None
     assert alone.low > 0.6 and alone.value > attack.value - 0.05  # the covariates do what the attack seems to do
     assert "AUC of the covariates alone" in summary.text(findings)
-    assert "AUC of the covariates alone" in audit_page.page(findings.to_dict())
+    assert "AUC of the covariates alone" in audit_page.page(findings)
     rng = np.random.default_rng(8)  # the control: where membership was randomised it is one half
     tossed = drifted().replace(member=rng.random(2000) < 0.5)
     fair = audited(tossed).covariates_alone

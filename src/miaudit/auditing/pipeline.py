@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,10 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings import verdict as verdict_rule
 from miaudit.findings.audit import Findings, GroupFindings, Memorisation, Metric, ScoreFindings, Vulnerability
-from miaudit.findings.wording import chance, label, reading
+from miaudit.findings.wording import chance, label
 from miaudit.metrics import bootstrap, classical, definition
 from miaudit.metrics.classical import Estimate, Sample
+from miaudit.metrics.histogram import histogram
 
 _CONDITIONS: dict[str | None, str] = {
     "zero-run": "if the covariates account for how members and non-members differ",
@@ -481,16 +482,16 @@ def _besides(verdict: verdict_rule.Verdict, shown_score: ScoreFindings) -> str:
         by_chance = chance(metric.name)
         shown = metric.name == "auc" or definition.of(metric.name).fpr is not None
         if shown and metric.value is not None and by_chance is not None and (metric.low or 0.0) > by_chance:
-            above.append(f"{label(metric.name)} {reading(asdict(metric))}")
+            above.append(f"{label(metric.name)} {metric.reading}")
     return f"The verdict is about one metric and its threshold. Above chance: {'; '.join(above)}." if above else ""
 
 
 def _score_findings(
     case: _Case, name: str, sample: Sample, found: tuple[Metric, ...], plan: Plan, confidence: float
 ) -> ScoreFindings:
-    histogram = summaries.distribution(sample.score, sample.member)
+    binned = histogram(sample.score, sample.member)
     if not case.shows_metrics:
-        return ScoreFindings(name, (), None, histogram)
+        return ScoreFindings(name, (), None, binned)
     nonmembers = case.effective_nonmembers(name, sample, confidence)
     resolved = summaries.smallest_fpr(nonmembers, confidence)
     fpr = summaries.grid(plan, nonmembers, resolved)
@@ -500,7 +501,7 @@ def _score_findings(
         evidence = case.audited.only(name)
         roc, low, high = effects.tpr_band(evidence, case.learned, fpr, confidence=confidence)
         curve = summaries.curve(roc, fpr, low, high, resolved)
-    return ScoreFindings(name, found, curve, histogram)
+    return ScoreFindings(name, found, curve, binned)
 
 
 def _groups(case: _Case, score: str, plan: Plan, choice: score_choice.Choice) -> tuple[GroupFindings, ...]:

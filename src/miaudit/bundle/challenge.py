@@ -75,7 +75,7 @@ class Outcome:
     submission: str
     metric: str | None = None
     difference: Estimate | None = None
-    bet: betting.Challenge | None = None
+    bet: betting.Bet | None = None
     findings: Findings | None = None
     order: Order | None = None
     stated: tuple[Metric, ...] = ()
@@ -201,7 +201,7 @@ def by_propensity(
     again = _audited(evidence, bundle, Nuisance(propensity=other), rng)
     said = f"{_said_of_bet(bet)} {_paid(made_before)}"
     return replace(contest, judged=judged).outcome(
-        "propensity", bet.rejected, said, made_before, bet=bet, findings=again
+        "propensity", bet.refutes, said, made_before, bet=bet, findings=again
     )
 
 
@@ -389,8 +389,8 @@ def _refused(bundle: Bundle) -> str:
     return "Undecided: the bundle's audit was refused, so no weights make its members and non-members comparable. "
 
 
-def _said_of_bet(bet: betting.Challenge) -> str:
-    head = "The challenger's propensity refutes the bundle's" if bet.rejected else "The bundle's propensity stands"
+def _said_of_bet(bet: betting.Bet) -> str:
+    head = "The challenger's propensity refutes the bundle's" if bet.refutes else "The bundle's propensity stands"
     counted = f"{bet.correct:,} of {bet.guesses:,} bets won, p = {at_most(bet.p_value)} at a margin of {bet.gamma:g}"
     return f"{head}: {counted}."
 
