@@ -160,15 +160,15 @@ def _publish(
             release(folder)
 
     try:
-        atomic.replace_folder(out, _owned(findings.KIND, release is not None), make, check)
+        atomic.replace_folder(out, _owned(release is not None), make, check)
     except OSError as error:
         raise _unwritable(out, error) from error
     return undrawn
 
 
-def _owned(kind: str, released: bool) -> tuple[str, ...]:
+def _owned(released: bool) -> tuple[str, ...]:
     """The files that a set may have, of whatever kind the earlier one was; findings.json last."""
-    figures = dict.fromkeys(name for each in (*kinds.BUILT_IN.values(), kinds.KINDS[kind]) for name in each.figures)
+    figures = dict.fromkeys(name for kind in kinds.KINDS.loaded().values() for name in kind.figures)
     drawings = (f"{FIGURES}/{name}.{suffix}" for name in figures for suffix in ("svg", "png"))
     return (*drawings, *(RELEASE if released else ()), PAGE, FINDINGS)
 
