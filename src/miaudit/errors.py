@@ -114,7 +114,7 @@ class Option:
     where : a further condition on a number
     choices : words of which one is permitted
     read : what makes the value of what a file or the command line says, where the value is no plain one
-    default : the word for the default, where the default is no plain value
+    default : as a file or the command line says it; that of the field or parameter, where it is a plain value
     allowed : in words, what is permitted; by default made from the type and the limits
     """
 
@@ -127,7 +127,7 @@ class Option:
     where: Callable[[Any], bool] | None = None
     choices: Collection[str] = ()
     read: Callable[[Any], Any] | None = None
-    default: str | None = None
+    default: Any = None
     allowed: str = ""
 
     def permits(self, kind: Any, value: Any) -> bool:
@@ -177,7 +177,7 @@ class Option:
 
     def words_of(self, kind: Any) -> Collection[str]:
         """Return the words of which one is permitted; none where it is no matter of words."""
-        return self.choices or (get_args(kind) if get_origin(kind) is Literal else ())
+        return tuple(self.choices) or (get_args(kind) if get_origin(kind) is Literal else ())
 
 
 class Known(NamedTuple):

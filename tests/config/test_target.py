@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from miaudit.config.section import keys_of
+from miaudit.config.section import keys_of, missing
 from miaudit.config.target import SMALL_GPT2, TRAINING, DataSection, ShadowSection, SklearnSection, TargetSection
 from miaudit.errors import InputError
 from miaudit.models.train_config import EarlyStopping, Private, Pruning, SmallGPT2, TrainConfig
@@ -126,8 +126,8 @@ def test_outputs_of_shadow_models_are_read_and_said_to_be_what_they_are(tmp_path
     assert (options.given.outputs.kind, options.count, options.models) == ("loss", 4, 0)
     assert options.vulnerability is False
     assert ShadowSection().options(tmp_path).vulnerability is None
-    assert not list(section.missing_files(tmp_path))
-    (line,) = ShadowSection.model_validate({"outputs_path": "other.npz"}).missing_files(tmp_path)
+    assert not list(missing(section, tmp_path))
+    (line,) = missing(ShadowSection.model_validate({"outputs_path": "other.npz"}), tmp_path, "shadow.")
     assert line.startswith("shadow.outputs_path: expected an existing file, received other.npz")
 
 
@@ -149,7 +149,7 @@ def test_copies_are_one_array_and_never_unpickled(tmp_path: Path) -> None:
     np.save(tmp_path / "copies.npy", np.zeros((5, 2, 3)))
     section = DataSection.model_validate({"path": "d.npz", "x": "x", "copies": "copies.npy"})
     assert section.load_copies(tmp_path).shape == (5, 2, 3)
-    (line,) = section.missing_files(tmp_path)  # the data themselves
+    (line,) = missing(section, tmp_path, "data.")  # the data themselves
     assert line.startswith("data.path")
     np.save(tmp_path / "copies.npy", np.array([{}], dtype=object))
     with pytest.raises(InputError, match=r"data\.copies"):

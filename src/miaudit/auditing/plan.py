@@ -95,6 +95,10 @@ def intervals_named(text: object) -> Intervals:
     return known[text]
 
 
+def _mechanism_named(value: Any) -> Mechanism:
+    return value if isinstance(value, Mechanism) else from_mapping(value)
+
+
 def _guesses_named(value: object) -> guesses.Option | int:
     return guesses.named(str(value))
 
@@ -132,7 +136,7 @@ class Bounds:
         Option(
             "A YAML file that describes the algorithm (kind: dp-sgd, ...); what it guarantees stands beside the bounds "
             "and, without a claim, is the claim.",
-            read=from_mapping,
+            read=_mechanism_named,
         ),
     ] = None
     delta: Annotated[float, Option("Of the bound on epsilon.", "1e-5 is usual, 0 is pure epsilon", ge=0, lt=1)] = 1e-5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,8 +15,18 @@ from miaudit.auditing.plan import Bounds, Headline, Plan
 from miaudit.collect import outputs, run_campaign
 from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
-from miaudit.config.section import File, Keys, keys_in, keys_of, read_mapping, record_keys, sections_in, validated
-from miaudit.config.target import DataSection, ShadowSection, TargetSection, missing_line
+from miaudit.config.section import (
+    File,
+    Keys,
+    keys_in,
+    keys_of,
+    missing_line,
+    read_mapping,
+    record_keys,
+    sections_in,
+    validated,
+)
+from miaudit.config.target import DataSection, ShadowSection, TargetSection
 from miaudit.dp import guesses
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
@@ -25,6 +34,7 @@ from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import Design, Evidence
 from miaudit.io import yaml_file
 from miaudit.io.tables import existing_file
+from miaudit.synthesis.table_attacks.table_audit import TablePlan
 
 Source = Literal["table", "pair", "target", "tokens", "synthetic"]
 Mapped = dict[str, Any]
@@ -47,15 +57,16 @@ _HOLDS = {  # what the files of a pair hold
     "groups": "groups (.npy)",
 }
 # Keys that not every audit reads.
-_OF_TABLES = ("score", "member", "signal", "labels", "covariates", "text", "unit", "group", "categories")
+_TABLE_ARGUMENTS = ("score", "member", "signal", "labels", "covariates", "text", "unit", "group", "categories")
 _OF_COLUMNS = tuple(f"evaluation.{name}" for name in ("score", "member", "labels", "covariates", "text", "group"))
 _OF_SIDES = tuple(f"evaluation.{side}_{kind}_path" for kind in SIDE_FILES for side in ("member", "nonmember"))
 _OF_LABELS = ("evaluation.labels", *_OF_SIDES[:2])
 _OF_RATIOS = tuple(f"attack.{name}" for name in ("variance", "statistic", "statistics", "folds"))
 _OF_SCORES = ("attack.type", "attack.headline", "evaluation.signal")
+_OF_BUNDLES = ("share", "seal")  # of the command line only
 _OF_SYNTHETIC = tuple(f"synthetic.{name}" for name in ("schema_path", "secrets", "known", "records"))
 _OF_BOUNDS = tuple(f"privacy.{name}" for name in ("delta", "guesses", "correction", "margin"))
-_OF_ZERO_RUN = (
+OF_ZERO_RUN = (
     *(f"evaluation.{name}" for name in ("categories", "components", "estimator")),
     "reporting.raw_only",
     *_OF_BOUNDS[2:],
@@ -102,10 +113,10 @@ def _one_source(evaluation: Mapped) -> Mapped:
         there = [side for side in ("member", "nonmember") if f"{side}_{kind}_path" in evaluation]
         if len(there) == 1:
             missing = "nonmember" if there == ["member"] else "member"
-            raise ValueError(f"expected {missing}_{kind}_path beside its counterpart, received none; add it")
+            raise InputError(f"{missing}_{kind}_path", "a file beside its counterpart", "none", "add it")
     if sources == ["table"]:
         if "score" in evaluation and "member" not in evaluation:
-            raise ValueError("expected member, the column of membership, beside score; received none; add it")
+            raise InputError("member", "the column of membership, beside score", "none", "add it")
         unread = {f"member_{kind}_path": name for name, kind in _COLUMNS.items() if f"member_{kind}_path" in evaluation}
         place, instead = "beside table_path", "name columns of the table"
     else:
@@ -168,6 +179,7 @@ OUTPUTS = Keys(
             for kind, what in _HOLDS.items()
             for side in ("member", "nonmember")
         },
+        "member_labels_path": Annotated[str | None, Option("The members' labels (.npy), with --members.")],
         "table_path": Annotated[str | None, Option("A table: .npz (arrays), .parquet or .csv (columns).")],
         **keys_of(from_table),
     },
@@ -223,12 +235,12 @@ def unread(
         (_OF_COLUMNS, source in beside, beside.get(source, ""), "it names a column of a table"),
         (("evaluation.unit",), source in ("tokens", "pair"), beside.get(source, ""), "it names a column of a table"),
         (_OF_SIDES, source != "pair", "without files of members and of non-members", "it goes with those"),
-        ((*_OF_SCORES, *_OF_ZERO_RUN), table, "beside a synthetic table", "it goes with scores"),
+        ((*_OF_SCORES, *OF_ZERO_RUN, *_OF_BUNDLES), table, "beside a synthetic table", "it goes with scores"),
         (_OF_RATIOS, source in ("synthetic", "tokens"), beside.get(source, ""), "it goes with gaussian_lira"),
         (("attack.type", *_OF_RATIOS), scores, "for scores", "scores are already an attack's"),
         (_OF_LABELS, scores, "for scores", "it goes with logits and probabilities"),
         (_OF_BOUNDS, not bounds, "without bounds", "it goes with bounds on privacy parameters"),
-        (_OF_ZERO_RUN, randomised, f"with design {design}", "it goes with zero-run"),
+        (OF_ZERO_RUN, randomised, f"with design {design}", "it goes with zero-run"),
         (("privacy.guesses",), design == "multi-run", "with design multi-run", "there every run counts"),
         (("evaluation.categories",), not columns, "without covariates", "it goes with covariates, and with zero-run"),
         (("evaluation.components",), not text, "without covariates", "it goes with covariates, and with zero-run"),
@@ -236,6 +248,23 @@ def unread(
     found = set(given)
     for keys, applies, why, place in rules:
         yield from ((key, why, place) for key in keys if applies and key in found)
+
+
+SYNTHETIC = Keys(
+    {
+        "table_path": Annotated[
+            str,
+            Option("A synthetic table (.csv, .parquet), audited against --members and --nonmembers of the same kind."),
+        ],
+        "members_path": Annotated[str, Option("Instead of a table: .npy of the members' signal.")],
+        "nonmembers_path": Annotated[str, Option("And .npy of the non-members' signal.")],
+        "schema_path": Annotated[
+            str | None, Option("Its columns (YAML); without it they are inferred from the synthetic table.")
+        ],
+        **keys_of(TablePlan, "secrets", "known", "records"),
+    },
+    required=frozenset({"table_path", "members_path", "nonmembers_path"}),
+)
 
 
 class Options(File):
@@ -290,12 +319,15 @@ class Options(File):
         for key, why, place in unread(self.given, self.source, signal=self.signal, design=self.design, bounds=wanted):
             yield f"{key}: expected none, {why}, received one; {place}"
 
-    @abstractmethod
     def attack_options(self) -> object:
         """Return the attacks that were asked for, as the kind of file takes them."""
+        return ()
 
     def plan(self) -> Plan:
         """Return the options of the audit."""
+        return self._plan()
+
+    def _plan(self) -> Plan:
         fields = options_of(Plan)
         given = {**self.attack, **self.evaluation, **self.reporting}
         options = {name: value for name, value in given.items() if name in fields and name != "headline"}
@@ -380,13 +412,55 @@ class AuditConfig(Options):
         named = self.signal != "score" or "type" in self.attack
         options: Mapped = {"attack": self.attack_options() if named else None, "design": self.design, "rng": rng}
         if self.source == "table":
-            columns = {name: self.evaluation[name] for name in _OF_TABLES if name in self.evaluation}
+            columns = {name: self.evaluation[name] for name in _TABLE_ARGUMENTS if name in self.evaluation}
             return with_headline(
                 from_table(base / self.evaluation["table_path"], **columns, **options), self.headline()
             )
         signal, *sides = self.pair()
         inside, outside = ({name: base / path for name, path in side.items()} for side in sides)
         return with_headline(outputs.from_pairs(inside, outside, signal=signal, **options), self.headline())
+
+
+class TableConfig(Options):
+    """A whole configuration file about a synthetic table.
+
+    Examples
+    --------
+    >>> content = {"table_path": "s.csv", "members_path": "m.csv", "nonmembers_path": "n.csv", "records": 500}
+    >>> TableConfig.model_validate({"synthetic": content}).table_plan().records
+    500
+    """
+
+    synthetic: Annotated[Mapped, SYNTHETIC]
+    evaluation: Annotated[Mapped, Keys({**EVALUATED.kinds, **keys_of(from_table, "unit")})] = Field(
+        default_factory=dict
+    )
+
+    @property
+    def source(self) -> Source:
+        """What is read."""
+        return "synthetic"
+
+    def plan(self) -> Plan:
+        """Return the options of the audit record by record; the threshold is not of a metric that it has."""
+        return self.model_copy(update={"reporting": {**self.reporting, "threshold_for_concern": None}})._plan()
+
+    def table_plan(self) -> TablePlan:
+        """Return the options of the attacks on the table."""
+        options = {name: value for name, value in self.synthetic.items() if name in options_of(TablePlan)}
+        if "threshold_for_concern" in self.reporting:
+            options["threshold"] = self.reporting["threshold_for_concern"]
+        return TablePlan(**{"confidence": self.plan().confidence, **options})
+
+    def attack_options(self) -> TablePlan:
+        """Return the options of the attacks on the table."""
+        return self.table_plan()
+
+    def missing_files(self, base: Path) -> Iterator[str]:
+        """Say which files are not there, a line for each."""
+        for name, value in self.synthetic.items():
+            if name.endswith("_path") and not (base / value).is_file():
+                yield missing_line(f"synthetic.{name}", "file", value, base)
 
 
 class CampaignConfig(Options):
@@ -413,12 +487,6 @@ class CampaignConfig(Options):
         """Return the attacks that were named; none for the default."""
         return self.names() if "type" in self.attack else ()
 
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files are not there, a line for each."""
-        yield from self.data.missing_files(base)
-        yield from self.target.missing_files(base)
-        yield from self.shadow.missing_files(base)
-
     def campaign(self, base: Path) -> Campaign:
         """Read the records and make the target. Runs the code that the target names."""
         return Campaign(
@@ -443,7 +511,10 @@ class CampaignConfig(Options):
         return with_headline(run_campaign.collect(self.campaign(base), rng=rng, progress=progress), self.headline())
 
 
-def read(path: str | Path) -> AuditConfig | CampaignConfig:
+AnyConfig = AuditConfig | CampaignConfig | TableConfig
+
+
+def read(path: str | Path) -> AnyConfig:
     """Read and check a configuration file.
 
     Raises
@@ -454,7 +525,11 @@ def read(path: str | Path) -> AuditConfig | CampaignConfig:
         With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
     """
     content = read_mapping(path, "docs/configuration.md")
-    kind: type[AuditConfig | CampaignConfig] = CampaignConfig if {"target", "data"} & set(content) else AuditConfig
+    kind: type[AuditConfig] | type[CampaignConfig] = (
+        CampaignConfig if {"target", "data"} & set(content) else AuditConfig
+    )
+    if "synthetic" in content:
+        return validated(content, TableConfig, path)
     return validated(content, kind, path)
 
 

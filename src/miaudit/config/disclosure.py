@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -10,9 +10,9 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from miaudit.config import section as sections
 from miaudit.config.audit import MODEL
-from miaudit.config.section import File, Keys, Refused, Section, Text, keys_of, read_mapping, validated
+from miaudit.config.section import File, FilePath, Keys, Refused, Section, Text, keys_of, read_mapping, validated
 from miaudit.config.synthesise import GENERATOR, PRIVACY, generator_config
-from miaudit.config.target import DataSection, ShadowSection, TargetSection, Whole, missing_line
+from miaudit.config.target import DataSection, ShadowSection, TargetSection, Whole
 from miaudit.defences import registry
 from miaudit.defences.ensemble import Ensemble, Stack
 from miaudit.defences.synthetic import SyntheticTraining
@@ -108,7 +108,7 @@ class ChangeSection(Section):
 class GivenSection(Section):
     """Outputs of the audited model through a defence that somebody else applied."""
 
-    outputs_path: Text
+    outputs_path: FilePath
     columns: tuple[Text, ...] = ()
     given: Literal["logits", "probabilities"] = "probabilities"
 
@@ -219,7 +219,7 @@ class DisclosureConfig(File):
         if metric not in metrics:
             hint = nearest(metric, metrics) or "choose one"
             raise ValueError(f"expected one of {', '.join(metrics)} as primary_metric, received {metric!r}; {hint}")
-        if self.target.kind not in ("sklearn", "torch", "torch-weights", "outputs"):
+        if not self.target.classifies:
             raise ValueError(f"expected a classifier as target, received {self.target.kind}; it gives no probabilities")
         for name, change in self.disclosure.trainings.items():
             if self.target.kind == "outputs":
@@ -236,15 +236,6 @@ class DisclosureConfig(File):
         """The code that came with the model and will run; empty if none does."""
         changed = [change.target(self.target).user_code for change in self.disclosure.trainings.values()]
         return ", ".join(dict.fromkeys(code for code in (self.target.user_code, *changed) if code))
-
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files are not there, a line for each."""
-        if not (base / self.data.path).is_file():
-            yield missing_line("data.path", "file", self.data.path, base)
-        yield from self.target.missing_files(base)
-        for name, section in self.disclosure.given.items():
-            if not (base / section.outputs_path).is_file():
-                yield missing_line(f"disclosure.given.{name}.outputs_path", "file", section.outputs_path, base)
 
     def trial(self, base: Path) -> Trial:
         """Read the records and make the targets, with paths relative to ``base``. Runs the code that they name."""

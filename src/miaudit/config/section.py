@@ -7,7 +7,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -30,6 +30,8 @@ from miaudit.io import yaml_file
 from miaudit.io.tables import existing_file
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
+FilePath = Annotated[Text, "file"]  # must be there when the file has been read; relative to it
+FolderPath = Annotated[Text, "folder"]
 
 
 class Section(BaseModel):
@@ -93,13 +95,16 @@ AnySection = type[BaseModel] | Keys
 
 def keys_of(source: Callable[..., Any], *names: str) -> dict[str, Any]:
     """Return the types of options of a record or a function, for :class:`Keys`; all of them where none is named."""
-    known, found = options_of(source), {}
+    known = options_of(source)
+    kinds = {}
     for name in names or known:
-        kind, optional, option, _ = known[name]
+        kind, optional, option, default = known[name]
         if isinstance(kind, type) and is_dataclass(kind) and option.read is None:
             kind = Annotated[Any, record_keys(kind)]
-        found[name] = Annotated[kind | None if optional else kind, option]
-    return found
+        elif option.read is None and default is not inspect.Parameter.empty:
+            option = replace(option, default=default)
+        kinds[name] = Annotated[kind | None if optional else kind, option]
+    return kinds
 
 
 def record_keys(record: Callable[..., Any]) -> Keys:
@@ -176,9 +181,29 @@ class File(Section):
         """Say what the library refuses of it, a line for each."""
         return iter(())
 
-    def missing_files(self, base: Path) -> Iterator[str]:  # noqa: ARG002 - of the kinds that name files
+    def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each; relative paths start at ``base``."""
-        return iter(())
+        return missing(self, base)
+
+
+def missing(section: Section, base: Path, where: str = "") -> Iterator[str]:
+    """Say which files and folders that a section names are not there, a line for each; ``where`` is its own place."""
+    for name, field in type(section).model_fields.items():
+        value, notes = getattr(section, name), [*field.metadata, *_leaves(field.annotation)]
+        for key, one in value.items() if isinstance(value, dict) else [("", value)]:
+            if isinstance(one, Section):
+                yield from missing(one, base, f"{where}{name}.{key}{'.' * bool(key)}")
+        for what, is_there in (("file", Path.is_file), ("folder", Path.is_dir)):
+            if what in notes and value is not None and not is_there(base / value):
+                yield missing_line(f"{where}{name}", what, value, base)
+
+
+def missing_line(key: str, kind: str, value: str, base: Path) -> str:
+    """Say that a file or folder of the configuration is not there."""
+    return (
+        f"{key}: expected an existing {kind}, received {value} (looked for {base / value}); "
+        "paths are relative to the configuration file"
+    )
 
 
 AnyFile = TypeVar("AnyFile", bound=File)
@@ -289,6 +314,17 @@ def _of_unknown_key(place: _Place) -> str:
         own = ", ".join(name for name in known if name not in ("kind", "name")) or "none besides"
         return f"{place.above}: expected keys of kind {place.kind} ({own}), received {key}; remove it"
     return f"{place.name}: unknown key; {nearest(key, known) or 'known here: ' + (', '.join(known) or 'none')}"
+
+
+def options_in(section: AnySection, above: str = "") -> Iterator[tuple[str, Any, Option]]:
+    """Yield each option that a file may say: its path, its type, and what is said of it."""
+    for name, kind in keys_in(section).items():
+        inner = next(sections_in(kind), None)
+        if inner is not None:
+            yield from options_in(inner, f"{above}{name}.")
+        elif typing.get_origin(kind) is Annotated:
+            plain, *notes = typing.get_args(kind)
+            yield from ((f"{above}{name}", plain, note) for note in notes if isinstance(note, Option))
 
 
 def keys_in(section: AnySection) -> Mapping[str, Any]:

@@ -9,7 +9,18 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from miaudit.config.section import File, Keys, Section, Text, keys_of, read_mapping, record_keys, validated
+from miaudit.config.section import (
+    File,
+    FilePath,
+    Keys,
+    Section,
+    Text,
+    keys_of,
+    missing_line,
+    read_mapping,
+    record_keys,
+    validated,
+)
 from miaudit.dp.verdict import Claim
 from miaudit.errors import Option
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
@@ -25,7 +36,7 @@ Whole = Annotated[int, Field(ge=1)]
 class DataSection(Section):
     """The private table: a .csv or .parquet file; values of numbers outside their range are refused or moved."""
 
-    file: Text
+    file: FilePath
     outside: Literal["refuse", "clip"] = "refuse"
 
 
@@ -93,7 +104,7 @@ class SynthesiseConfig(File):
     privacy: Annotated[Privacy, PRIVACY] | None  # "none" in the file; it has to be said
     generator: Annotated[dict[str, Any], GENERATOR] = Field(default_factory=dict)
     release: ReleaseSection = ReleaseSection()
-    public: Text | None = None
+    public: FilePath | None = None
     ledger: LedgerSection | None = None
     fidelity: Literal["none", "public", "private"] = "none"
     seed: Annotated[int, Field(ge=0)] | None = None
@@ -166,12 +177,9 @@ class SynthesiseConfig(File):
 
     def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each."""
-        named = {"data.file": self.data.file, "public": self.public}
-        if isinstance(self.graph, str):
-            named["graph"] = self.graph
-        for key, name in named.items():
-            if name is not None and not (base / name).is_file():
-                yield f"{key}: expected an existing file, received {name!r}; paths start at the configuration file"
+        yield from super().missing_files(base)
+        if isinstance(self.graph, str) and not (base / self.graph).is_file():
+            yield missing_line("graph", "file", self.graph, base)
 
 
 def read(path: str | Path) -> SynthesiseConfig:

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import operator
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -15,7 +15,7 @@ from pydantic import Discriminator, Field, ModelWrapValidatorHandler, PlainValid
 
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
-from miaudit.config.section import Keys, Section, Text, keys_of
+from miaudit.config.section import FilePath, FolderPath, Keys, Section, Text, keys_of
 from miaudit.errors import InputError, Option, one_line
 from miaudit.io import tables
 from miaudit.io.plugins import Offered
@@ -46,7 +46,7 @@ class TargetSection(Section):
     name : what a page calls the target; default: what it calls itself
     """
 
-    places: ClassVar[Mapping[str, str]] = {}  # keys that name what must be there: "file" or "folder"
+    classifies: ClassVar[bool] = True  # whether it gives probabilities of classes
     kind: str
     name: Text | None = None
 
@@ -65,13 +65,6 @@ class TargetSection(Section):
     def user_code(self) -> str:
         """The code that came with the model and will run; empty if none does."""
         return ""
-
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files or folders are not there, a line for each."""
-        for name, what in self.places.items():
-            value = getattr(self, name)
-            if value is not None and not (Path.is_file if what == "file" else Path.is_dir)(base / value):
-                yield missing_line(f"target.{name}", what, value, base)
 
     @abstractmethod
     def build(self, base: Path) -> Target:
@@ -104,7 +97,6 @@ class SklearnSection(TargetSection):
 class NetworkSection(TargetSection):
     """What the kinds with a PyTorch network have in common: the function that builds it."""
 
-    places: ClassVar = {"weights": "file"}
     factory: Text
     options: dict[str, Any] = Field(default_factory=dict)
 
@@ -131,7 +123,7 @@ class TorchSection(NetworkSection):
 
     kind: Literal["torch"]
     training: Annotated[dict[str, Any], TRAINING] | None = None
-    weights: Text | None = None
+    weights: FilePath | None = None
 
     def build(self, base: Path) -> Target:
         """Make the network's factory, with the weights if there are any."""
@@ -144,7 +136,7 @@ class TorchWeightsSection(NetworkSection):
     """A PyTorch network with its weights, audited as it is."""
 
     kind: Literal["torch-weights"]
-    weights: Text
+    weights: FilePath
 
     def build(self, base: Path) -> Target:
         """Read the weights."""
@@ -154,9 +146,8 @@ class TorchWeightsSection(NetworkSection):
 class OutputsSection(TargetSection):
     """Outputs of a model that somebody else asked."""
 
-    places: ClassVar = {"outputs_path": "file"}
     kind: Literal["outputs"]
-    outputs_path: Text
+    outputs_path: FilePath
     columns: tuple[Text, ...] = ()
     given: Given = "logits"
 
@@ -168,11 +159,11 @@ class OutputsSection(TargetSection):
 class LanguageModelSection(TargetSection):
     """A causal language model: a folder as it is, or a small GPT-2 that is trained here."""
 
-    places: ClassVar = {"folder": "folder", "reference": "folder"}
+    classifies = False
     kind: Literal["language-model"]
-    folder: Text | None = None
+    folder: FolderPath | None = None
     small_gpt2: Annotated[dict[str, Any], SMALL_GPT2] | None = None
-    reference: Text | None = None
+    reference: FolderPath | None = None
 
     @model_validator(mode="after")
     def _one_model(self) -> Self:
@@ -199,6 +190,7 @@ class LanguageModelSection(TargetSection):
 class TokenSection(TargetSection):
     """Log-probabilities of tokens, which the data hold already: no model is asked."""
 
+    classifies = False
     kind: Literal["token-logprobs"]
 
     def build(self, base: Path) -> Target:  # noqa: ARG002 - there is nothing to make
@@ -237,7 +229,7 @@ for _section in (SklearnSection, TorchSection, TorchWeightsSection, OutputsSecti
 class DataSection(Section):
     """The records, and which columns are what."""
 
-    path: Text
+    path: FilePath
     x: Text | tuple[Text, ...] | None = None
     y: Text | None = None
     text: Text | None = None
@@ -246,7 +238,7 @@ class DataSection(Section):
     group: Text | None = None
     covariates: Text | tuple[Text, ...] | None = None
     records: Whole | None = None
-    copies: Text | None = None
+    copies: FilePath | None = None
 
     def load(self, base: Path) -> Records:
         """Read the records."""
@@ -257,18 +249,12 @@ class DataSection(Section):
         """Read the changed copies of the records, a .npy file, if there are any."""
         return None if self.copies is None else tables.read_array(base / self.copies, "data.copies")
 
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files are not there, a line for each."""
-        for name, value in (("path", self.path), ("copies", self.copies)):
-            if value is not None and not (base / value).is_file():
-                yield missing_line(f"data.{name}", "file", value, base)
-
 
 class ShadowSection(Section):
     """How many shadow models, where they are kept and trained; or their outputs, where they were trained elsewhere."""
 
     models: Annotated[int, Field(ge=0)] = 0
-    outputs_path: Text | None = None
+    outputs_path: FilePath | None = None
     given: Given = "logits"
     signal: Text = "logit_confidence"
     vulnerability: bool | None = None
@@ -297,35 +283,18 @@ class ShadowSection(Section):
             raise ValueError("expected shadow models beside vulnerability, received none; set models")
         return self
 
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files are not there, a line for each."""
-        if self.outputs_path is not None and not (base / self.outputs_path).is_file():
-            yield missing_line("shadow.outputs_path", "file", self.outputs_path, base)
-
     def options(self, base: Path) -> Shadows:
         """Return the options of the campaign; reads the outputs that are given."""
         given = None
         if self.outputs_path is not None:
             given = GivenShadows.load(base / self.outputs_path, given=self.given, signal=self.signal)
+        same = {"models", "vulnerability", "population", "workers", "at_once", "seconds_per_fit"}
         return Shadows(
-            models=self.models,
+            **self.model_dump(include=same),
             given=given,
-            vulnerability=self.vulnerability,
-            population=self.population,
             store=None if self.store is None else base / self.store,
             executor=f"ray:{self.address}" if self.address else self.executor,
-            workers=self.workers,
-            at_once=self.at_once,
-            seconds_per_fit=self.seconds_per_fit,
         )
-
-
-def missing_line(key: str, kind: str, value: str, base: Path) -> str:
-    """Say that a file or folder of the configuration is not there."""
-    return (
-        f"{key}: expected an existing {kind}, received {value} (looked for {base / value}); "
-        "paths are relative to the configuration file"
-    )
 
 
 def _estimator(where: str, options: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -39,6 +39,8 @@ class SavedLanguage(Traits):
     longest : tokens of a text that are read; default: the model's limit
     """
 
+    kind: ClassVar[Kind] = "signals"  # one column for each attack
+    runs_user_code = False  # weights are read from safetensors, and code of a folder is refused
     folder: str | Path
     reference: str | Path | None = None
     called: str = ""
@@ -57,19 +59,9 @@ class SavedLanguage(Traits):
         return self.called or self._model.name
 
     @property
-    def kind(self) -> Kind:
-        """Signals: one column for each attack."""
-        return "signals"
-
-    @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
         return SIGNALS if self._reference is None else (*SIGNALS, REFERENCE)
-
-    @property
-    def runs_user_code(self) -> bool:
-        """Weights are read from safetensors, and code of a folder is refused."""
-        return False
 
     def identity(self) -> str:
         """The folder; nothing is trained, so nothing is stored under it."""
@@ -104,6 +96,8 @@ class SmallLanguage(Traits):
     ((2, 4), 'loss')
     """
 
+    kind: ClassVar[Kind] = "signals"  # one column for each attack
+    runs_user_code = False
     config: SmallGPT2
     vocabulary: int = 1000
     called: str = ""
@@ -113,16 +107,6 @@ class SmallLanguage(Traits):
     def name(self) -> str:
         """The given name, or what it is."""
         return self.called or "small GPT-2"
-
-    @property
-    def kind(self) -> Kind:
-        """Signals: one column for each attack."""
-        return "signals"
-
-    @property
-    def runs_user_code(self) -> bool:
-        """The network and its training are miaudit's."""
-        return False
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -150,6 +150,8 @@ class _Network:
     weights: str | Path | None
     called: str
     device: Literal["auto", "cpu", "cuda"]
+    kind: Kind = "logits"
+    runs_user_code = True  # a factory is code
     _state: Any
 
     def __post_init__(self) -> None:
@@ -170,16 +172,6 @@ class _Network:
     def name(self) -> str:
         """The given name, or the factory's."""
         return self.called or (self.factory if isinstance(self.factory, str) else _called(self.factory))
-
-    @property
-    def kind(self) -> Kind:
-        """Logits."""
-        return "logits"
-
-    @property
-    def runs_user_code(self) -> bool:
-        """A factory is code."""
-        return True
 
     def architecture(self) -> str:
         """The factory and its source, its network's layers, shapes and own classes, and the version of torch."""
@@ -331,6 +323,8 @@ class Precomputed(Traits):
     [[-0.1..., -2.29...]]
     """
 
+    runs_user_code = False
+    by_row = True  # nothing else can be asked
     values: ArrayLike
     given: Given = "logits"
     name: str = "precomputed outputs"
@@ -365,16 +359,6 @@ class Precomputed(Traits):
     def kind(self) -> Kind:
         """What the columns are, once probabilities are log-probabilities."""
         return "logits" if self.given == "probabilities" else self.given
-
-    @property
-    def runs_user_code(self) -> bool:
-        """Arrays are no code."""
-        return False
-
-    @property
-    def by_row(self) -> bool:
-        """Nothing else can be asked."""
-        return True
 
     def identity(self) -> str:
         """The values."""
