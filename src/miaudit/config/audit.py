@@ -27,7 +27,7 @@ from miaudit.config.section import (
     validated,
 )
 from miaudit.config.target import DataSection, ShadowSection, TargetSection
-from miaudit.dp import guesses
+from miaudit.dp import selection
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
@@ -335,7 +335,7 @@ class Options(File):
 
     def bounds(self) -> Bounds | None:
         """Return what is asked of privacy bounds; None where none are wanted."""
-        options = {"guesses": guesses.Pilot(), **self.privacy}
+        options = {"guesses": selection.Pilot(), **self.privacy}
         if not options.pop("bounds", True):
             return None
         claim = options.pop("claim", None)
