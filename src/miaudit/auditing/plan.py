@@ -362,10 +362,9 @@ class Plan:
                 raise InputError("primary_metric", f"one of {', '.join(known)}", repr(name), hint)
         if threshold is not None and (metric is None or metric.bounded):
             _require(0 <= threshold <= 1, "threshold_for_concern", "a number in [0, 1]", threshold, "write 0.05 for 5%")
-        elif threshold is None and metric is not None and math.isinf(metric.threshold):
-            raise InputError(
-                "threshold_for_concern", "a number, in units of the score", "none", f"set it for {metric.name}"
-            )
+        if threshold is None and metric is not None and math.isinf(metric.threshold):
+            hint = f"set it for {metric.name}"
+            raise InputError("threshold_for_concern", "a number, in units of the score", "none", hint)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as plain values, for the findings."""

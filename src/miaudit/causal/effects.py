@@ -377,29 +377,14 @@ def balanced_accuracy(
 
 
 def of(metric: Definition) -> Callable[..., Estimate]:
-    """Return what estimates a metric causally: a function of evidence and propensity, with the options of :func:`ate`.
-
-    Raises
-    ------
-    InputError
-        If the metric has no causal estimate, so that zero-run evidence says nothing of it.
-
-    Examples
-    --------
-    >>> from miaudit.metrics import definition
-    >>> of(definition.of("auc")) is auc
-    True
-    """
+    """Return what estimates a metric causally, with the arguments of :func:`ate`; refuse one that nothing does."""
     if metric.fpr is not None:
         return partial(tpr_at_fpr, fpr=metric.fpr)
-    causal = metric.causal or _OF_METRICS.get(metric.name)
-    if causal is None:
+    known = {"auc": auc, "advantage": advantage, "balanced_accuracy": balanced_accuracy, "ate": ate}
+    if metric.causal is None and metric.name not in known:
         allowed = "a metric with a causal estimate, for zero-run evidence"
-        raise InputError("primary_metric", allowed, repr(metric.name), f"choose one of {', '.join(_OF_METRICS)}")
-    return causal
-
-
-_OF_METRICS = {"auc": auc, "advantage": advantage, "balanced_accuracy": balanced_accuracy, "ate": ate}
+        raise InputError("primary_metric", allowed, repr(metric.name), f"choose one of {', '.join(known)}")
+    return metric.causal or known[metric.name]
 
 
 def tpr_at_threshold(evidence: Evidence, *, threshold: float, confidence: float = 0.95) -> Estimate:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, TypeAdapter, model_validator
+from pydantic import Discriminator, Field, ModelWrapValidatorHandler, PlainValidator, Tag, TypeAdapter, model_validator
 
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
 from miaudit.config.section import FilePath, FolderPath, Keys, Section, Text, keys_of
 from miaudit.errors import InputError, Option, one_line
 from miaudit.io import tables
+from miaudit.io.plugins import Offered
 from miaudit.models.given import GivenShadows
 from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
 from miaudit.models.train_config import SmallGPT2, TrainConfig
@@ -53,12 +54,12 @@ class TargetSection(Section):
     @classmethod
     def _of_its_kind(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         several = cls is TargetSection and isinstance(value, dict)
-        return _any_kind().validate_python(value) if several else handler(value)
+        return _any_kind(tuple(KINDS)).validate_python(value) if several else handler(value)
 
     @classmethod
     def kinds(cls) -> Mapping[str, type[Section]]:
         """Return the sections of all kinds, by name."""
-        return KINDS
+        return KINDS.loaded()
 
     @property
     def user_code(self) -> str:
@@ -197,20 +198,26 @@ class TokenSection(TargetSection):
         raise InputError("target.kind", "a model that can be asked", self.kind, "its scores are read from data.path")
 
 
-KINDS: dict[str, type[TargetSection]] = {}
+_BUILT_IN: dict[str, type[TargetSection]] = {}
+KINDS = Offered("miaudit.targets", type, _BUILT_IN)
 
 
 def register(section: type[TargetSection]) -> None:
     """Add a kind of target under the name in its field ``kind``, a ``Literal``; another of that name is replaced."""
     for name in get_args(section.model_fields["kind"].annotation):
-        KINDS[name] = section
+        _BUILT_IN[name] = section
     _any_kind.cache_clear()
 
 
 @functools.cache
-def _any_kind() -> TypeAdapter[Any]:
-    """The sections of all kinds, told apart by their field ``kind``."""
-    every: Any = functools.reduce(operator.or_, (Annotated[one, Tag(name)] for name, one in KINDS.items()))
+def _any_kind(names: tuple[str, ...]) -> TypeAdapter[Any]:
+    """The sections of all kinds, told apart by their field ``kind``; those of packages load when they are meant."""
+
+    def one(name: str) -> Any:
+        later = PlainValidator(lambda value: KINDS[name].model_validate(value))  # noqa: PLW0108 - only now
+        return _BUILT_IN.get(name, Annotated[Any, later])
+
+    every: Any = functools.reduce(operator.or_, (Annotated[one(name), Tag(name)] for name in names))
     told: Any = Annotated[every, Discriminator(lambda given: str(given["kind"]) if "kind" in given else None)]
     return TypeAdapter(told)
 

@@ -18,6 +18,7 @@ from miaudit.errors import InputError
 from miaudit.findings import wording
 from miaudit.findings.kind import FindingsRecord, Keys, Pattern, Rule
 from miaudit.findings.verdict import MetricName, Verdict
+from miaudit.metrics import definition
 from miaudit.metrics.histogram import Histogram
 
 __all__ = [
@@ -116,7 +117,8 @@ class Metric:
 
 
 def _share_or_effect(metric: Metric) -> Metric:
-    if metric.name != "ate" and any(x is not None and not 0 <= x <= 1 for x in (metric.value, metric.low, metric.high)):
+    numbers = (metric.value, metric.low, metric.high)
+    if definition.of(metric.name).bounded and any(x is not None and not 0 <= x <= 1 for x in numbers):
         raise ValueError("value and limits should be between 0 and 1")
     return metric
 

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from miaudit.arrays import Inside, Text
 from miaudit.findings.kind import Pattern
 from miaudit.findings.wording import amount, beyond, describe
-from miaudit.metrics.definition import of
+from miaudit.metrics.definition import METRICS, of
 from miaudit.metrics.rounding import percent
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable", "refused"]
-MetricName = Annotated[str, Pattern("^(auc|advantage|balanced_accuracy|ate|tpr_at_fpr_[0-9][0-9.e+-]*)$")]
+
+
+@dataclass(frozen=True)
+class _Metric(Pattern):
+    """Marks the name of a metric: one that follows the pattern, or one that an installed package defines."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return what pydantic checks such a name by."""
+        from pydantic_core import core_schema
+
+        named = super().__get_pydantic_core_schema__(source, handler)
+        return core_schema.no_info_wrap_validator_function(_defined, named)
+
+
+def _defined(name: Any, follows: Callable[[Any], str]) -> str:
+    return name if isinstance(name, str) and name in METRICS else follows(name)
+
+
+MetricName = Annotated[str, _Metric("^(auc|advantage|balanced_accuracy|ate|tpr_at_fpr_[0-9][0-9.e+-]*)$")]
 LEVEL_NAMES = ("low", "moderate", "elevated", "material")
 _EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
 TURN = (

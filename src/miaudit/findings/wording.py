@@ -16,24 +16,12 @@ _FINEST = (3, 6, 9, 15)  # digits to try until a limit reads otherwise than the 
 
 
 def describe(metric: str) -> str:
-    """Say in words what a metric measures.
-
-    Examples
-    --------
-    >>> describe("tpr_at_fpr_0.001")
-    'the share of members found at a false-positive rate of 0.1%'
-    """
+    """Say what a metric measures: 'the share of members found at a false-positive rate of 0.1%'."""
     return of(metric).description
 
 
 def label(metric: str) -> str:
-    """Name a metric for a reader.
-
-    Examples
-    --------
-    >>> label("tpr_at_fpr_0.001"), label("auc")
-    ('TPR at 0.1% FPR', 'AUC')
-    """
+    """Name a metric for a reader: 'TPR at 0.1% FPR'."""
     return of(metric).label
 
 

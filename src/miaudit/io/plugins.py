@@ -50,13 +50,19 @@ class Offered(Mapping[str, T], Generic[T]):
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._built_in or name in self._added()
+        return isinstance(name, str) and (name in self._built_in or name in self._added())
 
     def __iter__(self) -> Iterator[str]:
         yield from dict.fromkeys([*self._built_in, *self._added()])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # those of a mapping would load everything
+
+    def loaded(self) -> dict[str, T]:
+        """Return what is built in, and what was asked for."""
+        return {**self._built_in, **self._loaded}
 
     def named(self, name: str, argument: str) -> T:
         """Return what is meant, or raise an InputError about the argument that lists the names there are."""

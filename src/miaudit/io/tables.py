@@ -57,19 +57,13 @@ _DAMAGED = (
 
 @dataclass(frozen=True)
 class Format:
-    """How another package reads and writes tables of the ending that its entry point in ``miaudit.formats`` names.
-
-    Attributes
-    ----------
-    read : function of a path; returns columns by name, arrays (n,) or (n, k)
-    write : function of a path and of columns by name
-    """
+    """How another package reads and writes tables: columns by name, arrays (n,) or (n, k)."""
 
     read: Callable[[Path], Mapping[str, ArrayLike]]
     write: Callable[[Path, Mapping[str, NDArray[Any]]], None]
 
 
-# By ending; those that are built in are read and written below.
+# By ending, as entry points name it too; those that are built in are read and written below.
 FORMATS: Offered[Format | None] = Offered("miaudit.formats", Format, dict.fromkeys((".npz", ".parquet", ".csv")))
 
 
@@ -121,8 +115,8 @@ def read_array(path: str | Path, argument: str) -> NDArray[Any]:
 def column_names(path: str | Path, argument: str = "file") -> list[str]:
     """Return the names of the arrays of an .npz, or of the columns of a .parquet or .csv file."""
     path = existing_file(path, argument, FORMATS)
-    if FORMATS[path.suffix.lower()]:
-        names = list(_elsewhere(path, argument))
+    if other := FORMATS[path.suffix.lower()]:
+        names = list(_elsewhere(other, path, argument))
     elif path.suffix.lower() == ".npz":
         try:
             with zipfile.ZipFile(path) as archive:
@@ -171,8 +165,8 @@ def read_columns(
             if path.suffix.lower() == ".csv" and len(known) == 1 and name in re.split(r"[;\t|]", known[0]):
                 hint = f"its one column is named {known[0]!r}: separate columns by commas"
             raise InputError(name, f"a column of {path.name}", "a name that is not there", hint)
-    if FORMATS[path.suffix.lower()]:
-        columns = _elsewhere(path, argument)
+    if other := FORMATS[path.suffix.lower()]:
+        columns = _elsewhere(other, path, argument)
         return {name: columns[name] for name in wanted}
     if path.suffix.lower() == ".npz":
         return {name: _read_member(path, name) for name in wanted}
@@ -261,12 +255,10 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None
     """
     path = require_suffix(path, "path", FORMATS)
     suffix = path.suffix.lower()
-    other = FORMATS[suffix]
-    if other is not None:
-
-        def write(target: Path) -> None:
-            other.write(target, columns)
-    elif suffix == ".npz":
+    if other := FORMATS[suffix]:
+        of_package = other.write
+        return write_atomically(path, lambda target: of_package(target, columns))
+    if suffix == ".npz":
 
         def write(target: Path) -> None:
             with target.open("wb") as handle:
@@ -287,16 +279,19 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None
             else:
                 frame.write_parquet(target)
 
-    write_atomically(path, write)
+    return write_atomically(path, write)
 
 
-def _elsewhere(path: Path, argument: str) -> dict[str, NDArray[Any]]:
+def _elsewhere(other: Format, path: Path, argument: str) -> dict[str, NDArray[Any]]:
     """The columns of a file that another package reads."""
-    other = FORMATS[path.suffix.lower()]
     try:
-        return {} if other is None else {str(name): np.asarray(values) for name, values in other.read(path).items()}
+        columns = {str(name): np.asarray(values) for name, values in other.read(path).items()}
     except Exception as error:  # whatever that package raises
         raise _unreadable(path, argument, error) from error
+    for name, values in columns.items():
+        if values.dtype.kind not in "biufU":
+            raise InputError(name, "numbers, true/false or text", f"values of type {values.dtype}", "convert it first")
+    return columns
 
 
 def _read_member(path: Path, name: str) -> NDArray[Any]:

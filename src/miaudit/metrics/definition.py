@@ -71,12 +71,7 @@ _AUC = Definition(
     "auc", "AUC", "the area under the ROC curve (0.5 is chance)", Sample.auc, 0.5, 0.55, outcome_model=True
 )
 _ADVANTAGE = Definition(
-    "advantage",
-    "Advantage, largest TPR − FPR",
-    "the largest TPR - FPR (0 is chance)",
-    Sample.advantage,
-    0.0,
-    0.05,
+    "advantage", "Advantage, largest TPR − FPR", "the largest TPR - FPR (0 is chance)", Sample.advantage, 0.0, 0.05
 )
 _BALANCED_ACCURACY = Definition(
     "balanced_accuracy",
@@ -100,15 +95,13 @@ METRICS = Offered("miaudit.metrics", Definition, BUILT_IN)
 
 
 def tpr_at_fpr(fpr: float) -> Definition:
-    """Define the TPR at an FPR.
-
-    Its threshold is 5% of the members up to an FPR of 1%, as in threshold-post, and five points above chance beyond.
+    """Define the TPR at an FPR: its threshold is 5% of the members up to 1%, as in threshold-post, then FPR + 5%.
 
     Examples
     --------
     >>> metric = tpr_at_fpr(0.1)
-    >>> metric.name, metric.label, metric.threshold, metric.has_levels
-    ('tpr_at_fpr_0.1', 'TPR at 10% FPR', 0.15, False)
+    >>> metric.name, metric.label, metric.threshold, metric.has_levels, of("auc").threshold
+    ('tpr_at_fpr_0.1', 'TPR at 10% FPR', 0.15, False, 0.55)
     """
     return Definition(
         tpr_name(fpr),
@@ -135,30 +128,16 @@ def of(name: str) -> Definition:
             return tpr_at_fpr(float(name.removeprefix(_TPR)))
         except ValueError:
             pass
-    return METRICS[name] if name in METRICS else Definition(name, name, name, _undefined)
+    return METRICS[name] if name in METRICS else Definition(name, name, name, _undefined, form="digits")
 
 
 def estimates(sample: Sample, names: Iterable[str], confidence: float) -> dict[str, Estimate]:
-    """Estimate metrics with their intervals, by name; no resampling.
-
-    Examples
-    --------
-    >>> from miaudit.evidence import Evidence
-    >>> sample = Sample.of(Evidence.from_pair([1.0, 2.0, 3.0], [0.0, 1.0]))
-    >>> {name: found.value for name, found in estimates(sample, ["auc", "advantage"], 0.95).items()}
-    {'auc': 0.916..., 'advantage': 0.66...}
-    """
+    """Estimate metrics with their intervals, by name; no resampling."""
     return {name: of(name).estimate(sample, confidence=confidence) for name in names}
 
 
 def names(fpr_targets: Iterable[float]) -> tuple[str, ...]:
-    """Return the names of the metrics of every audit: ``tpr_at_fpr_...`` for each target, then those of one name.
-
-    Examples
-    --------
-    >>> names((0.01,))
-    ('tpr_at_fpr_0.01', 'auc', 'advantage', 'balanced_accuracy', 'ate')
-    """
+    """Return the names of the metrics of every audit: ``tpr_at_fpr_...`` for each target, then those of one name."""
     return (*map(tpr_name, fpr_targets), *BUILT_IN)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.errors import InputError
 from miaudit.findings.kind import Drawing, FindingsRecord, drawn_by, parse
+from miaudit.io.plugins import Offered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +26,9 @@ class Kind:
 
     Attributes
     ----------
-    record : of the findings, as ``module.name`` in :mod:`miaudit.findings`
-    drawing : module of the report with its ``page``, with ``NAMES``, of every chart that it may have, and ``charts``
+    record : of the findings, as ``module.name`` in :mod:`miaudit.findings`, or with the package of another module
+    drawing : module of the report (or ``package.module``) with its ``page``, with ``NAMES``, of every chart that it may
+        have, and ``charts``
     charting : module of the report with the latter two, where it is another one
     """
 
@@ -37,8 +39,8 @@ class Kind:
     @property
     def findings(self) -> type[FindingsRecord]:
         """The record that its files are read into."""
-        module, _, name = self.record.partition(".")
-        found: type[FindingsRecord] = getattr(import_module(f"miaudit.findings.{module}"), name)
+        module, _, name = self.record.rpartition(".")
+        found: type[FindingsRecord] = _of(module, name, "findings")
         return found
 
     @property
@@ -56,7 +58,7 @@ class Kind:
         return str(_of(self.drawing, "page")(findings.as_written()))
 
 
-KINDS = {
+BUILT_IN = {
     AUDIT: Kind("audit.Findings", "audit_page", "audit_charts"),
     "disclosure": Kind("disclosure.DisclosureFindings", "disclosure_page"),
     "table": Kind("table.TableFindings", "table_page"),
@@ -66,6 +68,7 @@ KINDS = {
     "comparison": Kind("comparison.Comparison", "comparison_page"),
     "history": Kind("comparison.History", "comparison_page"),
 }
+KINDS = Offered("miaudit.findings", Kind, BUILT_IN)
 
 
 def from_dict(content: Mapping[str, Any]) -> FindingsRecord:
@@ -95,8 +98,8 @@ def read(path: str | Path) -> FindingsRecord:
     return from_dict(parse(path))
 
 
-def _of(module: str, name: str) -> Any:
-    return getattr(import_module(f"miaudit.report.{module}"), name)
+def _of(module: str, name: str, room: str = "report") -> Any:
+    return getattr(import_module(module if "." in module else f"miaudit.{room}.{module}"), name)
 
 
 def _page(findings: FindingsRecord) -> str:

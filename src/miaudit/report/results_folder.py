@@ -168,7 +168,7 @@ def _publish(
 
 def _owned(released: bool) -> tuple[str, ...]:
     """The files that a set may have, of whatever kind the earlier one was; findings.json last."""
-    figures = dict.fromkeys(name for kind in kinds.KINDS.values() for name in kind.figures)
+    figures = dict.fromkeys(name for kind in kinds.KINDS.loaded().values() for name in kind.figures)
     drawings = (f"{FIGURES}/{name}.{suffix}" for name in figures for suffix in ("svg", "png"))
     return (*drawings, *(RELEASE if released else ()), PAGE, FINDINGS)
 
