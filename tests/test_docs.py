@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import MappingProxyType
@@ -17,6 +20,9 @@ from miaudit.attacks import registry
 from miaudit.config import audit as audit_config
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import house  # noqa: E402
+
 DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
 
@@ -66,12 +72,44 @@ def test_every_key_of_the_configuration_is_documented() -> None:
         assert f"`{key}`" in text or f"{key}:" in text or f"## {key}" in text, key
 
 
-def test_the_architecture_names_every_module_and_no_other() -> None:
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    named = set(re.findall(r"^\| `([\w/]+\.py)`", text, flags=re.M))
-    source = ROOT / "src" / "miaudit"
-    found = {str(path.relative_to(source)) for path in source.rglob("*.py") if path.name != "__init__.py"}
-    assert named == found
+def architecture(title: str) -> str:
+    """Return the section of ARCHITECTURE.md with this title."""
+    return (ROOT / "ARCHITECTURE.md").read_text().split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+@functools.cache
+def imports() -> house.Graph:
+    """Return the rooms that each room imports."""
+    return house.graphs()[1]
+
+
+@functools.cache
+def rooms() -> dict[tuple[str, ...], set[str]]:
+    """Return the table's rows: the rooms of each, and the packages that it says they read."""
+    rows = re.findall(r"^\| (`.*?) \|.*\| (.*?) \|$", architecture("The rooms"), flags=re.M)
+    return {tuple(re.findall(r"`([\w.]+)`", names)): set(re.findall(r"`(\w+)`", reads)) for names, reads in rows}
+
+
+def test_the_architecture_has_every_room_once() -> None:
+    named = [room for row in rooms() for room in row]
+    assert len(named) == len(set(named))
+    assert set(named) == set(imports())
+
+
+@pytest.mark.parametrize("row", rooms(), ids="+".join)
+def test_a_room_reads_what_the_architecture_says(row: tuple[str, ...]) -> None:
+    imported = {read.partition(".")[0] for room in row for read in imports()[room]}
+    found = imported - {room.partition(".")[0] for room in row} - {"arrays", "errors"}
+    right = ", ".join(f"`{read}`" for read in sorted(found)) or "none"
+    assert rooms()[row] == found, f"the last cell of the row of {row[0]} should be: {right}"
+
+
+def test_the_picture_is_the_contract() -> None:
+    picture = re.findall(r"```text\n(.*?)```", architecture("The picture"), flags=re.S)[0]
+    lines = [re.split(r"\s{2,}", line)[0] for line in picture.splitlines()]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contract = next(c for c in settings["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
+    assert lines == [layer.replace("miaudit.", "") for layer in contract["layers"]]
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
