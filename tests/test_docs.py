@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import importlib
 import importlib.util
 import re
 import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 
 import pytest
 import typer
@@ -110,6 +112,69 @@ def test_the_picture_is_the_contract() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contract = next(c for c in settings["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
     assert lines == [layer.replace("miaudit.", "") for layer in contract["layers"]]
+
+
+API = {name for path in ROOT.glob("docs/api/*.md") for name in re.findall(r"^::: (\S+)", path.read_text(), flags=re.M)}
+
+
+@functools.cache
+def public_names(module: str) -> frozenset[str]:
+    """Return the names that a module shows: its ``__all__``, else what it defines without an underscore."""
+    found = importlib.import_module(module)
+    here = {name: value for name, value in vars(found).items() if not isinstance(value, ModuleType)}
+    own = [name for name, value in here.items() if getattr(value, "__module__", module) == module]
+    return frozenset(name for name in getattr(found, "__all__", own) if not name.startswith("_"))
+
+
+def is_module(name: str) -> bool:
+    return name in house.modules()
+
+
+def is_public(name: str) -> bool:
+    """Tell whether each part of a dotted name is shown by the one before."""
+    parent, _, last = name.rpartition(".")
+    if parent == house.NAME and is_module(name):  # a package that says what of it is for users
+        return hasattr(importlib.import_module(name), "__all__")
+    return not parent or (is_public(parent) and (not is_module(parent) or last in public_names(parent)))
+
+
+def packages() -> list[str]:
+    return [name for name, path in house.modules().items() if path.name == "__init__.py" and is_public(name)]
+
+
+def test_every_public_name_of_a_package_is_in_the_api_pages() -> None:
+    for package in packages():
+        for name in public_names(package):
+            of, found = f"{package}.{name}", getattr(importlib.import_module(package), name, None)
+            below = is_module(of) and (found is None or isinstance(found, ModuleType))
+            place = any(one == of or one.startswith(f"{of}.") for one in API) if below else package in API
+            assert place, f"{of} is in __all__, and in no page of docs/api"
+
+
+def test_the_api_pages_show_public_modules_alone() -> None:
+    assert [name for name in sorted(API) if not is_module(name) or not is_public(name)] == []
+
+
+def used(block: str) -> Iterator[str]:
+    """Yield the names of miaudit that a block of Python imports, or reads from a module of ours."""
+    tree, short = ast.parse(block), dict[str, str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "miaudit":
+            short |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            short |= {alias.asname or "miaudit": alias.name for alias in node.names if alias.name.startswith("miaudit")}
+    yield from short.values()
+    for node in ast.walk(tree):
+        text = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+        if re.fullmatch(r"[\w.]+", text) and text.partition(".")[0] in short:
+            yield short[text.partition(".")[0]] + text.removeprefix(text.partition(".")[0])
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_python_in_the_docs_uses_public_names(path: Path) -> None:
+    for block in re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.M | re.S):
+        for name in used(block):
+            assert is_public(name), name
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from typing import TypeGuard
 
+__all__ = ["ConfigError", "DesignError", "InputError", "MiauditError", "OutputError"]
+
 
 class MiauditError(Exception):
     """The root of every error that miaudit raises on purpose; the command line prints it in one line."""

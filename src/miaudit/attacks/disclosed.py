@@ -15,6 +15,8 @@ from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks import dirichlet_fit
 from miaudit.errors import InputError
 
+__all__ = ["confidence_vector", "decision_set", "true_label"]
+
 # Below this many models on a side a law of the record's own cannot be fitted at all.
 LEAST = 2
 _ROUNDING = 1e-3  # probabilities of float16 outputs sum to one no better

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
 
+__all__ = ["GaussianLira", "GaussianStatistics", "cross_fitted", "log_ratio"]
+
 Variance = Literal["separate", "pooled"]
 Statistic = Literal["loss", "logit_confidence"]
 

@@ -19,6 +19,8 @@ from scipy import special
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.errors import InputError, nearest
 
+__all__ = ["Health", "health", "offline", "online"]
+
 Variance = Literal["record", "global"]
 
 # Below this many shadow models on a side, a variance of the record's own costs more than it gains. Where log standard

@@ -19,6 +19,8 @@ from threadpoolctl import threadpool_limits
 from miaudit.arrays import FloatArray, IntArray
 from miaudit.errors import InputError
 
+__all__ = ["ConditionalQuantiles", "cross_fitted", "score"]
+
 LEVELS = (0.5, 0.75, 0.9, 0.97)
 # Fewer non-members above the highest quantile than this, and its regression follows single records.
 _LEAST_ABOVE = 5

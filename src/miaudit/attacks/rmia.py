@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.errors import InputError
 
+__all__ = ["Tuned", "offline", "online", "tune"]
+
 GAMMA = 2.0
 GRID = tuple(round(0.1 * step, 1) for step in range(11))
 _BLOCK = 2**16

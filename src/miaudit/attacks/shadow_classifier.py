@@ -19,6 +19,8 @@ from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks import signals
 from miaudit.errors import InputError, nearest
 
+__all__ = ["ShadowClassifier", "score"]
+
 Classes = Literal["pooled", "per-class"]
 
 _LEAST_PER_CLASS = 25  # members and non-members of a class, each, for a classifier of its own

@@ -21,6 +21,20 @@ from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
 
+__all__ = [
+    "ATTACKS",
+    "TokenAttack",
+    "TokenRecords",
+    "loss",
+    "member_scores",
+    "min_k",
+    "min_k_plus_plus",
+    "read_jsonl",
+    "reference_ratio",
+    "write_jsonl",
+    "zlib_ratio",
+]
+
 SUFFIXES = (".jsonl",)
 # A predictive distribution narrower than this is a point mass to a float32 model; the floor keeps z finite and ordered.
 STD_FLOOR = 1e-6

@@ -18,6 +18,18 @@ from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
 from miaudit.metrics import intervals
 
+__all__ = [
+    "Reach",
+    "Refutation",
+    "Resolution",
+    "Typical",
+    "at_fpr",
+    "reach",
+    "records_needed",
+    "refutation",
+    "smallest_auc",
+]
+
 _REPLICATES = 300
 # From so many expected false alarms on, normal limits differ from the simulated ones by less than the simulation does.
 _MANY_ALARMS = 200

@@ -3,4 +3,4 @@
 from miaudit.bundle.contents import Bundle, record
 from miaudit.bundle.reading import read
 
-__all__ = ["Bundle", "read", "record"]
+__all__ = ["Bundle", "challenge", "read", "record", "verify"]

@@ -14,6 +14,8 @@ from miaudit.arrays import FloatArray
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
+__all__ = ["Categories", "Custom", "Encoder", "Encoding", "Images", "Numbers", "Reduced", "Text"]
+
 _MOST_COMPONENTS = 100
 _ROWS_PER_COMPONENT = 100  # from which a propensity hardly ever still learns (docs/propensity.md)
 

@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError
 
+__all__ = ["Law", "LocationScale"]
+
 FEWEST_NONMEMBERS = 20
 _NODES = 256  # of the law of the residuals, denser towards its ends
 _CHUNK = 1 << 21  # numbers held at once: 16 MB each

@@ -22,6 +22,8 @@ from miaudit.metrics.classical import Estimate, tpr_name
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.rounding import written
 
+__all__ = ["Breakdown", "bounds", "breakdown", "tpr_bounds", "under_mislabelling"]
+
 Metric = Literal["auc", "ate"]
 
 REPLICATES = 400

@@ -18,6 +18,8 @@ from miaudit.disclosure import dirichlet, uncertainty
 from miaudit.disclosure.intervals import Interval, check_options
 from miaudit.errors import InputError
 
+__all__ = ["Group", "pooled"]
+
 FEWEST_RECORDS = 10  # of a group on each side
 
 

@@ -20,6 +20,8 @@ from miaudit.attacks.dirichlet_fit import SMOOTHING, check, smooth
 from miaudit.disclosure.dirichlet import Goodness, kolmogorov
 from miaudit.errors import InputError
 
+__all__ = ["Fit", "Law", "divergence", "fit", "goodness", "log_density", "sample"]
+
 _RIDGE = 1e-6  # variance below which outputs coincide
 _STEP = 0.1
 

@@ -23,6 +23,8 @@ from miaudit.disclosure.intervals import Interval, check_options
 from miaudit.disclosure.uncertainty import Form
 from miaudit.errors import InputError, nearest
 
+__all__ = ["Comparison", "attainable", "compare", "held_out_advantage", "spearman"]
+
 Disclosure = Literal["confidence-vector", "true-label", "decision-set"]
 DISCLOSURES: tuple[Disclosure, ...] = get_args(Disclosure)
 

@@ -30,6 +30,15 @@ from miaudit.disclosure.decision_sets import Intractable
 from miaudit.disclosure.dirichlet import log_beta, marginal, parameters
 from miaudit.errors import InputError
 
+__all__ = [
+    "TradeOff",
+    "averaged_confidence_vector",
+    "averaged_with_error",
+    "confidence_vector",
+    "decision_set",
+    "true_label",
+]
+
 DRAWS = 400_000
 _LEAST_DRAWS = 100
 _TOGETHER = 50_000

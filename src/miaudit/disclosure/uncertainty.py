@@ -17,6 +17,8 @@ from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntA
 from miaudit.attacks import dirichlet_fit
 from miaudit.errors import InputError, nearest
 
+__all__ = ["Outputs", "Uncertainty", "estimate", "from_shadow"]
+
 Form = Literal["fitted", "three-numbers"]
 
 # Models on each side below which a Dirichlet law of a record's own says nothing.

@@ -8,6 +8,8 @@ from typing import Literal
 
 from miaudit.errors import InputError
 
+__all__ = ["LowerBound", "UpperBound"]
+
 Parameter = Literal["epsilon", "mu"]
 
 

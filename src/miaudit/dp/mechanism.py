@@ -13,6 +13,17 @@ from typing import Any
 
 from miaudit.errors import InputError, nearest
 
+__all__ = [
+    "Composed",
+    "GaussianNoise",
+    "LaplaceNoise",
+    "Mechanism",
+    "PoissonSubsampled",
+    "Repeated",
+    "dp_sgd",
+    "from_mapping",
+]
+
 
 @dataclass(frozen=True)
 class GaussianNoise:

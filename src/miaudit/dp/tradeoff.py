@@ -22,6 +22,22 @@ from miaudit.arrays import BoolArray, FloatArray
 from miaudit.dp.bounds import check_delta
 from miaudit.errors import InputError
 
+__all__ = [
+    "Custom",
+    "EpsilonDelta",
+    "Failing",
+    "Gaussian",
+    "TradeOff",
+    "compose",
+    "epsilon_of_bayes_risk",
+    "epsilon_of_point",
+    "mu_of_bayes_risk",
+    "mu_of_epsilon_delta",
+    "mu_of_point",
+    "mu_of_pure",
+    "roc_limit",
+]
+
 _ROOT_TWO = math.sqrt(2)
 _LARGEST_MU = 1e6  # beyond it nothing is left to protect, and squares are still far from overflow
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from miaudit.errors import InputError, MiauditError, OutputError, one_line
 from miaudit.io.tables import existing_file, require_suffix, write_atomically
 
+__all__ = ["load", "save"]
+
 Factory = Callable[[], nn.Module]
 State = dict[str, Tensor]
 

@@ -14,6 +14,8 @@ from miaudit.arrays import FloatArray, IntArray
 from miaudit.errors import InputError
 from miaudit.synthesis.schema import Column, Table
 
+__all__ = ["Fidelity", "fidelity"]
+
 _BINS, _PAIR_BINS = 10, 5
 _MOST_LEVELS = 12  # of a column in a pair; rarer ones are one level
 _MISSING, _OTHER = "missing", "other"

@@ -20,6 +20,8 @@ from miaudit.metrics.classical import Estimate
 from miaudit.synthesis.fidelity import Levels
 from miaudit.synthesis.schema import Table
 
+__all__ = ["InterventionalError", "interventional_error"]
+
 _BINS = 10
 
 

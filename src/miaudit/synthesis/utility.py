@@ -21,6 +21,8 @@ from miaudit.metrics.classical import Estimate
 from miaudit.synthesis.encoding import Features
 from miaudit.synthesis.schema import Table
 
+__all__ = ["Benchmark", "Row", "Scores", "compare_generators", "compare_with_real"]
+
 Metric = Literal["accuracy", "balanced_accuracy", "auc"]
 
 METRICS: tuple[Metric, ...] = ("accuracy", "balanced_accuracy", "auc")
