@@ -34,6 +34,8 @@ from miaudit.io import tables
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.rounding import at_most
 
+__all__ = ["Outcome", "by_propensity", "by_scores", "submitted"]
+
 LEVEL = 0.05
 STATED, CHALLENGER = "bundle", "challenger"
 Subject = Literal["scores", "propensity"]

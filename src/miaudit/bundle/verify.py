@@ -25,6 +25,8 @@ from miaudit.findings import kind
 from miaudit.metrics import classical
 from miaudit.metrics.classical import Sample
 
+__all__ = ["Difference", "Verification", "verify"]
+
 TOLERANCE = 1e-9
 _MOST_NAMED = 200
 _OTHERS = ("repeat", "vulnerability")  # the environment; and what rests on shadow models, which no bundle holds

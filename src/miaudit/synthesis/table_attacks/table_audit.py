@@ -35,6 +35,8 @@ from miaudit.synthesis.table_attacks import inference, linkability, singling_out
 from miaudit.synthesis.table_attacks.closest_record import Metric, nearest
 from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate, compare
 
+__all__ = ["TableAttacks", "TablePlan", "attack", "audit_table"]
+
 MOST_SECRETS = 20
 
 CANNOT_SEE = (
