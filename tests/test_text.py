@@ -13,7 +13,6 @@ from scipy import special
 from miaudit import Evidence, Findings, Plan, audit
 from miaudit.collect import outputs
 from miaudit.errors import InputError
-from miaudit.findings import audit as reading
 
 PLAN = Plan(fpr_targets=(0.1,), primary_metric="auc")
 WORDS = np.array(
@@ -45,7 +44,7 @@ def true_auc(effect: float, share: float = 0.75) -> float:
 
 def audited(evidence: Evidence, plan: Plan = PLAN) -> Findings:
     found = audit(evidence, plan=plan, rng=np.random.default_rng(0))
-    reading.check(found.to_dict())
+    Findings.from_dict(found.to_dict())
     return found
 
 

@@ -146,7 +146,7 @@ def measured(name: str, form: Form, out: Path, rng: np.random.Generator) -> dict
 
 def draw_fidelity(kept: Fidelity, out: Path, name: str) -> None:
     """Figure 7's form: the pair plot of a table beside real records, and its marginals."""
-    drawn = fidelity_charts.charts(kept.to_dict())
+    drawn = fidelity_charts.charts({**asdict(kept), "summary": kept.summary})
     for chart in ("pair-plot", "marginals"):
         text = chart_images.svg(drawn[chart].to_dict(validate=False))
         (out / f"{chart}-{name.replace(', ', '-')}.svg").write_text(text, encoding="utf-8")

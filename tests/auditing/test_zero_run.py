@@ -13,11 +13,10 @@ from scipy import special
 
 from miaudit import Evidence, Findings, Plan, audit
 from miaudit.auditing.plan import Bounds
-from miaudit.causal import lack_of_fit
+from miaudit.causal import challenge
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
-from miaudit.findings import audit as reading
 from worlds import placebo
 from worlds.aligned import Aligned
 
@@ -36,7 +35,7 @@ def world(shift: float, effect: float, n: int = 3000, seed: int = 0, d: int = 3,
 
 def audited(evidence: Evidence, plan: Plan = PLAN) -> Findings:
     found = audit(evidence, plan=plan, rng=np.random.default_rng(0))
-    reading.check(found.to_dict())
+    Findings.from_dict(found.to_dict())
     return found
 
 
@@ -277,8 +276,8 @@ def test_the_page_names_the_covariates_that_a_better_propensity_would_need(tmp_p
 
 def test_a_challenge_that_refutes_reaches_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bets that guard the bounds refute the same propensity: no verdict may rest on it, whatever else passed."""
-    monkeypatch.setattr(lack_of_fit, "LIMIT", 1e9)
-    monkeypatch.setattr(lack_of_fit, "_FAMILYWISE", 1e-300)
+    monkeypatch.setattr(challenge, "LIMIT", 1e9)
+    monkeypatch.setattr(challenge, "_FAMILYWISE", 1e-300)
     found = audited(placebo.draw("product", 4000, np.random.default_rng(5)))
     assert found.challenge is not None
     assert found.challenge.rejected

@@ -7,18 +7,18 @@ import pytest
 from scipy import special
 
 from miaudit import Evidence
-from miaudit.causal import lack_of_fit, propensity
+from miaudit.causal import challenge, propensity
 from miaudit.causal.covariates import Categories
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from worlds import placebo
 
 
-def measured(name: str, n: int = 2000, seed: int = 0) -> lack_of_fit.LackOfFit:
+def measured(name: str, n: int = 2000, seed: int = 0) -> challenge.LackOfFit:
     rng = np.random.default_rng(seed)
     evidence = placebo.draw(name, n, rng)
     learned = propensity.fit(evidence, rng=rng)
-    return lack_of_fit.measure(evidence, learned, rng=rng)
+    return challenge.measure(evidence, learned, rng=rng)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_products_are_as_if_they_were_tried_one_by_one() -> None:
     unit = np.repeat(np.arange(n // 2), 2)
     for code in (None, unit):
         evidence = Evidence(score=x[:, 1], member=member, covariates=x, unit=code)
-        case = lack_of_fit._Case.of(evidence, Propensity.given(values), np.arange(n) % 5)
-        z, limit, pair = lack_of_fit._products(case, x)
+        case = challenge._Case.of(evidence, Propensity.given(values), np.arange(n) % 5)
+        z, limit, pair = challenge._products(case, x)
         best = 0.0
         s = special.ndtri((x.argsort(axis=0).argsort(axis=0) + 0.5) / n)
         s = (s - s.mean(axis=0)) / s.std(axis=0)
@@ -88,7 +88,7 @@ def test_noise_of_learning_is_no_lack_of_fit() -> None:
         x = np.c_[site, rng.normal(size=(2000, 30))]
         evidence = Evidence(score=x[:, 1], member=member, covariates=x, design="zero-run")
         learned = propensity.fit(evidence, encoding=Categories((0,)), rng=rng)
-        refuted.append(lack_of_fit.measure(evidence, learned, rng=rng).z > 2)
+        refuted.append(challenge.measure(evidence, learned, rng=rng).z > 2)
     assert sum(refuted) <= 1
 
 
@@ -98,8 +98,8 @@ def test_a_given_propensity_with_the_wrong_scale_is_refuted() -> None:
     member = rng.random(3000) < special.expit(x[:, 0])
     evidence = Evidence(score=x[:, 1], member=member, covariates=x, design="zero-run")
     right, wrong = (Propensity.given(special.expit(k * x[:, 0])) for k in (1.0, 3.0))
-    assert not lack_of_fit.measure(evidence, right, rng=rng).rejected
-    assert lack_of_fit.measure(evidence, wrong, rng=rng).rejected
+    assert not challenge.measure(evidence, right, rng=rng).rejected
+    assert challenge.measure(evidence, wrong, rng=rng).rejected
 
 
 def test_copies_of_the_same_units_are_no_further_evidence() -> None:
@@ -110,8 +110,8 @@ def test_copies_of_the_same_units_are_no_further_evidence() -> None:
     truth = Propensity.given(np.full(2000, 0.5))
     evidence = Evidence(score=x[:, 1], member=member, covariates=x, design="zero-run")
     declared = evidence.replace(unit=np.repeat(np.arange(200), 10))
-    assert lack_of_fit.measure(evidence, truth, rng=np.random.default_rng(0)).rejected
-    assert not lack_of_fit.measure(declared, truth, rng=np.random.default_rng(0)).rejected
+    assert challenge.measure(evidence, truth, rng=np.random.default_rng(0)).rejected
+    assert not challenge.measure(declared, truth, rng=np.random.default_rng(0)).rejected
 
 
 def test_constant_and_rare_columns_are_no_obstacle() -> None:
@@ -120,15 +120,15 @@ def test_constant_and_rare_columns_are_no_obstacle() -> None:
     x = np.c_[np.zeros(n), np.arange(n) < 2, rng.normal(size=n)]
     member = rng.random(n) < 0.5
     evidence = Evidence(score=x[:, 2], member=member, covariates=x, design="zero-run")
-    found = lack_of_fit.measure(evidence, Propensity.given(np.full(n, 0.5)), rng=rng)
+    found = challenge.measure(evidence, Propensity.given(np.full(n, 0.5)), rng=rng)
     assert np.isfinite(found.z)
     assert "covariate 1" not in found.product
     alone = evidence.replace(covariates=(np.arange(n) % 2)[:, None])
-    found = lack_of_fit.measure(alone, Propensity.given(np.full(n, 0.5)), rng=rng)
+    found = challenge.measure(alone, Propensity.given(np.full(n, 0.5)), rng=rng)
     assert (found.product, found.product_limit) == ((), np.inf)
 
 
 def test_without_covariates_there_is_nothing_to_ask() -> None:
     evidence = Evidence(score=range(40), member=np.arange(40) < 20, design="zero-run")
     with pytest.raises(InputError, match=r"evidence\.covariates"):
-        lack_of_fit.measure(evidence, Propensity.given(np.full(40, 0.5)), rng=np.random.default_rng(0))
+        challenge.measure(evidence, Propensity.given(np.full(40, 0.5)), rng=np.random.default_rng(0))

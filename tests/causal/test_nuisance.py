@@ -19,7 +19,6 @@ from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.outcome import LocationScale
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
-from miaudit.findings import audit as reading
 
 PLAN = Plan(fpr_targets=(0.1,), primary_metric="auc")
 
@@ -36,7 +35,7 @@ def circle(n: int = 3000, effect: float = 0.0, seed: int = 0) -> tuple[Evidence,
 
 def audited(evidence: Evidence, nuisance: Nuisance | None, plan: Plan = PLAN) -> Findings:
     found = audit(evidence, plan=plan, nuisance=nuisance, rng=np.random.default_rng(0))
-    reading.check(found.to_dict())
+    Findings.from_dict(found.to_dict())
     return found
 
 

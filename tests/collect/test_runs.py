@@ -177,7 +177,7 @@ def test_a_worker_that_dies_is_named(tmp_path: Path) -> None:
 SCRIPT = """
     import sys, time
     import numpy as np
-    from miaudit import runs
+    from miaudit.collect import runs
     data = np.random.default_rng(5).normal(size=(40, 3))
     def fit(rows, rng):
         time.sleep(0.05)

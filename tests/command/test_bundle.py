@@ -18,7 +18,7 @@ import pytest
 
 from miaudit.bundle import read
 from miaudit.bundle.sealing import Keys
-from miaudit.report import bundle_page, kinds
+from miaudit.report import kinds
 
 Run = Callable[..., tuple[int, str, str]]
 N = 800
@@ -99,7 +99,7 @@ def test_a_sealed_challenge_from_submission_to_decision(place: Path, run: Run) -
     assert code == 3
     assert first.splitlines()[-1] in second  # the same submission, by its digest
     assert "the owner signed its digest" in second
-    assert kinds.read(place / "won" / "findings.json")["order"] == "committed before the opening"
+    assert kinds.read(place / "won" / "findings.json").order == "committed before the opening"
     page = (place / "won" / "report.html").read_text()
     assert "Challenge won" in page
     assert "Submission: committed before the opening" in page
@@ -116,7 +116,7 @@ def test_who_submits_after_the_opening_wins_nothing(place: Path, run: Run) -> No
         code, out, _ = run("challenge", "b.zip", "--scores", "labels.npy", "--key", key, "--out", "late", "--overwrite")
         assert code == 4
         assert out.startswith("Nothing is decided: order unknown.")
-        assert kinds.read(place / "late" / "findings.json")["order"] == "order unknown"
+        assert kinds.read(place / "late" / "findings.json").order == "order unknown"
         assert "Submission: order unknown" in (place / "late" / "report.html").read_text()
 
 
@@ -125,7 +125,7 @@ def test_json_is_alone_on_standard_output(command: tuple[str, ...], place: Path,
     before = names(place)
     code, out, err = run(*command, "--json")
     assert (code, err) == (0, "")
-    assert bundle_page.check(json.loads(out))["exit_code"] == 0
+    assert kinds.from_dict(json.loads(out)).exit_code == 0
     assert names(place) == before
     assert bundle.is_file()
 

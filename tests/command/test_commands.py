@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from miaudit import Evidence
-from miaudit.findings import audit as reading
+from miaudit.findings.audit import Findings
 from miaudit.metrics.rounding import at_least, at_most
 
 Run = Callable[..., tuple[int, str, str]]
@@ -82,7 +82,7 @@ def test_an_undeclared_design_is_no_answer_until_it_is_declared(place: Path, run
     assert "AUC of the covariates alone" in out
     page = text_of(place / "results/audit/report.html")
     assert "AUC of the covariates alone" in page
-    content = reading.read(place / "results/audit/findings.json")  # follows its schema
+    content = Findings.read(place / "results/audit/findings.json")  # follows its schema
     assert content["covariates_alone"]["low"] < 0.5 < content["covariates_alone"]["high"]
     assert run(*options, "--design", "one-run", "--overwrite")[0] == 3
 
@@ -255,7 +255,7 @@ def test_json_is_alone_on_standard_output_and_writes_nothing(place: Path, run: R
     save(place / "t.npz", 1.0)
     code, out, err = run(*audit("--json"))
     assert (code, err) == (3, "")
-    reading.check(json.loads(out))
+    Findings.from_dict(json.loads(out))
     assert [path.name for path in place.iterdir()] == ["t.npz"]
     again = run(*audit("--json"))
     assert again[1] == out
@@ -379,7 +379,7 @@ def test_demo_from_nothing(place: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no terminal, no progress
     assert time.monotonic() - started < 300
-    found = reading.read(place / "results/demo/findings.json")
+    found = Findings.read(place / "results/demo/findings.json")
     assert found["design"] == "one-run"
     assert [m["name"] for m in found["metrics"][:2]] == ["tpr_at_fpr_0.01", "tpr_at_fpr_0.1"]
     assert found["metrics"][2]["low"] > 0.6  # the forest does memorise

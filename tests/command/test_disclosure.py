@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from miaudit.findings import disclosure as disclosure_findings
+from miaudit.findings.disclosure import DisclosureFindings
 from miaudit.report import disclosure_page
 
 Run = Callable[..., tuple[int, str, str]]
@@ -51,7 +51,7 @@ def test_a_folder_and_an_exit_code(place: Path, run: Run) -> None:
     assert out.splitlines()[0].startswith("Concern: ")
     assert "label only" in out
     text = (place / "out" / "findings.json").read_text()
-    found = disclosure_findings.check(json.loads(text))
+    found = DisclosureFindings.from_dict(json.loads(text)).to_dict()
     assert found["exit_code"] == 3
     names = ["as-it-is", "temperature", "conformal(coverage=0.9)", "label", "stump"]
     assert [one["name"] for one in found["options"]] == names

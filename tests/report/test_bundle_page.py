@@ -95,11 +95,11 @@ def test_a_script_that_is_not_escaped_would_be_seen(tmp_path):
 def test_pages_are_written_and_read_back(tmp_path, make):
     made = make(tmp_path)
     results_folder.write(made, tmp_path / "out")
-    assert kinds.read(tmp_path / "out" / "findings.json") == made.to_dict()
+    assert kinds.read(tmp_path / "out" / "findings.json").to_dict() == made.to_dict()
     for key in made.to_dict():
         if key not in ("format", "kind"):
             with pytest.raises(InputError):
-                bundle_page.check({name: value for name, value in made.to_dict().items() if name != key})
+                kinds.from_dict({name: value for name, value in made.to_dict().items() if name != key})
 
 
 def test_differences_are_named_on_the_page(tmp_path):

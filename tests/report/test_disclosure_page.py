@@ -18,7 +18,7 @@ from miaudit.defences.label_sets import ConformalSet
 from miaudit.defences.noise import OutputNoise
 from miaudit.defences.outputs import AsItIs, LabelOnly
 from miaudit.errors import InputError
-from miaudit.findings import disclosure as disclosure_findings
+from miaudit.findings.disclosure import DisclosureFindings
 from miaudit.report import disclosure_page
 from worlds import disclosing
 
@@ -91,7 +91,7 @@ def test_every_chart_is_drawn_with_its_numbers(content: dict) -> None:
 
 def test_findings_are_plain_and_their_schema_holds(content: dict) -> None:
     again = json.loads(json.dumps(content))
-    assert disclosure_findings.check(again) == again
+    assert DisclosureFindings.from_dict(again).to_dict() == again
     for path in (("options", 0, "effect"), ("verdict", "status"), ("counts", "classes")):
         broken = copy.deepcopy(again)
         place = broken
@@ -99,10 +99,10 @@ def test_findings_are_plain_and_their_schema_holds(content: dict) -> None:
             place = place[key]
         place[path[-1]] = "nonsense"
         with pytest.raises(InputError, match="what the schema"):
-            disclosure_findings.check(broken)
+            DisclosureFindings.from_dict(broken)
     more = {**again, "extra": 1}
     with pytest.raises(InputError):
-        disclosure_findings.check(more)
+        DisclosureFindings.from_dict(more)
 
 
 def test_verdicts_have_their_words(content: dict) -> None:

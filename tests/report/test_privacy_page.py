@@ -14,8 +14,7 @@ from scipy import stats
 
 import miaudit as ma
 from miaudit.errors import InputError
-from miaudit.findings import audit as findings_file
-from miaudit.findings.audit import Bound, Challenge, Claim, RocLimit
+from miaudit.findings.audit import Bound, Challenge, Claim, Findings, RocLimit
 from miaudit.report import audit_charts, audit_page, bound_charts, chart_images, page_frame
 from report.test_audit_charts import values
 from report.test_audit_page import EVIL, Page, in_browser, needs_chromium
@@ -145,7 +144,7 @@ def content(kind):
 def test_findings_come_back_from_a_file(kind, tmp_path):
     path = tmp_path / "findings.json"
     path.write_text(KINDS[kind]().to_json(), encoding="utf-8")
-    read = findings_file.read(path)
+    read = Findings.read(path).to_dict()
     assert read == content(kind)
     found = KINDS[kind]()
     assert [Bound(**bound) for bound in tuples(read["bounds"])] == list(found.bounds)
@@ -170,9 +169,9 @@ def test_a_bound_holds_the_fields_of_the_contract():
 
 def test_a_margin_without_end_and_an_infinite_theorem_become_null():
     endless = replace(challenged(), challenge=replace(WON, smallest_gamma=math.inf))
-    assert findings_file.check(endless.to_dict())["challenge"]["smallest_gamma"] is None
+    assert Findings.from_dict(endless.to_dict()).challenge.smallest_gamma is None
     loose = replace(one_run(), claim=replace(REFUTED, upper=math.inf, gap=math.inf)).to_dict()
-    assert findings_file.check(loose)["claim"]["upper"] is None
+    assert Findings.from_dict(loose).claim.upper is None
     assert "no theorem" not in Page(audit_page.page(loose)).words
 
 
@@ -221,18 +220,17 @@ BROKEN = {
 @pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN.keys())
 def test_what_does_not_follow_the_schema_is_refused(change):
     plain = content("one-run")
-    findings_file.check(plain)
+    Findings.from_dict(plain)
     change(plain)
     with pytest.raises(InputError):
-        findings_file.check(plain)
+        Findings.from_dict(plain)
 
 
 @pytest.mark.parametrize("name", ["challenge", "claim", "bounds"])
 def test_every_field_is_in_its_section_of_the_documentation(name):
     text = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
     told = text[text.index(f"\n## `{name}`") :].split("\n## ")[1]
-    shape = findings_file.schema()["properties"][name]
-    fields = shape.get("items", shape)["properties"]
+    fields = Findings.json_schema()["$defs"][name.capitalize().removesuffix("s")]["properties"]
     assert [field for field in fields if f"`{field}`" not in told] == []
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import miaudit as ma
 from miaudit.errors import OutputError
-from miaudit.findings import audit as findings_file
+from miaudit.findings.audit import Findings
 from miaudit.report import audit_charts, audit_page, chart_images, kinds, results_folder
 
 
@@ -54,7 +54,7 @@ def test_a_new_folder_holds_all_of_it(tmp_path):
     results_folder.write(found, out, overwrite=False)
     drawings = [f"figures/{name}.{kind}" for name in audit_charts.charts(found.to_dict()) for kind in ("png", "svg")]
     assert sorted(contents(out)) == sorted(["findings.json", "report.html", *drawings])
-    assert findings_file.read(out / "findings.json") == found.to_dict()
+    assert Findings.read(out / "findings.json") == Findings.from_dict(found.to_dict())
     assert [p.name for p in out.iterdir() if p.name.startswith(".")] == []
 
 
@@ -174,22 +174,22 @@ def test_drawn_again_beside_the_findings(tmp_path):
     found = audit()
     (tmp_path / "findings.json").write_text(found.to_json(), encoding="utf-8")
     before = (tmp_path / "findings.json").read_bytes()
-    results_folder.rerender(findings_file.read(tmp_path / "findings.json"), tmp_path, overwrite=False)
+    results_folder.rerender(Findings.read(tmp_path / "findings.json"), tmp_path, overwrite=False)
     assert (tmp_path / "report.html").exists()
     assert (tmp_path / "findings.json").read_bytes() == before
     with pytest.raises(OutputError, match="--overwrite"):
-        results_folder.rerender(found.to_dict(), tmp_path, overwrite=False)
-    results_folder.rerender(found.to_dict(), tmp_path, overwrite=True)
+        results_folder.rerender(found, tmp_path, overwrite=False)
+    results_folder.rerender(found, tmp_path, overwrite=True)
 
 
 def test_drawn_again_elsewhere(tmp_path):
     found = audit()
-    results_folder.rerender(found.to_dict(), tmp_path / "copy", overwrite=False)
+    results_folder.rerender(found, tmp_path / "copy", overwrite=False)
     assert (tmp_path / "copy" / "findings.json").read_text(encoding="utf-8") == found.to_json()
     with pytest.raises(OutputError):
-        results_folder.rerender(audit(gap=2.0).to_dict(), tmp_path / "copy", overwrite=False)
+        results_folder.rerender(audit(gap=2.0), tmp_path / "copy", overwrite=False)
 
 
 def test_every_chart_has_its_place_in_the_folder(monkeypatch):
     monkeypatch.undo()
-    assert set(audit_charts.charts(audit(group=True).to_dict())) <= set(kinds.of({}).figures)
+    assert set(audit_charts.charts(audit(group=True).to_dict())) <= set(kinds.KINDS[kinds.AUDIT].figures)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from miaudit.findings.table import TableFindings
 from miaudit.report import exports, fidelity_charts, table_page
 from miaudit.synthesis.schema import Column, Schema, Table
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
@@ -29,7 +30,7 @@ def content() -> dict[str, Any]:
     found = audit_table(
         leaky, members, control, plan=TablePlan(attempts=60), design="one-run", rng=rng, source="made & sold.csv"
     )
-    return table_page.check(found.to_dict())
+    return TableFindings.from_dict(found.to_dict()).to_dict()
 
 
 def test_the_page_stands_alone_and_escapes(content: dict[str, Any]) -> None:
@@ -90,7 +91,7 @@ def test_an_attack_without_predicates_has_no_numbers(content: dict[str, Any]) ->
     empty = {"right": 0, "trials": 0, "value": None, "low": 0.0, "high": 1.0}
     row = {**content["attacks"][1], "members": empty, "control": empty, "difference": None, "note": "no predicate"}
     row |= {"risk": None, "risk_low": None, "risk_high": None}
-    page = table_page.page(table_page.check({**content, "attacks": [content["attacks"][0], row]}))
+    page = table_page.page(TableFindings.from_dict({**content, "attacks": [content["attacks"][0], row]}).to_dict())
     assert "no predicate" in page
 
 
@@ -100,9 +101,9 @@ def test_the_page_says_that_undeclared_households_get_no_verdict_and_counts_decl
     fives = [Table(table.schema, np.repeat(table.values, 5, axis=0)) for table in (members, control)]
     plan = TablePlan(attempts=20, fidelity=False, secrets=("age",), neighbours=3)
     undeclared = audit_table(made, *fives, plan=plan, design="one-run", rng=rng).to_dict()
-    page = " ".join(table_page.page(table_page.check(undeclared)).split())
+    page = " ".join(table_page.page(TableFindings.from_dict(undeclared).to_dict()).split())
     assert "No answer: 400 records have an equal one" in page and "name the unit (--unit)" in page
     assert '<section id="verdict" class="verdict refused"' in page
     units = np.arange(200) // 5, 40 + np.arange(200) // 5
     declared = audit_table(made, *fives, units=units, plan=plan, design="one-run", rng=rng).to_dict()
-    assert "(of 40 and 40 units)" in table_page.page(table_page.check(declared))
+    assert "(of 40 and 40 units)" in table_page.page(TableFindings.from_dict(declared).to_dict())

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.findings import audit as findings_file
 from miaudit.findings import wording
+from miaudit.findings.audit import Findings
 from miaudit.report import audit_charts, audit_page, chart_images, overlap_charts, results_folder
 from report.test_audit_charts import values
 from report.test_audit_page import EVIL, Page, in_browser, needs_chromium
@@ -120,7 +120,7 @@ def answered(status="answered", gap=0.35, raw_gap=0.75, **options):
     corrected["overlap"] = overlap(status)
     aucs = {m["estimator"]: m["value"] for m in corrected["metrics"] if m["name"] == "auc"}
     corrected["memorisation"] = memorisation(aucs["raw"], aucs["hajek"])
-    return findings_file.check(corrected)
+    return Findings.from_dict(corrected).to_dict()
 
 
 def refused(*, raw_only=False, **options):
@@ -135,7 +135,7 @@ def refused(*, raw_only=False, **options):
             group["metrics"], group["note"] = [], ""
         for score in found["scores"]:
             score["metrics"], score["curve"] = [], None
-    return findings_file.check(found)
+    return Findings.from_dict(found).to_dict()
 
 
 def cells(text, heading):
@@ -438,7 +438,7 @@ def test_a_metric_that_nothing_resolves_is_a_dash():
         if metric["name"] == "tpr_at_fpr_0.001" and metric["estimator"] == "hajek":
             metric |= {"value": None, "low": None, "high": None, "step_value": None, "precision": None}
     found["verdict"]["metric"] = "tpr_at_fpr_0.001"
-    text = audit_page.page(findings_file.check(found))
+    text = audit_page.page(Findings.from_dict(found).to_dict())
     assert "At 0.1% FPR nothing is resolved" in Page(text).words
     assert audit_page._cards(found)[2]["value"] == "–"
 

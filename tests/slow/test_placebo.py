@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from miaudit import Evidence, Plan
-from miaudit.causal import balance, lack_of_fit
+from miaudit.causal import balance, challenge
 from worlds import coverage, placebo
 
 pytestmark = pytest.mark.slow
@@ -56,8 +56,8 @@ def verdicts(name: str, effect: float, tested: bool, audits: int, seed: np.rando
     with ExitStack() as stack:
         stack.enter_context(threadpool_limits(1))
         if not tested:
-            stack.enter_context(mock.patch.object(lack_of_fit, "LIMIT", 1e9))
-            stack.enter_context(mock.patch.object(lack_of_fit, "_FAMILYWISE", 1e-300))
+            stack.enter_context(mock.patch.object(challenge, "LIMIT", 1e9))
+            stack.enter_context(mock.patch.object(challenge, "_FAMILYWISE", 1e-300))
             stack.enter_context(mock.patch.object(balance, "_DIFFERENCE", (0.1, 1e9)))
         for rng in np.random.default_rng(seed).spawn(audits):
             evidence = surf(rng) if name == SURF_WORLD else placebo.draw(name, N, rng, effect=effect)

@@ -10,7 +10,7 @@ import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.auditing.plan import Plan
-from miaudit.causal.equal_rows import Repeats
+from miaudit.causal.duplicates import Repeats
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Counts, Curve, Distribution
 from miaudit.metrics import intervals

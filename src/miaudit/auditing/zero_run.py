@@ -14,18 +14,18 @@ from miaudit.arrays import FloatArray, IntArray
 from miaudit.auditing.plan import Plan
 from miaudit.causal import (
     balance,
+    challenge,
     covariates,
     crossfit,
     duplicates,
     effects,
-    lack_of_fit,
     propensity,
     replicates,
     sensitivity,
     word_classifier,
 )
+from miaudit.causal.challenge import LackOfFit
 from miaudit.causal.covariates import Encoding
-from miaudit.causal.lack_of_fit import LackOfFit
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.outcome import FEWEST_NONMEMBERS
 from miaudit.causal.propensity import LearningCurve, Propensity
@@ -138,7 +138,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
             curve = propensity.learning_curve(evidence, **options, folds=_folds(learned), rng=curve_rng)
         fit = None
         if seen.covariates is not None:
-            fit = lack_of_fit.measure(seen, learned, rng=doubt_rng)
+            fit = challenge.measure(seen, learned, rng=doubt_rng)
     except InputError as error:
         return f"the propensity cannot be learned ({error})"
     measured = balance.measure(seen, learned, confidence=plan.confidence)
@@ -390,7 +390,7 @@ def _misfit(fit: LackOfFit | None, evidence: Evidence, plan: Plan) -> str:
         return ""
     coded = _codes(evidence).difference(plan.categories)
     codes = [name for name in fit.missed if name in coded]
-    step = f"declare {lack_of_fit.listed(codes)} as categories (--categories)" if codes else ""
+    step = f"declare {challenge.listed(codes)} as categories (--categories)" if codes else ""
     other = "learn the propensity with a classifier that sees it (Nuisance(classifier=...))"
     return (
         f"{fit.sentence} Weights that miss a part of the shift show that part as memorisation. "

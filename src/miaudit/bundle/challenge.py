@@ -7,7 +7,7 @@ have used the labels, and what that shows is not decided.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -28,7 +28,7 @@ from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.findings.audit import Findings
+from miaudit.findings.audit import Findings, Metric
 from miaudit.findings.wording import amount, difference, label
 from miaudit.io import tables
 from miaudit.metrics.classical import Estimate, Sample
@@ -64,7 +64,7 @@ class Outcome:
     bet : the test of the bundle's propensity, or None
     findings : of the audit with the challenger's scores or propensities, or None while labels are sealed
     submission : SHA-256 of what was submitted and of the bundle that it is about: the commitment that the owner signs
-    stated : metrics of the audit that was challenged, as plain values
+    stated : metrics of the audit that was challenged
     """
 
     subject: Subject
@@ -79,7 +79,7 @@ class Outcome:
     bet: betting.Challenge | None = None
     findings: Findings | None = None
     order: Order | None = None
-    stated: Sequence[Mapping[str, Any]] = ()
+    stated: tuple[Metric, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -174,7 +174,7 @@ def by_propensity(
     submitted = _numbers(values, bundle, "propensity")
     other = Propensity.given(submitted, "the challenger's")
     _check(bundle, made_before)
-    if bundle.findings["design"] != "zero-run" or (bundle.sealed is None and bundle.propensity is None):
+    if bundle.findings.design != "zero-run" or (bundle.sealed is None and bundle.propensity is None):
         raise _no_propensity(bundle)
     digest = _digest(bundle, f"propensity at {float(gamma)!r}", submitted)
     if bundle.sealed is not None and keys is None:
@@ -256,7 +256,7 @@ class _Contest:
             len(self.judged),
             self.submission,
             order=self.order,
-            stated=self.bundle.findings["metrics"],
+            stated=self.bundle.findings.metrics,
             **found,
         )
 
@@ -307,7 +307,7 @@ def _numbers(values: ArrayLike, bundle: Bundle, argument: str) -> FloatArray:
 
 
 def _headline(bundle: Bundle, evidence: Evidence) -> Evidence:
-    return evidence.only(str(bundle.findings["scores"][0]["score"]))
+    return evidence.only(bundle.findings.scores[0].score)
 
 
 def _odds(bundle: Bundle, evidence: Evidence) -> FloatArray | None:
@@ -323,7 +323,7 @@ def _odds(bundle: Bundle, evidence: Evidence) -> FloatArray | None:
 
 
 def _no_propensity(bundle: Bundle) -> InputError:
-    received = f"one of design {bundle.findings['design']} without propensities"
+    received = f"one of design {bundle.findings.design} without propensities"
     return InputError("bundle", "a bundle with propensities", received, "challenge its scores instead")
 
 
@@ -337,7 +337,7 @@ def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
 
 def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: FloatArray | None) -> str:
     """The primary metric, or the AUC where that has no paired interval, or too few false alarms for one."""
-    primary = str(bundle.findings["plan"]["primary_metric"])
+    primary = str(bundle.findings.plan["primary_metric"])
     if not primary.startswith("tpr_at_fpr_"):
         return "auc"
     fpr = float(primary.removeprefix("tpr_at_fpr_"))
@@ -383,8 +383,8 @@ def _inverted(submitted: Evidence, audited: Findings | None, confidence: float) 
 
 def _refused(bundle: Bundle) -> str:
     """Say so where nothing makes members and non-members comparable: weights that are wrong decide for the shift."""
-    overlap = bundle.findings.get("overlap")
-    if not overlap or overlap["status"] != "refused":
+    overlap = bundle.findings.overlap
+    if overlap is None or overlap.status != "refused":
         return ""
     return "Undecided: the bundle's audit was refused, so no weights make its members and non-members comparable. "
 

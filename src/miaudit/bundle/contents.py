@@ -26,8 +26,7 @@ from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.evidence import Evidence
-from miaudit.findings import kind
-from miaudit.findings.audit import Vulnerability
+from miaudit.findings.audit import Findings, Vulnerability
 
 FORMAT = 2
 KEY_SUFFIX = ".key.json"
@@ -47,7 +46,7 @@ class Bundle:
     withheld : what is not in it, in words
     columns : what is shared of the n records, by the names of ``Evidence.columns``; sealed membership is -1
     sealed : what stands in place of sealed labels, or None where none is
-    findings : plain values as in findings.json; where labels are sealed, of the open records alone, as are
+    findings : of the audit; where labels are sealed, of the open records alone, as are
         propensity, rows, notes and programs
     plan : Plan
     random : where the generator stood when the audit began
@@ -64,7 +63,7 @@ class Bundle:
     withheld: tuple[str, ...]
     columns: Columns
     sealed: Sealed | None
-    findings: Mapping[str, Any]
+    findings: Findings
     plan: Plan
     random: Mapping[str, Any]
     notes: tuple[str, ...]
@@ -218,7 +217,7 @@ def record(
         vulnerability=vulnerability,
         progress=progress,
     )
-    found, gone = sharing.findings_of(examined.findings.to_dict(), level, columns)
+    found, gone = sharing.findings_of(examined.findings, level, columns)
     propensity = None if level == "hashes" else examined.propensity
     parts: Parts = (found, tuple(notes), _programs(nuisance), propensity, examined.rows)
     sealed = None
@@ -233,7 +232,7 @@ def record(
     return _unshuffled(examined, order), bundle, keys
 
 
-Parts = tuple[Mapping[str, Any], tuple[str, ...], str, Propensity | None, NDArray[Any] | None]
+Parts = tuple[Findings, tuple[str, ...], str, Propensity | None, NDArray[Any] | None]
 
 
 def _of_open_records(
@@ -257,12 +256,12 @@ def _of_open_records(
         received = one_line(f"too few ({error})")[:160]
         raise InputError("seal", "open records that can be audited alone", received, "seal a larger audit") from error
     columns, _ = sharing.columns_of(part, level, keys.pseudonyms)
-    found, _ = sharing.findings_of(examined.findings.to_dict(), level, columns)
+    found, _ = sharing.findings_of(examined.findings, level, columns)
     return found, notes, _programs(own), examined.propensity, examined.rows
 
 
 def _written(
-    findings: Mapping[str, Any],
+    findings: Findings,
     notes: tuple[str, ...],
     programs: str,
     propensity: Propensity | None,
@@ -270,7 +269,7 @@ def _written(
 ) -> str:
     """The audit of all records as the text that is committed to."""
     content = {
-        "findings": dict(findings),
+        "findings": findings.to_dict(),
         "notes": list(notes),
         "programs": programs,
         "how": None if propensity is None else propensity.how,
@@ -309,7 +308,7 @@ def _unshuffled(examined: pipeline.Examined, order: IntArray | None) -> pipeline
 def _entries(bundle: Bundle) -> dict[str, bytes]:
     entries = {
         RECORDS: arrays.write(bundle.columns),
-        FINDINGS: kind.to_text(bundle.findings).encode(),
+        FINDINGS: bundle.findings.to_json().encode(),
         AUDIT: plain_json.dump(
             {
                 "plan": written_plan.encode(bundle.plan),

@@ -1,78 +1,52 @@
-"""A verification and a challenge as findings: plain values that the page is drawn from."""
+"""A verification and a challenge as findings: the records that their pages are drawn from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from miaudit.bundle.challenge import Outcome
 from miaudit.bundle.contents import Bundle
 from miaudit.bundle.verify import Verification
-from miaudit.findings import kind
-
-_FORMAT = 2
+from miaudit.findings.verification import ChallengeFindings, VerificationFindings
 
 
-@dataclass(frozen=True)
-class Said:
-    """Finished findings of a bundle, as :func:`miaudit.report.results_folder.write` takes them."""
-
-    content: Mapping[str, Any]
-    exit_code: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return dict(self.content)
-
-    def to_json(self) -> str:
-        """Return findings.json as text."""
-        return kind.to_text(self.content)
-
-
-def of_verification(found: Verification, repeat: Mapping[str, Any]) -> Said:
-    """Put a verification into words and plain values."""
-    content = {
-        "format": _FORMAT,
-        "kind": "verification",
-        "exit_code": found.exit_code,
-        "status": found.status,
-        "text": _text(found),
-        "digest": found.digest,
-        "tampered": list(found.tampered),
-        "recomputed": found.recomputed,
-        "differences": [asdict(d) for d in found.differences],
-        "not_recomputed": list(found.not_recomputed),
-        "environment": list(found.environment),
-        "repeat": dict(repeat),
-    }
-    return Said(content, found.exit_code)
+def of_verification(found: Verification, repeat: Mapping[str, Any]) -> VerificationFindings:
+    """Put a verification into words."""
+    return VerificationFindings(
+        status=found.status,
+        text=_text(found),
+        digest=found.digest,
+        tampered=found.tampered,
+        recomputed=found.recomputed,
+        differences=found.differences,
+        not_recomputed=found.not_recomputed,
+        environment=found.environment,
+        repeat=dict(repeat),
+    )
 
 
-def of_challenge(bundle: Bundle, outcome: Outcome, repeat: Mapping[str, Any]) -> Said:
-    """Put the outcome of a challenge into plain values."""
-    content = {
-        "format": _FORMAT,
-        "kind": "challenge",
-        "exit_code": outcome.exit_code,
-        "status": outcome.status,
-        "text": outcome.text,
-        "digest": bundle.digest or "",
-        "subject": outcome.subject,
-        "labels_visible": outcome.labels_visible,
-        "order": outcome.order,
-        "made_before": outcome.made_before,
-        "judged": outcome.judged,
-        "submission": outcome.submission,
-        "metric": outcome.metric,
-        "difference": None if outcome.difference is None else asdict(outcome.difference),
-        "bet": None if outcome.bet is None else asdict(outcome.bet),
-        "bundle": list(outcome.stated),
-        "findings": None if outcome.findings is None else outcome.findings.to_dict(),
-        "environment": [],
-        "repeat": dict(repeat),
-    }
-    return Said(kind.plain(content), outcome.exit_code)
+def of_challenge(bundle: Bundle, outcome: Outcome, repeat: Mapping[str, Any]) -> ChallengeFindings:
+    """Put the outcome of a challenge beside the bundle that it is about."""
+    return ChallengeFindings(
+        status=outcome.status,
+        text=outcome.text,
+        digest=bundle.digest or "",
+        subject=outcome.subject,
+        labels_visible=outcome.labels_visible,
+        order=outcome.order,
+        made_before=outcome.made_before,
+        judged=outcome.judged,
+        submission=outcome.submission,
+        metric=outcome.metric,
+        difference=None if outcome.difference is None else asdict(outcome.difference),
+        bet=None if outcome.bet is None else asdict(outcome.bet),
+        bundle=outcome.stated,
+        findings=outcome.findings,
+        environment=(),
+        repeat=dict(repeat),
+    )
 
 
 def _text(found: Verification) -> str:

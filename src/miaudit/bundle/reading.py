@@ -30,7 +30,7 @@ from miaudit.bundle.sealing import Sealed
 from miaudit.bundle.sharing import Columns, Share
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError, one_line
-from miaudit.findings import audit as audit_findings
+from miaudit.findings.audit import Findings
 
 _LARGEST_MANIFEST = 1_000_000
 _UNDECLARED = 4_000_000  # bytes beyond those that the manifest lists: a forger's few are named, not refused
@@ -69,7 +69,7 @@ def read(path: str | Path) -> Bundle:
         if manifest.get("records") != n:
             tampered.append("manifest.json counts other records than there are.")
         about = plain_json.read(held[AUDIT], AUDIT)
-        findings = audit_findings.check(plain_json.read(held[FINDINGS], FINDINGS))
+        findings = Findings.from_dict(plain_json.read(held[FINDINGS], FINDINGS))
         tampered += _row_changes(held.get(ROWS), columns)
         sealed = _sealed(held.get(SEALED_LABELS), columns)
         _check_membership(columns, np.empty(0, dtype=np.int64) if sealed is None else sealed.rows)

@@ -15,7 +15,7 @@ from miaudit.bundle.contents import Bundle
 from miaudit.bundle.sealing import Opening
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
-from miaudit.findings import audit as audit_findings
+from miaudit.findings.audit import Findings
 
 _LARGEST = 200_000_000
 _OTHERS = "ask the owner of the bundle"
@@ -46,7 +46,7 @@ def opened(bundle: Bundle, keys: Opening) -> Bundle:
         bundle,
         columns=columns,
         sealed=None,
-        findings=audit_findings.check(content.get("findings")),
+        findings=Findings.from_dict(content.get("findings")),
         notes=tuple(str(note) for note in plain_json.listed(content, "notes")),
         programs=str(content.get("programs", ""))[:500],
         propensity=propensity,

@@ -27,7 +27,7 @@ from miaudit.bundle import plain_json, signature
 from miaudit.bundle.sharing import KEY_BYTES
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.evidence import Evidence
-from miaudit.io.atomic_file import write_atomically
+from miaudit.io.atomic import write_atomically
 
 SEALED = -1
 COMMITMENT_BYTES = 32

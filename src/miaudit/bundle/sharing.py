@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
+from miaudit.findings.audit import Findings
 
 Share = Literal["all", "scores", "hashes"]
 SHARES: tuple[Share, ...] = ("all", "scores", "hashes")
@@ -109,37 +111,39 @@ def evidence_of(columns: Mapping[str, NDArray[Any]]) -> Evidence:
     )
 
 
-def findings_of(
-    found: Mapping[str, Any], share: Share, columns: Mapping[str, NDArray[Any]]
-) -> tuple[dict[str, Any], tuple[str, ...]]:
+def findings_of(found: Findings, share: Share, columns: Mapping[str, NDArray[Any]]) -> tuple[Findings, tuple[str, ...]]:
     """Return findings without what gives away records, and what was taken out, in words.
 
     The digest of the evidence is replaced by one of what is shared: it would confirm a guess of what is withheld.
 
     Parameters
     ----------
-    found : plain values as in findings.json
+    found : of an audit
     columns : what is shared of the records that they are about
     """
     if share == "all":
-        return dict(found), ()
-    kept, gone = dict(found), []
-    kept["evidence"] = {**found["evidence"], "digest": digest_of(columns)}
-    if kept.pop("covariates_alone", None):
+        return found, ()
+    gone, vulnerability = [], found.vulnerability
+    if found.covariates_alone:
         gone.append("the AUC of the covariates alone")
-    if kept["rows"]:
-        kept["rows"] = []
+    if found.rows:
         gone.append("the most exposed records by row")
-    if share == "hashes" and kept["groups"]:
-        kept["groups"] = []
+    if share == "hashes" and found.groups:
         gone.append("findings by group")
-    if kept.get("vulnerability"):
-        if share == "hashes":
-            del kept["vulnerability"]
-            gone.append("which records leak, over shadow models")
-        elif kept["vulnerability"]["named"]:
-            kept["vulnerability"] = {**kept["vulnerability"], "named": []}
-            gone.append("names of the most vulnerable records")
+    if vulnerability and share == "hashes":
+        vulnerability = None
+        gone.append("which records leak, over shadow models")
+    elif vulnerability and vulnerability.named:
+        vulnerability = replace(vulnerability, named=())
+        gone.append("names of the most vulnerable records")
+    kept = replace(
+        found,
+        evidence={**found.evidence, "digest": digest_of(columns)},
+        covariates_alone=None,
+        rows=(),
+        groups=() if share == "hashes" else found.groups,
+        vulnerability=vulnerability,
+    )
     return kept, tuple(gone)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from miaudit.causal import effects
 from miaudit.causal.nuisance import Nuisance
 from miaudit.errors import InputError, one_line
 from miaudit.evidence import Evidence
-from miaudit.findings import kind
+from miaudit.findings.kind import plain
+from miaudit.findings.verification import Difference
 from miaudit.metrics import classical
 from miaudit.metrics.classical import Sample
 
@@ -41,21 +42,6 @@ _SEALED = (
 _SMALL = re.compile(r"findings\.plan\.|.*(delta|p_value|smallest_p|smallest_fpr)$")
 # What an audit raises where plan and evidence, each well-formed, do not go together.
 _NO_AUDIT = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError, MemoryError)
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One number or word of the findings that does not come out again.
-
-    Attributes
-    ----------
-    place : where it stands in findings.json
-    stated, recomputed : as text
-    """
-
-    place: str
-    stated: str
-    recomputed: str
 
 
 @dataclass(frozen=True)
@@ -84,7 +70,7 @@ class Verification:
     sealed: bool = False
 
     @property
-    def status(self) -> str:
+    def status(self) -> Literal["verified", "failed", "in-part", "not-testable"]:
         """``"verified"``, ``"failed"``, ``"in-part"``, or ``"not-testable"`` where nothing could be recomputed.
 
         In part is not verified: the verdict, or a bound, may be among what does not follow.
@@ -161,14 +147,14 @@ def _audit_repeated(bundle: Bundle, progress: Callable[[int, int], None] | None)
     complete = _is_complete(bundle, evidence)
     left: tuple[str, ...] = ()
     if complete:
-        again = repeated(bundle, evidence, progress).findings.to_dict()
-        stated, _ = sharing.findings_of(again, bundle.share, bundle.columns)
-        found = list(_paired("findings", bundle.findings, stated, _SKIPPED))
+        again = repeated(bundle, evidence, progress).findings
+        came, _ = sharing.findings_of(again, bundle.share, bundle.columns)
+        found = list(_paired("findings", bundle.findings.to_dict(), came.to_dict(), _SKIPPED))
     else:
         left = _why_in_part(bundle)
         with refusing():
             found = list(_in_part(bundle, evidence))
-    if bundle.findings.get("vulnerability"):
+    if bundle.findings.vulnerability:
         left = (*left, "Per-record vulnerability: it rests on shadow models, which the bundle does not hold.")
     return _Repeated(found, left, complete)
 
@@ -241,14 +227,15 @@ def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any
     digest = evidence.digest
     if bundle.share != "all":
         digest = sharing.digest_of(bundle.columns)
-    yield "findings.evidence.digest", stated["evidence"]["digest"], digest
-    yield "findings.design", stated["design"], evidence.design
-    yield "findings.counts.member_records", stated["counts"]["member_records"], audited.n_members
-    yield "findings.counts.nonmember_records", stated["counts"]["nonmember_records"], audited.n_nonmembers
-    chosen = {name: option for name, option in kind.plain(bundle.plan.to_dict()).items() if option is not None}
-    yield from _paired("findings.plan", {name: stated["plan"].get(name) for name in chosen}, chosen, ())
-    if stated["metrics"] != stated["scores"][0]["metrics"]:  # two places for one thing: nothing to count as recomputed
-        yield from _paired("findings.metrics", stated["metrics"], stated["scores"][0]["metrics"], ())
+    yield "findings.evidence.digest", stated.evidence["digest"], digest
+    yield "findings.design", stated.design, evidence.design
+    yield "findings.counts.member_records", stated.counts.member_records, audited.n_members
+    yield "findings.counts.nonmember_records", stated.counts.nonmember_records, audited.n_nonmembers
+    chosen = {name: option for name, option in plain(bundle.plan.to_dict()).items() if option is not None}
+    yield from _paired("findings.plan", {name: stated.plan.get(name) for name in chosen}, chosen, ())
+    if stated.metrics != stated.scores[0].metrics:  # two places for one thing: nothing to count as recomputed
+        content = stated.to_dict()
+        yield from _paired("findings.metrics", content["metrics"], content["scores"][0]["metrics"], ())
     for place, a, b, _ in _metrics_in_part(bundle, evidence):
         yield place, a, b
 
@@ -256,20 +243,20 @@ def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any
 def _metrics_in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any, str]]:
     """The raw metrics of every score, and the values of Hajek metrics from the propensities that are there."""
     confidence = score_choice.choose(evidence, bundle.plan, rng=np.random.default_rng(0)).confidence
-    for i, stated in enumerate(bundle.findings["scores"]):
+    for i, stated in enumerate(bundle.findings.scores):
         audited = evidence if bundle.rows is None else evidence.take(bundle.rows)
-        one = audited.only(stated["score"])
-        for j, metric in enumerate(stated["metrics"]):
+        one = audited.only(stated.score)
+        for j, metric in enumerate(stated.metrics):
             place = f"findings.scores[{i}].metrics[{j}]"
-            if metric["estimator"] == "raw":
-                again = classical.metrics(Sample.of(one), _targets(metric["name"]), confidence)
-                estimate = again[metric["name"]]
+            if metric.estimator == "raw":
+                again = classical.metrics(Sample.of(one), _targets(metric.name), confidence)
+                estimate = again[metric.name]
                 for name in ("value", "low", "high"):
-                    yield f"{place}.{name}", metric[name], _finite(getattr(estimate, name)), "raw"
-            elif metric["estimator"] == "hajek" and bundle.propensity is not None:
-                value = _hajek(one, bundle, metric["name"])
+                    yield f"{place}.{name}", getattr(metric, name), _finite(getattr(estimate, name)), "raw"
+            elif metric.estimator == "hajek" and bundle.propensity is not None:
+                value = _hajek(one, bundle, metric.name)
                 if value is not None:
-                    yield f"{place}.{_ESTIMATED}", metric[_ESTIMATED], _finite(value), "hajek"
+                    yield f"{place}.{_ESTIMATED}", getattr(metric, _ESTIMATED), _finite(value), "hajek"
 
 
 def _targets(name: str) -> tuple[float, ...]:

@@ -1,16 +1,30 @@
-"""A challenge to a propensity: whether another model foresees membership better than it allows (Theorem C.1)."""
+"""Two tests of a propensity: a challenge by another model (Theorem C.1), and its lack of fit.
+
+A challenge: whether another model foresees membership better than the propensity allows (Theorem C.1).
+
+Lack of fit. Weights undo a shift only as far as the propensity describes it. A line in the covariates does not see
+that two of them go together, that a code is a name and not a number, or that a law has heavier tails; the corrected
+metrics then show the shift as if it were memorisation. So before a propensity may carry a verdict it is asked two
+questions: whether extremely randomised trees, learned on the same folds, foresee its residuals on the records that
+were held out, and whether the residuals go with the product of two covariates, or the square of one, where trees lose
+sight of them among many others.
+"""
+
+# ruff: noqa: PLC0415 - scikit-learn and scipy.stats load when used
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import linalg, special
+from threadpoolctl import threadpool_limits
 
-from miaudit.arrays import BoolArray, FloatArray
-from miaudit.causal import propensity
+from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from miaudit.causal import crossfit, logistic, propensity
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.logistic import expit
 from miaudit.causal.one_per_unit import drawn_alike, sizes
@@ -200,3 +214,277 @@ def _smallest(p_value: Callable[[float], float], level: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if p_value(middle) <= level else (low, middle)
     return high
+
+
+# One-sided 1%, times the root of two: two records in different folds each have a part in what is foreseen of the other,
+# so that chance counts their pair twice (docs/balance.md).
+LIMIT = 3.3
+_TREES = 40
+_LEAF = 4
+_SPLITS = 100_000  # features that a split tries, times records: few records need a closer look, and can afford it
+_FLOOR = 0.005  # where all trees agree by chance
+_NOTHING = 1e-12  # variance of log-odds that are all the same
+_STEP = 2.0  # what the trees may change of a log-odds: a few far-off records shall not decide
+_MOST_LOOKED_AT = 20  # covariates, those that the trees split most, whose share in the refutation is measured
+_MOST_NAMED = 4
+_LEAST_LOSS = 0.15  # of z, for a covariate to be named
+_FAMILYWISE = 0.01  # of all products and squares together ...
+_LEAST_LIMIT = 4.0  # ... and never below this: sums of heavy residuals are not quite normal
+_FEWEST_BEHIND = 25.0  # records, counted as equally heavy ones, that a product must rest on
+_MOST_COLUMNS = 1000
+
+
+@dataclass(frozen=True)
+class LackOfFit:
+    """Two tests of "the propensity is right", and what it misses where they refute it.
+
+    Attributes
+    ----------
+    z : of the forest: sum of residual times what it would change, over the standard deviation that it has given what is
+        foreseen; where the propensity is right of mean 0 and sd at most about 1.4, larger the more it misses
+    limit : above it the propensity is refuted (one-sided 1%)
+    product_z : the largest |z| of residuals times a product of two covariates, or the square of one
+    product_limit : above it the propensity is refuted (1% for all of them together, Bonferroni, and at least 4); inf
+        where none was tried
+    product : names of its one or two covariates
+    missed : names of the covariates without which the forest sees less, the most important first, or of the product; of
+        a refuted propensity only
+    """
+
+    z: float
+    limit: float = LIMIT
+    product_z: float = 0.0
+    product_limit: float = np.inf
+    product: tuple[str, ...] = ()
+    missed: tuple[str, ...] = ()
+
+    @property
+    def by_forest(self) -> bool:
+        """Whether the forest refutes the propensity."""
+        return self.z > self.limit
+
+    @property
+    def by_product(self) -> bool:
+        """Whether a product or a square does."""
+        return self.product_z > self.product_limit
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the propensity is refuted."""
+        return self.by_forest or self.by_product
+
+    @property
+    def sentence(self) -> str:
+        """What refutes the propensity, and what it misses; empty if nothing does."""
+        if not self.rejected:
+            return ""
+        together = f"{listed(self.product)}{' together' if len(self.product) > 1 else ', squared'}"
+        if not self.by_forest:
+            how = "membership goes with a product of covariates that it does not have"
+            found = f"z {self.product_z:.1f}, refuted above {self.product_limit:.1f}"
+            return f"The propensity is refuted: {how} ({found}). It misses {together}."
+        how = "a forest foresees membership better from the same covariates"
+        found = f"z {self.z:.1f}, refuted above {self.limit:g}"
+        said = f"what {listed(self.missed)} say{'' if len(self.missed) > 1 else 's'}"
+        above_all = f", above all {together}" if self.by_product else ""
+        return f"The propensity is refuted: {how} ({found}). It misses {said}{above_all}."
+
+
+def listed(names: Sequence[str]) -> str:
+    """Name several things in a sentence.
+
+    Examples
+    --------
+    >>> listed(["age", "hours", "pay"]), listed(["age"])
+    ('age, hours and pay', 'age')
+    """
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+def measure(
+    evidence: Evidence,
+    propensity: Propensity,
+    *,
+    rng: np.random.Generator,
+) -> LackOfFit:
+    """Ask a forest, and every product of two covariates, to foresee membership better than a propensity does.
+
+    Extremely randomised trees learned from the other folds give the log-odds of a record, calibrated by Platt's line;
+    what they would change of the propensity's log-odds, at most 2 and nothing on average, is multiplied with the
+    residual. The variance of the sum is the binomial one that the propensity states, or, where records of one unit may
+    depend on each other, that of the sums of units. Products are of normal scores of ranks, so that a tail weighs no
+    more than its records. How often sound propensities are refuted, and wrong ones, is in ``docs/balance.md``.
+
+    Parameters
+    ----------
+    evidence : with covariates (n, d): what the propensity could see, see :func:`miaudit.causal.covariates.compared`
+    propensity : of its records, learned without the record itself, or given
+        What a learned one could still change by itself, its scale and the coefficients of its features, is no evidence
+        against it (the tangent space of a score test): that is noise of learning, which balance judges. A given one is
+        tested as it stands, its scale included.
+    rng : draws folds, where the propensity has none, and trees
+
+    Raises
+    ------
+    InputError
+        Without covariates, or with too few records for the folds.
+
+    Examples
+    --------
+    >>> from miaudit.causal import propensity
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(2000, 3))
+    >>> member = rng.random(2000) < logistic.expit(x[:, 0] * x[:, 2])
+    >>> evidence = Evidence(score=x[:, 1], member=member, covariates=x, covariate_names=("age", "pay", "hours"))
+    >>> line = propensity.fit(evidence, rng=rng)
+    >>> found = measure(evidence, line, rng=rng)
+    >>> found.rejected, sorted(found.missed)
+    (True, ['age', 'hours'])
+    >>> truth = propensity.Propensity.given(logistic.expit(x[:, 0] * x[:, 2]))
+    >>> measure(evidence, truth, rng=rng).rejected
+    False
+    """
+    if evidence.covariates is None:
+        raise InputError("evidence.covariates", "what the propensity was learned from", "none", "pass covariates=")
+    place, learn, shuffle = rng.spawn(3)
+    code = crossfit.codes(evidence)
+    folds = crossfit.FOLDS if propensity.folds is None else propensity.folds
+    fold = crossfit.folds_of(folds, evidence.member, code, place)
+    x = evidence.covariates.astype(np.float32)
+    with threadpool_limits(1):
+        seeds = learn.spawn(int(fold.max()) + 1)
+        forests = [(fold == k, _forest(x, evidence.member, fold == k, seeds[k])) for k in np.unique(fold)]
+    case = _Case.of(evidence, propensity, fold)
+    z = case.z(_log_odds(forests, x))
+    product_z, product_limit, pair = _products(case, evidence.covariates)
+    names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
+    product = tuple(names[i] for i in pair)
+    found = LackOfFit(z, LIMIT, product_z, product_limit, product)
+    if not found.by_forest:
+        return replace(found, missed=product if found.by_product else ())
+    return replace(found, missed=tuple(names[i] for i in _missed(case, forests, x, z, shuffle)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """Labels and the propensity that is tested; ``code`` is the unit of each record, where they have some."""
+
+    member: BoolArray
+    values: FloatArray
+    fold: IntArray
+    code: IntArray | None
+    directions: FloatArray  # orthonormal (n, k), of log-odds times the root of the variance: no evidence
+
+    @classmethod
+    def of(cls, evidence: Evidence, propensity: Propensity, fold: IntArray) -> _Case:
+        values = propensity.matched(evidence).values
+        free = [np.ones(evidence.n)]
+        if propensity.rows_per_covariate is not None and propensity.features is not None:
+            free += [propensity.logit, *propensity.features.T]
+        spread = np.sqrt(values * (1 - values))
+        directions = linalg.orth(np.stack(free, axis=1) * spread[:, None])
+        return cls(evidence.member, values, fold, evidence.unit_codes, directions)
+
+    def z(self, raw: FloatArray) -> float:
+        """The statistic for log-odds (n,) of a challenger that are not calibrated yet."""
+        own = np.log(self.values) - np.log1p(-self.values)
+        spread = self.values * (1 - self.values)
+        change = np.clip(self._calibrated(raw) - own, -_STEP, _STEP)
+        scaled = np.sqrt(spread) * change
+        change = (scaled - self.directions @ (self.directions.T @ scaled)) / np.sqrt(spread)
+        parts = (self.member - self.values) * change
+        if self.code is None:
+            variance = float(spread @ change**2)
+        else:
+            totals = np.bincount(self.code, weights=parts)
+            variance = float(totals @ totals)
+        return float(parts.sum() / np.sqrt(variance)) if variance > _NOTHING * spread.sum() else 0.0
+
+    def _calibrated(self, raw: FloatArray) -> FloatArray:
+        """Platt's line for each fold, from the others: no label has a part in its own calibration."""
+        found = np.empty(len(raw))
+        for k in np.unique(self.fold):
+            rows = self.fold == k
+            slope, offset = logistic.platt(raw[~rows], self.member[~rows].astype(np.float64))
+            # Where nothing is to be learned, held-out log-odds point the wrong way: their class is rarer elsewhere.
+            found[rows] = offset + max(slope, 0.0) * raw[rows]
+        return found
+
+
+def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, rng: np.random.Generator) -> Any:
+    """Trees learned from all records but these."""
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    tried = min(x.shape[1], max(round(x.shape[1] ** 0.5), _SPLITS // len(x)))
+    seed = crossfit.seed_of(rng)
+    trees = ExtraTreesClassifier(_TREES, min_samples_leaf=_LEAF, max_features=tried, random_state=seed)
+    return trees.fit(x[~rows], member[~rows])
+
+
+def _log_odds(forests: list[tuple[BoolArray, Any]], x: Float32Array) -> FloatArray:
+    """Log-odds (n,) of membership, of each record by the trees that did not see it."""
+    found = np.empty(len(x))
+    for rows, trees in forests:
+        p = np.clip(trees.predict_proba(x[rows])[:, 1].astype(np.float64), _FLOOR, 1 - _FLOOR)
+        found[rows] = np.log(p) - np.log1p(-p)
+    return found
+
+
+def _missed(
+    case: _Case,
+    forests: list[tuple[BoolArray, Any]],
+    x: Float32Array,
+    z: float,
+    rng: np.random.Generator,
+) -> list[int]:
+    """Columns without which the challenger sees less: their values are dealt to other records, one at a time."""
+    used = np.mean([trees.feature_importances_ for _, trees in forests], axis=0)
+    losses: dict[int, float] = {}
+    for column in np.argsort(-used, kind="stable")[:_MOST_LOOKED_AT]:
+        dealt = x.copy()
+        dealt[:, column] = rng.permutation(x[:, column])
+        losses[int(column)] = z - case.z(_log_odds(forests, dealt))
+    ranked = sorted(losses, key=lambda column: -losses[column])
+    return [column for column in ranked if losses[column] > _LEAST_LOSS * z][:_MOST_NAMED] or ranked[:1]
+
+
+def _products(case: _Case, x: FloatArray) -> tuple[float, float, tuple[int, ...]]:
+    """The largest |z| of residuals with a product of two columns or a square, its limit, and the columns.
+
+    With residuals r, binomial variances w and a product p less its weighted mean c, z is sum r (p - c) over the root of
+    sum w (p - c)^2; all pairs come out of matrix products. Products that rest on few records are no normal sums, and
+    are left out.
+    """
+    from scipy.stats import rankdata
+
+    kept = np.flatnonzero(np.ptp(x, axis=0) > 0)[:_MOST_COLUMNS]
+    s = special.ndtri((rankdata(x[:, kept], axis=0) - 0.5) / len(x))
+    s = (s - s.mean(axis=0)) / s.std(axis=0)
+    r, w = case.member - case.values, case.values * (1 - case.values)
+    power = [(w[:, None] * s**k).T @ s**k for k in (1, 2)]
+    total, centre = w.sum(), power[0] / w.sum()
+    variance = power[1] - total * centre**2
+    summed = (r[:, None] * s).T @ s - r.sum() * centre
+    # sum w^2 (p - c)^4, by its binomial expansion
+    terms = [((w**2)[:, None] * s**k).T @ s**k for k in range(5)]
+    fourth = sum(b * t * (-centre) ** (4 - k) for k, (b, t) in enumerate(zip((1, 4, 6, 4, 1), terms, strict=True)))
+    if case.code is not None:
+        variance = np.maximum(variance, _of_units(case.code, r, s, centre))
+    tested = np.triu((variance > _NOTHING * total) & (variance**2 > _FEWEST_BEHIND * fourth))
+    if not tested.any():
+        return 0.0, np.inf, ()
+    z = np.where(tested, np.abs(summed) / np.sqrt(np.where(tested, variance, 1.0)), 0.0)
+    first, second = np.unravel_index(int(np.argmax(z)), z.shape)
+    limit = max(_LEAST_LIMIT, -float(special.ndtri(_FAMILYWISE / (2 * np.count_nonzero(tested)))))
+    return float(z.max()), limit, tuple(dict.fromkeys((int(kept[first]), int(kept[second]))))
+
+
+def _of_units(code: IntArray, r: FloatArray, s: FloatArray, centre: FloatArray) -> FloatArray:
+    """Variance (d, d) of the sums of r (p - c), records of one unit taken together."""
+    found = np.empty_like(centre)
+    order = np.argsort(code, kind="stable")
+    starts = np.flatnonzero(np.diff(code[order], prepend=-1))
+    for i in range(s.shape[1]):
+        parts = r[:, None] * (s[:, [i]] * s - centre[i])
+        found[i] = (np.add.reduceat(parts[order], starts, axis=0) ** 2).sum(axis=0)
+    return found

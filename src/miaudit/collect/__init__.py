@@ -11,6 +11,7 @@ from miaudit.collect.outputs import (
     one_run,
     with_headline,
 )
+from miaudit.collect.runs import multi_run
 
 __all__ = [
     "ATTACKS",
@@ -21,6 +22,7 @@ __all__ = [
     "from_pairs",
     "from_table",
     "from_tokens",
+    "multi_run",
     "one_run",
     "records",
     "ridge",

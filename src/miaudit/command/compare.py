@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from miaudit.command.options import Json, Out, Overwrite
 from miaudit.command.results import deliver, repeat
 from miaudit.errors import InputError, one_line
+
+if TYPE_CHECKING:
+    from miaudit.findings.audit import Findings
 
 
 def compare(
@@ -53,14 +56,14 @@ def history(
     from miaudit.report.comparison_page import VERDICTS
 
     found = line_up(list(zip(_distinct(audits), map(_findings, audits), strict=True)), repeat=repeat())
-    steps = (one_line(f"{audit['name']}: {audit['said']} ({VERDICTS[audit['status']]})") for audit in found.audits)
+    steps = (one_line(f"{audit.name}: {audit.said} ({VERDICTS[audit.status]})") for audit in found.audits)
     lines = [one_line(found.text), "", *(f"  {step}" for step in steps)]
     deliver(found, lambda: "\n".join(lines), out, overwrite=overwrite, json=json)
 
 
-def _findings(path: Path) -> dict[str, Any]:
-    from miaudit.findings import audit as audit_findings
+def _findings(path: Path) -> Findings:
     from miaudit.findings import kind
+    from miaudit.findings.audit import Findings
 
     if path.suffix.lower() == ".zip":
         from miaudit.bundle import read
@@ -69,13 +72,13 @@ def _findings(path: Path) -> dict[str, Any]:
         if held.tampered:
             received = held.tampered[0].rstrip(".")
             raise InputError("bundle", "one that fits its manifest", received, "run miaudit verify on it")
-        return dict(held.findings)
+        return held.findings
     place = path / "findings.json" if path.is_dir() else path
     content = kind.parse(place)
     if content.get("kind", "audit") != "audit":
         received = f"{content['kind']!r}"[:40]
         raise InputError("findings", "findings of an audit", received, "name a folder that miaudit audit wrote")
-    return audit_findings.check(content)
+    return Findings.from_dict(content)
 
 
 def _distinct(paths: list[Path]) -> list[str]:

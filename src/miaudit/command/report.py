@@ -25,10 +25,10 @@ def report(
     from miaudit.report import kinds, results_folder
 
     findings = findings / results_folder.FINDINGS if findings.is_dir() else findings
-    content = kinds.read(findings)
+    found = kinds.read(findings)
     target = out if out is not None else findings.parent
     try:
-        results_folder.rerender(content, target, overwrite=overwrite)
+        results_folder.rerender(found, target, overwrite=overwrite)
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
         problem = f"{findings.name}, whose parts contradict each other ({type(error).__name__}: {error})"
         raise InputError("findings", "findings as miaudit wrote them", problem, "run the audit again") from error

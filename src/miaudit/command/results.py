@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -15,22 +15,7 @@ from miaudit.command.terminal import complain, say, say_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-
-class Deliverable(Protocol):
-    """Finished findings of any kind."""
-
-    @property
-    def exit_code(self) -> int:
-        """0 no concern, 3 concern, 4 no answer."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        ...
-
-    def to_json(self) -> str:
-        """Return findings.json as text."""
-        ...
+    from miaudit.findings.kind import FindingsRecord
 
 
 def repeat(**more: Any) -> dict[str, Any]:
@@ -47,7 +32,7 @@ def check_free(out: Path | None, *, overwrite: bool, released: bool = False) -> 
 
 
 def deliver(
-    found: Deliverable,
+    found: FindingsRecord,
     said: Callable[[], str],
     out: Path | None,
     *,

@@ -68,7 +68,7 @@ def synthesise(
 def text(findings: SynthesisFindings) -> str:
     """The privacy statement and what it rests on, as lines of text."""
     lines = [*findings.text, ""]
-    lines.append(f"{findings.release['records']:,} synthetic records of {len(findings.columns):,} columns")
+    lines.append(f"{findings.release.records:,} synthetic records of {len(findings.columns):,} columns")
     found = findings.guarantee
     if found is not None:
         lines.append(

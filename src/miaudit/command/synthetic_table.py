@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress
 from miaudit.errors import one_line
-from miaudit.findings import table as table_findings
 from miaudit.metrics.rounding import percent, written
 
 if TYPE_CHECKING:
@@ -65,8 +64,8 @@ def audit_files(
 def text(findings: TableFindings) -> str:
     """The verdict and the attacks as lines of text."""
     counts, control = findings.counts, findings.positive_control
-    lead = table_findings.leading(findings.to_dict())["text"]
-    both = {"All attacks": findings.verdict.text, "Record by record": str(findings.membership["verdict"]["text"])}
+    lead = findings.leading().text
+    both = {"All attacks": findings.verdict.text, "Record by record": findings.membership.verdict.text}
     of_units = ""
     if "member_units" in counts:
         of_units = f" (of {counts['member_units']:,} and {counts['control_units']:,} units)"

@@ -3,16 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
+from annotated_types import Ge, Interval, Len, MinLen
+
+from miaudit.arrays import Count, Inside, NotNegative, Positive, Share, Text
 from miaudit.errors import InputError
-from miaudit.findings import kind
-from miaudit.findings.verdict import Verdict
-from miaudit.io.atomic_file import write_atomically
+from miaudit.findings.kind import FindingsRecord, Keys, Pattern
+from miaudit.findings.verdict import MetricName, Verdict
 
-FORMAT = 1
+AtLeastOne = Annotated[float, Ge(1)]
+Delta = Annotated[float, Interval(ge=0, lt=1)]
+Parameter = Literal["epsilon", "mu"]
+Rates = Annotated[tuple[Share, ...], MinLen(2)]
+Shares = Annotated[tuple[Share, ...], MinLen(1)]
+_SCALAR = str | float | bool | None
+_BOOTSTRAP = Keys({"low": float | None, "high": float | None, "replicates": Positive})
+_PRECISION = Keys({"prior": Inside, **dict.fromkeys(("value", "low", "high"), Share | None)})
+_DUPLICATES = Keys(
+    dict.fromkeys(("exact_pairs", "near_pairs", "members_affected", "nonmembers_affected", "members_alike"), Count)
+)
+_LEARNING = Keys({"half": Share, "full": Share, "rising": bool})
+_HEADLINE = {"kind": Literal["bonferroni", "split", "declared", "exploratory"], "score": str, "share": Inside}
+_INTERVALS = {"kind": Literal["calibrated", "bootstrap"]}
+_PLAN = Keys(
+    {
+        "fpr_targets": Annotated[list[Inside], MinLen(1)],
+        "confidence": Annotated[float, Interval(gt=0.5, lt=1)],
+        "primary_metric": MetricName,
+        "threshold_for_concern": float,
+        "levels": Annotated[list[Inside], Len(3, 3)],
+        "prior": Inside,
+        "headline": Annotated[Mapping[str, Any], Keys(_HEADLINE, optional=("score", "share"))],
+        "intervals": Annotated[Mapping[str, Any], Keys(_INTERVALS)],
+        "n_bootstrap": Count,
+        "row_level": Count,
+    },
+    others=Any,
+)
+_DIGEST = Annotated[str, Pattern("^[0-9a-f]{64}$")]
+_EVIDENCE = Keys({"digest": _DIGEST, "source": str, "scores": Annotated[list[str], MinLen(1)]}, others=_SCALAR)
+_ROW = Keys({"row": Count, "unit": str | None, "score": float})
+_REPEAT = Keys(
+    {"command": str, "seed": int | None, "miaudit": str, "python": str, "numpy": str},
+    others=_SCALAR,
+    optional=("command", "seed", "miaudit"),
+)
 ClaimStatus = Literal["refuted", "not-refuted", "not-testable"]
 _CLAIM_EXIT_CODES: dict[ClaimStatus, int] = {"not-refuted": 0, "refuted": 3, "not-testable": 4}
 
@@ -34,16 +71,23 @@ class Metric:
     precision : of a TPR, precision of an accusation at the stated prior: value, low, high
     """
 
-    name: str
-    estimator: str
+    name: MetricName
+    estimator: Annotated[str, Pattern("^(raw|hajek|horvitz-thompson|g|aipw)$")]
     value: float | None
     low: float | None
     high: float | None
-    confidence: float
+    confidence: Inside
     note: str = ""
-    step_value: float | None = None
-    bootstrap: Mapping[str, float] | None = None
-    precision: Mapping[str, float | None] | None = None
+    step_value: Share | None = None
+    bootstrap: Annotated[Mapping[str, float], _BOOTSTRAP] | None = None
+    precision: Annotated[Mapping[str, float | None], _PRECISION] | None = None
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Return what reading checks it by: all but an effect on the score are shares."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(_share_or_effect, handler(source))
 
 
 @dataclass(frozen=True)
@@ -53,19 +97,19 @@ class Curve:
     ``tpr`` is None where so many non-members cannot resolve it: there, ``high`` alone means anything (erratum C3).
     """
 
-    fpr: tuple[float, ...]
-    tpr: tuple[float | None, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
+    fpr: Rates
+    tpr: Annotated[tuple[Share | None, ...], MinLen(2)]
+    low: Rates
+    high: Rates
 
 
 @dataclass(frozen=True)
 class Distribution:
     """Histogram of a score: shares of members and of non-members in each bin; the end bins hold the tails."""
 
-    edges: tuple[float, ...]
-    members: tuple[float, ...]
-    nonmembers: tuple[float, ...]
+    edges: Annotated[tuple[float, ...], MinLen(2)]
+    members: Shares
+    nonmembers: Shares
 
 
 @dataclass(frozen=True)
@@ -83,8 +127,8 @@ class GroupFindings:
     """What the headline score showed in one group; no metrics where it has only one class."""
 
     group: str
-    members: int
-    nonmembers: int
+    members: Count
+    nonmembers: Count
     metrics: tuple[Metric, ...]
     note: str = ""
 
@@ -102,9 +146,9 @@ class FeatureBalance:
 class CalibrationBin:
     """Records with a similar propensity: its mean, the share of members among them, and how many they are."""
 
-    predicted: float
-    observed: float
-    count: int
+    predicted: Share
+    observed: Share
+    count: Positive
 
 
 @dataclass(frozen=True)
@@ -123,8 +167,8 @@ class Fit:
 
     z: float
     limit: float
-    product_z: float | None
-    product_limit: float | None
+    product_z: NotNegative | None
+    product_limit: NotNegative | None
     product: tuple[str, ...]
     missed: tuple[str, ...]
     rejected: bool
@@ -152,23 +196,23 @@ class Overlap:
     fit : whether the propensity misses what the covariates say; None where there are none to ask
     """
 
-    status: str
+    status: Literal["answered", "warned", "refused"]
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
     propensity: str
-    clipped: float
-    blind_auc: float
-    blind_low: float
-    blind_high: float
-    effective_sample_size: float
-    largest_weight: float
-    without_match: float
+    clipped: Share
+    blind_auc: Share
+    blind_low: Share
+    blind_high: Share
+    effective_sample_size: NotNegative
+    largest_weight: Share
+    without_match: Share
     features: tuple[FeatureBalance, ...]
-    feature_limit: float
+    feature_limit: NotNegative
     calibration: tuple[CalibrationBin, ...]
     log_odds: Distribution
-    duplicates: Mapping[str, int] | None = None
-    learning: Mapping[str, float | bool] | None = None
+    duplicates: Annotated[Mapping[str, int], _DUPLICATES] | None = None
+    learning: Annotated[Mapping[str, float | bool], _LEARNING] | None = None
     fit: Fit | None = None
 
 
@@ -176,11 +220,11 @@ class Overlap:
 class Mislabelled:
     """The corrected AUC if a share of the labelled members, and of the labelled non-members, were labelled wrongly."""
 
-    members: float
-    nonmembers: float
-    auc: float | None
-    low: float
-    high: float
+    members: Share
+    nonmembers: Share
+    auc: Share | None
+    low: Share
+    high: Share
 
 
 @dataclass(frozen=True)
@@ -199,12 +243,12 @@ class Memorisation:
     mislabelling : the corrected AUC under assumed shares of wrong labels
     """
 
-    raw: float
-    causal: float
+    raw: Share
+    causal: Share
     memorisation: float
     shift: float
-    sensitivity: float | None
-    sensitivity_low: float | None
+    sensitivity: AtLeastOne | None
+    sensitivity_low: AtLeastOne | None
     sentence: str
     mislabelling: tuple[Mislabelled, ...] = ()
 
@@ -228,16 +272,16 @@ class Bound:
     exploratory : whether a choice made on the same data was left unpaid, so that the confidence does not hold
     """
 
-    parameter: str
-    value: float
-    confidence: float
-    method: str
-    delta: float = 0.0
-    p_value: float | None = None
-    correct: int | None = None
-    guesses: int | None = None
-    canaries: float | None = None
-    reachable: float | None = None
+    parameter: Parameter
+    value: NotNegative
+    confidence: Inside
+    method: Text
+    delta: Delta = 0.0
+    p_value: Share | None = None
+    correct: Count | None = None
+    guesses: Count | None = None
+    canaries: NotNegative | None = None
+    reachable: NotNegative | None = None
     assumptions: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
     exploratory: bool = False
@@ -247,8 +291,8 @@ class Bound:
 class RocLimit:
     """The largest TPR that a claim allows at each FPR, both rising from 0 to 1 and of the same length."""
 
-    fpr: tuple[float, ...]
-    tpr: tuple[float, ...]
+    fpr: Rates
+    tpr: Rates
 
 
 @dataclass(frozen=True)
@@ -268,16 +312,16 @@ class Claim:
     limit : the ROC curve that the claim allows at most, or None
     """
 
-    parameter: str
-    value: float
-    delta: float
+    parameter: Parameter
+    value: NotNegative
+    delta: Delta
     status: ClaimStatus
-    text: str
-    lower: float | None = None
-    upper: float | None = None
+    text: Text
+    lower: NotNegative | None = None
+    upper: NotNegative | None = None
     upper_from: str = ""
     gap: float | None = None
-    reachable: float | None = None
+    reachable: NotNegative | None = None
     limit: RocLimit | None = None
 
     @property
@@ -303,16 +347,16 @@ class Challenge:
     text : the same as a sentence
     """
 
-    p_value: float
-    gamma: float
-    smallest_gamma: float | None
-    level: float
-    correct: int
-    guesses: int
+    p_value: Share
+    gamma: NotNegative
+    smallest_gamma: NotNegative | None
+    level: Inside
+    correct: Count
+    guesses: Positive
     competitor: str
-    competitors: tuple[str, ...]
+    competitors: Annotated[tuple[str, ...], MinLen(1)]
     rejected: bool
-    text: str
+    text: Text
 
 
 @dataclass(frozen=True)
@@ -322,9 +366,9 @@ class Separation:
     ``edges`` are one more than the shares, from 0 to 1; ``expected`` is the exact law where no record leaks.
     """
 
-    edges: tuple[float, ...]
-    observed: tuple[float, ...]
-    expected: tuple[float, ...]
+    edges: Rates
+    observed: Shares
+    expected: Shares
 
 
 @dataclass(frozen=True)
@@ -332,8 +376,8 @@ class VulnerableGroup:
     """How many records of a group are detectably vulnerable: at least ``leaking`` of ``records``."""
 
     group: str
-    records: int
-    leaking: int
+    records: Positive
+    leaking: Count
 
 
 @dataclass(frozen=True)
@@ -353,13 +397,13 @@ class VulnerableRecord:
     record: str
     group: str | None
     member: bool
-    separation: float
-    separation_low: float
-    separation_high: float
-    p_value: float
-    detected: float
-    detected_low: float
-    detected_high: float
+    separation: Share
+    separation_low: Share
+    separation_high: Share
+    p_value: Share
+    detected: Share
+    detected_low: Share
+    detected_high: Share
 
 
 @dataclass(frozen=True)
@@ -381,16 +425,16 @@ class Vulnerability:
     named : the most vulnerable first; empty unless names were asked for
     """
 
-    of: str
-    records: int
-    models: int
-    signal: str
-    leaking: int
-    confidence: float
-    fpr: float
-    smallest_p: float
+    of: Annotated[str, Pattern("^(records|units)$")]
+    records: Positive
+    models: Annotated[int, Ge(4)]
+    signal: Text
+    leaking: Count
+    confidence: Inside
+    fpr: Inside
+    smallest_p: Share
     separation: Separation
-    text: str
+    text: Text
     groups: tuple[VulnerableGroup, ...] = ()
     named: tuple[VulnerableRecord, ...] = ()
 
@@ -403,29 +447,33 @@ class Counts:
     they are weighted, by the heaviest of them above the threshold of the headline score.
     """
 
-    members: int
-    nonmembers: int
-    member_records: int
-    nonmember_records: int
-    smallest_fpr: float
-    of: str = "records"
+    members: Positive
+    nonmembers: Positive
+    member_records: Positive
+    nonmember_records: Positive
+    smallest_fpr: Annotated[float, Interval(gt=0, le=1)]
+    of: Annotated[str, Pattern("^(records|units)$")] = "records"
 
 
 @dataclass(frozen=True)
-class Findings:
+class Findings(FindingsRecord):
     """Everything that an audit found, without any row of the evidence unless it was asked for.
 
     ``scores[0]`` is the headline score, whose metrics are also :attr:`metrics`. ``no_bound`` says why ``bounds`` is
     empty, where bounds were wanted. ``to_dict`` gives plain values, ``to_json`` text, ``to_html`` writes the page.
     """
 
+    KIND = "audit"
+    DERIVED = ("exit_code", "verdict.exit_code")
+    LATER = ("vulnerability", "covariates_alone")
+
     verdict: Verdict
     metrics: tuple[Metric, ...]
-    design: str | None
+    design: Literal["multi-run", "one-run", "zero-run"] | None
     counts: Counts
-    scores: tuple[ScoreFindings, ...]
-    plan: Mapping[str, Any]
-    evidence: Mapping[str, Any]
+    scores: Annotated[tuple[ScoreFindings, ...], MinLen(1)]
+    plan: Annotated[Mapping[str, Any], _PLAN]
+    evidence: Annotated[Mapping[str, Any], _EVIDENCE]
     groups: tuple[GroupFindings, ...] = ()
     overlap: Overlap | None = None
     memorisation: Memorisation | None = None
@@ -436,8 +484,8 @@ class Findings:
     corrections: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    rows: tuple[Mapping[str, Any], ...] = ()
-    repeat: Mapping[str, Any] = field(default_factory=dict)
+    rows: tuple[Annotated[Mapping[str, Any], _ROW], ...] = ()
+    repeat: Annotated[Mapping[str, Any], _REPEAT] = field(default_factory=dict)
     vulnerability: Vulnerability | None = None
     covariates_alone: Metric | None = None
 
@@ -456,49 +504,13 @@ class Findings:
             "name", f"one of {', '.join(m.name for m in self.metrics)}", repr(name), "ask for one of these"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values in the order of the format; numbers that are not finite become None."""
-        content: dict[str, Any] = kind.plain({"format": FORMAT, "exit_code": self.exit_code, **asdict(self)})
-        for name in ("vulnerability", "covariates_alone"):  # later parts of the format, absent where nothing is said
-            if content[name] is None:
-                del content[name]
-        content["verdict"]["exit_code"] = self.verdict.exit_code
-        return content
-
-    def to_json(self) -> str:
-        """Return findings.json as text: equal audits give equal bytes."""
-        return kind.to_text(self.to_dict())
-
-    def _repr_html_(self) -> str:
-        """Show the findings in a notebook: verdict, metrics and curve, all text escaped."""
-        return kind.drawing().cell(self.to_dict())
-
-    def to_html(self, path: str | Path) -> None:
-        """Write the findings as one self-contained page."""
-        page = kind.drawing().page(self.to_dict())
-        write_atomically(Path(path), lambda target: _write_text(target, page))
+    @classmethod
+    def head(cls) -> dict[str, Any]:
+        """Return what the file starts with: an audit's does not name its kind."""
+        return {"format": cls.FORMAT}
 
 
-def read(path: str | Path) -> dict[str, Any]:
-    """Read and check the findings.json of an audit; return its plain values.
-
-    Raises
-    ------
-    InputError
-        If it is missing, no JSON, of another format version, or does not follow the schema.
-    """
-    return check(kind.parse(path))
-
-
-def check(content: Any) -> dict[str, Any]:
-    """Check plain values against the schema of this format version, and return them."""
-    return kind.check(schema(), content, FORMAT)
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of findings.json."""
-    return kind.schema("findings")
-
-
-def _write_text(target: Path, text: str) -> None:
-    target.write_text(text, encoding="utf-8")
+def _share_or_effect(metric: Metric) -> Metric:
+    if metric.name != "ate" and any(x is not None and not 0 <= x <= 1 for x in (metric.value, metric.low, metric.high)):
+        raise ValueError("value and limits should be between 0 and 1")
+    return metric

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
+from miaudit.arrays import Count
 from miaudit.errors import InputError
-from miaudit.findings.kind import Filed
+from miaudit.findings import verdict
+from miaudit.findings.audit import Findings, Metric
+from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.verdict import TURN
 from miaudit.findings.wording import amount, difference, label, reading
 from miaudit.metrics.rounding import written
@@ -44,7 +47,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Comparison(Filed):
+class Comparison(FindingsRecord):
     """Two audits, metric by metric.
 
     Attributes
@@ -77,13 +80,13 @@ class Comparison(Filed):
 
 
 def compare(
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    before: Findings,
+    after: Findings,
     *,
     names: tuple[str, str] = ("before", "after"),
     repeat: Mapping[str, Any] | None = None,
 ) -> Comparison:
-    """Compare two audits by the plain values of their findings, as if they were about different records.
+    """Compare two audits by their findings, as if they were about different records.
 
     The limits of a difference come from those of its two parts (the square-and-add method of Zou and Donner 2008). They
     hold for independent audits; where both are about the same records they are too wide rather than too short, since
@@ -91,7 +94,7 @@ def compare(
 
     Parameters
     ----------
-    before, after : mappings as ``Findings.to_dict()`` gives them
+    before, after : findings of the two
     names : what to call them
     repeat : how to repeat the comparison
 
@@ -102,27 +105,27 @@ def compare(
 
     Examples
     --------
-    >>> audit = lambda value: {
-    ...     "metrics": [{"name": "auc", "estimator": "raw", "value": value, "low": value - 0.03, "high": value + 0.03}],
-    ...     "plan": {"primary_metric": "auc", "confidence": 0.95}, "design": "one-run", "evidence": {"digest": "a"},
-    ...     "verdict": {"estimator": "raw"},
-    ... }
-    >>> found = compare(audit(0.6), audit(0.7))
-    >>> found.status, round(found.changes[0].low, 3)
-    ('rose', 0.058)
+    >>> import numpy as np, miaudit
+    >>> member = np.arange(400) % 2 == 0
+    >>> def audit(gap, rng):
+    ...     score = rng.normal(size=400) + gap * member
+    ...     return miaudit.audit(miaudit.Evidence(score=score, member=member, design="one-run"), rng=rng)
+    >>> found = compare(audit(0.0, np.random.default_rng(0)), audit(2.0, np.random.default_rng(1)))
+    >>> next(change for change in found.changes if change.name == "auc").low > 0.2
+    True
     """
-    levels = [float(audit["plan"]["confidence"]) for audit in (before, after)]
+    levels = [float(audit.plan["confidence"]) for audit in (before, after)]
     if not math.isclose(*levels):
         received = f"{levels[0]:g} and {levels[1]:g}"
         raise InputError("confidence", "the same in both audits", received, "run one again with --confidence")
-    parts = {(m["name"], m["estimator"]): m for m in before["metrics"]}
-    mixed = _ZERO_RUN in (before["design"], after["design"])
+    parts = {(m.name, m.estimator): m for m in before.metrics}
+    mixed = _ZERO_RUN in (before.design, after.design)
     changes = tuple(
-        _change(parts[key], m, note=NOT_CAUSAL if mixed and m["estimator"] == "raw" else "")
-        for m in after["metrics"]
-        if (key := (m["name"], m["estimator"])) in parts
+        _change(parts[key], m, note=NOT_CAUSAL if mixed and m.estimator == "raw" else "")
+        for m in after.metrics
+        if (key := (m.name, m.estimator)) in parts
     )
-    primary = str(after["plan"]["primary_metric"])
+    primary = str(after.plan["primary_metric"])
     reason = _no_contrast(before, after, names)
     decisive = None if reason else next((c for c in changes if c.name == primary and c.note != NOT_CAUSAL), None)
     status = _status(decisive)
@@ -139,14 +142,14 @@ def compare(
     )
 
 
-def _no_contrast(before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[str, str]) -> str:
+def _no_contrast(before: Findings, after: Findings, names: tuple[str, str]) -> str:
     """Why no metric of two audits can decide, or nothing: a raw number of a zero-run audit holds the shift as well."""
     refused = [name for name, audit in zip(names, (before, after), strict=True) if _is_refused(audit)]
     if refused:
         was = "was" if len(refused) == 1 else "were"
         return f"{' and '.join(refused)} {was} refused: there is no number of memorisation to compare."
     pairs = list(zip(names, (before, after), strict=True))
-    undeclared = [name for name, audit in pairs if audit["design"] is None]
+    undeclared = [name for name, audit in pairs if audit.design is None]
     if undeclared:
         return (
             f"Nobody declared how membership came about in {' and '.join(undeclared)}: its raw numbers may mix "
@@ -158,8 +161,8 @@ def _no_contrast(before: Mapping[str, Any], after: Mapping[str, Any], names: tup
             f"The scores of {' and '.join(inverted)} point the wrong way: members have lower ones, so a small number "
             f"there is no sign of little leakage. Audit again; {TURN}."
         )
-    if (before["design"] == _ZERO_RUN) != (after["design"] == _ZERO_RUN):
-        one = names[0] if before["design"] == _ZERO_RUN else names[1]
+    if (before.design == _ZERO_RUN) != (after.design == _ZERO_RUN):
+        one = names[0] if before.design == _ZERO_RUN else names[1]
         return (
             f"Only {one} is a zero-run audit. What both have are raw numbers, and there they mix memorisation with "
             "shift: nothing can be said of a difference."
@@ -167,24 +170,24 @@ def _no_contrast(before: Mapping[str, Any], after: Mapping[str, Any], names: tup
     return ""
 
 
-def _is_refused(audit: Mapping[str, Any]) -> bool:
-    return bool(audit["verdict"].get("status") == "refused")
+def _is_refused(audit: Findings) -> bool:
+    return audit.verdict.status == "refused"
 
 
-def _is_inverted(audit: Mapping[str, Any]) -> bool:
+def _is_inverted(audit: Findings) -> bool:
     """Whether the AUC that counts, the corrected one where there is one, is shown to be below one half."""
-    auc = next((m for m in audit["metrics"] if m["name"] == "auc"), None)
-    return auc is not None and auc["high"] is not None and auc["high"] < 0.5
+    auc = next((m for m in audit.metrics if m.name == "auc"), None)
+    return auc is not None and auc.high is not None and auc.high < 0.5
 
 
-def _change(before: Mapping[str, Any], after: Mapping[str, Any], note: str = "") -> Change:
-    name, estimator = str(after["name"]), str(after["estimator"])
-    a, b = before["value"], after["value"]
-    limits = [before["low"], before["high"], after["low"], after["high"]]
+def _change(before: Metric, after: Metric, note: str = "") -> Change:
+    name, estimator = after.name, after.estimator
+    a, b = before.value, after.value
+    limits = [before.low, before.high, after.low, after.high]
     if a is None or b is None or any(x is None for x in limits):
         said = "; ".join(text for text in (note, "not resolved by both audits") if text)
         return Change(name, estimator, a, b, None, None, None, said)
-    low_a, high_a, low_b, high_b = (float(x) for x in limits)
+    low_a, high_a, low_b, high_b = (float(x) for x in limits if x is not None)
     change = float(b) - float(a)
     low = change - math.hypot(b - low_b, high_a - a)
     high = change + math.hypot(high_b - b, a - low_a)
@@ -217,19 +220,19 @@ def _text(status: Status, change: Change | None, primary: str, names: tuple[str,
     return said[status]
 
 
-def _cautions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def _cautions(before: Findings, after: Findings) -> list[str]:
     said = []
-    if before["design"] != after["design"]:
+    if before.design != after.design:
         said.append(
-            f"The designs differ ({before['design'] or 'not declared'} and {after['design'] or 'not declared'}): their "
+            f"The designs differ ({before.design or 'not declared'} and {after.design or 'not declared'}): their "
             "numbers do not estimate the same thing."
         )
-    scores = [audit["scores"][0]["score"] if audit.get("scores") else None for audit in (before, after)]
+    scores = [audit.scores[0].score if audit.scores else None for audit in (before, after)]
     if scores[0] != scores[1]:
         said.append(
             f"The headline scores differ ({scores[0]} and {scores[1]}): another attack, not only another model."
         )
-    if before["evidence"]["digest"] == after["evidence"]["digest"]:
+    if before.evidence["digest"] == after.evidence["digest"]:
         said.append("Both audits are of the same evidence: any difference comes from their plans.")
     if any(map(_is_refused, (before, after))):
         said.append("An audit that was refused has raw numbers, if any, and they are not causal.")
@@ -237,7 +240,33 @@ def _cautions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class History(Filed):
+class Audited:
+    """One audit of a history: its verdict, the followed metric in words and as numbers, and what it was about."""
+
+    name: str
+    status: verdict.Status
+    said: str
+    value: float | None
+    low: float | None
+    high: float | None
+    members: Count
+    design: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """An audit of a history compared with the one before it."""
+
+    before: str
+    after: str
+    status: Status
+    text: str
+    cautions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class History(FindingsRecord):
     """Many audits of one model, in the order in which they were given.
 
     Attributes
@@ -251,18 +280,18 @@ class History(Filed):
     KIND = "history"
 
     primary: str
-    audits: tuple[Mapping[str, Any], ...]
-    changes: tuple[Mapping[str, Any], ...]
+    audits: tuple[Audited, ...]
+    changes: tuple[Step, ...]
     text: str
     repeat: Mapping[str, Any]
 
     @property
     def exit_code(self) -> int:
         """That of the last comparison: 3 where leakage rose, 4 where the two cannot be compared."""
-        return _EXIT_CODES.get(self.changes[-1]["status"], 0) if self.changes else 0
+        return _EXIT_CODES.get(self.changes[-1].status, 0) if self.changes else 0
 
 
-def history(audits: Sequence[tuple[str, Mapping[str, Any]]], *, repeat: Mapping[str, Any] | None = None) -> History:
+def history(audits: Sequence[tuple[str, Findings]], *, repeat: Mapping[str, Any] | None = None) -> History:
     """Line up audits, each with its name and findings, oldest first.
 
     Raises
@@ -272,44 +301,41 @@ def history(audits: Sequence[tuple[str, Mapping[str, Any]]], *, repeat: Mapping[
     """
     if len(audits) < 2:
         raise InputError("findings", "at least two audits", str(len(audits)), "name their folders, oldest first")
-    primary = str(audits[-1][1]["plan"]["primary_metric"])
-    rows = tuple(_row(name, content, primary) for name, content in audits)
-    steps = []
+    primary = str(audits[-1][1].plan["primary_metric"])
+    rows = tuple(_row(name, audit, primary) for name, audit in audits)
+    steps: list[Step] = []
     for (a, before), (b, after) in pairwise(audits):
-        aimed = {**after, "plan": {**after["plan"], "primary_metric": primary}}
-        same = math.isclose(before["plan"]["confidence"], after["plan"]["confidence"])
-        if not same:
-            text = "Not compared: the two are at different confidence."
-            steps.append({"before": a, "after": b, "status": "not-comparable", "text": text, "cautions": []})
+        if not math.isclose(before.plan["confidence"], after.plan["confidence"]):
+            steps.append(Step(a, b, "not-comparable", "Not compared: the two are at different confidence.", ()))
             continue
+        aimed = replace(after, plan={**after.plan, "primary_metric": primary})
         found = compare(before, aimed, names=(a, b))
-        steps.append(
-            {"before": a, "after": b, "status": found.status, "text": found.text, "cautions": list(found.cautions)}
-        )
+        steps.append(Step(a, b, found.status, found.text, found.cautions))
     return History(primary, rows, tuple(steps), _course(rows, steps, primary), dict(repeat or {}))
 
 
-def _row(name: str, content: Mapping[str, Any], primary: str) -> dict[str, Any]:
-    found = [m for m in content["metrics"] if m["name"] == primary]
-    causal = [m for m in found if content["design"] != _ZERO_RUN or m["estimator"] != "raw"]
-    said = reading(causal[0]) if causal else f"{reading(found[0])}, {NOT_CAUSAL}" if found else "not measured"
-    metric = causal[0] if causal else {}
-    counts = content["counts"]
-    return {
-        "name": name,
-        "status": content["verdict"]["status"],
-        "said": said,
-        "value": metric.get("value"),
-        "low": metric.get("low"),
-        "high": metric.get("high"),
-        "members": counts["members"],
-        "design": content["design"] or "not declared",
-        "digest": content["evidence"]["digest"],
-    }
+def _row(name: str, audit: Findings, primary: str) -> Audited:
+    found = [m for m in audit.metrics if m.name == primary]
+    causal = [m for m in found if audit.design != _ZERO_RUN or m.estimator != "raw"]
+    said = "not measured"
+    if found:
+        said = reading(vars(causal[0])) if causal else f"{reading(vars(found[0]))}, {NOT_CAUSAL}"
+    value, low, high = (causal[0].value, causal[0].low, causal[0].high) if causal else (None, None, None)
+    return Audited(
+        name=name,
+        status=audit.verdict.status,
+        said=said,
+        value=value,
+        low=low,
+        high=high,
+        members=audit.counts.members,
+        design=audit.design or "not declared",
+        digest=str(audit.evidence["digest"]),
+    )
 
 
-def _course(rows: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], primary: str) -> str:
+def _course(rows: Sequence[Audited], steps: Sequence[Step], primary: str) -> str:
     last, step = rows[-1], steps[-1]
     went = {"rose": "it rose", "fell": "it fell", "no-difference": "no difference is shown"}
-    since = went.get(step["status"], "the two cannot be compared")
-    return f"{len(rows)} audits. {label(primary)} in the last one: {last['said']}; against the one before, {since}."
+    since = went.get(step.status, "the two cannot be compared")
+    return f"{len(rows)} audits. {label(primary)} in the last one: {last.said}; against the one before, {since}."

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from miaudit.findings import kind as kind_of_findings
-from miaudit.findings.kind import Filed
+from annotated_types import Ge, MinLen
+
+from miaudit.arrays import Count, Share
+from miaudit.findings.kind import FindingsRecord, Keys
 from miaudit.findings.verdict import Verdict
 
 
@@ -19,6 +21,20 @@ class Limits:
     low: float
     high: float
     note: str = ""
+
+
+_LEAKAGE = Keys({"auc": Limits, "advantage": Limits}, others=Limits)
+_MEASURED = ("mean_predicted", "mean_measured", "mean_transferred", "mean_error", "mean_absolute_error")
+_PREDICTED = ("rank_correlation", "attainable", "noise", "threshold", "confidence", "models", "records")
+_PREDICTION = Keys(
+    {
+        "disclosure": Literal["confidence-vector", "true-label", "decision-set"],
+        **dict.fromkeys(("predicted", "measured", "measured_sd"), list[float]),
+        **dict.fromkeys((*_MEASURED, *_PREDICTED), Any),
+        "notes": list[str],
+    },
+    others=Any,
+)
 
 
 @dataclass(frozen=True)
@@ -50,23 +66,23 @@ class Compared:
 
     name: str
     words: str
-    group: str
-    kind: str
-    randomness: str
+    group: Literal["output", "training", "given"]
+    kind: Literal["confidence-vector", "true-label", "decision-set", "label"]
+    randomness: Literal["none", "fixed", "redrawn"]
     attack: str
-    tried: Mapping[str, float]
-    leakage: Mapping[str, Limits]
+    tried: Mapping[str, Share]
+    leakage: Annotated[Mapping[str, Limits], _LEAKAGE]
     averaged_advantage: Limits
     accuracy: Limits
     calibration_error: Limits | None
     coverage: Limits | None
     size: Limits | None
-    empty: float
-    full: float
+    empty: Share
+    full: Share
     reduction: Limits | None
     cost: Limits | None
-    effect: str
-    price: str
+    effect: Literal["helps", "harms", "not shown"]
+    price: Literal["none", "bearable", "too high", "not shown"]
     front: bool
     recommended: bool
     notes: tuple[str, ...] = ()
@@ -88,8 +104,8 @@ class Driver:
     """
 
     group: str
-    members: int
-    nonmembers: int
+    members: Count
+    nonmembers: Count
     auc: Limits | None
     calibration_error: Limits | None = None
     aleatoric: Limits | None = None
@@ -101,15 +117,15 @@ class Driver:
 class Counts:
     """How much evidence there was."""
 
-    members: int
-    nonmembers: int
-    shadow_models: int
-    calibration: int
-    classes: int
+    members: Count
+    nonmembers: Count
+    shadow_models: Count
+    calibration: Count
+    classes: Annotated[int, Ge(2)]
 
 
 @dataclass(frozen=True)
-class DisclosureFindings(Filed):
+class DisclosureFindings(FindingsRecord):
     """Everything that a comparison of disclosures found, without any row of the records.
 
     Attributes
@@ -134,11 +150,11 @@ class DisclosureFindings(Filed):
     recommendation: str
     parts: tuple[str, ...]
     rests_on: tuple[str, ...]
-    options: tuple[Compared, ...]
+    options: Annotated[tuple[Compared, ...], MinLen(1)]
     counts: Counts
-    confidence: float
+    confidence: Share
     drivers: tuple[Driver, ...] = ()
-    predictions: tuple[Mapping[str, Any], ...] = ()
+    predictions: tuple[Annotated[Mapping[str, Any], _PREDICTION], ...] = ()
     notes: tuple[str, ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
     source: str = ""
@@ -149,19 +165,3 @@ class DisclosureFindings(Filed):
     def exit_code(self) -> int:
         """0 no concern about the release, 3 concern, 4 no answer."""
         return self.verdict.exit_code
-
-
-def check(content: Any) -> dict[str, Any]:
-    """Check plain values against the schema of this format version, and return them.
-
-    Raises
-    ------
-    InputError
-        With the place that does not follow the schema.
-    """
-    return kind_of_findings.check(schema(), content, DisclosureFindings.FORMAT)
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of this kind of findings."""
-    return kind_of_findings.schema("disclosure")

@@ -1,30 +1,34 @@
-"""The file findings.json of any kind: plain values, their text, and reading them back checked against a schema."""
+"""The file findings.json of any kind: one base for its records, their text, and reading them back as strictly."""
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from miaudit.errors import InputError, one_line
+from miaudit.io.atomic import write_atomically
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails, SchemaValidator
 
 _LARGEST = 200_000_000
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """What shows plain values of findings: as a page, and as a cell of a notebook.
+    """What shows findings of any kind: as a page, and as a cell of a notebook.
 
     The report stands above the findings, so it says so itself, by :func:`drawn_by`, when it is imported.
     """
 
-    page: Callable[[Mapping[str, Any]], str]
-    cell: Callable[[Mapping[str, Any]], str]
+    page: Callable[[FindingsRecord], str]
+    cell: Callable[[FindingsRecord], str]
 
 
 _drawings: list[Drawing] = []
@@ -35,34 +39,238 @@ def drawn_by(drawing: Drawing) -> None:
     _drawings[:] = [drawing]
 
 
-def drawing() -> Drawing:
-    """Return what draws findings."""
-    return _drawings[0]
-
-
-class Filed:
-    """Base of frozen dataclasses that fill a findings.json: plain values of their fields, after kind and exit code.
+class FindingsRecord:
+    """Base of the kinds of findings: frozen dataclasses whose fields are what a findings.json holds.
 
     Attributes
     ----------
     FORMAT : version of the kind's format
     KIND : its name in the file
-    DERIVED : properties that are written before the fields
+    DERIVED : properties that stand in the file too, before the fields; ``part.name`` stands at the end of that part
+    LATER : fields that came later to the format: absent where they are None
     """
 
     FORMAT: ClassVar[int] = 1
     KIND: ClassVar[str]
     DERIVED: ClassVar[tuple[str, ...]] = ("exit_code",)
+    LATER: ClassVar[tuple[str, ...]] = ()
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command line: 0 no concern, 3 concern, 4 no answer."""
+        raise NotImplementedError
+
+    @classmethod
+    def head(cls) -> dict[str, Any]:
+        """Return what every file of this kind starts with."""
+        return {"format": cls.FORMAT, "kind": cls.KIND}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; numbers that are not finite become None."""
-        derived = {name: getattr(self, name) for name in self.DERIVED}
-        content = {"format": self.FORMAT, "kind": self.KIND, **derived, **asdict(self)}  # type: ignore[call-overload]
-        return {name: plain(value) for name, value in content.items()}
+        """Return plain values in the order of the format; numbers that are not finite become None."""
+        held: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        held |= {key: part.to_dict() for key, part in vars(self).items() if isinstance(part, FindingsRecord)}
+        before = {}
+        for name in self.DERIVED:
+            part, _, leaf = name.rpartition(".")
+            if not part:
+                before[leaf] = getattr(self, leaf)
+            elif held[part] is not None:
+                held[part][leaf] = getattr(getattr(self, part), leaf)
+        content = {**self.head(), **before, **held}
+        return {key: plain(value) for key, value in content.items() if value is not None or key not in self.LATER}
 
     def to_json(self) -> str:
         """Return findings.json as text: equal findings give equal bytes."""
         return to_text(self.to_dict())
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the findings as one self-contained page."""
+        page = _drawings[0].page(self)
+        write_atomically(Path(path), lambda target: _write_text(target, page))
+
+    def _repr_html_(self) -> str:
+        """Show the findings in a notebook, all text escaped."""
+        return _drawings[0].cell(self)
+
+    def as_written(self) -> Self:
+        """Return the same with what its file holds: plain values, None for a number that is not finite."""
+        found: Self = _as_written(self)
+        return found
+
+    @classmethod
+    def from_dict(cls, content: Any) -> Self:
+        """Make findings of plain values that follow the schema: what is read here is written again as it was.
+
+        Raises
+        ------
+        InputError
+            With the place that does not follow the schema.
+        """
+        from pydantic import ValidationError
+
+        if not isinstance(content, dict) or content.get("format") != cls.FORMAT:
+            version = content.get("format") if isinstance(content, dict) else type(content).__name__
+            next_step = "use the version of miaudit that wrote these findings"
+            raise InputError("format", str(cls.FORMAT), repr(version)[:40], next_step)
+        try:
+            reader = _reader(cls)[0]  # type: ignore[arg-type] # a class is hashable
+            found: Self = reader.validate_python(cls._fields_of(content))
+            again = found.to_dict()
+        except ValidationError as error:
+            raise _refused(content, error.errors()[0]) from error
+        except RecursionError as error:
+            raise InputError("findings", "plain values", "values nested too deeply", "run the audit again") from error
+        for key in again:
+            if key not in content or again[key] != content[key]:
+                where = f"findings[{key!r}]" if key in content else "findings"
+                raise _against_schema(where, f"{content.get(key)!r}, and {again[key]!r} follows from the rest")
+        return found
+
+    @classmethod
+    def _fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
+        """The values that are fields: without what every file starts with, and without what follows from the rest."""
+        found = dict.fromkeys(cls.LATER) | {key: value for key, value in content.items() if key not in cls.head()}
+        for name in cls.DERIVED:
+            part, _, leaf = name.rpartition(".")
+            if not part:
+                found.pop(leaf, None)
+            elif isinstance(inner := found.get(part), dict):
+                found[part] = {key: value for key, value in inner.items() if key != leaf}
+        return found
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read and check a findings.json of this kind.
+
+        Raises
+        ------
+        InputError
+            If it is missing, no JSON, of another format version or kind, or does not follow the schema.
+        """
+        return cls.from_dict(parse(path))
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """Return the JSON schema (draft 2020-12) of a file of this kind.
+
+        Examples
+        --------
+        >>> from miaudit.findings.comparison import Comparison
+        >>> Comparison.json_schema()["properties"]["kind"]
+        {'const': 'comparison'}
+        """
+        return _schema(cls)  # type: ignore[arg-type] # a class is hashable
+
+
+@cache
+def _reader(kind: Any) -> tuple[SchemaValidator, Any]:
+    """What checks the fields of a kind, and its core schema; pydantic is loaded where findings are read."""
+    from pydantic import TypeAdapter
+    from pydantic_core import SchemaValidator
+
+    schema = _strictly(TypeAdapter(kind).core_schema)
+    return SchemaValidator(schema), schema
+
+
+def _strictly(schema: Any) -> Any:
+    """Take a schema of pydantic at its word: text is no number, every field is needed, an integer stays one."""
+    if isinstance(schema, list):
+        return [_strictly(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: _strictly(value) for key, value in schema.items()}
+    match schema.get("type"):
+        case "default":
+            return schema["schema"]
+        case "str" | "int" | "bool":
+            return schema | {"strict": True}
+        case "float":
+            keep = {"type": "no-info", "function": _unchanged}
+            return {"type": "function-wrap", "function": keep, "schema": schema | {"strict": True}}
+    return schema
+
+
+def _unchanged(value: Any, check: Callable[[Any], Any]) -> Any:
+    check(value)
+    return value
+
+
+@cache
+def _schema(kind: Any) -> dict[str, Any]:
+    from pydantic import TypeAdapter
+    from pydantic.json_schema import GenerateJsonSchema
+
+    found = GenerateJsonSchema().generate(_reader(kind)[1])
+    before: dict[str, Any] = {key: {"const": value} for key, value in kind.head().items()}
+    hints = get_type_hints(kind)
+    for name in kind.DERIVED:
+        part, _, leaf = name.rpartition(".")
+        if not part:
+            before[leaf] = TypeAdapter(get_type_hints(getattr(kind, leaf).fget)["return"]).json_schema()
+            continue
+        owner = next(one for one in (hints[part], *getattr(hints[part], "__args__", ())) if hasattr(one, leaf))
+        inner = found["$defs"][owner.__name__]
+        inner["properties"][leaf] = TypeAdapter(get_type_hints(getattr(owner, leaf).fget)["return"]).json_schema()
+        inner["required"].append(leaf)
+    found["properties"] = before | found["properties"]
+    found["required"] = [*before, *(key for key in found["required"] if key not in kind.LATER)]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What a mapping of a findings.json holds, beside its type: the type of each key, and of any other.
+
+    Attributes
+    ----------
+    types : by key
+    others : type of keys that are not among them; None where there are none
+    optional : keys that may be missing
+    """
+
+    types: Mapping[str, Any]
+    others: Any = None
+    optional: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        """Return a hash: pydantic keeps such annotations in sets."""
+        return id(self)
+
+    def __get_pydantic_core_schema__(self, _source: Any, handler: Any) -> Any:
+        """Return what pydantic checks such a mapping by."""
+        from pydantic_core import core_schema
+
+        fields = {
+            key: core_schema.typed_dict_field(handler.generate_schema(kind), required=key not in self.optional)
+            for key, kind in self.types.items()
+        }
+        if self.others is None:
+            return core_schema.typed_dict_schema(fields, extra_behavior="forbid")
+        extras = handler.generate_schema(self.others)
+        return core_schema.typed_dict_schema(fields, extra_behavior="allow", extras_schema=extras)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Marks a field that holds findings of a kind of their own, as their own file would be."""
+
+    def __get_pydantic_core_schema__(self, source: Any, _handler: Any) -> Any:
+        """Return what pydantic checks them by: their own reading."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(source.from_dict, core_schema.dict_schema())
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """The regular expression that a text follows."""
+
+    regex: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return what pydantic checks such a text by."""
+        return handler(source) | {"pattern": self.regex}
 
 
 def plain(value: Any) -> Any:
@@ -84,6 +292,19 @@ def plain(value: Any) -> Any:
     if hasattr(value, "item"):
         return plain(value.item())
     return str(value)
+
+
+def _as_written(value: Any) -> Any:
+    if is_dataclass(value):
+        found = copy.copy(value)
+        for name in (f.name for f in fields(value)):
+            object.__setattr__(found, name, _as_written(getattr(value, name)))
+        return found
+    if isinstance(value, tuple):
+        return tuple(map(_as_written, value))
+    if isinstance(value, Mapping):
+        return {str(key): _as_written(item) if is_dataclass(item) else plain(item) for key, item in value.items()}
+    return plain(value)
 
 
 def to_text(content: Mapping[str, Any]) -> str:
@@ -117,41 +338,26 @@ def parse(path: str | Path) -> dict[str, Any]:
     return content
 
 
-@cache
-def schema(name: str) -> dict[str, Any]:
-    """Return the JSON schema of a kind: ``name`` of ``name.schema.json`` in this package.
+def _refused(content: Any, error: ErrorDetails) -> InputError:
+    """Say where a file does not follow its schema, as far as the place is there."""
+    where = "findings"
+    for part in error["loc"]:
+        try:
+            content = content[part]
+        except (LookupError, TypeError):
+            break
+        where += f"[{part!r}]"
+    if error["type"] in ("missing", "missing_argument"):
+        return _against_schema(where, f"no {error['loc'][-1]!r}")
+    return _against_schema(where, f"{error['input']!r:.60} ({error['msg']})")
 
-    Examples
-    --------
-    >>> schema("findings")["type"]
-    'object'
-    """
-    text = resources.files("miaudit.findings").joinpath(f"{name}.schema.json").read_text(encoding="utf-8")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
+
+def _against_schema(where: str, received: str) -> InputError:
+    return InputError(where, "what the schema of findings.json says", received[:120], "run the audit again")
 
 
-def check(schema: Mapping[str, Any], content: Any, version: int) -> dict[str, Any]:
-    """Check plain values against a JSON schema and the version of their format, and return them.
-
-    Raises
-    ------
-    InputError
-        With the place that does not follow the schema.
-    """
-    import jsonschema
-
-    if not isinstance(content, dict) or content.get("format") != version:
-        found = content.get("format") if isinstance(content, dict) else type(content).__name__
-        raise InputError(
-            "format", str(version), repr(found)[:40], "use the version of miaudit that wrote these findings"
-        )
-    validator = jsonschema.Draft202012Validator(schema)
-    error = next(iter(validator.iter_errors(content)), None)
-    if error is not None:
-        where = "findings" + "".join(f"[{p!r}]" if isinstance(p, str) else f"[{p}]" for p in error.absolute_path)
-        raise InputError(where, "what the schema of findings.json says", error.message[:120], "run the audit again")
-    return content
+def _write_text(target: Path, text: str) -> None:
+    target.write_text(text, encoding="utf-8")
 
 
 def _refuse_constant(name: str) -> float:

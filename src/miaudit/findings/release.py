@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from miaudit.findings import kind
-from miaudit.findings.kind import Filed
+from annotated_types import MinLen
+
+from miaudit.arrays import Count, NotNegative, Share
+from miaudit.findings.fidelity import Fidelity
+from miaudit.findings.kind import FindingsRecord, Keys
 from miaudit.metrics.rounding import at_most
 
+_COLUMN = Keys({"name": str, "kind": Literal["binary", "categorical", "ordinal", "continuous"]})
 Status = Literal["proved", "unproved"]
 
 
@@ -27,15 +31,15 @@ class Guarantee:
     tpr_limits : (FPR, TPR) pairs: at this rate of false positives no attack on any record finds more true ones
     """
 
-    epsilon: float
-    delta: float
-    proved: float
+    epsilon: NotNegative
+    delta: Share
+    proved: NotNegative
     accountant: str
     mechanism: str
-    records: int
-    noise: float
-    clip: float
-    tpr_limits: tuple[tuple[float, float], ...]
+    records: Count
+    noise: NotNegative
+    clip: NotNegative
+    tpr_limits: tuple[tuple[Share, Share], ...]
 
 
 @dataclass(frozen=True)
@@ -44,22 +48,39 @@ class Spent:
 
     table: str
     releases: tuple[str, ...]
-    epsilon: float | None
-    delta: float | None
-    budget: float | None
+    epsilon: NotNegative | None
+    delta: Share | None
+    budget: NotNegative | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Columns that are drawn together; causes have a smaller generation than their effects."""
+
+    name: str
+    columns: Annotated[tuple[str, ...], MinLen(1)]
+    generation: Count
 
 
 @dataclass(frozen=True)
 class Graph:
     """The causal graph as it is drawn: groups with their columns and generation, and edges between groups."""
 
-    groups: tuple[Mapping[str, Any], ...]
+    groups: Annotated[tuple[Group, ...], MinLen(1)]
     edges: tuple[tuple[str, str], ...]
     full: bool
 
 
 @dataclass(frozen=True)
-class SynthesisFindings(Filed):
+class Released:
+    """The file of the synthetic table, and how many records it has."""
+
+    file: str
+    records: Count
+
+
+@dataclass(frozen=True)
+class SynthesisFindings(FindingsRecord):
     """Everything about a release but its records.
 
     Attributes
@@ -71,7 +92,7 @@ class SynthesisFindings(Filed):
     release : file, records and format of the synthetic table
     columns : name and kind of each
     generator : public facts of the network and its training, by name
-    fidelity : plain values of a Fidelity; None where it was not asked for
+    fidelity : of the table; None where it was not asked for
     fidelity_of : "public" or "private": which records the table was compared with; None without
     notes : what must be said with it
     source : what the private table is called
@@ -79,16 +100,16 @@ class SynthesisFindings(Filed):
     """
 
     KIND = "synthesis"
-    DERIVED = ("exit_code", "status")
+    DERIVED = ("exit_code", "status", "fidelity.summary")
 
-    text: tuple[str, ...]
+    text: Annotated[tuple[str, ...], MinLen(1)]
     guarantee: Guarantee | None
     spent: Spent | None
     graph: Graph | None
-    release: Mapping[str, Any]
-    columns: tuple[Mapping[str, str], ...]
-    generator: Mapping[str, Any]
-    fidelity: Mapping[str, Any] | None = None
+    release: Released
+    columns: Annotated[tuple[Annotated[Mapping[str, str], _COLUMN], ...], MinLen(1)]
+    generator: Mapping[str, float | str | bool | None]
+    fidelity: Fidelity | None = None
     fidelity_of: Literal["public", "private"] | None = None
     notes: tuple[str, ...] = ()
     source: str = ""
@@ -103,22 +124,6 @@ class SynthesisFindings(Filed):
     def exit_code(self) -> int:
         """0 where a guarantee is proved, 4 where nothing answers what the table gives away."""
         return 4 if self.guarantee is None else 0
-
-
-def check(content: Any) -> dict[str, Any]:
-    """Check plain values against the schema of this format version, and return them.
-
-    Raises
-    ------
-    InputError
-        With the place that does not follow the schema.
-    """
-    return kind.check(schema(), content, SynthesisFindings.FORMAT)
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of this kind of findings."""
-    return kind.schema("synthesis")
 
 
 def rounded_up(value: float, digits: int = 3) -> str:

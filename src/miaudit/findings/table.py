@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-from miaudit.findings import audit as audit_findings
-from miaudit.findings import kind
-from miaudit.findings.kind import Filed
+from annotated_types import MinLen
 
+from miaudit.arrays import Count, Share
+from miaudit.findings.audit import Findings
+from miaudit.findings.fidelity import Fidelity
+from miaudit.findings.kind import FindingsRecord, Keys, Whole
+
+_COLUMN = Keys({"name": str, "kind": str})
 Status = Literal["flagged", "clear", "inconclusive"]
 _EXIT_CODES: dict[str, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
 _OF_CLAIMS = {"refuted": "flagged", "not-refuted": "clear", "not-testable": "not-testable"}
@@ -19,11 +23,11 @@ _OF_CLAIMS = {"refuted": "flagged", "not-refuted": "clear", "not-testable": "not
 class Rate:
     """Trials that were right, of how many, and the limits of their share."""
 
-    right: int
-    trials: int
+    right: Count
+    trials: Count
     value: float | None
-    low: float
-    high: float
+    low: Share
+    high: Share
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class TableVerdict:
 
     status: Status | Literal["not-testable", "refused"]
     text: str
-    confidence: float
+    confidence: Share
 
     @property
     def exit_code(self) -> int:
@@ -85,18 +89,25 @@ class PositiveControl:
     seen. ``auc`` and ``auc_low`` are those of the distance then.
     """
 
-    copies: int
-    share: float
+    copies: Count
+    share: Share
     found: bool
-    members: float
-    control: float
+    members: Share
+    control: Share
     difference_low: float
-    auc: float
-    auc_low: float
+    auc: Share
+    auc_low: Share
+
+
+class Leading(NamedTuple):
+    """The verdict that decides, of several."""
+
+    status: str
+    text: str
 
 
 @dataclass(frozen=True)
-class TableFindings(Filed):
+class TableFindings(FindingsRecord):
     """Everything that an audit of a table found, without any row of it.
 
     Attributes
@@ -104,8 +115,8 @@ class TableFindings(Filed):
     verdict : of the attacks
     attacks : in the order of the page
     positive_control : the same audit of a table that is known to leak
-    membership : findings of the record-wise audit of the attacks' scores, as :meth:`Findings.to_dict` gives them
-    fidelity : of the table, as plain values; None where it was not asked for
+    membership : findings of the record-wise audit of the attacks' scores
+    fidelity : of the table; None where it was not asked for
     counts : rows of each table, how many of them were attacked, and how many units they are of, where units repeat
     columns : name and kind of each
     schema : where the schema came from, in a sentence
@@ -114,15 +125,16 @@ class TableFindings(Filed):
     """
 
     KIND = "table"
+    DERIVED = ("exit_code", "fidelity.summary")
 
     verdict: TableVerdict
-    attacks: tuple[Attack, ...]
+    attacks: Annotated[tuple[Attack, ...], MinLen(1)]
     positive_control: PositiveControl
-    membership: Mapping[str, Any]
-    counts: Mapping[str, int]
-    columns: tuple[Mapping[str, str], ...]
+    membership: Annotated[Findings, Whole()]
+    counts: Mapping[str, Count]
+    columns: tuple[Annotated[Mapping[str, str], _COLUMN], ...]
     schema: str
-    fidelity: Mapping[str, Any] | None = None
+    fidelity: Fidelity | None = None
     cannot_see: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
@@ -132,47 +144,19 @@ class TableFindings(Filed):
     @property
     def exit_code(self) -> int:
         """3 where the attacks or the record-wise audit raise concern, else 4 where one has no answer, else 0."""
-        codes = {self.verdict.exit_code, int(self.membership["exit_code"])}
+        codes = {self.verdict.exit_code, self.membership.exit_code}
         return next(code for code in (3, 4, 0) if code in codes)
 
+    def leading(self) -> Leading:
+        """Return status and text of the one verdict that decides the exit code.
 
-def leading(content: Mapping[str, Any]) -> dict[str, str]:
-    """Return status and text of the one verdict that decides the exit code.
-
-    Parameters
-    ----------
-    content : plain values, as ``TableFindings.to_dict`` gives them
-
-    Returns
-    -------
-    dict
-        ``status`` and ``text`` of the attacks' verdict, of the record-wise one, or of the claim: the first of them that
-        has the exit code of all. Where raw differences answer nothing the record-wise verdict comes first.
-    """
-    membership = content["membership"]
-    found = [(content["verdict"]["status"], content["verdict"]["text"])]
-    found.append((membership["verdict"]["status"], membership["verdict"]["text"]))
-    if found[0][0] == "not-testable" and membership["design"] is not None:
-        found.reverse()
-    if membership["claim"]:
-        found.append((_OF_CLAIMS[membership["claim"]["status"]], membership["claim"]["text"]))
-    status, text = next((part for part in found if _EXIT_CODES[part[0]] == content["exit_code"]), found[0])
-    return {"status": status, "text": text}
-
-
-def check(content: Any) -> dict[str, Any]:
-    """Check plain values against the schema of this format version, and return them.
-
-    Raises
-    ------
-    InputError
-        With the place that does not follow the schema.
-    """
-    checked = kind.check(schema(), content, TableFindings.FORMAT)
-    audit_findings.check(checked["membership"])
-    return checked
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of this kind of findings."""
-    return kind.schema("table")
+        It is the attacks' verdict, the record-wise one, or the claim: the first of them that has the exit code of all.
+        Where raw differences answer nothing the record-wise verdict comes first.
+        """
+        one = self.membership
+        found = [Leading(self.verdict.status, self.verdict.text), Leading(one.verdict.status, one.verdict.text)]
+        if self.verdict.status == "not-testable" and one.design is not None:
+            found.reverse()
+        if one.claim is not None:
+            found.append(Leading(_OF_CLAIMS[one.claim.status], one.claim.text))
+        return next((part for part in found if _EXIT_CODES[part.status] == self.exit_code), found[0])

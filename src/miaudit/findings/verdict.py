@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
+from miaudit.arrays import Inside, Text
+from miaudit.findings.kind import Pattern
 from miaudit.findings.wording import amount, beyond, describe
 from miaudit.metrics.rounding import percent
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable", "refused"]
+MetricName = Annotated[str, Pattern("^(auc|advantage|balanced_accuracy|ate|tpr_at_fpr_[0-9][0-9.e+-]*)$")]
 LEVEL_NAMES = ("low", "moderate", "elevated", "material")
 _EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
 _TPR = "tpr_at_fpr_"
@@ -43,15 +46,15 @@ class Verdict:
     """
 
     status: Status
-    metric: str
+    metric: MetricName
     threshold: float
     low: float | None
     high: float | None
-    confidence: float
+    confidence: Inside
     level: str
     condition: str
     exploratory: bool
-    text: str
+    text: Text
     besides: str = ""
 
     @property

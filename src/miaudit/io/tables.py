@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
-from miaudit.io.atomic_file import write_atomically as write_atomically  # noqa: PLC0414 - its callers find it here
+from miaudit.io.atomic import write_atomically as write_atomically  # noqa: PLC0414 - its callers find it here
 
 if TYPE_CHECKING:
     import polars as pl

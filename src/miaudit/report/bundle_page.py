@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from miaudit.findings import audit as audit_findings
-from miaudit.findings import kind
+from miaudit.findings.audit import Metric
+from miaudit.findings.verification import ChallengeFindings, VerificationFindings
 from miaudit.findings.wording import label
 from miaudit.metrics.rounding import written
 from miaudit.report import page_frame
@@ -14,7 +13,6 @@ from miaudit.report import page_frame
 if TYPE_CHECKING:
     import altair as alt
 
-FORMAT = 2
 NAMES: tuple[str, ...] = ()
 _VERIFIED = {
     "verified": ("clear", "Verified"),
@@ -27,131 +25,70 @@ _CHALLENGED = {
     "stands": ("clear", "The bundle stands"),
     "undecided": ("inconclusive", "Undecided"),
 }
-_TEXTS = {"type": "array", "items": {"type": "string"}}
-_COUNT = {"type": "integer", "minimum": 0}
-_SAID = {
-    "format": {"const": FORMAT},
-    "exit_code": {"enum": [0, 3, 4]},
-    "text": {"type": "string"},
-    "digest": {"type": "string"},
-    "environment": _TEXTS,
-    "repeat": {"type": "object"},
-}
-_VERIFICATION = {
-    **_SAID,
-    "kind": {"const": "verification"},
-    "status": {"enum": list(_VERIFIED)},
-    "tampered": _TEXTS,
-    "recomputed": _COUNT,
-    "not_recomputed": _TEXTS,
-    "differences": {
-        "type": "array",
-        "items": {
-            "type": "object",
-            "required": ["place", "stated", "recomputed"],
-            "properties": {key: {"type": "string"} for key in ("place", "stated", "recomputed")},
-        },
-    },
-}
-_CHALLENGE = {
-    **_SAID,
-    "kind": {"const": "challenge"},
-    "status": {"enum": list(_CHALLENGED)},
-    "subject": {"enum": ["scores", "propensity"]},
-    "labels_visible": {"type": "boolean"},
-    "order": {"enum": ["committed before the opening", "order unknown", None]},
-    "made_before": _COUNT,
-    "judged": _COUNT,
-    "submission": {"type": "string"},
-    "metric": {"type": ["string", "null"]},
-    "difference": {"type": ["object", "null"]},
-    "bet": {"type": ["object", "null"]},
-    "bundle": {"type": "array", "items": {"type": "object"}},
-    "findings": {"type": ["object", "null"]},
-}
+_CHALLENGE = [
+    "A challenge is decided by the difference between the two on the same records, with an interval for paired "
+    "scores that is widened for every challenge made before.",
+    "Where the labels were visible, a win proves little: the submission could have been made from them. A "
+    "submission that the owner signed before opening sealed labels was not, unless the owner gave them away "
+    "before; of any other the order is unknown, and it wins nothing.",
+    "A bundle that stands was not beaten by this challenger: a stronger one may come.",
+]
+_VERIFICATION = [
+    "Verified means that the findings follow from the evidence in the bundle, under its plan and random numbers. "
+    "It does not say that the evidence is what the model gave, nor that the design is what was declared.",
+    "The SHA-256 above is that of the whole file: compare it with the one that the author published.",
+]
 
 
-def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:  # noqa: ARG001 - as of every kind
+def charts(findings: VerificationFindings | ChallengeFindings) -> dict[str, alt.LayerChart]:  # noqa: ARG001 - as of every kind
     """Draw nothing: two columns of numbers say it."""
     return {}
 
 
-def check(content: Any) -> dict[str, Any]:
-    """Check plain values against the schema of their kind, and return them.
-
-    Raises
-    ------
-    InputError
-        With the place that does not follow it.
-    """
-    known = _CHALLENGE if isinstance(content, Mapping) and content.get("kind") == "challenge" else _VERIFICATION
-    schema = {"type": "object", "required": list(known), "properties": known, "additionalProperties": False}
-    checked = kind.check(schema, content, FORMAT)
-    if checked.get("findings"):
-        audit_findings.check(checked["findings"])
-    return checked
-
-
-def page(findings: Mapping[str, Any]) -> str:
+def page(findings: VerificationFindings | ChallengeFindings) -> str:
     """Write a verification or a challenge as one self-contained HTML page; text from the bundle is escaped."""
-    challenged = findings["kind"] == "challenge"
-    status, word = (_CHALLENGED if challenged else _VERIFIED)[findings["status"]]
-    what = "Challenge to an audit" if challenged else "Verification of an audit"
+    if isinstance(findings, ChallengeFindings):
+        (status, word), what = _CHALLENGED[findings.status], "Challenge to an audit"
+        tags, rows, reading = _tags(findings), _rows(findings), _CHALLENGE
+    else:
+        (status, word), what = _VERIFIED[findings.status], "Verification of an audit"
+        tags, rows, reading = [], [], _VERIFICATION
     return page_frame.render(
         "bundle_page.html",
         findings,
         {},
-        verdict={"status": status, "word": word, "what": what, "tags": _tags(findings)},
-        rows=_rows(findings) if challenged else [],
-        reading=_reading(challenged=challenged),
+        verdict={"status": status, "word": word, "what": what, "tags": tags},
+        rows=rows,
+        reading=reading,
     )
 
 
-def _tags(findings: Mapping[str, Any]) -> list[str]:
-    if findings["kind"] == "verification":
-        return []
-    if findings["order"] is not None:
-        return [f"Submission: {findings['order']}"]
-    return ["Labels visible to the challenger" if findings["labels_visible"] else "Labels sealed"]
+def _tags(findings: ChallengeFindings) -> list[str]:
+    if findings.order is not None:
+        return [f"Submission: {findings.order}"]
+    return ["Labels visible to the challenger" if findings.labels_visible else "Labels sealed"]
 
 
-def _rows(findings: Mapping[str, Any]) -> list[dict[str, str]]:
-    challenger = findings["findings"]
+def _rows(findings: ChallengeFindings) -> list[dict[str, str]]:
+    challenger = findings.findings
     if not challenger:
         return []
-    stated = {(m["name"], m["estimator"]): m for m in findings["bundle"]}
+    stated = {(m.name, m.estimator): m for m in findings.bundle}
     return [
         {
-            "name": f"{label(m['name'])}, {m['estimator']}" if m["estimator"] != "raw" else label(m["name"]),
-            "bundle": _interval(stated.get((m["name"], m["estimator"]))),
+            "name": f"{label(m.name)}, {m.estimator}" if m.estimator != "raw" else label(m.name),
+            "bundle": _interval(stated.get((m.name, m.estimator))),
             "challenger": _interval(m),
         }
-        for m in challenger["metrics"]
+        for m in challenger.metrics
     ]
 
 
-def _interval(metric: Mapping[str, Any] | None) -> str:
+def _interval(metric: Metric | None) -> str:
     if metric is None:
         return "-"
-    if metric["value"] is None:
-        return "-" if metric["high"] is None else f"at most {written(metric['high'], '.4f', 'up')}"
-    if metric["low"] is None or metric["high"] is None:
-        return f"{metric['value']:.4f}"
-    return f"{metric['value']:.4f} [{written(metric['low'], '.4f', 'down')}, {written(metric['high'], '.4f', 'up')}]"
-
-
-def _reading(*, challenged: bool) -> list[str]:
-    if challenged:
-        return [
-            "A challenge is decided by the difference between the two on the same records, with an interval for paired "
-            "scores that is widened for every challenge made before.",
-            "Where the labels were visible, a win proves little: the submission could have been made from them. A "
-            "submission that the owner signed before opening sealed labels was not, unless the owner gave them away "
-            "before; of any other the order is unknown, and it wins nothing.",
-            "A bundle that stands was not beaten by this challenger: a stronger one may come.",
-        ]
-    return [
-        "Verified means that the findings follow from the evidence in the bundle, under its plan and random numbers. "
-        "It does not say that the evidence is what the model gave, nor that the design is what was declared.",
-        "The SHA-256 above is that of the whole file: compare it with the one that the author published.",
-    ]
+    if metric.value is None:
+        return "-" if metric.high is None else f"at most {written(metric.high, '.4f', 'up')}"
+    if metric.low is None or metric.high is None:
+        return f"{metric.value:.4f}"
+    return f"{metric.value:.4f} [{written(metric.low, '.4f', 'down')}, {written(metric.high, '.4f', 'up')}]"

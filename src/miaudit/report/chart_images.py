@@ -20,7 +20,7 @@ from typing import Any
 
 from miaudit.errors import MiauditError
 
-_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from miaudit.report import pictures; pictures.serve()"
+_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from miaudit.report import chart_images; chart_images.serve()"
 
 
 class DrawingError(MiauditError):

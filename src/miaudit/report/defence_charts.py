@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from miaudit.findings.disclosure import Compared, DisclosureFindings, Limits
 from miaudit.findings.wording import amount
 from miaudit.metrics.rounding import in_points, percent
 from miaudit.report.chart_style import BLUE, GREY, INK, ORANGE, RED, distinct, finished, over
@@ -23,11 +24,11 @@ _EFFECTS = {"helps": BLUE, "harms": RED, "not shown": GREY}
 _ROW = 26
 
 
-def tradeoff(findings: Mapping[str, Any]) -> alt.LayerChart:
+def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
     """Each option as a point with limits: how often a reader's guess is right, and how well the attack does."""
     import altair as alt
 
-    rows = [_point(i, one) for i, one in enumerate(findings["options"])]
+    rows = [_point(i, one) for i, one in enumerate(findings.options)]
     across: dict[str, Any] = {
         "scale": alt.Scale(domain=_span([row[k] for row in rows for k in ("left", "right")]), nice=False),
         "axis": alt.Axis(format="~%", tickCount=6),
@@ -64,19 +65,19 @@ def tradeoff(findings: Mapping[str, Any]) -> alt.LayerChart:
     title = "What each release gives away and is good for"
     said = [
         "Numbers are those of the table. Thick grey: no other option is below and to the right, by the estimates. "
-        f"Bars: {percent(findings['confidence'])} limits of each number by itself. Dashed: mere chance."
+        f"Bars: {percent(findings.confidence)} limits of each number by itself. Dashed: mere chance."
     ]
     told = "; ".join(f"{row['number']} {row['name']}: {row['words']}" for row in rows)
     return finished(layers, title, said, f"{title}. {told}.", 340)
 
 
-def reductions(findings: Mapping[str, Any]) -> alt.LayerChart:
+def reductions(findings: DisclosureFindings) -> alt.LayerChart:
     """What each option takes off the AUC of the outputs as they are, with limits that hold for all together."""
     import altair as alt
 
-    options = [(i, one) for i, one in enumerate(findings["options"]) if one["reduction"] is not None]
-    called = distinct([f"{i} {one['words']}" for i, one in options], 42)
-    rows = [_bar(called[f"{i} {one['words']}"], one) for i, one in options]
+    options = [(i, one) for i, one in enumerate(findings.options) if one.reduction is not None]
+    called = distinct([f"{i} {one.words}" for i, one in options], 42)
+    rows = [_bar(called[f"{i} {one.words}"], one.reduction, one.effect) for i, one in options if one.reduction]
     ends = [value for row in rows for value in (row["low"], row["high"])]
     x: dict[str, Any] = {
         "scale": alt.Scale(domain=[min(0.0, *ends) - 1, max(0.0, *ends) + 1], nice=False),
@@ -98,36 +99,37 @@ def reductions(findings: Mapping[str, Any]) -> alt.LayerChart:
     ]
     title = _title(findings)
     said = [
-        f"With {percent(findings['confidence'])} confidence all bars hold together. A bar that reaches zero shows no "
+        f"With {percent(findings.confidence)} confidence all bars hold together. A bar that reaches zero shows no "
         "effect, and no absence of one."
     ]
     told = "; ".join(f"{row['row']}: {row['text']}" for row in rows)
     return finished(layers, title, said, f"{title}. {told}.", _ROW * len(rows) + 20)
 
 
-def _title(findings: Mapping[str, Any]) -> str:
-    beside = [one for one in findings["options"] if one["reduction"] is not None]
-    helping = sum(one["effect"] == "helps" for one in beside)
+def _title(findings: DisclosureFindings) -> str:
+    beside = [one for one in findings.options if one.reduction is not None]
+    helping = sum(one.effect == "helps" for one in beside)
     if not helping:
         return "No measure is shown to make the attack weaker"
     return f"{helping} of {len(beside)} measures {'is' if helping == 1 else 'are'} shown to make the attack weaker"
 
 
-def _point(number: int, one: Mapping[str, Any]) -> dict[str, Any]:
-    auc, right = one["leakage"]["auc"], one["accuracy"]
-    what = TRAINED[0] if one["group"] == "training" else KINDS[one["kind"]][0]
+def _point(number: int, one: Compared) -> dict[str, Any]:
+    auc, right = one.leakage["auc"], one.accuracy
+    what = TRAINED[0] if one.group == "training" else KINDS[one.kind][0]
+    share = percent(right.value or 0.0)
     return {
         "number": str(number),
-        "name": one["words"],
+        "name": one.words,
         "what": what,
-        "auc": auc["value"],
-        "low": auc["low"],
-        "high": auc["high"],
-        "accuracy": right["value"],
-        "left": right["low"],
-        "right": right["high"],
-        "front": one["front"],
-        "words": f"AUC {amount('auc', auc['value'])}, a guess is right in {percent(right['value'])}",
+        "auc": auc.value,
+        "low": auc.low,
+        "high": auc.high,
+        "accuracy": right.value,
+        "left": right.low,
+        "right": right.high,
+        "front": one.front,
+        "words": f"AUC {amount('auc', auc.value)}, a guess is right in {share}",
     }
 
 
@@ -152,14 +154,14 @@ def _numbers(rows: Sequence[Mapping[str, Any]], across: list[float], up: list[fl
     return texts
 
 
-def _bar(row: str, one: Mapping[str, Any]) -> dict[str, Any]:
-    value, low, high = (100 * one["reduction"][key] for key in ("value", "low", "high"))
+def _bar(row: str, reduction: Limits, effect: str) -> dict[str, Any]:
+    value, low, high = (None if x is None else 100 * x for x in (reduction.value, reduction.low, reduction.high))
     limits = (
-        in_points(one["reduction"]["low"], "down", sign=False),
-        in_points(one["reduction"]["high"], "up", sign=False),
+        in_points(reduction.low, "down", sign=False),
+        in_points(reduction.high, "up", sign=False),
     )
-    text = f"{' to '.join(limits)} points, {one['effect']}"
-    return {"row": row, "value": value, "low": low, "high": high, "effect": one["effect"], "text": text}
+    text = f"{' to '.join(limits)} points, {effect}"
+    return {"row": row, "value": value, "low": low, "high": high, "effect": effect, "text": text}
 
 
 def _legend(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str], list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.disclosure import check
+from miaudit.findings.disclosure import Compared, DisclosureFindings, Driver, Limits
 from miaudit.findings.wording import amount, between, chance, describe, label
 from miaudit.metrics.rounding import Rounding, in_points, percent, written
 from miaudit.report import defence_charts, disclosure_charts, page_frame
@@ -33,25 +33,20 @@ _NOTHING_LOST = {"value": "none", "limits": "the label stays", "beside": ""}
 _GROUPS = {"output": "on outputs", "training": "another training", "given": "given outputs"}
 
 
-def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+def charts(findings: DisclosureFindings) -> dict[str, alt.LayerChart]:
     """Draw the charts whose data are there, by name."""
     drawn = {"tradeoff": defence_charts.tradeoff(findings)}
-    if any(one["reduction"] is not None for one in findings["options"]):
+    if any(one.reduction is not None for one in findings.options):
         drawn["reductions"] = defence_charts.reductions(findings)
-    if findings["predictions"]:
-        drawn["steps"] = disclosure_charts.steps(findings["predictions"])
-        for one in findings["predictions"]:
+    if findings.predictions:
+        drawn["steps"] = disclosure_charts.steps(findings.predictions)
+        for one in findings.predictions:
             drawn[f"{_PREDICTED}{one['disclosure']}"] = disclosure_charts.predicted_against_measured(one)
     return drawn
 
 
-def page(findings: Mapping[str, Any]) -> str:
+def page(findings: DisclosureFindings) -> str:
     """Write findings as one HTML page.
-
-    Parameters
-    ----------
-    findings : mapping
-        Plain values as in findings.json (``DisclosureFindings.to_dict()``), checked against its schema.
 
     Returns
     -------
@@ -67,94 +62,91 @@ def page(findings: Mapping[str, Any]) -> str:
         cards=_cards(findings),
         released=_released(findings),
         rates=[label(name) for name in _rates(findings)],
-        rows=[_row(findings, i, one) for i, one in enumerate(findings["options"])],
-        leaks=[_leak_row(findings, i, one) for i, one in enumerate(findings["options"])],
-        drivers=[_driver(one) for one in findings["drivers"]],
-        assumption=next((one["assumption"] for one in findings["drivers"] if one["assumption"]), ""),
+        rows=[_row(findings, i, one) for i, one in enumerate(findings.options)],
+        leaks=[_leak_row(findings, i, one) for i, one in enumerate(findings.options)],
+        drivers=[_driver(one) for one in findings.drivers],
+        assumption=next((one.assumption for one in findings.drivers if one.assumption), ""),
         predicted=[name for name in drawn if name.startswith(_PREDICTED)],
-        predicted_notes=list(dict.fromkeys(note for one in findings["predictions"] for note in one["notes"])),
-        confidence=percent(findings["confidence"]),
+        predicted_notes=list(dict.fromkeys(note for one in findings.predictions for note in one["notes"])),
+        confidence=percent(findings.confidence),
         repeat=_repeat(findings),
-        options=[(name, _plain(value)) for name, value in findings["plan"].items()],
+        options=[(name, _plain(value)) for name, value in findings.plan.items()],
     )
 
 
-def _released(findings: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(one for one in findings["options"] if one["name"] == findings["release"])
-    return found
+def _released(findings: DisclosureFindings) -> Compared:
+    return next(one for one in findings.options if one.name == findings.release)
 
 
-def _verdict(findings: Mapping[str, Any]) -> dict[str, Any]:
-    verdict = findings["verdict"]
-    word = _WORDS[verdict["status"]]
-    text = verdict["text"].removeprefix(f"{word}: ")
+def _verdict(findings: DisclosureFindings) -> dict[str, Any]:
+    verdict = findings.verdict
+    word = _WORDS[verdict.status]
+    text = verdict.text.removeprefix(f"{word}: ")
     return {
-        **verdict,
-        "status": "refused" if verdict["status"] == "not-testable" else verdict["status"],
+        **vars(verdict),
+        "status": "refused" if verdict.status == "not-testable" else verdict.status,
         "word": word,
         "text": text[:1].upper() + text[1:],
-        "asked": f"{label(verdict['metric'])} against a threshold of {amount(verdict['metric'], verdict['threshold'])}",
-        "means": describe(verdict["metric"]),
-        "release": _released(findings)["words"],
+        "asked": f"{label(verdict.metric)} against a threshold of {amount(verdict.metric, verdict.threshold)}",
+        "means": describe(verdict.metric),
+        "release": _released(findings).words,
     }
 
 
-def _cards(findings: Mapping[str, Any]) -> list[dict[str, str]]:
-    one, counts = _released(findings), findings["counts"]
+def _cards(findings: DisclosureFindings) -> list[dict[str, str]]:
+    one, counts = _released(findings), findings.counts
     found = [
-        (f"{counts['members']:,} / {counts['nonmembers']:,}", "Members / non-members", "records that were audited"),
-        (f"{counts['shadow_models']:,}", "Shadow models", "through every defence, as the audited model"),
+        (f"{counts.members:,} / {counts.nonmembers:,}", "Members / non-members", "records that were audited"),
+        (f"{counts.shadow_models:,}", "Shadow models", "through every defence, as the audited model"),
     ]
     for name in ("auc", *_rates(findings)[:1]):
-        metric = one["leakage"][name]
-        value = f"≤ {amount(name, metric['high'], 'up')}" if metric["value"] is None else amount(name, metric["value"])
+        metric = one.leakage[name]
+        value = f"≤ {amount(name, metric.high, 'up')}" if metric.value is None else amount(name, metric.value)
         found.append((value, label(name), f"{_between(name, metric)}; chance is {amount(name, chance(name))}"))
-    right = one["accuracy"]
-    found.append((percent(right["value"]), "A guess is right", f"{_share(right)}; on records not learned"))
+    right = _cell(one.accuracy, percent)
+    found.append((right["value"], "A guess is right", f"{right['limits']}; on records not learned"))
     return [{"value": value, "name": name, "note": note} for value, name, note in found]
 
 
-def _rates(findings: Mapping[str, Any]) -> list[str]:
-    return [name for name in findings["options"][0]["leakage"] if name.startswith("tpr_at_fpr_")]
+def _rates(findings: DisclosureFindings) -> list[str]:
+    return [name for name in findings.options[0].leakage if name.startswith("tpr_at_fpr_")]
 
 
-def _row(findings: Mapping[str, Any], number: int, one: Mapping[str, Any]) -> dict[str, Any]:
-    auc, gain = one["leakage"]["auc"], one["reduction"]
-    kind = defence_charts.KINDS[one["kind"]][0]
-    chance_words = _RANDOMNESS[one["randomness"]]
-    below = "; ".join(text for text in (kind, _GROUPS[one["group"]], chance_words) if text)
+def _row(findings: DisclosureFindings, number: int, one: Compared) -> dict[str, Any]:
+    auc, gain = one.leakage["auc"], one.reduction
+    kind = defence_charts.KINDS[one.kind][0]
+    chance_words = _RANDOMNESS[one.randomness]
+    below = "; ".join(text for text in (kind, _GROUPS[one.group], chance_words) if text)
     return {
         "number": number,
-        "name": one["words"],
+        "name": one.words,
         "below": below,
-        "released": one["name"] == findings["release"],
-        "recommended": one["recommended"],
+        "released": one.name == findings.release,
+        "recommended": one.recommended,
         "reference": gain is None,
         "cells": [
             _cell(auc, _auc),
-            _cell(gain, in_points, "" if gain is None else _EFFECTS[one["effect"]]),
-            _cell(one["accuracy"], percent),
-            _NOTHING_LOST if _free(one) else _cell(one["cost"], in_points),
-            _cell(one["calibration_error"], _number(".3f")),
-            _cell(one["size"], _number(".2f"), _odd(one)),
-            _cell(one["coverage"], percent),
+            _cell(gain, in_points, "" if gain is None else _EFFECTS[one.effect]),
+            _cell(one.accuracy, percent),
+            _NOTHING_LOST if _free(one) else _cell(one.cost, in_points),
+            _cell(one.calibration_error, _number(".3f")),
+            _cell(one.size, _number(".2f"), _odd(one)),
+            _cell(one.coverage, percent),
         ],
-        "notes": one["notes"],
+        "notes": one.notes,
     }
 
 
-def _free(one: Mapping[str, Any]) -> bool:
+def _free(one: Compared) -> bool:
     """Whether a measure keeps the label by construction."""
-    return one["reduction"] is not None and one["cost"] is None
+    return one.reduction is not None and one.cost is None
 
 
-def _cell(
-    metric: Mapping[str, Any] | None, shown: Callable[[float, Rounding], str], beside: str = ""
-) -> dict[str, str]:
-    if metric is None:
+def _cell(metric: Limits | None, shown: Callable[[float, Rounding], str], beside: str = "") -> dict[str, str]:
+    if metric is None or metric.value is None:
         return {"value": "–", "limits": "", "beside": ""}
-    limits = f"{shown(metric['low'], 'down')} to {shown(metric['high'], 'up')}"
-    return {"value": shown(metric["value"], "nearest"), "limits": limits, "beside": beside}
+    limits = f"{shown(metric.low, 'down')} to {shown(metric.high, 'up')}"
+    return {"value": shown(metric.value, "nearest"), "limits": limits, "beside": beside}
 
 
 def _number(form: str) -> Callable[[float, Rounding], str]:
@@ -165,69 +157,65 @@ def _auc(value: float, rounding: Rounding) -> str:
     return amount("auc", value, rounding)
 
 
-def _odd(one: Mapping[str, Any]) -> str:
-    said = [f"{percent(one[name])} {name}" for name in ("empty", "full") if one[name] > 0]
-    return ", ".join(said)
+def _odd(one: Compared) -> str:
+    shares = ("empty", one.empty), ("full", one.full)
+    return ", ".join(f"{percent(share)} {name}" for name, share in shares if share > 0)
 
 
-def _leak_row(findings: Mapping[str, Any], number: int, one: Mapping[str, Any]) -> dict[str, Any]:
-    averaged = one["averaged_advantage"]
-    rates = [one["leakage"][name] for name in _rates(findings)]
+def _leak_row(findings: DisclosureFindings, number: int, one: Compared) -> dict[str, Any]:
+    averaged = one.averaged_advantage
+    rates = [one.leakage[name] for name in _rates(findings)]
     return {
         "number": number,
-        "name": one["words"],
-        "attack": one["attack"],
+        "name": one.words,
+        "attack": one.attack,
         "tried": _tried(one),
         "cells": [
             _cell(averaged, _number(".3f")),
-            _cell(one["leakage"]["advantage"], _number(".3f")),
-            *(_unresolved(metric) if metric["value"] is None else _cell(metric, percent) for metric in rates),
+            _cell(one.leakage["advantage"], _number(".3f")),
+            *(_unresolved(metric) if metric.value is None else _cell(metric, percent) for metric in rates),
         ],
     }
 
 
-def _driver(one: Mapping[str, Any]) -> dict[str, Any]:
-    epistemic = one["epistemic"]
+def _driver(one: Driver) -> dict[str, Any]:
+    epistemic = one.epistemic
     alone = {"value": "–" if epistemic is None else f"{epistemic:.3f}", "limits": "", "beside": ""}
     return {
-        "group": one["group"],
-        "counts": f"{one['members']:,} members, {one['nonmembers']:,} non-members",
+        "group": one.group,
+        "counts": f"{one.members:,} members, {one.nonmembers:,} non-members",
         "cells": [
-            _cell(one["auc"], _auc),
-            _cell(one["calibration_error"], _number("+.3f")),
-            _cell(one["aleatoric"], _number(".3f")),
+            _cell(one.auc, _auc),
+            _cell(one.calibration_error, _number("+.3f")),
+            _cell(one.aleatoric, _number(".3f")),
             alone,
         ],
     }
 
 
-def _tried(one: Mapping[str, Any]) -> str:
+def _tried(one: Compared) -> str:
     """AUC of the best attacks on shadow models, the chosen one first."""
-    (_, chosen), *others = sorted(one["tried"].items(), key=lambda item: -item[1])[:3] or [("", None)]
-    if chosen is None:
+    if not one.tried:
         return ""
+    (_, chosen), *others = sorted(one.tried.items(), key=lambda item: -item[1])[:3]
     beside = ", ".join(f"{name} {value:.3f}" for name, value in others)
     return f"on shadow models {chosen:.3f}; {beside}" if beside else f"on shadow models {chosen:.3f}"
 
 
-def _unresolved(metric: Mapping[str, Any]) -> dict[str, str]:
-    return {"value": f"≤ {percent(metric['high'], 'up')}", "limits": "upper limit only", "beside": ""}
+def _unresolved(metric: Limits) -> dict[str, str]:
+    return {"value": f"≤ {percent(metric.high, 'up')}", "limits": "upper limit only", "beside": ""}
 
 
-def _between(name: str, metric: Mapping[str, Any]) -> str:
-    if metric["value"] is None:
-        return f"at most {amount(name, metric['high'], 'up')}"
-    return between(name, metric["low"], metric["high"])
+def _between(name: str, metric: Limits) -> str:
+    if metric.value is None:
+        return f"at most {amount(name, metric.high, 'up')}"
+    return between(name, metric.low, metric.high)
 
 
-def _share(metric: Mapping[str, Any]) -> str:
-    return f"{percent(metric['low'], 'down')} to {percent(metric['high'], 'up')}"
-
-
-def _repeat(findings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    rows = [("Target", findings["target"] or "not stated"), ("Records", findings["source"] or "not stated")]
-    rows += [(key.capitalize(), _plain(value)) for key, value in findings["repeat"].items() if key != "command"]
-    return [*rows, ("Format of findings.json", f"{findings['format']}, {findings['kind']}")]
+def _repeat(findings: DisclosureFindings) -> list[tuple[str, str]]:
+    rows = [("Target", findings.target or "not stated"), ("Records", findings.source or "not stated")]
+    rows += [(key.capitalize(), _plain(value)) for key, value in findings.repeat.items() if key != "command"]
+    return [*rows, ("Format of findings.json", f"{findings.FORMAT}, {findings.KIND}")]
 
 
 def _plain(value: Any) -> str:
@@ -238,4 +226,4 @@ def _plain(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-__all__: list[str] = ["NAMES", "charts", "check", "page"]
+__all__: list[str] = ["NAMES", "charts", "page"]

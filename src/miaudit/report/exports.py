@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from miaudit.errors import InputError, OutputError, one_line
-from miaudit.findings import table as table_findings
 from miaudit.findings.kind import to_text
+from miaudit.findings.table import TableFindings
 from miaudit.findings.wording import amount, interval, label
 from miaudit.metrics.rounding import at_least, percent
 from miaudit.report import kinds
@@ -243,7 +243,7 @@ def tags(content: Mapping[str, Any]) -> dict[str, str]:
     """
     verdict = content.get("verdict", content)
     if content.get("kind") == "table":
-        verdict = table_findings.leading(content)
+        verdict = TableFindings.from_dict(content).leading()._asdict()
     text = verdict.get("text", "")
     said = {
         "kind": content.get("kind", kinds.AUDIT),
@@ -333,6 +333,7 @@ def _log(client: Any, run_id: str, folder: Path, content: Mapping[str, Any]) -> 
 
 def _files(folder: Path, content: Mapping[str, Any]) -> list[Path]:
     """The page and the figures of these findings, as far as they are there and are plain files."""
-    figures = (f"figures/{name}.{suffix}" for name in kinds.of(content).figures for suffix in ("svg", "png"))
+    names = kinds.KINDS[content.get("kind", kinds.AUDIT)].figures
+    figures = (f"figures/{name}.{suffix}" for name in names for suffix in ("svg", "png"))
     inside = [folder / name for name in ("report.html", *figures)]
     return [path for path in inside if path.is_file() and not path.is_symlink() and not path.parent.is_symlink()]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from miaudit.findings.fidelity import Fidelity, PairPlot
 from miaudit.metrics.rounding import percent
 from miaudit.report.chart_style import BLUE, GREY, ORANGE, distinct, finished, over
 
@@ -18,30 +19,46 @@ _LONGEST = 24
 _CELL = 0.86  # share of a cell of the pair plot that its bubbles take
 
 
-def charts(fidelity: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
-    """Draw the plain values of a Fidelity (``to_dict``); a chart without data is left out."""
+def charts(fidelity: Fidelity) -> dict[str, alt.LayerChart]:
+    """Draw what is known of a table; a chart without data is left out."""
     drawn = {"marginals": _marginals(fidelity)}
-    if fidelity["pairs"]:
+    if fidelity.pairs:
         drawn["associations"] = _associations(fidelity)
-    if len(fidelity["plot"]["columns"]) > 1:
-        drawn["pair-plot"] = _pair_plot(fidelity["plot"])
+    if len(fidelity.plot.columns) > 1:
+        drawn["pair-plot"] = _pair_plot(fidelity.plot)
     return drawn
 
 
-def _marginals(fidelity: Mapping[str, Any]) -> alt.LayerChart:
+def cards(fidelity: Fidelity | None) -> dict[str, Any] | None:
+    """Return the means as cards of a page, each with what it is, and how many records were compared."""
+    if fidelity is None:
+        return None
+    means = {name: percent(value) for name, value in fidelity.summary.items()}
+    two = "mean distance; two real samples"
+    cards = [("Marginals", means["marginal_distance"], f"{two} {means['marginal_floor']}")]
+    if fidelity.pairs:
+        error = f"{fidelity.summary['association_error']:.3f}"
+        cards += [
+            ("Pairs", means["pair_distance"], f"{two} {means['pair_floor']}"),
+            ("Associations", error, "mean error of Cramér's V, 0 to 1"),
+        ]
+    return {"cards": [{"name": n, "value": v, "note": t} for n, v, t in cards], "records": fidelity.records}
+
+
+def _marginals(fidelity: Fidelity) -> alt.LayerChart:
     """The distance of each column's shares, the largest first, beside what two real samples differ by."""
     import altair as alt
 
-    ordered = sorted(fidelity["marginals"], key=lambda row: -row["distance"])[:_MOST_COLUMNS]
-    names = distinct([row["column"] for row in ordered], _LONGEST)
+    ordered = sorted(fidelity.marginals, key=lambda one: -one.distance)[:_MOST_COLUMNS]
+    names = distinct([one.column for one in ordered], _LONGEST)
     rows = [
         {
-            "column": names[row["column"]],
-            "distance": row["distance"],
-            "floor": row["floor"],
-            "text": f"{percent(row['distance'])}, two real samples {percent(row['floor'])}",
+            "column": names[one.column],
+            "distance": one.distance,
+            "floor": one.floor,
+            "text": f"{percent(one.distance)}, two real samples {percent(one.floor)}",
         }
-        for row in ordered
+        for one in ordered
     ]
     axis = alt.Axis(labelLimit=170, ticks=False, domain=False, labelPadding=8)
     base = over(rows).encode(y=alt.Y("column:N", sort=None, title="Column", axis=axis))
@@ -53,29 +70,29 @@ def _marginals(fidelity: Mapping[str, Any]) -> alt.LayerChart:
             x=alt.X("distance:Q", **x), tooltip=[alt.Tooltip("column:N"), alt.Tooltip("text:N", title="Distance")]
         ),
     ]
-    summary = fidelity["summary"]
+    summary = fidelity.summary
     title = (
         f"Marginals differ by {percent(summary['marginal_distance'])} on average; two real samples of this size by "
         f"{percent(summary['marginal_floor'])}"
     )
     said = ["Total variation distance. Dots: synthetic against real. Ticks: real against other real records."]
-    if len(fidelity["marginals"]) > len(rows):
-        said.append(f"The {len(rows)} of {len(fidelity['marginals'])} columns that differ most.")
+    if len(fidelity.marginals) > len(rows):
+        said.append(f"The {len(rows)} of {len(fidelity.marginals)} columns that differ most.")
     alternative = "; ".join(f"{row['column']}: {row['text']}" for row in rows)
     return finished(layers, title, said, f"{title}. {alternative}.", max(90, 20 * len(rows) + 10))
 
 
-def _associations(fidelity: Mapping[str, Any]) -> alt.LayerChart:
+def _associations(fidelity: Fidelity) -> alt.LayerChart:
     """Cramer's V of each pair of columns, real against synthetic."""
     import altair as alt
 
     rows = [
         {
-            "real": pair["real_association"],
-            "synthetic": pair["synthetic_association"],
-            "pair": f"{pair['left']} and {pair['right']}",
+            "real": pair.real_association,
+            "synthetic": pair.synthetic_association,
+            "pair": f"{pair.left} and {pair.right}",
         }
-        for pair in fidelity["pairs"]
+        for pair in fidelity.pairs
     ]
     scale = alt.Scale(domain=[0, 1], nice=False)
     axis = alt.Axis(format="~g", tickCount=5, grid=True)
@@ -88,24 +105,24 @@ def _associations(fidelity: Mapping[str, Any]) -> alt.LayerChart:
         diagonal.encode(x=alt.X("a:Q", **x), x2="b:Q", y=alt.Y("a:Q", **y), y2="b:Q"),
         points.encode(x=alt.X("real:Q", **x), y=alt.Y("synthetic:Q", **y), tooltip=tips),
     ]
-    weaker = sum(row["synthetic"] < row["real"] for row in rows)
+    weaker = sum(pair.synthetic_association < pair.real_association for pair in fidelity.pairs)
     title = (
         f"Associations: {weaker:,} of {len(rows):,} pairs are weaker in the synthetic table; the mean error is "
-        f"{fidelity['summary']['association_error']:.2f}"
+        f"{fidelity.summary['association_error']:.2f}"
     )
     said = ["Each dot is a pair of columns; on the dashes it is as strong as in the real records."]
     return finished(layers, title, said, f"Scatter of {len(rows):,} pairs of columns. {title}.", 380)
 
 
-def _pair_plot(plot: Mapping[str, Any]) -> alt.LayerChart:
+def _pair_plot(plot: PairPlot) -> alt.LayerChart:
     """Joint shares of a few columns as bubbles: the real ones above the diagonal, the synthetic ones below it."""
     import altair as alt
 
-    names = list(distinct(plot["columns"], 14).values())
+    names = list(distinct(plot.columns, 14).values())
     rows = []
     for pair, (i, j) in enumerate(combinations(range(len(names)), 2)):
-        rows += _bubbles(plot["real"][pair], plot["levels"], i, j, names, real=True)
-        rows += _bubbles(plot["synthetic"][pair], plot["levels"], i, j, names, real=False)
+        rows += _bubbles(plot.real[pair], plot.levels, i, j, names, real=True)
+        rows += _bubbles(plot.synthetic[pair], plot.levels, i, j, names, real=False)
     edge: dict[str, Any] = {"domain": [-0.5, len(names) - 0.5], "nice": False, "zero": False}
     label = "[" + ",".join(f"'{_escaped(name)}'" for name in names) + "][datum.value]"
     axis: dict[str, Any] = {

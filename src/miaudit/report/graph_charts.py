@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from miaudit.findings.release import Graph, Group
 from miaudit.report.chart_style import BLUE, GREY, INK, distinct, finished, over
 
 if TYPE_CHECKING:
@@ -16,38 +17,38 @@ _NAMED = 24
 _SWEEPS = 8
 
 
-def charts(graph: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
-    """Draw the plain values of a graph: groups with name, columns and generation, and edges."""
+def charts(graph: Graph) -> dict[str, alt.LayerChart]:
+    """Draw groups of columns and the edges between them."""
     return {"graph": _graph(graph)}
 
 
-def _graph(graph: Mapping[str, Any]) -> alt.LayerChart:
+def _graph(graph: Graph) -> alt.LayerChart:
     """Groups as points, edges as lines; no line goes from right to left."""
     import altair as alt
 
-    groups = graph["groups"]
-    places = places_of(groups, graph["edges"])
-    drawn = distinct([group["name"] for group in groups], 18)
+    groups = graph.groups
+    places = places_of(groups, graph.edges)
+    drawn = distinct([group.name for group in groups], 18)
     most = max(_counts(groups).values())
-    generations = max(group["generation"] for group in groups) + 1
+    generations = max(group.generation for group in groups) + 1
     across = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-0.35, generations - 0.65], nice=False))
     up = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-0.04, 1.04], nice=False))
     nodes = [
         {
-            "x": places[group["name"]][0],
-            "y": places[group["name"]][1],
-            "name": drawn[group["name"]],
-            "columns": _columns(group["columns"]),
-            "size": 60 if len(group["columns"]) == 1 else 160,
+            "x": places[group.name][0],
+            "y": places[group.name][1],
+            "name": drawn[group.name],
+            "columns": _columns(group.columns),
+            "size": 60 if len(group.columns) == 1 else 160,
         }
         for group in groups
     ]
     lines = [
         {"edge": i, "at": at, "x": x, "y": y}
-        for i, (cause, effect) in enumerate(graph["edges"])
+        for i, (cause, effect) in enumerate(graph.edges)
         for at, (x, y) in enumerate(_path(places[cause], places[effect]))
     ]
-    opacity = max(0.12, min(0.7, 60 / max(1, len(graph["edges"]))))
+    opacity = max(0.12, min(0.7, 60 / max(1, len(graph.edges))))
     layers = []
     if lines:
         layers.append(
@@ -72,27 +73,25 @@ def _graph(graph: Mapping[str, Any]) -> alt.LayerChart:
     ]
     if most > _NAMED:
         said.append("Names show under the pointer.")
-    title = f"{_several(len(groups), 'group')} of columns, {_several(len(graph['edges']), 'edge')}"
-    if graph["full"]:
-        title = f"{_several(len(groups), 'column')}, {_several(len(graph['edges']), 'edge')}"
-    return finished(
-        layers, title, said, _described(groups, graph["edges"]), max(180, min(640, 46 + 34 * min(most, 18)))
-    )
+    title = f"{_several(len(groups), 'group')} of columns, {_several(len(graph.edges), 'edge')}"
+    if graph.full:
+        title = f"{_several(len(groups), 'column')}, {_several(len(graph.edges), 'edge')}"
+    return finished(layers, title, said, _described(groups, graph.edges), max(180, min(640, 46 + 34 * min(most, 18))))
 
 
-def places_of(groups: Sequence[Mapping[str, Any]], edges: Sequence[Sequence[str]]) -> dict[str, tuple[float, float]]:
+def places_of(groups: Sequence[Group], edges: Sequence[Sequence[str]]) -> dict[str, tuple[float, float]]:
     """Return (generation, height in [0, 1]) of each group; within a generation, ordered by the mean of its neighbours.
 
     Examples
     --------
-    >>> groups = [{"name": n, "generation": g} for n, g in (("a", 0), ("b", 0), ("c", 1), ("d", 1))]
+    >>> groups = [Group(n, (n,), g) for n, g in (("a", 0), ("b", 0), ("c", 1), ("d", 1))]
     >>> places_of(groups, [("a", "d"), ("b", "c")])
     {'a': (0.0, 0.75), 'b': (0.0, 0.25), 'c': (1.0, 0.25), 'd': (1.0, 0.75)}
     """
     levels: dict[int, list[str]] = {}
     for group in groups:
-        levels.setdefault(group["generation"], []).append(group["name"])
-    near: dict[str, list[str]] = {group["name"]: [] for group in groups}
+        levels.setdefault(group.generation, []).append(group.name)
+    near: dict[str, list[str]] = {group.name: [] for group in groups}
     for cause, effect in edges:
         near[cause].append(effect)
         near[effect].append(cause)
@@ -107,7 +106,7 @@ def places_of(groups: Sequence[Mapping[str, Any]], edges: Sequence[Sequence[str]
             }
             ordered = sorted(names, key=lambda name: -mean[name])
             height |= {name: 1 - (i + 0.5) / len(ordered) for i, name in enumerate(ordered)}
-    return {group["name"]: (float(group["generation"]), round(height[group["name"]], 6)) for group in groups}
+    return {group.name: (float(group.generation), round(height[group.name], 6)) for group in groups}
 
 
 def _path(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[float, float]]:
@@ -122,10 +121,10 @@ def _path(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[fl
     return [(start[0] + t * span, start[1] + t * (end[1] - start[1]) + 4 * bow * t * (1 - t)) for t in parts]
 
 
-def _counts(groups: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+def _counts(groups: Sequence[Group]) -> dict[int, int]:
     counts: dict[int, int] = {}
     for group in groups:
-        counts[group["generation"]] = counts.get(group["generation"], 0) + 1
+        counts[group.generation] = counts.get(group.generation, 0) + 1
     return counts
 
 
@@ -138,7 +137,7 @@ def _several(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _described(groups: Sequence[Mapping[str, Any]], edges: Sequence[Sequence[str]]) -> str:
+def _described(groups: Sequence[Group], edges: Sequence[Sequence[str]]) -> str:
     listed = "; ".join(" causes ".join(edge) for edge in edges[:12])
     more = f"; and {len(edges) - 12} more" if len(edges) > 12 else ""
     return f"Causal graph of {len(groups)} groups. Edges: {listed or 'none'}{more}."

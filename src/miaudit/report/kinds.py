@@ -1,13 +1,15 @@
-"""The kinds of findings, and what draws each: an audit's, a comparison of disclosures', a release's."""
+"""The kinds of findings: the record that each file is read into, and what draws it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from html import escape
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from miaudit.errors import InputError
-from miaudit.findings.kind import Drawing, drawn_by, parse
+from miaudit.findings.kind import Drawing, FindingsRecord, drawn_by, parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,103 +17,101 @@ if TYPE_CHECKING:
     import altair as alt
 
 AUDIT = "audit"
-KINDS = (AUDIT, "disclosure", "table", "synthesis", "verification", "challenge", "comparison", "history")
-
-
-class Writable(Protocol):
-    """Finished findings of any kind: plain values, and the same as text of findings.json."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values; ``kind`` names the kind, and an audit's may leave it out."""
-        ...
-
-    def to_json(self) -> str:
-        """Return the same as text."""
-        ...
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What draws one kind of findings.
+    """One kind of findings: where its record stands, and what draws it, each imported where it is asked for.
 
-    ``figures`` are the names of every chart that it may have, in the order of its page; ``charts`` draws those whose
-    data are there, ``page`` writes the page, and ``check`` refuses values that do not follow the kind's schema.
+    Attributes
+    ----------
+    record : of the findings, as ``module.name`` in :mod:`miaudit.findings`
+    drawing : module of the report with its ``page``, with ``NAMES``, of every chart that it may have, and ``charts``
+    charting : module of the report with the latter two, where it is another one
     """
 
-    figures: tuple[str, ...]
-    charts: Callable[[Mapping[str, Any]], dict[str, alt.LayerChart]]
-    page: Callable[[Mapping[str, Any]], str]
-    check: Callable[[Any], dict[str, Any]]
+    record: str
+    drawing: str
+    charting: str = ""
+
+    @property
+    def findings(self) -> type[FindingsRecord]:
+        """The record that its files are read into."""
+        module, _, name = self.record.partition(".")
+        found: type[FindingsRecord] = getattr(import_module(f"miaudit.findings.{module}"), name)
+        return found
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Names of every chart that it may have, in the order of its page."""
+        return tuple(_of(self.charting or self.drawing, "NAMES"))
+
+    def charts(self, findings: FindingsRecord) -> dict[str, alt.LayerChart]:
+        """Draw the charts whose data are there, by name."""
+        found: dict[str, alt.LayerChart] = _of(self.charting or self.drawing, "charts")(self._given(findings))
+        return found
+
+    def page(self, findings: FindingsRecord) -> str:
+        """Write the findings as one self-contained page."""
+        return str(_of(self.drawing, "page")(self._given(findings)))
+
+    def _given(self, findings: FindingsRecord) -> Any:
+        return findings.to_dict() if self.charting else findings.as_written()
 
 
-def of(content: Mapping[str, Any]) -> Kind:
-    """Return what draws these findings.
+KINDS = {
+    AUDIT: Kind("audit.Findings", "audit_page", "audit_charts"),
+    "disclosure": Kind("disclosure.DisclosureFindings", "disclosure_page"),
+    "table": Kind("table.TableFindings", "table_page"),
+    "synthesis": Kind("release.SynthesisFindings", "synthesis_page"),
+    "verification": Kind("verification.VerificationFindings", "bundle_page"),
+    "challenge": Kind("verification.ChallengeFindings", "bundle_page"),
+    "comparison": Kind("comparison.Comparison", "comparison_page"),
+    "history": Kind("comparison.History", "comparison_page"),
+}
 
-    Parameters
-    ----------
-    content : mapping
-        Plain values as in findings.json.
+
+def from_dict(content: Mapping[str, Any]) -> FindingsRecord:
+    """Make the findings that plain values of a findings.json of any kind describe.
 
     Raises
     ------
     InputError
-        If their ``kind`` is none that this version knows.
-
-    Examples
-    --------
-    >>> of({"format": 1}).figures[0]
-    'verdict'
+        If their ``kind`` is none that this version knows, or they do not follow its schema.
     """
-    kind = content.get("kind", AUDIT)
-    match kind:
-        case "audit":
-            from miaudit.findings import audit as audit_findings
-            from miaudit.report import audit_charts, audit_page
-
-            return Kind(audit_charts.NAMES, audit_charts.charts, audit_page.page, audit_findings.check)
-        case "table":
-            from miaudit.report import table_page
-
-            return Kind(table_page.NAMES, table_page.charts, table_page.page, table_page.check)
-        case "synthesis":
-            from miaudit.report import synthesis_page
-
-            return Kind(synthesis_page.NAMES, synthesis_page.charts, synthesis_page.page, synthesis_page.check)
-        case "disclosure":
-            from miaudit.report import disclosure_page
-
-            return Kind(disclosure_page.NAMES, disclosure_page.charts, disclosure_page.page, disclosure_page.check)
-        case "verification" | "challenge":
-            from miaudit.report import bundle_page
-
-            return Kind(bundle_page.NAMES, bundle_page.charts, bundle_page.page, bundle_page.check)
-        case "comparison" | "history":
-            from miaudit.report import comparison_page
-
-            return Kind(comparison_page.NAMES, comparison_page.charts, comparison_page.page, comparison_page.check)
-    raise InputError("kind", ", ".join(KINDS), repr(kind)[:40], "use the version of miaudit that wrote these findings")
+    name = content.get("kind", AUDIT)
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        hint = "use the version of miaudit that wrote these findings"
+        raise InputError("kind", ", ".join(KINDS), repr(name)[:40], hint)
+    return kind.findings.from_dict(content)
 
 
-def read(path: str | Path) -> dict[str, Any]:
-    """Read and check a findings.json of any kind; return its plain values.
+def read(path: str | Path) -> FindingsRecord:
+    """Read and check a findings.json of any kind.
 
     Raises
     ------
     InputError
         If it is missing, no JSON, of another format version or kind, or does not follow its schema.
     """
-    content = parse(path)
-    return of(content).check(content)
+    return from_dict(parse(path))
 
 
-def _page(content: Mapping[str, Any]) -> str:
-    return of(content).page(content)
+def _of(module: str, name: str) -> Any:
+    return getattr(import_module(f"miaudit.report.{module}"), name)
 
 
-def _cell(content: Mapping[str, Any]) -> str:
+def _page(findings: FindingsRecord) -> str:
+    return KINDS[findings.KIND].page(findings)
+
+
+def _cell(findings: FindingsRecord) -> str:
     from miaudit.report import notebook
 
-    return notebook.cell(content)
+    if findings.KIND != AUDIT:
+        return f'<iframe srcdoc="{escape(_page(findings))}" style="width:100%;height:720px;border:0"></iframe>'
+    return notebook.cell(findings.to_dict())
 
 
 drawn_by(Drawing(_page, _cell))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def render(
     template: str,
-    findings: Mapping[str, Any],
+    findings: Any,
     charts: Mapping[str, alt.LayerChart],
     *,
     programs: Sequence[str] = (),
@@ -33,8 +33,8 @@ def render(
     template : str
         Name of a file in this folder. It fills the blocks ``title``, ``heading``, ``main`` and, where a program of its
         own reads plain values, ``data``; ``{{ figure(name) }}``, imported from ``figure.html``, places a chart.
-    findings : mapping
-        Plain values as in findings.json; the template knows them as ``f``.
+    findings : record or mapping
+        Findings as they are written to findings.json; the template knows them as ``f``.
     charts : mapping of str to chart
         Drawn with :func:`miaudit.report.chart_style.finished`; one that the template does not place must not be passed.
     programs : sequence of str

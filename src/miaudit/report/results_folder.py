@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from miaudit.errors import OutputError, one_line
-from miaudit.findings.kind import to_text
-from miaudit.io import atomic_folder
+from miaudit.findings.kind import FindingsRecord
+from miaudit.io import atomic
 from miaudit.report import chart_images, kinds
 
 FINDINGS, PAGE, FIGURES = "findings.json", "report.html", "figures"
@@ -18,11 +17,11 @@ RELEASE = ("synthetic.csv", "synthetic.parquet", "synthetic.json")
 Release = Callable[[Path], None]
 
 
-def write(findings: kinds.Writable, out: str | Path, *, overwrite: bool = False, release: Release | None = None) -> str:
+def write(findings: FindingsRecord, out: str | Path, *, overwrite: bool = False, release: Release | None = None) -> str:
     """Write findings.json, report.html and figures/ (SVG and PNG) into a folder.
 
     All of it is made in a hidden folder first, and takes the place of an earlier audit whole: an error or a kill on the
-    way leaves that as it was (:mod:`miaudit.io.atomic_folder`). Files that are not part of an audit are never touched.
+    way leaves that as it was (:mod:`miaudit.io.atomic`). Files that are not part of an audit are never touched.
 
     Parameters
     ----------
@@ -47,13 +46,11 @@ def write(findings: kinds.Writable, out: str | Path, *, overwrite: bool = False,
     released = release is not None
     check_free(out, overwrite=overwrite, released=released)
     names = (*(RELEASE if released else ()), FINDINGS, PAGE, FIGURES)
-    return _publish(
-        findings.to_dict(), findings.to_json(), Path(out), lambda: _check(Path(out), names, overwrite), release
-    )
+    return _publish(findings, Path(out), lambda: _check(Path(out), names, overwrite), release)
 
 
-def rerender(content: Mapping[str, Any], out: str | Path, *, overwrite: bool = False) -> None:
-    """Draw the page and the figures again from the plain values of a findings.json that was read and checked.
+def rerender(findings: FindingsRecord, out: str | Path, *, overwrite: bool = False) -> None:
+    """Draw the page and the figures again from a findings.json that was read.
 
     The findings are written beside them; where ``out`` already holds exactly these, they are no reason to refuse.
 
@@ -64,7 +61,7 @@ def rerender(content: Mapping[str, Any], out: str | Path, *, overwrite: bool = F
     OutputError
         As :func:`write`.
     """
-    text = to_text(content)
+    text = findings.to_json()
     held = Path(out) / FINDINGS
 
     def check() -> None:
@@ -73,7 +70,7 @@ def rerender(content: Mapping[str, Any], out: str | Path, *, overwrite: bool = F
 
     _recover(Path(out))
     check()
-    _publish(content, text, Path(out), check, insist=True)
+    _publish(findings, Path(out), check, insist=True)
 
 
 def check_free(out: str | Path, *, overwrite: bool = False, released: bool = False) -> None:
@@ -98,7 +95,7 @@ def check_free(out: str | Path, *, overwrite: bool = False, released: bool = Fal
 
 def _recover(out: Path) -> None:
     try:
-        atomic_folder.recover(out)
+        atomic.recover(out)
     except OSError as error:
         raise _unwritable(out, error) from error
 
@@ -141,8 +138,7 @@ def _check(out: Path, names: Sequence[str], overwrite: bool) -> None:
 
 
 def _publish(
-    content: Mapping[str, Any],
-    text: str,
+    findings: FindingsRecord,
     out: Path,
     check: Callable[[], None],
     release: Release | None = None,
@@ -157,14 +153,14 @@ def _publish(
 
     def make(folder: Path) -> None:
         nonlocal undrawn
-        undrawn = _make(kinds.of(content), content, text, folder)
+        undrawn = _make(findings, folder)
         if undrawn and insist:
             raise chart_images.DrawingError(undrawn)
         if release is not None:
             release(folder)
 
     try:
-        atomic_folder.replace(out, _owned(release is not None), make, check)
+        atomic.replace_folder(out, _owned(release is not None), make, check)
     except OSError as error:
         raise _unwritable(out, error) from error
     return undrawn
@@ -172,16 +168,16 @@ def _publish(
 
 def _owned(released: bool) -> tuple[str, ...]:
     """The files that a set may have, of whatever kind the earlier one was; findings.json last."""
-    figures = dict.fromkeys(name for kind in kinds.KINDS for name in kinds.of({"kind": kind}).figures)
+    figures = dict.fromkeys(name for kind in kinds.KINDS.values() for name in kind.figures)
     drawings = (f"{FIGURES}/{name}.{suffix}" for name in figures for suffix in ("svg", "png"))
     return (*drawings, *(RELEASE if released else ()), PAGE, FINDINGS)
 
 
-def _make(kind: kinds.Kind, content: Mapping[str, Any], text: str, folder: Path) -> str:
+def _make(findings: FindingsRecord, folder: Path) -> str:
     """Fill a folder; return why it is without figures, or nothing."""
-    undrawn = ""
+    undrawn, kind = "", kinds.KINDS[findings.KIND]
     try:
-        for name, chart in kind.charts(content).items():
+        for name, chart in kind.charts(findings).items():
             spec = chart.to_dict(validate=False)
             drawing, picture = chart_images.svg(spec), chart_images.png(spec)
             (folder / FIGURES).mkdir(exist_ok=True)
@@ -190,8 +186,8 @@ def _make(kind: kinds.Kind, content: Mapping[str, Any], text: str, folder: Path)
     except chart_images.DrawingError as error:
         shutil.rmtree(folder / FIGURES, ignore_errors=True)
         undrawn = str(error)
-    (folder / PAGE).write_text(kind.page(content), encoding="utf-8")
-    (folder / FINDINGS).write_text(text, encoding="utf-8")
+    (folder / PAGE).write_text(kind.page(findings), encoding="utf-8")
+    (folder / FINDINGS).write_text(findings.to_json(), encoding="utf-8")
     return undrawn
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings import release as release_findings
-from miaudit.findings.release import rounded_up
+from miaudit.findings.release import Guarantee, Spent, SynthesisFindings, rounded_up
 from miaudit.metrics.rounding import at_least, at_most, percent
 from miaudit.report import fidelity_charts, graph_charts, page_frame
 from miaudit.report.chart_style import BLUE, GREY, INK, finished, over
@@ -19,49 +17,38 @@ _WORDS = {"proved": "Differentially private", "unproved": "No guarantee"}
 _TONES = {"proved": "clear", "unproved": "inconclusive"}
 
 
-def check(content: Any) -> dict[str, Any]:
-    """Check plain values against the schema of this kind of findings, and return them."""
-    return release_findings.check(content)
-
-
-def charts(content: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+def charts(findings: SynthesisFindings) -> dict[str, alt.LayerChart]:
     """Draw what the findings hold, in the order of :data:`NAMES`; a chart without data is left out."""
     drawn: dict[str, alt.LayerChart] = {}
-    if content["graph"]:
-        drawn |= graph_charts.charts(content["graph"])
-    if content["guarantee"]:
-        drawn["limit"] = _limit(content["guarantee"])
-    if content["fidelity"]:
-        drawn |= fidelity_charts.charts(content["fidelity"])
+    if findings.graph:
+        drawn |= graph_charts.charts(findings.graph)
+    if findings.guarantee:
+        drawn["limit"] = _limit(findings.guarantee)
+    if findings.fidelity:
+        drawn |= fidelity_charts.charts(findings.fidelity)
     return drawn
 
 
-def page(content: Mapping[str, Any]) -> str:
-    """Write findings of a release as one self-contained HTML page.
-
-    Parameters
-    ----------
-    content : mapping
-        Plain values as in findings.json (``SynthesisFindings.to_dict()``), checked against its schema.
-    """
+def page(findings: SynthesisFindings) -> str:
+    """Write findings of a release as one self-contained HTML page."""
     return page_frame.render(
         "synthesis_page.html",
-        content,
-        charts(content),
-        overall={"word": _WORDS[content["status"]], "tone": _TONES[content["status"]]},
-        cards=_cards(content),
-        guarantee=_guarantee(content["guarantee"]),
-        spent=_spent(content["spent"]),
-        fidelity=_fidelity(content["fidelity"]),
-        kinds=_kinds(content["columns"]),
+        findings,
+        charts(findings),
+        overall={"word": _WORDS[findings.status], "tone": _TONES[findings.status]},
+        cards=_cards(findings),
+        guarantee=_guarantee(findings.guarantee),
+        spent=_spent(findings.spent),
+        fidelity=fidelity_charts.cards(findings.fidelity),
+        kinds=_kinds(findings.columns),
     )
 
 
-def _limit(guarantee: Mapping[str, Any]) -> alt.LayerChart:
+def _limit(guarantee: Guarantee) -> alt.LayerChart:
     """The largest true-positive rate at each false-positive rate that the claim leaves to an attack on a record."""
     import altair as alt
 
-    epsilon, delta = guarantee["epsilon"], guarantee["delta"]
+    epsilon, delta = guarantee.epsilon, guarantee.delta
     rates = [10 ** (-4 + 4 * i / 120) for i in range(121)]
     most = [_most(fpr, epsilon, delta) for fpr in rates]
     rows = [
@@ -82,7 +69,7 @@ def _limit(guarantee: Mapping[str, Any]) -> alt.LayerChart:
     ]
     title = "What the guarantee leaves to an attack on any one record"
     said = ["Above the blue line no attack can be, whatever it knows; the dashed line is a guess."]
-    at = ", ".join(f"{rounded_up(100 * tpr)}% at {percent(fpr)}" for fpr, tpr in guarantee["tpr_limits"])
+    at = ", ".join(f"{rounded_up(100 * tpr)}% at {percent(fpr)}" for fpr, tpr in guarantee.tpr_limits)
     return finished(layers, title, said, f"Limits of the true-positive rate by the false-positive rate: {at}.", 260)
 
 
@@ -95,21 +82,21 @@ def _most(fpr: float, epsilon: float, delta: float) -> float:
     return max(fpr, min(1.0, lower, upper))
 
 
-def _cards(content: Mapping[str, Any]) -> list[dict[str, str]]:
-    found = content["guarantee"]
+def _cards(findings: SynthesisFindings) -> list[dict[str, str]]:
+    found = findings.guarantee
     cards = []
     if found:
-        fpr, tpr = found["tpr_limits"][1]
+        fpr, tpr = found.tpr_limits[1]
         cards += [
             {
                 "name": "Epsilon",
-                "value": rounded_up(found["epsilon"], 6),
-                "note": f"proved: {at_most(found['proved'], 4)}",
+                "value": rounded_up(found.epsilon, 6),
+                "note": f"proved: {at_most(found.proved, 4)}",
             },
             {
                 "name": "Delta",
-                "value": rounded_up(found["delta"]),
-                "note": f"of {found['records']:,} records, nominally",
+                "value": rounded_up(found.delta),
+                "note": f"of {found.records:,} records, nominally",
             },
             {
                 "name": f"TPR at {percent(fpr)} FPR",
@@ -117,51 +104,36 @@ def _cards(content: Mapping[str, Any]) -> list[dict[str, str]]:
                 "note": "at most, for any attack on a record",
             },
         ]
-    cards.append({"name": "Records", "value": f"{content['release']['records']:,}", "note": content["release"]["file"]})
-    cards.append({"name": "Columns", "value": f"{len(content['columns']):,}", "note": _kinds(content["columns"])})
+    cards.append({"name": "Records", "value": f"{findings.release.records:,}", "note": findings.release.file})
+    cards.append({"name": "Columns", "value": f"{len(findings.columns):,}", "note": _kinds(findings.columns)})
     return cards
 
 
-def _guarantee(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+def _guarantee(found: Guarantee | None) -> list[tuple[str, str]]:
     if not found:
         return []
-    epsilon, delta = rounded_up(found["epsilon"], 6), rounded_up(found["delta"], 4)
+    epsilon, delta = rounded_up(found.epsilon, 6), rounded_up(found.delta, 4)
     return [
         ("claim", f"ε = {epsilon} at δ = {delta}, one record added or removed"),
-        ("mechanism", found["mechanism"]),
-        ("proved", f"ε = {at_most(found['proved'], 5)}, by {found['accountant']}"),
-        ("noise multiplier", f"{found['noise']:.4g}"),
-        ("clipping norm", f"{found['clip']:g}"),
-        ("nominal records", f"{found['records']:,}"),
+        ("mechanism", found.mechanism),
+        ("proved", f"ε = {at_most(found.proved, 5)}, by {found.accountant}"),
+        ("noise multiplier", f"{found.noise:.4g}"),
+        ("clipping norm", f"{found.clip:g}"),
+        ("nominal records", f"{found.records:,}"),
     ]
 
 
-def _spent(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _spent(found: Spent | None) -> dict[str, Any] | None:
     if not found:
         return None
-    if found["epsilon"] is None:
+    if found.epsilon is None or found.delta is None:
         total = "A release without differential privacy is among them: of all together nothing can be claimed."
     else:
-        total = f"All together: ε = {rounded_up(found['epsilon'], 4)} at δ = {rounded_up(found['delta'])}."
-        if found["budget"] is not None:
-            left = found["budget"] - found["epsilon"]
-            total += f" The budget is {found['budget']:g}, of which {at_least(left, 4)} is left."
-    return {"table": found["table"], "releases": found["releases"], "total": total}
-
-
-def _fidelity(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if not found:
-        return None
-    summary = found["summary"]
-    floor = percent(summary["marginal_floor"])
-    cards = [("Marginals", percent(summary["marginal_distance"]), f"mean distance; two real samples {floor}")]
-    if found["pairs"]:
-        floor = percent(summary["pair_floor"])
-        cards += [
-            ("Pairs", percent(summary["pair_distance"]), f"mean distance; two real samples {floor}"),
-            ("Associations", f"{summary['association_error']:.3f}", "mean error of Cramér's V, 0 to 1"),
-        ]
-    return {"cards": [{"name": n, "value": v, "note": t} for n, v, t in cards], "records": found["records"]}
+        total = f"All together: ε = {rounded_up(found.epsilon, 4)} at δ = {rounded_up(found.delta)}."
+        if found.budget is not None:
+            left = found.budget - found.epsilon
+            total += f" The budget is {found.budget:g}, of which {at_least(left, 4)} is left."
+    return {"table": found.table, "releases": found.releases, "total": total}
 
 
 def _kinds(columns: Any) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings import table as table_findings
+from miaudit.findings.audit import Bound
+from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings
 from miaudit.findings.wording import amount, label, reading
 from miaudit.metrics.rounding import at_least, at_most, percent, points
 from miaudit.report import audit_charts, fidelity_charts, page_frame
@@ -27,92 +28,83 @@ _TONES = {"flagged": "flagged", "clear": "clear", "inconclusive": "inconclusive"
 _LONGEST = 26
 
 
-def check(content: Any) -> dict[str, Any]:
-    """Check plain values against the schema of this kind of findings, and return them."""
-    return table_findings.check(content)
-
-
-def charts(content: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+def charts(findings: TableFindings) -> dict[str, alt.LayerChart]:
     """Draw what the findings hold, in the order of :data:`NAMES`; a chart without data is left out."""
-    drawn = {"differences": _differences(content), "rates": _rates(content)}
-    of_audit = audit_charts.charts(content["membership"])
+    drawn = {"differences": _differences(findings), "rates": _rates(findings)}
+    of_audit = audit_charts.charts(findings.membership.to_dict())
     drawn |= {name: of_audit[name] for name in _OF_AUDIT if name in of_audit}
-    if content["fidelity"]:
-        drawn |= fidelity_charts.charts(content["fidelity"])
+    if findings.fidelity:
+        drawn |= fidelity_charts.charts(findings.fidelity)
     return drawn
 
 
-def page(content: Mapping[str, Any]) -> str:
-    """Write findings of an audit of a table as one self-contained HTML page.
-
-    Parameters
-    ----------
-    content : mapping
-        Plain values as in findings.json (``TableFindings.to_dict()``), checked against its schema.
-    """
-    membership = content["membership"]
-    lead = table_findings.leading(content)
-    word = _WORDS[lead["status"]]
-    text = lead["text"].removeprefix(f"{word}: ")
+def page(findings: TableFindings) -> str:
+    """Write findings of an audit of a table as one self-contained HTML page."""
+    membership, lead = findings.membership, findings.leading()
+    scores = membership.to_dict()["scores"]
+    word = _WORDS[lead.status]
+    text = lead.text.removeprefix(f"{word}: ")
     return page_frame.render(
         "table_page.html",
-        content,
-        charts(content),
-        overall={**lead, "word": word, "said": text[:1].upper() + text[1:]},
-        attacks=[_row(row) for row in content["attacks"]],
-        control=_control(content["positive_control"]),
+        findings,
+        charts(findings),
+        overall={**lead._asdict(), "word": word, "said": text[:1].upper() + text[1:]},
+        attacks=[_row(row) for row in findings.attacks],
+        control=_control(findings.positive_control),
         membership={
-            "text": membership["verdict"]["text"],
-            "status": membership["verdict"]["status"],
-            "design": membership["design"] or "not declared",
-            "scores": [_score(score) for score in membership["scores"]],
-            "metrics": [label(metric["name"]) for metric in _shown(membership["scores"][0]["metrics"])],
-            "bounds": [_bound(bound) for bound in membership["bounds"]],
-            "notes": [*membership["assumptions"], *membership["corrections"], *membership["notes"]],
-            "no_bound": membership["no_bound"],
+            "text": membership.verdict.text,
+            "status": membership.verdict.status,
+            "design": membership.design or "not declared",
+            "scores": [_score(score) for score in scores],
+            "metrics": [label(metric["name"]) for metric in _shown(scores[0]["metrics"])],
+            "bounds": [_bound(bound) for bound in membership.bounds],
+            "notes": [*membership.assumptions, *membership.corrections, *membership.notes],
+            "no_bound": membership.no_bound,
         },
-        fidelity=_fidelity(content["fidelity"]),
+        fidelity=fidelity_charts.cards(findings.fidelity),
     )
 
 
 # -- words and rows ---------------------------------------------------------------------------------------------------
 
 
-def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    missing = row["difference"] is None
+def _row(row: Attack) -> dict[str, Any]:
+    missing = row.difference is None
     risk = "–"
-    if row["risk"] is not None and row["risk_low"] is not None and row["risk_high"] is not None:
-        risk = f"{points(row['risk'])} ({points(row['risk_low'], 'down')} to {points(row['risk_high'], 'up')})"
+    if row.risk is not None and row.risk_low is not None and row.risk_high is not None:
+        risk = f"{points(row.risk)} ({points(row.risk_low, 'down')} to {points(row.risk_high, 'up')})"
     return {
-        "name": row["name"],
-        "members": "–" if missing else _rate(row["members"]),
-        "control": "–" if missing else _rate(row["control"]),
-        "by_chance": "–" if row["by_chance"] is None else percent(row["by_chance"]),
-        "difference": "–" if missing else _difference(row),
+        "name": row.name,
+        "members": "–" if missing else _rate(row.members),
+        "control": "–" if missing else _rate(row.control),
+        "by_chance": "–" if row.by_chance is None else percent(row.by_chance),
+        "difference": _difference(row),
         "risk": risk,
-        "word": _WORDS[row["status"]],
-        "tone": _TONES[row["status"]],
-        "note": "; ".join(text for text in (row["note"], "no better than a guess" if row["weak"] else "") if text),
+        "word": _WORDS[row.status],
+        "tone": _TONES[row.status],
+        "note": "; ".join(text for text in (row.note, "no better than a guess" if row.weak else "") if text),
     }
 
 
-def _rate(rate: Mapping[str, Any]) -> str:
-    return f"{percent(rate['value'])} ({rate['right']:,} of {rate['trials']:,})"
+def _rate(rate: Rate) -> str:
+    return "–" if rate.value is None else f"{percent(rate.value)} ({rate.right:,} of {rate.trials:,})"
 
 
-def _difference(row: Mapping[str, Any]) -> str:
-    limits = f"{points(row['difference_low'], 'down')} to {points(row['difference_high'], 'up')}"
-    return f"{points(row['difference'])} ({limits})"
+def _difference(row: Attack) -> str:
+    if row.difference is None:
+        return "–"
+    limits = f"{points(row.difference_low, 'down')} to {points(row.difference_high, 'up')}"
+    return f"{points(row.difference)} ({limits})"
 
 
-def _control(control: Mapping[str, Any]) -> str:
-    seen = "sees it" if control["found"] else "does NOT see it: that it finds nothing in the table itself means little"
+def _control(control: PositiveControl) -> str:
+    seen = "sees it" if control.found else "does NOT see it: that it finds nothing in the table itself means little"
     return (
-        f"With copies of {control['copies']:,} members added to the table ({percent(control['share'])} of its rows), "
-        f"equal records are found for {percent(control['members'])} of the members and "
-        f"{percent(control['control'])} of the control records, and the audit {seen}. "
-        f"The AUC of the distance would then be {control['auc']:.3f} (from "
-        f"{amount('auc', control['auc_low'], 'down')}): few copies hardly move an average, which is why they are "
+        f"With copies of {control.copies:,} members added to the table ({percent(control.share)} of its rows), "
+        f"equal records are found for {percent(control.members)} of the members and "
+        f"{percent(control.control)} of the control records, and the audit {seen}. "
+        f"The AUC of the distance would then be {control.auc:.3f} (from "
+        f"{amount('auc', control.auc_low, 'down')}): few copies hardly move an average, which is why they are "
         "counted by themselves."
     )
 
@@ -125,52 +117,29 @@ def _score(score: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": score["score"], "cells": [reading(metric) for metric in _shown(score["metrics"])]}
 
 
-def _bound(bound: Mapping[str, Any]) -> str:
-    name = "ε" if bound["parameter"] == "epsilon" else "μ"
-    at = f" at δ = {bound['delta']:g}" if bound["parameter"] == "epsilon" else ""
-    shown = f"{name} is at least {at_least(bound['value'])}{at}" if bound["value"] > 0 else f"{name}{at}: nothing shown"
-    most = "" if bound["reachable"] is None else f"; at most {at_most(bound['reachable'])} could have been shown"
-    return f"{shown} ({percent(bound['confidence'])} confidence, {bound['method']}{most})"
-
-
-def _fidelity(fidelity: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    if not fidelity:
-        return None
-    summary = fidelity["summary"]
-    cards = [
-        (
-            "Marginals",
-            percent(summary["marginal_distance"]),
-            f"mean distance; two real samples {percent(summary['marginal_floor'])}",
-        )
-    ]
-    if fidelity["pairs"]:
-        cards += [
-            (
-                "Pairs",
-                percent(summary["pair_distance"]),
-                f"mean distance; two real samples {percent(summary['pair_floor'])}",
-            ),
-            ("Associations", f"{summary['association_error']:.3f}", "mean error of Cramér's V, 0 to 1"),
-        ]
-    return {"cards": [{"name": n, "value": v, "note": t} for n, v, t in cards], "records": fidelity["records"]}
+def _bound(bound: Bound) -> str:
+    name = "ε" if bound.parameter == "epsilon" else "μ"
+    at = f" at δ = {bound.delta:g}" if bound.parameter == "epsilon" else ""
+    shown = f"{name} is at least {at_least(bound.value)}{at}" if bound.value > 0 else f"{name}{at}: nothing shown"
+    most = "" if bound.reachable is None else f"; at most {at_most(bound.reachable)} could have been shown"
+    return f"{shown} ({percent(bound.confidence)} confidence, {bound.method}{most})"
 
 
 # -- charts -----------------------------------------------------------------------------------------------------------
 
 
-def _differences(content: Mapping[str, Any]) -> alt.LayerChart:
+def _differences(findings: TableFindings) -> alt.LayerChart:
     """The difference of each attack with its interval, and the threshold."""
     import altair as alt
 
-    shown = [row for row in content["attacks"] if row["difference"] is not None]
-    names = distinct([row["name"] for row in shown], _LONGEST)
+    shown = [row for row in findings.attacks if row.difference is not None]
+    names = distinct([row.name for row in shown], _LONGEST)
     rows = [
         {
-            "attack": names[row["name"]],
-            "value": row["difference"],
-            "low": row["difference_low"],
-            "high": row["difference_high"],
+            "attack": names[row.name],
+            "value": row.difference,
+            "low": row.difference_low,
+            "high": row.difference_high,
             "text": _difference(row),
         }
         for row in shown
@@ -182,7 +151,7 @@ def _differences(content: Mapping[str, Any]) -> alt.LayerChart:
     }
     axis = alt.Axis(labelLimit=185, ticks=False, domain=False, labelPadding=8)
     base = over(rows).encode(y=alt.Y("attack:N", sort=None, title="Attack", axis=axis))
-    threshold = max(row["threshold"] for row in content["attacks"])
+    threshold = max(row.threshold for row in findings.attacks)
     marks = [(0.0, GREY, [2, 3]), (threshold, RED, [6, 3])]
     layers = [
         over([{"at": at}]).mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5).encode(x=alt.X("at:Q", **x))
@@ -193,35 +162,34 @@ def _differences(content: Mapping[str, Any]) -> alt.LayerChart:
         base.mark_rule(strokeWidth=3, color=BLUE, opacity=0.45).encode(x=alt.X("low:Q", **x), x2="high:Q"),
         base.mark_point(filled=True, size=80, color=BLUE, opacity=1).encode(x=alt.X("value:Q", **x), tooltip=tips),
     ]
-    flagged = sum(row["status"] == "flagged" for row in content["attacks"])
-    title = f"{flagged} of {len(content['attacks'])} attacks succeed on members more often than the threshold allows"
-    sure = percent(content["verdict"]["confidence"])
+    flagged = sum(row.status == "flagged" for row in findings.attacks)
+    title = f"{flagged} of {len(findings.attacks)} attacks succeed on members more often than the threshold allows"
+    sure = percent(findings.verdict.confidence)
     said = [f"Intervals hold for all attacks together at {sure}. Grey dots: no difference. Red dashes: the threshold."]
     alternative = "; ".join(f"{row['attack']}: {row['text']}" for row in rows)
     return finished(layers, title, said, f"{title}. {alternative}.", max(90, 24 * len(rows) + 10))
 
 
-def _rates(content: Mapping[str, Any]) -> alt.LayerChart:
+def _rates(findings: TableFindings) -> alt.LayerChart:
     """How often each attack is right about members and about control records, beside a guess."""
     import altair as alt
 
-    shown = [row for row in content["attacks"] if row["difference"] is not None]
-    names = distinct([row["name"] for row in shown], _LONGEST)
+    shown = [row for row in findings.attacks if row.difference is not None]
+    names = distinct([row.name for row in shown], _LONGEST)
     rows, guesses = [], []
     for row in shown:
-        for kind, key in (("members", "members"), ("control records", "control")):
-            text = _rate(row[key])
-            rows.append({"attack": names[row["name"]], "of": kind, "rate": row[key]["value"], "text": text})
-        if row["by_chance"] is not None:
-            guess = row["by_chance"]
-            guesses.append({"attack": names[row["name"]], "rate": guess, "text": percent(guess)})
+        for kind, rate in (("members", row.members), ("control records", row.control)):
+            rows.append({"attack": names[row.name], "of": kind, "rate": rate.value, "text": _rate(rate)})
+        if row.by_chance is not None:
+            guess = row.by_chance
+            guesses.append({"attack": names[row.name], "rate": guess, "text": percent(guess)})
     x: dict[str, Any] = {
         "scale": alt.Scale(domain=[0, 1], nice=False),
         "axis": alt.Axis(format="~%", tickCount=6),
         "title": "Share of the trials in which the attack was right",
     }
     axis = alt.Axis(labelLimit=185, ticks=False, domain=False, labelPadding=8)
-    y = alt.Y("attack:N", sort=[names[row["name"]] for row in shown], title="Attack", axis=axis)
+    y = alt.Y("attack:N", sort=[names[row.name] for row in shown], title="Attack", axis=axis)
     kinds = alt.Scale(domain=["members", "control records"], range=[BLUE, ORANGE])
     shapes = alt.Scale(domain=["members", "control records"], range=["circle", "diamond"])
     legend = alt.Legend(orient="top", title=None)
@@ -244,6 +212,6 @@ def _rates(content: Mapping[str, Any]) -> alt.LayerChart:
     title = "What is right about both is knowledge of the population; only the gap is a leak"
     said = ["Grey ticks: a guess that looks at no record. An attack left of its tick has shown nothing."]
     alternative = "; ".join(
-        f"{row['name']}: members {_rate(row['members'])}, control records {_rate(row['control'])}" for row in shown
+        f"{row.name}: members {_rate(row.members)}, control records {_rate(row.control)}" for row in shown
     )
     return finished(layers, title, said, f"{title}. {alternative}.", max(90, 24 * len(shown) + 10))

@@ -23,7 +23,7 @@ from miaudit.config import synthesise as synthesise_config
 from miaudit.dp.tradeoff import EpsilonDelta
 from miaudit.errors import ConfigError, InputError, MiauditError, OutputError
 from miaudit.findings import release as release_findings
-from miaudit.report import graph_charts, kinds, synthesis_page
+from miaudit.report import graph_charts, synthesis_page
 from miaudit.synthesis.generators import ledger, publication
 from miaudit.synthesis.generators.release import Release
 
@@ -81,7 +81,7 @@ def test_the_findings_say_what_is_claimed_and_proved(folder: Path) -> None:
     assert findings.spent.epsilon == pytest.approx(
         ledger.read(folder / "ledger.json").total(findings.spent.delta).value  # type: ignore[union-attr]
     )
-    assert release_findings.check(json.loads(findings.to_json())) == findings.to_dict()
+    assert release_findings.SynthesisFindings.from_dict(json.loads(findings.to_json())) == findings
 
 
 def test_findings_hold_no_record_and_no_seed(folder: Path) -> None:
@@ -90,7 +90,7 @@ def test_findings_hold_no_record_and_no_seed(folder: Path) -> None:
     assert findings.fidelity is None and "seed" not in findings.repeat and not release.repeatable
     assert any("apart from all random numbers that are published" in note for note in findings.notes)
     with pytest.raises(InputError, match="findings"):
-        release_findings.check(findings.to_dict() | {"status": "sure"})
+        release_findings.SynthesisFindings.from_dict(findings.to_dict() | {"status": "sure"})
 
 
 def test_without_privacy_nothing_is_claimed(folder: Path) -> None:
@@ -234,17 +234,8 @@ def test_places_follow_generations_and_untangle_edges() -> None:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The command alone, with its kind of findings known to the folder."""
-    known = kinds.of
-
-    def of(content: Any) -> kinds.Kind:
-        if content.get("kind") == release_findings.SynthesisFindings.KIND:
-            page = synthesis_page
-            return kinds.Kind(page.NAMES, page.charts, page.page, page.check)
-        return known(content)
-
-    monkeypatch.setattr(kinds, "of", of)
+def command() -> Any:
+    """The command alone."""
     app = typer.Typer()
     app.command()(synthesise)
 

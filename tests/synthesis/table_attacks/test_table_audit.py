@@ -7,7 +7,7 @@ import pytest
 
 import miaudit as ma
 from miaudit.errors import InputError
-from miaudit.findings import table as table_findings
+from miaudit.findings.table import TableFindings
 from miaudit.synthesis.schema import Column, Schema, Table
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, attack, audit_table
 
@@ -106,7 +106,7 @@ def test_the_scores_are_evidence_and_a_one_run_bound_follows_from_copies() -> No
     members, control = pool.subset(inside), pool.subset(~inside)
     leaky = with_copies(1000, members, 600, rng)
     found = audit_table(leaky, members, control, plan=FEW, design="one-run", rng=rng)
-    bounds = {bound["parameter"]: bound["value"] for bound in found.membership["bounds"]}
+    bounds = {bound.parameter: bound.value for bound in found.membership.bounds}
     assert bounds["epsilon"] > 2
     evidence = attack(draw(1000, rng), members, control, plan=FEW, design="one-run", rng=rng).evidence
     assert list(evidence.scores) == ["distance", "singling_out", "linkability", "inference"]
@@ -119,7 +119,7 @@ def test_a_zero_run_audit_gets_the_records_as_covariates_and_refuses_another_pop
     rng = np.random.default_rng(4)
     made, members = draw(400, rng), draw(400, rng)
     found = audit_table(made, members, draw(400, rng, shift=4.0), plan=FEW, design="zero-run", rng=rng)
-    assert found.membership["verdict"]["status"] == "refused"
+    assert found.membership.verdict.status == "refused"
     evidence = attack(made, members, draw(400, rng), plan=FEW, design="zero-run", rng=rng).evidence
     assert evidence.covariate_names[:3] == ("age", "age is missing", "job=a")
     assert evidence.covariates is not None
@@ -138,7 +138,7 @@ def test_an_undeclared_table_has_no_answer_but_what_it_would_be(copies: int) -> 
     assert (found.verdict.status, found.exit_code) == ("not-testable", 4)
     assert f"If membership was randomised it would be: {declared.verdict.text}" in found.verdict.text
     assert "--design" in found.verdict.text
-    assert table_findings.leading(found.to_dict())["text"] == found.verdict.text
+    assert found.leading().text == found.verdict.text
     assert [part.status for part in found.attacks] == [part.status for part in declared.attacks]
 
 
@@ -149,8 +149,8 @@ def test_differences_of_a_zero_run_table_decide_nothing() -> None:
     found = audit_table(made, members, control, plan=FEW, design="zero-run", rng=rng)
     assert any(part.status == "flagged" for part in found.attacks)
     assert (found.verdict.status, found.exit_code) == ("not-testable", 4)
-    lead = table_findings.leading(found.to_dict())
-    assert lead == {"status": "refused", "text": found.membership["verdict"]["text"]}
+    lead = found.leading()._asdict()
+    assert lead == {"status": "refused", "text": found.membership.verdict.text}
 
 
 def test_scores_of_a_table_that_point_the_wrong_way_do_not_reassure() -> None:
@@ -158,9 +158,9 @@ def test_scores_of_a_table_that_point_the_wrong_way_do_not_reassure() -> None:
     rng = np.random.default_rng(13)
     members, control = draw(600, rng), draw(600, rng)
     found = audit_table(with_copies(300, control, 300, rng), members, control, plan=FEW, design="one-run", rng=rng)
-    assert found.membership["verdict"]["status"] == "not-testable"
-    assert "point the wrong way" in found.membership["verdict"]["text"]
-    assert "--signal" not in found.membership["verdict"]["text"]  # no option turns what these attacks gave
+    assert found.membership.verdict.status == "not-testable"
+    assert "point the wrong way" in found.membership.verdict.text
+    assert "--signal" not in found.membership.verdict.text  # no option turns what these attacks gave
     assert found.exit_code == 4
 
 
@@ -177,7 +177,7 @@ def test_records_are_capped_and_equal_seeds_give_equal_findings() -> None:
     assert found.attacks[0].members.trials == 300  # exact copies: all
     assert next(part for part in found.attacks if part.name == "linkability").members.trials == 100
     assert len(found.attacks) == 5
-    content = table_findings.check(found.to_dict())
+    content = TableFindings.from_dict(found.to_dict()).to_dict()
     assert content["kind"] == "table"
     assert content["fidelity"]["summary"]["marginal_distance"] < 0.3
 
@@ -194,9 +194,9 @@ def test_findings_that_do_not_follow_the_schema_are_refused() -> None:
     rng = np.random.default_rng(7)
     content = audit_table(*(draw(50, rng) for _ in range(3)), plan=FEW, rng=rng).to_dict()
     with pytest.raises(InputError, match="schema of findings"):
-        table_findings.check({**content, "attacks": []})
+        TableFindings.from_dict({**content, "attacks": []})
     with pytest.raises(InputError, match="format"):
-        table_findings.check({**content, "format": 2})
+        TableFindings.from_dict({**content, "format": 2})
 
 
 def test_bad_input_is_refused() -> None:
@@ -260,10 +260,10 @@ def test_households_that_nobody_declared_get_no_verdict() -> None:
         assert (found.verdict.status, found.exit_code) == ("refused", 4)
         assert found.verdict.text.startswith("No answer: 400 records have an equal one, and of the 800 pairs")
         assert "name the unit (--unit)" in found.verdict.text
-        assert found.membership["verdict"]["status"] == "refused"
-        assert not found.membership["bounds"] and "--unit" in found.membership["no_bound"][0]
+        assert found.membership.verdict.status == "refused"
+        assert not found.membership.bounds and "--unit" in found.membership.no_bound[0]
         assert not any(part.status == "flagged" for part in found.attacks)
-        assert table_findings.check(found.to_dict())["verdict"]["status"] == "refused"
+        assert TableFindings.from_dict(found.to_dict()).verdict.status == "refused"
     wrong = np.arange(200) // 2, 100 + np.arange(200) // 2  # units that do not hold the households together
     again = audit_table(made, members, control, units=wrong, plan=HOUSEHOLDS, design="one-run", rng=rng)
     assert again.verdict.status == "refused" and "records of different units" in again.verdict.text
@@ -277,9 +277,9 @@ def test_declared_households_are_counted_and_refuse_nothing() -> None:
     assert found.verdict.status != "refused"
     assert (found.counts["member_units"], found.counts["control_units"]) == (40, 40)
     assert any(note.startswith("Intervals count 40 units of members and 40 of control") for note in found.notes)
-    counts = found.membership["counts"]
-    assert (counts["members"], counts["nonmembers"], counts["member_records"], counts["of"]) == (40, 40, 200, "units")
-    assert all(bound["value"] < 1 for bound in found.membership["bounds"])
+    counts = found.membership.counts
+    assert (counts.members, counts.nonmembers, counts.member_records, counts.of) == (40, 40, 200, "units")
+    assert all(bound.value < 1 for bound in found.membership.bounds)
     fewer = TablePlan(attempts=20, fidelity=False, secrets=("job",), neighbours=3, records=50)
     part = attack(made, members, control, units=units, plan=fewer, rng=rng).evidence
     assert part.n == 100 and part.unit_codes is not None

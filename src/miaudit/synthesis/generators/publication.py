@@ -13,7 +13,8 @@ from miaudit import synthesis
 from miaudit.dp.tradeoff import EpsilonDelta
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
-from miaudit.findings.release import Graph, Guarantee, Spent, SynthesisFindings, rounded_up
+from miaudit.findings.fidelity import Fidelity
+from miaudit.findings.release import Graph, Group, Guarantee, Released, Spent, SynthesisFindings, rounded_up
 from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.generators import ledger as ledgers
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
@@ -121,7 +122,7 @@ def publish(
         guarantee=guarantee,
         spent=entered,
         graph=None if publication.graph is None else _drawn(publication.graph),
-        release={"file": file, "records": records},
+        release=Released(file, records),
         columns=tuple({"name": column.name, "kind": column.kind} for column in table.schema.columns),
         generator=dict(release.parameters),
         fidelity=fidelity,
@@ -190,17 +191,14 @@ def _check_fidelity(table: Table, publication: Publication) -> None:
         raise InputError("public", "records under the schema of the table", "another schema", "read it with that")
 
 
-def _fidelity(
-    synthetic: Table, table: Table, publication: Publication, rng: np.random.Generator
-) -> dict[str, Any] | None:
+def _fidelity(synthetic: Table, table: Table, publication: Publication, rng: np.random.Generator) -> Fidelity | None:
     """Compare with one half of the real records, and that half with the other for what real samples differ by."""
     if publication.fidelity == "none":
         return None
     real = _real(table, publication)
     order = rng.permutation(len(real))
     half = len(real) // 2
-    found = fidelity_of.fidelity(synthetic, real.subset(order[:half]), real.subset(order[half:]), rng=rng)
-    return found.to_dict()
+    return fidelity_of.fidelity(synthetic, real.subset(order[:half]), real.subset(order[half:]), rng=rng)
 
 
 def _guarantee(release: Release, privacy: Privacy) -> Guarantee:
@@ -270,7 +268,7 @@ def _notes(publication: Publication) -> tuple[str, ...]:
 
 def _drawn(graph: CausalGraph) -> Graph:
     groups = tuple(
-        {"name": name, "columns": list(graph.groups[name]), "generation": generation}
+        Group(name, tuple(graph.groups[name]), generation)
         for generation, names in enumerate(graph.generations)
         for name in names
     )

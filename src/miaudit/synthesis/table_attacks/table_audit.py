@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Plan
-from miaudit.causal.equal_rows import Repeats
+from miaudit.causal.duplicates import Repeats
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings import table as found
@@ -226,7 +226,7 @@ def audit_table(
     Notes
     -----
     Where equal records stand on one side far beyond chance, and no unit holds them together
-    (:meth:`miaudit.causal.equal_rows.Repeats.forbids`), no interval is valid: the verdict is "refused" (exit code 4).
+    (:meth:`miaudit.causal.duplicates.Repeats.forbids`), no interval is valid: the verdict is "refused" (exit code 4).
 
     Examples
     --------
@@ -262,12 +262,12 @@ def audit_table(
     audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN).findings
     audited = _withheld(audited, refuted) if refuted else audited
     attacks = tuple(_row(part, plan, refuted=bool(refuted)) for part in attacked.comparisons)
-    kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng).to_dict() if plan.fidelity else None
+    kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None
     return TableFindings(
         verdict=_refused(refuted, plan) if refuted else _declared(_verdict(attacks, plan, attacked.control), design),
         attacks=attacks,
         positive_control=attacked.control,
-        membership=audited.to_dict(),
+        membership=audited,
         counts=_counts(synthetic, members, control, attacked),
         columns=tuple({"name": column.name, "kind": column.kind} for column in synthetic.schema.columns),
         schema=schema,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from miaudit.io import atomic_folder, tables
+from miaudit.io import atomic, tables
 from miaudit.report import audit_charts, audit_page, results_folder
 
 # Processes that fork writers. Everything of one set of files says the same number; drawing is not what is tested here.
@@ -18,7 +18,8 @@ WORLD = """
 import json, os, random, signal, sys, time
 from pathlib import Path
 from miaudit.errors import OutputError
-from miaudit.report import charts, exchange, folder, html, pictures
+from miaudit.io import atomic
+from miaudit.report import audit_charts, audit_page, chart_images, results_folder
 
 class Drawn:
     def __init__(self, number):
@@ -37,11 +38,11 @@ class Findings:
     def to_json(self):
         return json.dumps(self.to_dict())
 
-charts.charts = lambda content: {name: Drawn(content["number"]) for name in charts.NAMES}
-pictures.svg = lambda spec: spec["description"]
-pictures.png = lambda spec: spec["description"].encode()
-html.page = lambda content: str(content["number"])
-exchange.sync = lambda path: None  # a kill is not a power failure, and more of them fit into a second
+audit_charts.charts = lambda content: {name: Drawn(content["number"]) for name in audit_charts.NAMES}
+chart_images.svg = lambda spec: spec["description"]
+chart_images.png = lambda spec: spec["description"].encode()
+audit_page.page = lambda content: str(content["number"])
+atomic.sync = lambda path: None  # a kill is not a power failure, and more of them fit into a second
 problems = []
 
 def held(out):
@@ -54,7 +55,7 @@ def hidden(out):
 
 KILLS = """
 out, way, kills = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-folder.write(Findings(0), out, overwrite=True)
+results_folder.write(Findings(0), out, overwrite=True)
 (out / "notes.txt").write_text("mine")
 (out / "figures" / "photo.png").write_text("mine")
 if way == "moved":
@@ -68,13 +69,13 @@ for kill in range(kills):
         number = 1000 * kill
         while True:
             number += 1
-            folder.write(Findings(number), out, overwrite=True)
+            results_folder.write(Findings(number), out, overwrite=True)
     time.sleep(chance.uniform(0.001, 0.04))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     for moment in ("at once", "after the next run"):
         if moment == "after the next run":
-            folder.check_free(out, overwrite=True)
+            results_folder.check_free(out, overwrite=True)
         found = held(out)
         if {name for name in found if found[name] == "mine"} != mine:
             problems.append(f"{kill}, {moment}: lost {mine - set(found)}")
@@ -82,7 +83,7 @@ for kill in range(kills):
         if "findings.json" in ours:
             ours["findings.json"] = str(json.loads(ours["findings.json"])["number"])
             replaced += ours["findings.json"] != "0"
-            if len(set(ours.values())) != 1 or len(ours) != 2 + 2 * len(charts.NAMES):
+            if len(set(ours.values())) != 1 or len(ours) != 2 + 2 * len(audit_charts.NAMES):
                 problems.append(f"{kill}, {moment}: {ours}")
         elif way == "exchanged" or moment == "after the next run":
             problems.append(f"{kill}, {moment}: no findings")
@@ -94,7 +95,7 @@ print(json.dumps({"problems": problems, "missing": missing, "replaced": replaced
 """
 
 RACES = """
-folder.write(Findings(0), Path(sys.argv[1]) / "earlier" / "out")  # everything is imported once
+results_folder.write(Findings(0), Path(sys.argv[1]) / "earlier" / "out")  # everything is imported once
 for race in range(int(sys.argv[3])):
     out, said = Path(sys.argv[1]) / str(race) / "out", []
     out.parent.mkdir(parents=True)
@@ -107,10 +108,10 @@ for race in range(int(sys.argv[3])):
         child = os.fork()
         if child == 0:
             os.close(writes)
-            folder.check_free(out)
+            results_folder.check_free(out)
             os.read(reads, 1)  # until all are there
             try:
-                folder.write(Findings(number), out)
+                results_folder.write(Findings(number), out)
             except OutputError as error:
                 (out.parent / f"said-{number}").write_text(str(error))
                 os._exit(1)
@@ -195,10 +196,10 @@ def test_what_a_living_process_is_at_is_not_swept(tmp_path: Path, quick: None) -
     out = tmp_path / "out"
 
     def make(made: Path) -> None:
-        atomic_folder.recover(out)  # as another run does, meanwhile
+        atomic.recover(out)  # as another run does, meanwhile
         (made / "last").write_text("1")
 
-    atomic_folder.replace(out, ("last",), make, lambda: None)
+    atomic.replace_folder(out, ("last",), make, lambda: None)
     assert (out / "last").read_text() == "1"
 
 
@@ -229,11 +230,11 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> tuple
     elif where == "a mount":
         monkeypatch.setattr(Path, "is_mount", lambda path: path == out)
     elif where == "a mount that nobody sees":
-        monkeypatch.setattr(atomic_folder, "_exchange", refused)
+        monkeypatch.setattr(atomic, "_exchange", refused)
     elif where == "holding a folder":
         (out / "store").mkdir()
     elif where == "no locks":
-        monkeypatch.setattr(atomic_folder, "hold", lambda path: None)
+        monkeypatch.setattr(atomic, "hold", lambda path: None)
     return out, named
 
 

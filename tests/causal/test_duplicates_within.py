@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from miaudit import Evidence, Plan, audit
-from miaudit.causal.equal_rows import Repeats, _codes
+from miaudit.causal.duplicates import Repeats, _codes
 from miaudit.errors import InputError
 
 N = 200
