@@ -1,4 +1,4 @@
-"""The Gaussian likelihood ratio of threshold-post: summary statistics of members and non-members, no shadow models."""
+"""The Gaussian likelihood ratio of threshold-post, from statistics of members and non-members alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Statistic = Literal["loss", "logit_confidence"]
 
 @dataclass(frozen=True)
 class GaussianStatistics:
-    """Mean and standard deviation of a statistic (the loss, say) among members (in) and non-members (out).
+    """Mean and standard deviation of a statistic among members (in) and non-members (out).
 
     Raises
     ------
@@ -54,7 +54,7 @@ class GaussianStatistics:
         return cls(float(inside.mean()), sigma_in, float(outside.mean()), sigma_out)
 
     def monotone_between(self, low: float, high: float) -> bool:
-        """Say whether the log ratio only rises or only falls between two values of the statistic (erratum C1).
+        """Return whether the log ratio is monotone between two values of the statistic (erratum C1).
 
         With equal variances it always does, and thresholding it is thresholding the statistic; with unequal ones it is
         a parabola, whose vertex decides.
@@ -104,14 +104,14 @@ class GaussianLira:
 
     @property
     def orders_as_statistic(self) -> bool:
-        """Whether the ratio has equal variances, and so the ROC curve of the statistic itself (erratum C1)."""
+        """Whether the ratio orders records as the statistic does: equal variances (erratum C1)."""
         if self.given is not None:
             return bool(np.isclose(self.given.sigma_in, self.given.sigma_out, rtol=1e-12))
         return self.variance == "pooled"
 
 
 def logit_confidence_of(loss: ArrayLike) -> FloatArray:
-    """Logit-scaled confidence log(p / (1 - p)) of each record (n,) from its cross-entropy loss -log p (n,).
+    """Return the logit-scaled confidence log(p / (1 - p)) (n,) from the cross-entropy loss -log p (n,).
 
     Losses of exactly 0 (p rounded to 1) take the value of the smallest positive loss.
 
@@ -139,7 +139,7 @@ def logit_confidence_of(loss: ArrayLike) -> FloatArray:
 
 
 def log_ratio(statistic: ArrayLike, given: GaussianStatistics) -> FloatArray:
-    """Log-likelihood ratio log N(l; mu_in, sigma_in) - log N(l; mu_out, sigma_out) of each record (threshold-post).
+    """Return log N(l; mu_in, sigma_in) - log N(l; mu_out, sigma_out) of each record (threshold-post).
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def log_ratio(statistic: ArrayLike, given: GaussianStatistics) -> FloatArray:
 
 
 def predict(scores: ArrayLike, tau: float = 0.0) -> BoolArray:
-    """Accuse the records whose score exceeds ``tau`` (0: more likely a member than not, at even odds).
+    """Predict membership for records whose score exceeds ``tau`` (0: even odds).
 
     Examples
     --------
@@ -222,7 +222,7 @@ def cross_fitted(
 
 
 def _fold_of(member: BoolArray, unit_codes: IntArray | None, folds: int, rng: np.random.Generator) -> IndexArray:
-    """Draw a fold for each record: balanced within each class, whole units where they are given."""
+    """Draw a fold for each record: balanced within each class, units kept whole where they are given."""
     codes = np.arange(len(member)) if unit_codes is None else unit_codes
     has_member = np.bincount(codes[member], minlength=int(codes.max()) + 1) > 0
     fold_of_unit = np.empty(len(has_member), dtype=np.intp)
