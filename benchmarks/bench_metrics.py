@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import miaudit as ma
-from miaudit.metrics import bootstrap, classical
+from miaudit.metrics import bootstrap, definition
 from miaudit.metrics.classical import Sample
 from worlds.clusters import Clusters
 from worlds.twins import bootstrap_loop
@@ -30,7 +30,7 @@ def evidence() -> ma.Evidence:
 
 @pytest.mark.benchmark(group="intervals of 20,000 scores")
 def test_default_intervals(benchmark: Any, evidence: ma.Evidence) -> None:
-    found = benchmark(lambda: classical.metrics(Sample.of(evidence), TARGETS, 0.95))
+    found = benchmark(lambda: definition.estimates(Sample.of(evidence), definition.names(TARGETS), 0.95))
     assert found["auc"].low < 0.7602 < found["auc"].high
 
 
@@ -59,5 +59,5 @@ def test_the_straightforward_loop(benchmark: Any, evidence: ma.Evidence) -> None
 def test_intervals_of_units(benchmark: Any) -> None:
     score, member, unit = Clusters(2000, 5, 0.5, 1.0).draw(np.random.default_rng(0))
     evidence = ma.Evidence(score=score, member=member, unit=unit)
-    found = benchmark(lambda: classical.metrics(Sample.of(evidence), TARGETS, 0.95))
+    found = benchmark(lambda: definition.estimates(Sample.of(evidence), definition.names(TARGETS), 0.95))
     assert found["auc"].value == pytest.approx(0.76, abs=0.02)

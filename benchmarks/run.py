@@ -26,7 +26,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import miaudit as ma
-from miaudit.metrics import bootstrap, classical
+from miaudit.metrics import bootstrap, definition
 from miaudit.metrics.classical import Sample
 from worlds.twins import bootstrap_loop  # the same loop that the tests use as a twin
 
@@ -73,7 +73,7 @@ def measure_in_memory(n: int) -> dict[str, float]:
     evidence = evidence_of(n)
     before = peak_megabytes()
     start, wall = time.process_time(), time.perf_counter()
-    classical.metrics(Sample.of(evidence), TARGETS, 0.95)
+    definition.estimates(Sample.of(evidence), definition.names(TARGETS), 0.95)
     return {
         "cpu": time.process_time() - start,
         "wall": time.perf_counter() - wall,
@@ -89,7 +89,7 @@ def measure_file(path: str) -> dict[str, float]:
     start, wall = time.process_time(), time.perf_counter()
     evidence = ma.Evidence.load(path)
     loaded = time.perf_counter() - wall
-    classical.metrics(Sample.of(evidence), TARGETS, 0.95)
+    definition.estimates(Sample.of(evidence), definition.names(TARGETS), 0.95)
     return {
         "cpu": time.process_time() - start,
         "wall": time.perf_counter() - wall,
@@ -123,7 +123,7 @@ def twenty_thousand(loops: int) -> list[dict[str, Any]]:
     sample = Sample.of(evidence)
     score, member = np.array(evidence.score), np.array(evidence.member)
     plan = ma.Plan(fpr_targets=TARGETS)
-    all_metrics = cpu(lambda: classical.metrics(Sample.of(evidence), TARGETS, 0.95))
+    all_metrics = cpu(lambda: definition.estimates(Sample.of(evidence), definition.names(TARGETS), 0.95))
     full = cpu(lambda: ma.audit(evidence, plan=plan, rng=np.random.default_rng(0)))
     drawn = cpu(lambda: bootstrap.replicates(sample, TARGETS, 1000, rng=np.random.default_rng(0)))
     scale = 1000 / loops

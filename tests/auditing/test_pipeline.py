@@ -14,7 +14,7 @@ from miaudit import Evidence, Findings, Plan, audit
 from miaudit.auditing.plan import Bonferroni, Bootstrap, Declared, Exploratory, Split
 from miaudit.command import summary
 from miaudit.errors import InputError
-from miaudit.metrics import classical
+from miaudit.metrics import definition
 from miaudit.metrics.classical import Sample
 from miaudit.report import audit_page
 from worlds.clusters import Clusters
@@ -39,7 +39,7 @@ def audited(evidence: Evidence, plan: Plan = TEN, seed: int = 0) -> Findings:
 def test_findings_hold_the_metrics_of_the_sample() -> None:
     evidence = evidence_of()
     findings = audited(evidence)
-    direct = classical.metrics(Sample.of(evidence), (0.01, 0.1), 0.95)
+    direct = definition.estimates(Sample.of(evidence), definition.names((0.01, 0.1)), 0.95)
     assert [m.name for m in findings.metrics] == list(direct)
     for metric in findings.metrics:
         expected = direct[metric.name]
@@ -111,7 +111,7 @@ def test_the_covariates_alone_stand_beside_the_attack_of_an_undeclared_audit() -
     assert alone is not None and alone.value is not None and attack.value is not None
     assert alone.low > 0.6 and alone.value > attack.value - 0.05  # the covariates do what the attack seems to do
     assert "AUC of the covariates alone" in summary.text(findings)
-    assert "AUC of the covariates alone" in audit_page.page(findings.to_dict())
+    assert "AUC of the covariates alone" in audit_page.page(findings)
     rng = np.random.default_rng(8)  # the control: where membership was randomised it is one half
     tossed = drifted().replace(member=rng.random(2000) < 0.5)
     fair = audited(tossed).covariates_alone
@@ -258,7 +258,7 @@ def test_bonferroni_widens_every_interval() -> None:
     findings = audited(evidence, Plan(fpr_targets=(0.1,), headline=Bonferroni()))
     assert findings.scores[0].score == "s2"
     assert findings.verdict.status == "flagged"
-    direct = classical.metrics(Sample.of(evidence.only("s2")), (0.1,), 1 - 0.05 / 4)
+    direct = definition.estimates(Sample.of(evidence.only("s2")), definition.names((0.1,)), 1 - 0.05 / 4)
     for metric in findings.metrics:
         assert (metric.low, metric.high) == (direct[metric.name].low, direct[metric.name].high)
     assert any("4 scores" in text for text in findings.corrections)
@@ -290,7 +290,7 @@ def test_a_declared_score_is_the_verdict_and_others_are_mentioned() -> None:
     assert quiet.scores[0].score == "s0"
     assert quiet.verdict.status == "clear"
     assert any("s2 exceeds the threshold" in note for note in quiet.notes)
-    direct = classical.metrics(Sample.of(evidence.only("s0")), (0.1,), 0.95)
+    direct = definition.estimates(Sample.of(evidence.only("s0")), definition.names((0.1,)), 0.95)
     assert quiet.metric("auc").low == direct["auc"].low  # nothing to pay for
     loud = audited(evidence, Plan(fpr_targets=(0.1,), headline=Declared("s2")))
     assert loud.verdict.status == "flagged"
@@ -333,7 +333,7 @@ def test_groups_are_measured_simultaneously() -> None:
     findings = audited(evidence)
     assert [g.group for g in findings.groups] == list("01234")
     for g, found in enumerate(findings.groups):
-        direct = classical.metrics(Sample.of(evidence.take(group == g)), (0.01, 0.1), 1 - 0.05 / 5)
+        direct = definition.estimates(Sample.of(evidence.take(group == g)), definition.names((0.01, 0.1)), 1 - 0.05 / 5)
         assert (found.members, found.nonmembers) == (200, 200)
         for metric in found.metrics:
             expected = direct[metric.name]

@@ -108,7 +108,7 @@ def test_every_draw_is_repeated(tmp_path, plan):
 def test_the_audit_of_a_bundle_is_the_audit():
     alone = ma.audit(evidence(), plan=Plan(bounds=None), rng=np.random.default_rng(5))
     examined, bundle, _ = record(evidence(), plan=Plan(bounds=None), rng=np.random.default_rng(5))
-    assert examined.findings.to_dict() == alone.to_dict() == bundle.findings
+    assert examined.findings.to_dict() == alone.to_dict() == bundle.findings.to_dict()
 
 
 def test_equal_audits_give_equal_bytes(tmp_path):
@@ -123,7 +123,7 @@ def test_a_remark_on_equal_covariates_is_kept_where_they_are_withheld_and_tells_
     households = ma.Evidence(score=rng.normal(size=400), member=member, covariates=x, design="one-run")
     found = record(households, plan=Plan(bounds=None), share="scores", seal=seal, rng=np.random.default_rng(5))
     found[1].write(tmp_path / "b.zip")
-    assert any("name the unit" in note for note in found[1].findings["notes"]) != seal
+    assert any("name the unit" in note for note in found[1].findings.notes) != seal
     assert verify(tmp_path / "b.zip", keys=found[2] if seal else None).exit_code == 0
 
 
@@ -194,7 +194,7 @@ def test_hashes_hold_no_number_of_a_record(tmp_path):
 def test_rows_of_the_findings_are_withheld(tmp_path):
     path, examined, *_ = made(tmp_path, plan=Plan(row_level=3, bounds=None), share="scores", units=True)
     assert examined.findings.rows
-    assert read(path).findings["rows"] == []
+    assert read(path).findings.rows == ()
 
 
 # -- tampered with ----------------------------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ def test_a_plan_with_an_array_comes_back():
 @pytest.mark.parametrize(("share", "seal"), [("all", False), ("scores", False), ("all", True)])
 def test_an_undeclared_audit_is_recomputed_without_what_rests_on_withheld_covariates(tmp_path, share, seal):
     path, _, _, keys = made(tmp_path, design=None, share=share, seal=seal)
-    assert ("covariates_alone" in read(path).findings) is (share == "all")  # sealed: of open records
+    assert (read(path).findings.covariates_alone is not None) is (share == "all")  # sealed: of open records
     found = verify(path, keys=keys if seal else None)
     assert (found.status, found.differences) == ("verified", ())
 
@@ -444,7 +444,7 @@ def test_scores_decide_nothing_where_the_audit_was_refused(tmp_path):
     held = placebo.draw("product", 2000, rng)
     record(held, plan=Plan(bounds=None), rng=rng)[1].write(tmp_path / "b.zip")
     bundle = read(tmp_path / "b.zip")
-    assert bundle.findings["verdict"]["status"] == "refused"
+    assert bundle.findings.verdict.status == "refused"
     found = challenge.by_scores(bundle, held.covariates[:, 0] * held.covariates[:, 1], rng=rng)
     assert (found.status, found.exit_code) == ("undecided", 4)
     assert found.text.startswith("Undecided: the bundle's audit was refused")

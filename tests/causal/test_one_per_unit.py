@@ -72,4 +72,4 @@ def test_a_propensity_of_records_is_wrong_of_one_record_of_each_unit(alike: bool
     assert ev.unit_codes is not None
     rows = one_per_unit.drawn_alike(ev.unit_codes, rng) if alike else one_of_each(ev.unit_codes, rng)
     bet = against(learned.logit[rows], learned.logit[rows] - 1, ev.member[rows])
-    assert bet.rejected == refuted
+    assert bet.refutes == refuted

@@ -113,7 +113,7 @@ def test_scores_of_another_shape_are_refused_by_the_attacks_name(wrong: Any) -> 
         collected(Campaign(Nearest(), noise(), attacks=("wrong",)))
 
 
-@pytest.mark.parametrize("name", [*from_outputs.ATTACKS, *registry.ATTACKS, "", None])
+@pytest.mark.parametrize("name", [*from_outputs.of_outputs(), *registry.ATTACKS, "", None])
 def test_a_name_that_is_taken_is_refused(name: Any) -> None:
     with pytest.raises(InputError, match="name: expected"):
         registry.register(name, twice, "target", "again")

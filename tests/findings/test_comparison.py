@@ -1,6 +1,6 @@
 """Comparison of audits: coverage of the difference by simulation, and the page and command in both kinds."""
 
-import copy
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy import stats
 import miaudit as ma
 from miaudit.auditing.plan import Plan
 from miaudit.errors import InputError
+from miaudit.findings.audit import Metric
 from miaudit.findings.comparison import compare, history
 from miaudit.report import comparison_page, kinds, results_folder
 from report.test_audit_page import EVIL, Page
@@ -24,11 +25,10 @@ def audited(gap, seed=0, n=1500, primary="auc"):
     rng = np.random.default_rng([seed, round(100 * gap)])
     member = rng.random(n) < 0.5
     held = ma.Evidence(score=rng.normal(size=n) + gap * member, member=member, design="one-run")
-    return ma.audit(held, plan=Plan(bounds=None, primary_metric=primary), rng=rng).to_dict()
+    return ma.audit(held, plan=Plan(bounds=None, primary_metric=primary), rng=rng)
 
 
-def findings(*args, **options):
-    return copy.deepcopy(audited(*args, **options))
+findings = audited
 
 
 def test_a_rise_a_fall_and_none():
@@ -61,20 +61,11 @@ def test_the_interval_of_the_difference_covers(gaps, truth):
                 ma.Evidence(score=rng.normal(size=400) + gap * member, member=member)
             )
             e = sample.auc(0.95)
-            metric = {"name": "auc", "estimator": "raw", "value": e.value, "low": e.low, "high": e.high}
-            pair.append({**frame(), "metrics": [metric]})
+            metric = Metric("auc", "raw", e.value, e.low, e.high, 0.95)
+            pair.append(replace(findings(0.5), metrics=(metric,)))
         change = compare(*pair).changes[0]
         covered += change.low <= truth <= change.high
     assert 0.91 <= covered / 300 <= 0.985
-
-
-def frame():
-    return {
-        "plan": {"primary_metric": "auc", "confidence": 0.95},
-        "design": "one-run",
-        "evidence": {"digest": "a"},
-        "verdict": {"estimator": "raw"},
-    }
 
 
 def test_what_is_not_resolved_is_not_compared():
@@ -86,9 +77,8 @@ def test_what_is_not_resolved_is_not_compared():
 
 def test_cautions():
     a, b = findings(0.5), findings(0.6)
-    b["design"] = None
-    b["scores"][0]["score"] = "other"
-    b["verdict"]["status"] = "refused"
+    scores = (replace(b.scores[0], score="other"), *b.scores[1:])
+    b = replace(b, design=None, scores=scores, verdict=replace(b.verdict, status="refused"))
     assert len(compare(a, b).cautions) == 3
 
 
@@ -98,7 +88,7 @@ def test_a_score_that_was_turned_round_is_no_fall_of_leakage():
     member = np.arange(2000) % 2 == 0
     rng = np.random.default_rng(0)
     losses = ma.Evidence(score=-(rng.normal(size=2000) + 0.5 * member), member=member, design="one-run")
-    wrong = ma.audit(losses, plan=Plan(bounds=None, primary_metric="auc"), rng=rng).to_dict()
+    wrong = ma.audit(losses, plan=Plan(bounds=None, primary_metric="auc"), rng=rng)
     assert {c.name: c for c in compare(right, wrong).changes}["auc"].high < 0
     for pair in ((right, wrong), (wrong, right)):
         found = compare(*pair)
@@ -110,7 +100,7 @@ def test_a_score_that_was_turned_round_is_no_fall_of_leakage():
 def test_a_design_that_nobody_declared_is_not_compared():
     low, high = findings(0.2), findings(0.9, seed=1)
     assert compare(low, high).status == "rose"  # control
-    for pair in ((low, {**high, "design": None}), ({**low, "design": None}, {**high, "design": None})):
+    for pair in ((low, replace(high, design=None)), (replace(low, design=None), replace(high, design=None))):
         found = compare(*pair)
         assert (found.status, found.exit_code) == ("not-comparable", 4)
         assert "Nobody declared" in found.text and "--design" in found.text
@@ -124,7 +114,7 @@ def shifted(gap=0.0):
     member = rng.random(3000) < 1 / (1 + np.exp(-0.9 * age))
     score = 0.3 * rng.normal(size=3000) + 1.5 * age + gap * member
     held = ma.Evidence(score=score, member=member, covariates=age[:, None], design="zero-run")
-    return ma.audit(held, plan=Plan(bounds=None, primary_metric="auc"), rng=rng).to_dict()
+    return ma.audit(held, plan=Plan(bounds=None, primary_metric="auc"), rng=rng)
 
 
 def test_a_shift_between_populations_is_no_rise_of_leakage():
@@ -137,52 +127,52 @@ def test_a_shift_between_populations_is_no_rise_of_leakage():
         found = compare(*pair, names=("a", "b"))
         assert (found.status, found.exit_code) == ("not-comparable", 4)
         assert "zero-run audit" in found.text
-        assert "(raw, not causal)" in comparison_page.page(found.to_dict())
+        assert "(raw, not causal)" in comparison_page.page(found)
     again = compare(drifted, shifted(1.0))
     assert (again.status, next(c for c in again.changes if c.name == "auc").estimator) == ("rose", "hajek")
 
 
 def test_a_refused_audit_decides_nothing():
-    refused = copy.deepcopy(shifted())
-    refused["verdict"]["status"] = "refused"
-    refused["metrics"] = [m for m in refused["metrics"] if m["estimator"] == "raw"]
+    whole = shifted()
+    raw = tuple(m for m in whole.metrics if m.estimator == "raw")
+    refused = replace(whole, verdict=replace(whole.verdict, status="refused"), metrics=raw)
     found = compare(shifted(), refused, names=("a", "b"))
     assert found.status == "not-comparable"
     assert "b was refused" in found.text
     lined_up = history([("a", shifted()), ("b", refused)])
     assert lined_up.exit_code == found.exit_code == 4
     row = lined_up.audits[1]
-    assert row["said"].endswith("raw, not causal")
-    assert row["value"] is None
+    assert row.said.endswith("raw, not causal")
+    assert row.value is None
 
 
 def test_history_says_one_number_of_an_audit():
     """The table of the page and the comparison below it are about the same estimate."""
     found = history([("a", shifted()), ("b", shifted(1.0))])
     for audit in found.audits:
-        assert f"{audit['value']:.3f} in {audit['name']}" in found.changes[0]["text"]
+        assert f"{audit.value:.3f} in {audit.name}" in found.changes[0].text
 
 
 def test_the_chart_shows_causal_numbers_under_whole_labels():
     """Right of its dashed line is more leakage, which no raw number of a zero-run audit may claim."""
-    found = compare(shifted(), shifted(1.0)).to_dict()
+    found = compare(shifted(), shifted(1.0))
     rows = comparison_page.charts(found)["differences"].to_dict()["layer"][1]["encoding"]["y"]
     assert rows["sort"][-2:] == ["Advantage (hajek)", "Balanced accuracy (hajek)"]
     assert all(name.endswith("(hajek)") for name in rows["sort"])
     assert rows["axis"]["labelLimit"] >= 7 * max(map(len, rows["sort"]))
-    assert comparison_page.charts(compare(findings(0.3), shifted()).to_dict()) == {}
+    assert comparison_page.charts(compare(findings(0.3), shifted())) == {}
 
 
 def test_other_confidence_is_refused():
     b = findings(0.5)
-    b["plan"]["confidence"] = 0.9
+    b = replace(b, plan={**b.plan, "confidence": 0.9})
     with pytest.raises(InputError, match=r"0\.95 and 0\.9"):
         compare(findings(0.5), b)
 
 
 def test_history_follows_the_metric_of_the_last_audit():
     found = history([("a", findings(0.3)), ("b", findings(0.3, seed=2)), ("c", findings(1.2))])
-    assert [s["status"] for s in found.changes] == ["no-difference", "rose"]
+    assert [s.status for s in found.changes] == ["no-difference", "rose"]
     assert found.exit_code == 3
     assert len(found.audits) == 3
     with pytest.raises(InputError, match="at least two"):
@@ -209,8 +199,5 @@ def test_the_pages_are_written_and_checked(tmp_path, kind):
 def test_hostile_names_stay_text():
     a, b = findings(0.3), findings(1.2)
     for found in (compare(a, b, names=(EVIL, EVIL + "2")), history([(EVIL, a), (EVIL + "2", b)])):
-        content = found.to_dict()
-        content["repeat"] = {"command": EVIL}
-        page = Page(comparison_page.page(content))
-        plain = found.to_dict()
-        assert len(page.scripts) == len(Page(comparison_page.page(plain)).scripts)
+        page = Page(comparison_page.page(replace(found, repeat={"command": EVIL})))
+        assert len(page.scripts) == len(Page(comparison_page.page(found)).scripts)

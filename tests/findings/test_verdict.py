@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from miaudit.findings import verdict as verdict_rule
 from miaudit.findings import wording
 from miaudit.findings.verdict import Measured, Verdict, judge
-from miaudit.metrics import rounding
+from miaudit.metrics import definition, rounding
 
 TPR = "tpr_at_fpr_0.01"
 
@@ -156,11 +156,11 @@ def test_no_answer_has_exit_code_4_and_its_reason(status: str) -> None:
 
 
 def test_default_thresholds() -> None:
-    assert verdict_rule.default_threshold("tpr_at_fpr_0.001") == pytest.approx(0.05)
-    assert verdict_rule.default_threshold("tpr_at_fpr_0.01") == 0.05
-    assert verdict_rule.default_threshold("tpr_at_fpr_0.1") == pytest.approx(0.15)
-    assert verdict_rule.default_threshold("tpr_at_fpr_0.99") == 1.0
-    assert verdict_rule.default_threshold("advantage") == 0.05
+    assert definition.of("tpr_at_fpr_0.001").threshold == pytest.approx(0.05)
+    assert definition.of("tpr_at_fpr_0.01").threshold == 0.05
+    assert definition.of("tpr_at_fpr_0.1").threshold == pytest.approx(0.15)
+    assert definition.of("tpr_at_fpr_0.99").threshold == 1.0
+    assert definition.of("advantage").threshold == 0.05
     for metric in (TPR, "auc", "advantage", "balanced_accuracy", "ate"):
         assert wording.describe(metric)
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from miaudit import Evidence
 from miaudit.evidence import LARGEST
-from miaudit.metrics.classical import Estimate, Sample, metrics
+from miaudit.metrics.classical import Estimate, Sample
+from miaudit.metrics.definition import estimates
+from miaudit.metrics.definition import names as metric_names
 from miaudit.metrics.roc import Roc
 from worlds.scores import WORLDS
 
@@ -33,7 +35,7 @@ def evidence_of(name: str, sizes: tuple[int, int], seed: int = 0) -> Evidence:
 
 
 def found(evidence: Evidence, confidence: float = 0.95) -> dict[str, Estimate]:
-    return metrics(Sample.of(evidence), TARGETS, confidence)
+    return estimates(Sample.of(evidence), metric_names(TARGETS), confidence)
 
 
 def same(a: Estimate, b: Estimate) -> bool:

@@ -8,7 +8,9 @@ from scipy import stats
 
 from miaudit import Evidence
 from miaudit.metrics import intervals
-from miaudit.metrics.classical import Estimate, Sample, metrics, precision, tpr_name
+from miaudit.metrics.classical import Estimate, Sample, precision, tpr_name
+from miaudit.metrics.definition import estimates
+from miaudit.metrics.definition import names as metric_names
 from worlds.scores import WORLDS
 
 N = 200_000
@@ -18,7 +20,7 @@ N = 200_000
 def test_point_values_are_the_closed_forms(name: str) -> None:
     world = WORLDS[name]
     score, member = world.draw(N, N, np.random.default_rng(11))
-    found = metrics(Sample.of(Evidence(score=score, member=member)), (0.001, 0.01, 0.1), 0.95)
+    found = estimates(Sample.of(Evidence(score=score, member=member)), metric_names((0.001, 0.01, 0.1)), 0.95)
     for alpha in (0.001, 0.01, 0.1):
         slope = (world.tpr(alpha * 1.01) - world.tpr(alpha * 0.99)) / (0.02 * alpha)
         tpr = world.tpr(alpha)

@@ -7,7 +7,9 @@ import pytest
 
 from miaudit import Evidence, Plan, audit
 from miaudit.metrics import bootstrap, intervals
-from miaudit.metrics.classical import Sample, metrics
+from miaudit.metrics.classical import Sample
+from miaudit.metrics.definition import estimates
+from miaudit.metrics.definition import names as metric_names
 from miaudit.metrics.units import Units
 from worlds.clusters import Clusters
 from worlds.scores import WORLDS
@@ -27,9 +29,9 @@ def repeated(evidence: Evidence, k: int, *, with_units: bool) -> Evidence:
 
 @pytest.mark.parametrize("k", [2, 5])
 def test_duplicates_with_unit_ids_change_nothing(k: int) -> None:
-    alone = metrics(Sample.of(drawn()), TARGETS, 0.95)
-    units = metrics(Sample.of(repeated(drawn(), k, with_units=True)), TARGETS, 0.95)
-    records = metrics(Sample.of(repeated(drawn(), k, with_units=False)), TARGETS, 0.95)
+    alone = estimates(Sample.of(drawn()), metric_names(TARGETS), 0.95)
+    units = estimates(Sample.of(repeated(drawn(), k, with_units=True)), metric_names(TARGETS), 0.95)
+    records = estimates(Sample.of(repeated(drawn(), k, with_units=False)), metric_names(TARGETS), 0.95)
     for name, found in units.items():
         assert found.value == pytest.approx(alone[name].value, abs=1e-12)
         width, same = found.high - found.low, alone[name].high - alone[name].low
@@ -53,7 +55,9 @@ def test_units_that_never_repeat_are_records() -> None:
     evidence = drawn(50)
     named = evidence.replace(unit=[f"person {i}" for i in range(100)])
     assert named.unit_codes is None
-    assert metrics(Sample.of(named), TARGETS, 0.95) == metrics(Sample.of(evidence), TARGETS, 0.95)
+    assert estimates(Sample.of(named), metric_names(TARGETS), 0.95) == estimates(
+        Sample.of(evidence), metric_names(TARGETS), 0.95
+    )
 
 
 def test_the_variance_is_the_cluster_robust_one() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import miaudit as ma
+from miaudit.findings.audit import Findings
 from miaudit.report import audit_charts, chart_images
 
 
@@ -20,6 +21,15 @@ def findings(n=1000, **options):
     scores = {name: score + i * rng.normal(size=n) for i, name in enumerate(names)}
     evidence = ma.Evidence(score=scores, member=member, design=options.pop("design", "one-run"), **more)
     return ma.audit(evidence, plan=ma.Plan(**options), rng=np.random.default_rng(0)).to_dict()
+
+
+def typed(found):
+    """Findings, which tests change as plain values."""
+    return Findings.from_dict(found) if isinstance(found, dict) else found
+
+
+def charts_of(found):
+    return audit_charts.charts(typed(found))
 
 
 def values(spec):
@@ -36,9 +46,9 @@ def test_importing_miaudit_loads_no_charts():
 
 
 def test_which_charts_there_are():
-    assert list(audit_charts.charts(findings())) == ["verdict", "roc-log", "roc-linear", "distribution", "bounds"]
-    assert "groups" in audit_charts.charts(findings(group=np.arange(1000) // 2 % 2))
-    assert "verdict" not in audit_charts.charts(findings(design="zero-run"))
+    assert list(charts_of(findings())) == ["verdict", "roc-log", "roc-linear", "distribution", "bounds"]
+    assert "groups" in charts_of(findings(group=np.arange(1000) // 2 % 2))
+    assert "verdict" not in charts_of(findings(design="zero-run"))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +64,7 @@ def test_which_charts_there_are():
     ],
 )
 def test_charts_follow_the_schema_and_render(options):
-    for chart in audit_charts.charts(findings(**options)).values():
+    for chart in charts_of(findings(**options)).values():
         spec = chart.to_dict()  # checked against the schema of Vega-Lite
         assert spec["title"]["text"]
         assert len(spec["description"]) > 20
@@ -65,20 +75,20 @@ def test_charts_follow_the_schema_and_render(options):
 
 
 def test_equal_findings_give_equal_pictures():
-    first, second = (audit_charts.charts(findings()) for _ in range(2))
+    first, second = (charts_of(findings()) for _ in range(2))
     for name in first:
         assert chart_images.svg(first[name].to_dict()) == chart_images.svg(second[name].to_dict())
 
 
 def test_png():
-    assert chart_images.png(audit_charts.charts(findings())["verdict"].to_dict()).startswith(b"\x89PNG")
+    assert chart_images.png(charts_of(findings())["verdict"].to_dict()).startswith(b"\x89PNG")
 
 
 def test_an_extreme_curve_can_be_drawn():
     member = np.arange(400) % 2 == 0
     for score in (member.astype(float), 1.0 - member, np.zeros(400)):
         evidence = ma.Evidence(score=score, member=member, design="one-run")
-        for chart in audit_charts.charts(ma.audit(evidence, rng=np.random.default_rng(0)).to_dict()).values():
+        for chart in charts_of(ma.audit(evidence, rng=np.random.default_rng(0)).to_dict()).values():
             assert "NaN" not in chart_images.svg(chart.to_dict())
 
 
@@ -86,7 +96,7 @@ def test_no_curve_where_it_is_not_resolved():
     found = findings()
     limit = found["counts"]["smallest_fpr"]
     assert limit == pytest.approx(3.69 / 500)
-    measured = [row["fpr"] for row in values(audit_charts.charts(found)["roc-log"].to_dict()) if "score" in row]
+    measured = [row["fpr"] for row in values(charts_of(found)["roc-log"].to_dict()) if "score" in row]
     assert min(measured) == pytest.approx(limit)
 
 
@@ -96,33 +106,33 @@ def test_resolution_pays_for_several_scores():
 
 def test_an_unresolved_target_is_told_as_a_limit():
     found = findings(fpr_targets=(0.001,))
-    chart = audit_charts.charts(found)["roc-log"].to_dict()
+    chart = charts_of(found)["roc-log"].to_dict()
     assert "only a limit" in " ".join(chart["title"]["text"])
     assert "at most" in chart["description"]
 
 
 def test_zero_run_is_labelled():
-    for chart in audit_charts.charts(findings(design="zero-run", group=np.arange(1000) // 2 % 2)).values():
+    for chart in charts_of(findings(design="zero-run", group=np.arange(1000) // 2 % 2)).values():
         assert chart.to_dict()["title"]["text"][0].startswith("Raw, not causal")
 
 
 def test_many_scores_and_groups_stay_readable():
     found = findings(names=tuple(f"score {i}" for i in range(12)))
-    rows = values(audit_charts.charts(found)["roc-linear"].to_dict())
+    rows = values(charts_of(found)["roc-linear"].to_dict())
     assert len({row["score"] for row in rows if "score" in row}) == 8
     found = findings(n=3000, group=np.arange(3000) // 2 % 60)
-    rows = values(audit_charts.charts(found)["groups"].to_dict())
+    rows = values(charts_of(found)["groups"].to_dict())
     assert len({row["group"] for row in rows if "group" in row}) == 40
 
 
 def test_long_names_stay_distinct():
     found = findings(names=["x" * 60 + "1", "x" * 60 + "2"])
-    rows = values(audit_charts.charts(found)["roc-linear"].to_dict())
+    rows = values(charts_of(found)["roc-linear"].to_dict())
     assert len({row["score"] for row in rows if "score" in row}) == 2
 
 
 def test_specifications_fetch_nothing():
-    for chart in audit_charts.charts(findings(group=np.arange(1000) // 2 % 2)).values():
+    for chart in charts_of(findings(group=np.arange(1000) // 2 % 2)).values():
         text = json.dumps({key: value for key, value in chart.to_dict().items() if key != "$schema"})
         assert "http" not in text
         assert '"url"' not in text

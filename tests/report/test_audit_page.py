@@ -15,7 +15,9 @@ import pytest
 import miaudit as ma
 from miaudit.auditing.plan import Exploratory
 from miaudit.findings import wording
+from miaudit.metrics import definition
 from miaudit.report import audit_charts, audit_page, page_frame
+from report.test_audit_charts import charts_of, typed
 
 EVIL = "\"><script>alert(1)</script>\u2028</SCRIPT><!-- & ' {{ 7*7 }}"
 
@@ -31,9 +33,13 @@ def findings(names=("loss",), n=1000, group=None, design="one-run", gap=1.2, rep
     return ma.audit(evidence, plan=options, rng=np.random.default_rng(0), repeat=repeat or {"seed": 0}).to_dict()
 
 
+def page_of(found):
+    return audit_page.page(typed(found))
+
+
 @cache
 def default_page():
-    return audit_page.page(findings())
+    return page_of(findings())
 
 
 class Page(HTMLParser):
@@ -100,8 +106,8 @@ def test_the_policy_allows_exactly_the_scripts_of_the_page():
 
 def test_every_chart_is_in_the_page():
     found = findings(group=np.arange(1000) // 2 % 3)
-    page = Page(audit_page.page(found))
-    drawn = audit_charts.charts(found)
+    page = Page(page_of(found))
+    drawn = charts_of(found)
     assert page.attributes("data-chart") == list(drawn)
     assert list(json.loads(page.scripts[0])) == list(drawn)
     stills = [v["src"] for tag, v in page.elements if tag == "img"]
@@ -118,7 +124,7 @@ def test_text_from_data_is_escaped():
     found["evidence"]["source"] = found["repeat"]["command"] = EVIL
     found["verdict"]["text"] = found["metrics"][0]["note"] = EVIL
     found["rows"] = [{"row": 0, "unit": EVIL, "score": 1.0}]
-    text = audit_page.page(found)
+    text = page_of(found)
     page, ordinary = Page(text), Page(default_page())
     assert len(page.scripts) == len(ordinary.scripts) == 5
     assert page.scripts[2:] == ordinary.scripts[2:]
@@ -153,7 +159,7 @@ SECTIONS = (
 
 def test_sections_stand_in_order():
     found = findings(names=("loss", "margin"), group=np.arange(1000) // 2 % 2, row_level=3)
-    words = Page(audit_page.page(found)).words
+    words = Page(page_of(found)).words
     places = [words.index(section) for section in SECTIONS]
     assert places == sorted(places)
     absent = Page(default_page()).words
@@ -170,7 +176,7 @@ def test_sections_stand_in_order():
     ],
 )
 def test_the_verdict_is_a_word_and_an_icon(options, word):
-    text = audit_page.page(findings(**options))
+    text = page_of(findings(**options))
     badge = re.search(r'<h2 id="verdict-word".*?</h2>', text, re.S).group()
     assert word in badge
     assert "<path" in badge
@@ -178,14 +184,14 @@ def test_the_verdict_is_a_word_and_an_icon(options, word):
 
 
 def test_what_the_verdict_rests_on_is_said():
-    words = Page(audit_page.page(findings(design=None, names=("a", "b"), headline=Exploratory()))).words
+    words = Page(page_of(findings(design=None, names=("a", "b"), headline=Exploratory()))).words
     assert "All numbers: raw, the design was not declared" in words
     assert "If membership was randomised it would be: Exploratory, not evidence: " in words
     assert "Exploratory: chosen on the same data, not evidence" in words
 
 
 def test_zero_run_numbers_are_raw_not_causal():
-    text = audit_page.page(findings(design="zero-run"))
+    text = page_of(findings(design="zero-run"))
     words = Page(text).words
     assert "All numbers: raw, not causal" in words
     assert words.count("raw, not causal") >= 10
@@ -195,7 +201,7 @@ def test_zero_run_numbers_are_raw_not_causal():
 def test_an_unresolved_value_is_a_limit():
     found = findings(fpr_targets=(0.001, 0.1))
     assert found["metrics"][0]["value"] is None
-    row = audit_page._metric_row(found, found["metrics"][0])
+    row = audit_page._metric_row(typed(found), typed(found).metrics[0])
     assert row["value"].startswith("≤ ")
     assert row["interval"].startswith("at most ")
     assert row["precision"].startswith("≤ ")
@@ -203,11 +209,11 @@ def test_an_unresolved_value_is_a_limit():
 
 def test_the_control_agrees_with_the_table():
     found = findings()
-    given = audit_page._control(found)
+    given = audit_page._control(typed(found))
     points = {point[0]: point[1:] for point in given["points"]}
     for metric in found["metrics"]:
         if metric["name"].startswith("tpr_at_fpr_") and metric["value"] is not None:
-            assert points[wording.target(metric["name"])] == [metric["value"], metric["low"], metric["high"]]
+            assert points[definition.of(metric["name"]).fpr] == [metric["value"], metric["low"], metric["high"]]
     assert [p[0] for p in given["points"]] == sorted(points)
 
 
@@ -229,7 +235,7 @@ def test_accessible_by_keyboard_and_by_ear():
 
 
 def test_equal_findings_give_equal_pages():
-    assert default_page() == audit_page.page(findings())
+    assert default_page() == page_of(findings())
 
 
 # -- in a browser -----------------------------------------------------------------------------------------------------
@@ -263,10 +269,10 @@ def in_browser(tmp_path, text):
 @needs_chromium
 def test_every_chart_is_drawn_without_a_word_on_the_console(tmp_path):
     found = findings(names=("loss", EVIL), group=np.arange(1000) // 2 % 3)
-    document, console = in_browser(tmp_path, audit_page.page(found))
+    document, console = in_browser(tmp_path, page_of(found))
     assert console == []
     figures = re.findall(r'<figure class="chart drawn" data-chart="([\w-]+)".*?</figure>', document, re.S)
-    assert figures == list(audit_charts.charts(found))
+    assert figures == list(charts_of(found))
     for figure in re.findall(r"<figure.*?</figure>", document, re.S):
         assert "<svg" in figure
         assert "mark-" in figure
@@ -287,7 +293,7 @@ def test_the_control_follows_the_slider(tmp_path):
       document.title = JSON.stringify(told);
     """
     found = findings()
-    text = audit_page.page(found).replace("script-src ", f"script-src {page_frame.digest(program)} ")
+    text = page_of(found).replace("script-src ", f"script-src {page_frame.digest(program)} ")
     before, end, after = text.rpartition("</body>")
     document, console = in_browser(tmp_path, f"{before}<script>{program}</script>{end}{after}")
     assert console == []

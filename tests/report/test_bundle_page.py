@@ -63,9 +63,7 @@ PAGES = {"verification": verification, "challenge": contested}
 
 @pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
 def test_text_from_a_bundle_stays_text(tmp_path, make):
-    page, plain = (
-        Page(bundle_page.page(made.to_dict())) for made in (make(tmp_path), make(tmp_path, name="loss", text="plain"))
-    )
+    page, plain = (Page(bundle_page.page(made)) for made in (make(tmp_path), make(tmp_path, name="loss", text="plain")))
     assert len(page.scripts) == len(plain.scripts)
     tags, expected = ([tag for tag, _ in which.elements] for which in (page, plain))
     assert set(tags) == set(expected)
@@ -76,7 +74,7 @@ def test_text_from_a_bundle_stays_text(tmp_path, make):
 @needs_chromium
 @pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
 def test_nothing_of_a_bundle_runs_in_a_browser(tmp_path, make):
-    text = bundle_page.page(make(tmp_path).to_dict())
+    text = bundle_page.page(make(tmp_path))
     document, console = in_browser(tmp_path, text)
     assert console == []
     assert "<script>alert" not in document.lower()
@@ -86,7 +84,7 @@ def test_nothing_of_a_bundle_runs_in_a_browser(tmp_path, make):
 @needs_chromium
 def test_a_script_that_is_not_escaped_would_be_seen(tmp_path):
     """The control: the same words put into the page as they are do leave a trace in the document."""
-    text = bundle_page.page(verification(tmp_path).to_dict()).replace("</main>", f"{EVIL}</main>")
+    text = bundle_page.page(verification(tmp_path)).replace("</main>", f"{EVIL}</main>")
     document, console = in_browser(tmp_path, text)
     assert console or "<script>alert" in document.lower()
 
@@ -103,7 +101,7 @@ def test_pages_are_written_and_read_back(tmp_path, make):
 
 
 def test_differences_are_named_on_the_page(tmp_path):
-    page = " ".join(Page(bundle_page.page(verification(tmp_path).to_dict())).text)
+    page = " ".join(Page(bundle_page.page(verification(tmp_path))).text)
     for place in ("findings.verdict.text", "findings.groups[0].group", "Verification failed"):
         assert place in page
 
@@ -114,7 +112,7 @@ def test_in_part_is_said_and_is_no_green_page(tmp_path):
     held = ma.Evidence(score=rng.normal(size=N), member=member, covariates=rng.normal(size=N), design="zero-run")
     record(held, plan=Plan(bounds=None), rng=rng, share="scores")[1].write(tmp_path / "b.zip")
     made = findings.of_verification(verify(tmp_path / "b.zip"), {})
-    page = bundle_page.page(made.to_dict())
+    page = bundle_page.page(made)
     assert made.exit_code == 4
     assert "Verified in part" in page
     assert "not the verdict" in page

@@ -7,6 +7,7 @@ import html
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,13 +19,13 @@ from miaudit.defences.label_sets import ConformalSet
 from miaudit.defences.noise import OutputNoise
 from miaudit.defences.outputs import AsItIs, LabelOnly
 from miaudit.errors import InputError
-from miaudit.findings.disclosure import DisclosureFindings
+from miaudit.findings.disclosure import DisclosureFindings, Limits
 from miaudit.report import disclosure_page
 from worlds import disclosing
 
 
 @pytest.fixture(scope="module")
-def content() -> dict:
+def content() -> DisclosureFindings:
     models = disclosing.models(effect=1.0, shadows=32, n=300, held=80)
     defences = {"temperature": Temperature(), "noise": OutputNoise(), "sets": ConformalSet(0.9), "label": LabelOnly()}
     options = [Option("as-it-is", "output", models, AsItIs())]
@@ -38,42 +39,42 @@ def content() -> dict:
     made = findings.findings(
         found, drivers=driving, predictions=predictions, notes=said, repeat={"seed": 1, "command": "miaudit x"}
     )
-    return made.to_dict()
+    return DisclosureFindings.from_dict(made.to_dict())
 
 
-def shown(content: dict) -> str:
+def shown(content: DisclosureFindings) -> str:
     page = disclosure_page.page(content)
     text = re.sub(r"<script.*?</script>|<style.*?</style>|data:image/svg[^\"]*", "", page, flags=re.S)
     assert "<b>decay" not in text
     return html.unescape(text)
 
 
-def test_it_says_what_was_found(content: dict) -> None:
+def test_it_says_what_was_found(content: DisclosureFindings) -> None:
     text = shown(content)
-    assert content["recommendation"] in text
-    for part in content["parts"]:
+    assert content.recommendation in text
+    for part in content.parts:
         assert part in text
-    for sentence in (*content["rests_on"], *content["notes"]):
+    for sentence in (*content.rests_on, *content.notes):
         assert sentence in text
-    for one in content["options"]:
-        assert f"{one['leakage']['auc']['value']:.3f}" in text
-        assert one["attack"] in text
-    for one in content["drivers"]:
-        low, high = math.floor(1000 * one["auc"]["low"]) / 1000, math.ceil(1000 * one["auc"]["high"]) / 1000
+    for one in content.options:
+        assert f"{one.leakage['auc'].value:.3f}" in text
+        assert one.attack in text
+    for one in content.drivers:
+        low, high = math.floor(1000 * one.auc.low) / 1000, math.ceil(1000 * one.auc.high) / 1000
         assert f"{low:.3f} to {high:.3f}" in text  # outward
-        assert f"{one['calibration_error']['value']:+.3f}" in text
+        assert f"{one.calibration_error.value:+.3f}" in text
     assert "drawn anew with each query" in text
     assert "no leakage" not in text.lower()
 
 
-def test_it_loads_nothing(content: dict) -> None:
+def test_it_loads_nothing(content: DisclosureFindings) -> None:
     page = disclosure_page.page(content)
     assert "default-src 'none'" in page
     without = re.sub(r"<script.*?</script>", "", page, flags=re.S)
     assert not re.search(r"(src|href)=\"(?!data:|#)", without)
 
 
-def test_every_chart_is_drawn_with_its_numbers(content: dict) -> None:
+def test_every_chart_is_drawn_with_its_numbers(content: DisclosureFindings) -> None:
     drawn = disclosure_page.charts(content)
     assert tuple(drawn) == disclosure_page.NAMES
     for name, chart in drawn.items():
@@ -81,16 +82,15 @@ def test_every_chart_is_drawn_with_its_numbers(content: dict) -> None:
         assert spec["description"]
         assert spec["title"]["text"], name
     text = json.dumps(drawn["reductions"].to_dict())
-    for one in content["options"][1:]:
-        assert f"{math.floor(1000 * one['reduction']['low']) / 10:.1f} to" in text
-    alone = copy.deepcopy(content)
-    alone["options"], alone["predictions"], alone["drivers"] = alone["options"][:1], [], []
+    for one in content.options[1:]:
+        assert f"{math.floor(1000 * one.reduction.low) / 10:.1f} to" in text
+    alone = replace(content, options=content.options[:1], predictions=(), drivers=())
     assert tuple(disclosure_page.charts(alone)) == ("tradeoff",)
     assert "Every way to release it" in shown(alone)
 
 
-def test_findings_are_plain_and_their_schema_holds(content: dict) -> None:
-    again = json.loads(json.dumps(content))
+def test_findings_are_plain_and_their_schema_holds(content: DisclosureFindings) -> None:
+    again = json.loads(content.to_json())
     assert DisclosureFindings.from_dict(again).to_dict() == again
     for path in (("options", 0, "effect"), ("verdict", "status"), ("counts", "classes")):
         broken = copy.deepcopy(again)
@@ -105,19 +105,17 @@ def test_findings_are_plain_and_their_schema_holds(content: dict) -> None:
         DisclosureFindings.from_dict(more)
 
 
-def test_verdicts_have_their_words(content: dict) -> None:
-    other = {**copy.deepcopy(content), "predictions": []}
+def test_verdicts_have_their_words(content: DisclosureFindings) -> None:
     words = {"clear": "No concern at this threshold", "inconclusive": "Inconclusive", "not-testable": "No answer"}
     for status, word in words.items():
-        other["verdict"]["status"] = status
+        other = replace(content, predictions=(), verdict=replace(content.verdict, status=status))
         assert word in shown(other)
 
 
-def test_one_that_is_not_resolved_has_an_upper_limit_only(content: dict) -> None:
-    other = copy.deepcopy(content)
-    name = next(key for key in other["options"][0]["leakage"] if key.startswith("tpr"))
-    for one in other["options"]:
-        one["leakage"][name] = {"value": None, "low": 0.0, "high": 0.125, "note": "upper limit only"}
-    text = shown(other)
+def test_one_that_is_not_resolved_has_an_upper_limit_only(content: DisclosureFindings) -> None:
+    name = next(key for key in content.options[0].leakage if key.startswith("tpr"))
+    limit = Limits(None, 0.0, 0.125, "upper limit only")
+    options = (replace(one, leakage={**one.leakage, name: limit}) for one in content.options)
+    text = shown(replace(content, options=tuple(options)))
     assert "≤ 12.5%" in text
     assert "at most 12.5%" in text

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,10 @@ from typer.testing import CliRunner
 import miaudit as ma
 from miaudit.command.export import export
 from miaudit.errors import InputError, OutputError
+from miaudit.findings.comparison import compare
+from miaudit.findings.disclosure import Compared, Counts, DisclosureFindings, Limits
+from miaudit.findings.release import Guarantee, Released, SynthesisFindings
+from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings, TableVerdict
 from miaudit.report import exports, results_folder
 
 HOSTILE = (
@@ -35,8 +39,8 @@ def findings(**options: Any) -> ma.Findings:
 
 
 @pytest.fixture(scope="module")
-def content() -> dict[str, Any]:
-    return findings().to_dict()
+def content() -> ma.Findings:
+    return findings()
 
 
 def metadata(card: str) -> dict[str, Any]:
@@ -54,30 +58,29 @@ def rendered(text: str) -> list[Any]:
     return [*tokens, *(child for token in tokens for child in token.children or ())]
 
 
-def test_the_metadata_hold_the_metrics_that_are_resolved(content: dict[str, Any]) -> None:
+def test_the_metadata_hold_the_metrics_that_are_resolved(content: ma.Findings) -> None:
     (entry,) = metadata(exports.model_card(content, model="m"))["model-index"]
     (result,) = entry["results"]
     shown = {one["type"]: one["value"] for one in result["metrics"]}
     assert entry["name"] == "m"
-    assert shown["auc"] == next(m["value"] for m in content["metrics"] if m["name"] == "auc")
+    assert shown["auc"] == content.metric("auc").value
     assert "tpr_at_fpr_0.001" not in shown  # 400 non-members resolve no such rate
     assert "tpr_at_fpr_0.1" in shown
-    assert shown["epsilon_lower_bound"] == next(b["value"] for b in content["bounds"] if b["parameter"] == "epsilon")
+    assert shown["epsilon_lower_bound"] == next(b.value for b in content.bounds if b.parameter == "epsilon")
 
 
-def test_bounds_at_two_deltas_keep_two_names(content: dict[str, Any]) -> None:
+def test_bounds_at_two_deltas_keep_two_names(content: ma.Findings) -> None:
     """A zero-run audit has one epsilon at its delta and one at 0: the second is about another promise."""
-    first = next(b for b in content["bounds"] if b["parameter"] == "epsilon")
-    both = copy.deepcopy(content)
-    both["bounds"].append({**first, "delta": 0.0, "value": first["value"] + 1})
-    expected = {"epsilon_lower_bound": first["value"], "epsilon_lower_bound_at_delta_0": first["value"] + 1}
+    first = next(b for b in content.bounds if b.parameter == "epsilon")
+    both = replace(content, bounds=(*content.bounds, replace(first, delta=0.0, value=first.value + 1)))
+    expected = {"epsilon_lower_bound": first.value, "epsilon_lower_bound_at_delta_0": first.value + 1}
     (entry,) = metadata(exports.model_card(both, model="m"))["model-index"]
     shown = {one["type"]: one["value"] for one in entry["results"][0]["metrics"]}
     for held in (shown, exports.numbers(both)):
         assert {name: value for name, value in held.items() if name.startswith("epsilon")} == expected
 
 
-def test_the_hub_reads_the_metadata(content: dict[str, Any]) -> None:
+def test_the_hub_reads_the_metadata(content: ma.Findings) -> None:
     """Their reader is the second truth of the form."""
     hub = pytest.importorskip("huggingface_hub")
     card = hub.ModelCard(exports.model_card(content, model="m", data="d", url="https://example.org/r.html"))
@@ -96,30 +99,32 @@ def test_the_hub_refuses_metadata_of_another_form() -> None:
         hub.ModelCard(card, ignore_metadata_errors=False)
 
 
-def test_the_section_says_the_verdict_and_every_metric(content: dict[str, Any]) -> None:
+def test_the_section_says_the_verdict_and_every_metric(content: ma.Findings) -> None:
     text = section(exports.model_card(content, model="m"))
     said = " ".join(t.content for t in rendered(text) if t.type == "text")
-    assert content["verdict"]["text"] in said
+    assert content.verdict.text in said
     assert "at most" in said  # the unresolved TPR, as an upper limit
     rows = [t for t in rendered(text) if t.type == "tr_open"]
-    assert len(rows) == 1 + len(content["metrics"])
+    assert len(rows) == 1 + len(content.metrics)
 
 
-def test_text_from_data_is_shown_as_text(content: dict[str, Any]) -> None:
-    hostile = copy.deepcopy(content)
-    hostile["notes"] = [HOSTILE]
-    hostile["scores"][0]["score"] = HOSTILE
-    hostile["metrics"][0]["note"] = HOSTILE
-    hostile["verdict"]["text"] = HOSTILE
-    hostile["evidence"]["source"] = "/home/person/secret.npz"
-    hostile["repeat"]["command"] = "miaudit audit /home/person/secret.npz"
+def test_text_from_data_is_shown_as_text(content: ma.Findings) -> None:
+    hostile = replace(
+        content,
+        notes=(HOSTILE,),
+        scores=(replace(content.scores[0], score=HOSTILE),),
+        metrics=(replace(content.metrics[0], note=HOSTILE), *content.metrics[1:]),
+        verdict=replace(content.verdict, text=HOSTILE),
+        evidence={**content.evidence, "source": "/home/person/secret.npz"},
+        repeat={**content.repeat, "command": "miaudit audit /home/person/secret.npz"},
+    )
     card = exports.model_card(hostile, model=HOSTILE, data=HOSTILE)
     assert metadata(card)["model-index"][0]["name"] == " ".join(HOSTILE.split())
     tokens = rendered(section(card))
     kinds = {t.type for t in tokens}
     assert not kinds & {"html_inline", "html_block", "link_open", "image", "strong_open", "em_open", "code_inline"}
     assert len([t for t in tokens if t.type == "heading_open"]) == 1
-    assert len([t for t in tokens if t.type == "tr_open"]) == 1 + len(content["metrics"])
+    assert len([t for t in tokens if t.type == "tr_open"]) == 1 + len(content.metrics)
     assert "secret" not in card
 
 
@@ -146,16 +151,12 @@ def test_escaped_text_starts_nothing(text: str) -> None:
     ]  # fmt: skip
 
 
-def test_numbers_that_do_not_count_are_not_in_the_metadata(content: dict[str, Any]) -> None:
-    exploratory = copy.deepcopy(content)
-    exploratory["verdict"]["exploratory"] = True
-    for bound in exploratory["bounds"]:
-        bound["exploratory"] = True
+def test_numbers_that_do_not_count_are_not_in_the_metadata(content: ma.Findings) -> None:
+    bounds = tuple(replace(bound, exploratory=True) for bound in content.bounds)
+    exploratory = replace(content, verdict=replace(content.verdict, exploratory=True), bounds=bounds)
     card = exports.model_card(exploratory, model="m")
     assert card.startswith("## ")
-    raw = copy.deepcopy(content)
-    raw["design"] = "zero-run"
-    raw["bounds"] = []
+    raw = replace(content, design="zero-run", bounds=())
     assert exports.model_card(raw, model="m").startswith("## ")
     assert "raw, not causal" in exports.model_card(raw, model="m")
     assert "auc" not in exports.numbers(raw)
@@ -170,7 +171,7 @@ def test_numbers_that_do_not_count_are_not_in_the_metadata(content: dict[str, An
         ({"model": "m", "url": "https://e.org/> <script>"}, "--url"),
     ],
 )
-def test_a_card_needs_names_and_a_web_address(content: dict[str, Any], options: dict[str, str], match: str) -> None:
+def test_a_card_needs_names_and_a_web_address(content: ma.Findings, options: dict[str, str], match: str) -> None:
     with pytest.raises(InputError, match=match):
         exports.model_card(content, **options)
 
@@ -188,36 +189,52 @@ def test_a_password_in_an_address_is_not_repeated() -> None:
 
 def test_a_card_is_about_an_audit() -> None:
     with pytest.raises(InputError, match="a model card is about a model"):
-        exports.model_card({"kind": "comparison", "exit_code": 0}, model="m")
+        exports.model_card(compare(findings(), findings()), model="m")
 
 
-def test_numbers_and_tags_are_those_of_the_findings(content: dict[str, Any]) -> None:
+def test_numbers_and_tags_are_those_of_the_findings(content: ma.Findings) -> None:
     shown = exports.numbers(content)
-    metric = next(m for m in content["metrics"] if m["name"] == "auc")
-    assert (shown["auc"], shown["auc_low"], shown["auc_high"]) == (metric["value"], metric["low"], metric["high"])
+    metric = content.metric("auc")
+    assert (shown["auc"], shown["auc_low"], shown["auc_high"]) == (metric.value, metric.low, metric.high)
     assert "tpr_at_fpr_0.001" not in shown
     assert shown["tpr_at_fpr_0.001_high"] > 0
-    assert shown["exit_code"] == content["exit_code"]
-    assert exports.tags(content)["miaudit.evidence"] == content["evidence"]["digest"]
+    assert shown["exit_code"] == content.exit_code
+    assert exports.tags(content)["miaudit.evidence"] == content.evidence["digest"]
 
 
-def test_other_kinds_have_numbers_of_their_own(content: dict[str, Any]) -> None:
-    limits = {"value": 0.6, "low": 0.5, "high": 0.7, "note": ""}
-    options = [{"name": "label", "leakage": {"auc": limits}}, {"name": "as-it-is", "leakage": {"auc": {}}}]
-    disclosure = {"kind": "disclosure", "exit_code": 4, "release": "label", "options": options}
+def test_other_kinds_have_numbers_of_their_own(content: ma.Findings) -> None:
+    limits, other = Limits(0.6, 0.5, 0.7), Limits(0.9, 0.8, 1.0)
+    options = tuple(option(name, leakage) for name, leakage in (("label", limits), ("as-it-is", other)))
+    disclosure = DisclosureFindings(
+        verdict=replace(content.verdict, status="inconclusive"), release="label", recommendation="", parts=(),
+        rests_on=(), options=options, counts=Counts(1, 1, 0, 0, 2), confidence=0.95,
+    )  # fmt: skip
     assert exports.numbers(disclosure) == {"exit_code": 4.0, "auc": 0.6, "auc_low": 0.5, "auc_high": 0.7}
-    attack = {"name": "inference: a/b <c>", "difference": 0.1, "difference_low": None}
-    table = exports.numbers({"kind": "table", "exit_code": 3, "attacks": [attack], "membership": content})
+    rate = Rate(1, 2, 0.5, 0.0, 1.0)
+    unlimited = float("-inf")
+    attack = Attack("inference: a/b <c>", rate, rate, 0.1, unlimited, 1, None, None, None, None, 0.05, "clear", False)
+    control = PositiveControl(1, 0.1, True, 1, 0, 0, 1, 1)
+    audited = TableFindings(TableVerdict("flagged", "", 0.95), (attack,), control, content, {}, (), "")
+    table = exports.numbers(audited)
     assert table["difference.inference_a_b_c"] == 0.1  # MLflow refuses other characters
     assert table["membership.auc"] == exports.numbers(content)["auc"]
     assert "difference.inference_a_b_c_low" not in table
-    synthesis = {"kind": "synthesis", "exit_code": 4, "guarantee": None}
+    synthesis = SynthesisFindings(("One.", "Two."), None, None, None, Released("x.csv", 1), (), {})
     assert exports.numbers(synthesis) == {"exit_code": 4.0}
-    assert exports.numbers({**synthesis, "guarantee": {"proved": 1.9}})["epsilon_proved"] == 1.9
-    assert exports.tags({**synthesis, "text": ["One.", "Two."]})["miaudit.text"] == "One. Two."
+    proved = replace(synthesis, guarantee=Guarantee(2, 1e-5, 1.9, "", "", 1, 1, 1, ()))
+    assert exports.numbers(proved)["epsilon_proved"] == 1.9
+    assert exports.tags(synthesis)["miaudit.text"] == "One. Two."
 
 
-def test_only_files_of_an_audit_are_sent(content: dict[str, Any], tmp_path: Path) -> None:
+def option(name: str, auc: Limits) -> Compared:
+    return Compared(
+        name=name, words=name, group="output", kind="label", randomness="none", attack="", tried={},
+        leakage={"auc": auc}, averaged_advantage=auc, accuracy=auc, calibration_error=None, coverage=None, size=None,
+        empty=0, full=0, reduction=None, cost=None, effect="helps", price="none", front=True, recommended=False,
+    )  # fmt: skip
+
+
+def test_only_files_of_an_audit_are_sent(content: ma.Findings, tmp_path: Path) -> None:
     (tmp_path / "figures").mkdir()
     for name in ("report.html", "figures/verdict.svg", "figures/other.svg", "secret.txt"):
         (tmp_path / name).write_text("x")
@@ -225,7 +242,7 @@ def test_only_files_of_an_audit_are_sent(content: dict[str, Any], tmp_path: Path
     assert [p.name for p in exports._files(tmp_path, content)] == ["report.html", "verdict.svg"]
 
 
-def test_without_mlflow_a_line_says_what_to_install(content: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_mlflow_a_line_says_what_to_install(content: ma.Findings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mlflow", None)
     monkeypatch.setitem(sys.modules, "mlflow.exceptions", None)
     with pytest.raises(InputError, match="pip install mlflow-skinny"):
@@ -243,23 +260,23 @@ def test_mlflow_gives_back_what_was_logged(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path / 'runs.db'}"
     client = MlflowClient(tracking_uri=uri)
     client.create_experiment("miaudit", artifact_location=(tmp_path / "artefacts").as_uri())
-    run = client.get_run(exports.to_mlflow(results, found.to_dict(), tracking_uri=uri))
+    run = client.get_run(exports.to_mlflow(results, found, tracking_uri=uri))
     assert run.info.status == "FINISHED"
-    assert run.data.metrics == pytest.approx(exports.numbers(found.to_dict()))
-    assert run.data.tags.items() >= exports.tags(found.to_dict()).items()
+    assert run.data.metrics == pytest.approx(exports.numbers(found))
+    assert run.data.tags.items() >= exports.tags(found).items()
     kept = {a.path for a in client.list_artifacts(run.info.run_id, "miaudit")}
     assert kept == {"miaudit/findings.json", "miaudit/report.html", "miaudit/figures"}
     stored = client.download_artifacts(run.info.run_id, "miaudit/findings.json", str(tmp_path))
     assert json.loads(Path(stored).read_text()) == json.loads(found.to_json())
 
     mine = client.create_run(client.get_experiment_by_name("miaudit").experiment_id).info.run_id
-    assert exports.to_mlflow(results, found.to_dict(), tracking_uri=uri, run_id=mine) == mine
+    assert exports.to_mlflow(results, found, tracking_uri=uri, run_id=mine) == mine
     assert client.get_run(mine).info.status == "RUNNING"  # it was open and stays open
     with pytest.raises(OutputError, match="MLflow refused"):
-        exports.to_mlflow(results, found.to_dict(), tracking_uri=uri, run_id="0" * 32)
+        exports.to_mlflow(results, found, tracking_uri=uri, run_id="0" * 32)
 
 
-def test_the_command_writes_a_card_and_never_over_one(content: dict[str, Any], tmp_path: Path) -> None:
+def test_the_command_writes_a_card_and_never_over_one(content: ma.Findings, tmp_path: Path) -> None:
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(export)
     results_folder.write(findings(), tmp_path / "results")

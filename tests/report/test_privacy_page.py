@@ -13,15 +13,18 @@ import pytest
 from scipy import stats
 
 import miaudit as ma
+from miaudit.causal.challenge import Challenge
+from miaudit.dp.bounds import LowerBound
+from miaudit.dp.verdict import ClaimVerdict, RocLimit
 from miaudit.errors import InputError
-from miaudit.findings.audit import Bound, Challenge, Claim, Findings, RocLimit
-from miaudit.report import audit_charts, audit_page, bound_charts, chart_images, page_frame
-from report.test_audit_charts import values
-from report.test_audit_page import EVIL, Page, in_browser, needs_chromium
+from miaudit.findings.audit import Findings
+from miaudit.report import audit_charts, bound_charts, chart_images, page_frame
+from report.test_audit_charts import charts_of, typed, values
+from report.test_audit_page import EVIL, Page, in_browser, needs_chromium, page_of
 from report.test_zero_run_page import cells
 
 GROUPS = np.array(["region: north-east, urban, over 65", "region: north-east, urban, under 65", "elsewhere"])
-MU = Bound(
+MU = LowerBound(
     "mu",
     0.62,
     0.95,
@@ -34,7 +37,7 @@ MU = Bound(
     assumptions=("Canaries were put in by independent fair coins.", "The mechanism is mu-GDP for a single record."),
     corrections=("Bonferroni over 10 numbers of guesses.",),
 )
-EPSILON = Bound(
+EPSILON = LowerBound(
     "epsilon",
     1.31,
     0.95,
@@ -73,7 +76,7 @@ def gaussian_limit(mu):
     return RocLimit(tuple(fpr.tolist()), tuple(stats.norm.cdf(stats.norm.ppf(fpr) + mu).tolist()))
 
 
-REFUTED = Claim(
+REFUTED = ClaimVerdict(
     "epsilon",
     1.0,
     1e-5,
@@ -111,7 +114,9 @@ def one_run():
 @cache
 def challenged():
     """Zero-run evidence: another model refutes the propensity."""
-    claim = Claim("mu", 0.5, 0.0, "not-testable", "Not testable: the propensity is refuted.", limit=gaussian_limit(0.5))
+    claim = ClaimVerdict(
+        "mu", 0.5, 0.0, "not-testable", "Not testable: the propensity is refuted.", limit=gaussian_limit(0.5)
+    )
     return replace(
         audited("zero-run", gap=0.4),
         challenge=WON,
@@ -147,8 +152,8 @@ def test_findings_come_back_from_a_file(kind, tmp_path):
     read = Findings.read(path).to_dict()
     assert read == content(kind)
     found = KINDS[kind]()
-    assert [Bound(**bound) for bound in tuples(read["bounds"])] == list(found.bounds)
-    for name, record in (("claim", Claim), ("challenge", Challenge)):
+    assert [LowerBound(**bound) for bound in tuples(read["bounds"])] == list(found.bounds)
+    for name, record in (("claim", ClaimVerdict), ("challenge", Challenge)):
         held = tuples(read[name])
         if held and held.get("limit"):
             held["limit"] = RocLimit(**held["limit"])
@@ -172,7 +177,7 @@ def test_a_margin_without_end_and_an_infinite_theorem_become_null():
     assert Findings.from_dict(endless.to_dict()).challenge.smallest_gamma is None
     loose = replace(one_run(), claim=replace(REFUTED, upper=math.inf, gap=math.inf)).to_dict()
     assert Findings.from_dict(loose).claim.upper is None
-    assert "no theorem" not in Page(audit_page.page(loose)).words
+    assert "no theorem" not in Page(page_of(loose)).words
 
 
 VERDICTS = {"flagged": 3, "clear": 0, "inconclusive": 4, "not-testable": 4, "refused": 4}
@@ -230,7 +235,8 @@ def test_what_does_not_follow_the_schema_is_refused(change):
 def test_every_field_is_in_its_section_of_the_documentation(name):
     text = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
     told = text[text.index(f"\n## `{name}`") :].split("\n## ")[1]
-    fields = Findings.json_schema()["$defs"][name.capitalize().removesuffix("s")]["properties"]
+    record = {"challenge": "Challenge", "claim": "ClaimVerdict", "bounds": "LowerBound"}[name]
+    fields = Findings.json_schema()["$defs"][record]["properties"]
     assert [field for field in fields if f"`{field}`" not in told] == []
 
 
@@ -239,7 +245,7 @@ def test_every_field_is_in_its_section_of_the_documentation(name):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_charts_follow_the_schema_and_render(kind):
-    drawn = audit_charts.charts(content(kind))
+    drawn = charts_of(content(kind))
     assert list(drawn) == [name for name in audit_charts.NAMES if name in drawn]
     assert ("bounds" in drawn) == (kind == "one-run")
     for chart in drawn.values():
@@ -249,7 +255,7 @@ def test_charts_follow_the_schema_and_render(kind):
 
 
 def marks(plain):
-    spec = audit_charts.charts(plain)["bounds"].to_dict()
+    spec = charts_of(plain)["bounds"].to_dict()
     return {row["text"]: row["at"] for row in values(spec) if "text" in row and "at" in row}, spec
 
 
@@ -278,8 +284,8 @@ def test_a_bound_of_zero_shows_nothing():
     found, spec = marks(plain)
     assert found == {"lower bound (95%) nothing shown (0)": 0.0}
     assert "NaN" not in chart_images.svg(spec)
-    page = Page(audit_page.page(plain))
-    assert cells(audit_page.page(plain), "h-bounds")[0][1][1] == "nothing shown (0)"
+    page = Page(page_of(plain))
+    assert cells(page_of(plain), "h-bounds")[0][1][1] == "nothing shown (0)"
     assert "no leakage" not in page.words.lower()
 
 
@@ -287,7 +293,7 @@ def test_a_bound_of_zero_shows_nothing():
 @pytest.mark.parametrize("claimed", [limit(1.0, 1e-5), limit(0.5, 0.0), gaussian_limit(0.5)], ids=["dp", "pure", "mu"])
 def test_the_limit_of_the_claim_is_on_the_curves(name, claimed):
     plain = replace(one_run(), claim=replace(REFUTED, limit=claimed)).to_dict()
-    spec = audit_charts.charts(plain)[name].to_dict()
+    spec = charts_of(plain)[name].to_dict()
     layer = next(layer for layer in spec["layer"] if "stroke" in layer["encoding"])
     assert layer["encoding"]["stroke"]["scale"]["domain"] == ["limit of the claim"]
     assert layer["encoding"]["stroke"]["legend"]["orient"] == "bottom-right"
@@ -300,12 +306,12 @@ def test_the_limit_of_the_claim_is_on_the_curves(name, claimed):
     picture = chart_images.svg(spec)
     assert "limit of the claim" in picture
     assert "NaN" not in picture
-    without = audit_charts.charts(plain | {"claim": None})[name].to_dict()
+    without = charts_of(plain | {"claim": None})[name].to_dict()
     assert "limit of the claim" not in chart_images.svg(without)
 
 
 def test_names_that_differ_at_the_end_stay_apart():
-    spec = audit_charts.charts(content("one-run"))["groups"].to_dict()
+    spec = charts_of(content("one-run"))["groups"].to_dict()
     names = {row["group"] for row in values(spec) if "group" in row}
     assert names == {"region: north-…, over 65", "region: north-…under 65", "elsewhere"}
 
@@ -322,13 +328,13 @@ def section(text):
 
 def test_a_page_without_bounds_has_no_such_section():
     plain = audited("one-run").to_dict() | {"bounds": [], "no_bound": [], "claim": None, "challenge": None}
-    words = Page(audit_page.page(plain)).words
+    words = Page(page_of(plain)).words
     assert "Privacy bounds" not in words
     assert "limit of the claim" not in words
 
 
 def test_claim_bounds_and_assumptions_stand_in_order():
-    markup, words = section(audit_page.page(content("one-run")))
+    markup, words = section(page_of(content("one-run")))
     order = ("Claim refuted", REFUTED.text, "Largest reachable", "Parameter", "What the bounds assume")
     places = [words.index(text) for text in order]
     assert places == sorted(places)
@@ -353,12 +359,12 @@ def test_claim_bounds_and_assumptions_stand_in_order():
     assert words.count("independent fair coins") == 1
     assert 'class="finding flagged"' in markup
     assert "No privacy bound" not in words
-    assert Page(audit_page.page(content("one-run"))).words.index("Claim refuted") < words.index("Privacy bounds") + 1000
+    assert Page(page_of(content("one-run"))).words.index("Claim refuted") < words.index("Privacy bounds") + 1000
 
 
 def test_a_refuted_propensity_voids_the_bounds():
     plain = content("challenged")
-    _, words = section(audit_page.page(plain))
+    _, words = section(page_of(plain))
     order = ("Propensity refuted: the bounds are void", WON.text, "Claim not testable", "No privacy bound")
     places = [words.index(text) for text in order]
     assert places == sorted(places)
@@ -366,17 +372,17 @@ def test_a_refuted_propensity_voids_the_bounds():
     assert "HistGradientBoostingClassifier, GaussianNB" in words
     # Bounds that stand there all the same are marked, and not drawn.
     plain["bounds"] = content("one-run")["bounds"]
-    text = audit_page.page(plain)
+    text = page_of(plain)
     assert all(row[0].endswith("void") for _, row in cells(text, "h-bounds"))
     assert 'data-chart="bounds"' not in text
-    assert bound_charts.is_void(plain)
+    assert bound_charts.is_void(typed(plain))
     plain["challenge"]["rejected"] = False
-    assert 'data-chart="bounds"' in audit_page.page(plain)
+    assert 'data-chart="bounds"' in page_of(plain)
 
 
 def test_reasons_stand_under_no_privacy_bound():
     plain = content("not testable")
-    markup, words = section(audit_page.page(plain))
+    markup, words = section(page_of(plain))
     listed = markup[markup.index("No privacy bound") :]
     assert re.findall(r"<li>(.*?)</li>", listed) == plain["no_bound"]
     assert "<table" not in markup
@@ -386,11 +392,11 @@ def test_reasons_stand_under_no_privacy_bound():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_never_no_leakage(kind):
-    assert "no leakage" not in Page(audit_page.page(content(kind))).words.lower()
+    assert "no leakage" not in Page(page_of(content(kind))).words.lower()
 
 
 def test_the_verdict_points_to_the_claim():
-    page = audit_page.page(content("one-run"))
+    page = page_of(content("one-run"))
     tags = re.search(r'<ul class="tags">(.*?)</ul>', page, re.S).group(1)
     assert '<a href="#h-bounds">Claim refuted</a>' in tags
 
@@ -406,7 +412,7 @@ def test_text_from_data_is_escaped():
         bound["method"], bound["corrections"], bound["assumptions"] = EVIL, [EVIL], [EVIL]
     for rejected in (True, False):
         plain["challenge"]["rejected"] = rejected
-        text = audit_page.page(plain)
+        text = page_of(plain)
         assert "<script>alert" not in text
         assert len(Page(text).scripts) == 5
         words = section(text)[1]
@@ -416,9 +422,9 @@ def test_text_from_data_is_escaped():
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_and_charts(kind):
     plain = content(kind)
-    page = Page(audit_page.page(plain))
-    assert page.attributes("data-chart") == list(audit_charts.charts(plain))
-    assert list(json.loads(page.scripts[0])) == list(audit_charts.charts(plain))
+    page = Page(page_of(plain))
+    assert page.attributes("data-chart") == list(charts_of(plain))
+    assert list(json.loads(page.scripts[0])) == list(charts_of(plain))
     ids = page.attributes("id")
     assert len(ids) == len(set(ids))
     assert set(page.attributes("aria-labelledby")) <= set(ids)
@@ -440,7 +446,7 @@ AROUND = """<!doctype html><title></title><iframe src="inner.html" width="WIDTH"
 @needs_chromium
 @pytest.mark.parametrize("width", [360, 390, 900])
 def test_the_page_fits_its_window(tmp_path, width):
-    text = audit_page.page(content("one-run")).replace("script-src ", f"script-src {page_frame.digest(MEASURE)} ")
+    text = page_of(content("one-run")).replace("script-src ", f"script-src {page_frame.digest(MEASURE)} ")
     before, end, after = text.rpartition("</body>")
     # A window has a least width, a frame has none.
     (tmp_path / "inner.html").write_text(f"{before}<script>{MEASURE}</script>{end}{after}", encoding="utf-8")
@@ -455,7 +461,7 @@ def test_the_page_fits_its_window(tmp_path, width):
 def test_a_refuted_claim_leads_where_the_metric_alone_would_be_clear():
     plain = content("one-run")
     plain["verdict"]["status"] = "clear"
-    top = audit_page.page(plain).split('<section id="verdict"')[1].split("</section>")[0]
+    top = page_of(plain).split('<section id="verdict"')[1].split("</section>")[0]
     assert top.startswith(' class="verdict flagged"')
     assert "Claim refuted" in top
     assert "No concern at this threshold" not in top.split("</h2>")[0]

@@ -52,7 +52,7 @@ def test_a_new_folder_holds_all_of_it(tmp_path):
     out = tmp_path / "results" / "audit"
     found = audit(group=True)
     results_folder.write(found, out, overwrite=False)
-    drawings = [f"figures/{name}.{kind}" for name in audit_charts.charts(found.to_dict()) for kind in ("png", "svg")]
+    drawings = [f"figures/{name}.{kind}" for name in audit_charts.charts(found) for kind in ("png", "svg")]
     assert sorted(contents(out)) == sorted(["findings.json", "report.html", *drawings])
     assert Findings.read(out / "findings.json") == Findings.from_dict(found.to_dict())
     assert [p.name for p in out.iterdir() if p.name.startswith(".")] == []
@@ -192,4 +192,4 @@ def test_drawn_again_elsewhere(tmp_path):
 
 def test_every_chart_has_its_place_in_the_folder(monkeypatch):
     monkeypatch.undo()
-    assert set(audit_charts.charts(audit(group=True).to_dict())) <= set(kinds.KINDS[kinds.AUDIT].figures)
+    assert set(audit_charts.charts(audit(group=True))) <= set(kinds.KINDS[kinds.AUDIT].figures)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 import re
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from miaudit.findings.table import TableFindings
+from miaudit.findings.table import Rate, TableFindings
 from miaudit.report import exports, fidelity_charts, table_page
 from miaudit.synthesis.schema import Column, Schema, Table
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
@@ -23,17 +23,17 @@ def draw(n: int, rng: np.random.Generator) -> Table:
 
 
 @pytest.fixture(scope="module")
-def content() -> dict[str, Any]:
+def content() -> TableFindings:
     rng = np.random.default_rng(0)
     made, members, control = (draw(n, rng) for n in (150, 150, 150))
     leaky = Table(made.schema, np.r_[made.values[:100], members.values[:50]])
     found = audit_table(
         leaky, members, control, plan=TablePlan(attempts=60), design="one-run", rng=rng, source="made & sold.csv"
     )
-    return TableFindings.from_dict(found.to_dict()).to_dict()
+    return TableFindings.from_dict(found.to_dict())
 
 
-def test_the_page_stands_alone_and_escapes(content: dict[str, Any]) -> None:
+def test_the_page_stands_alone_and_escapes(content: TableFindings) -> None:
     page = table_page.page(content)
     assert "<img src=x" not in page
     assert "made &amp; sold.csv" in page
@@ -45,18 +45,19 @@ def test_the_page_stands_alone_and_escapes(content: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("design", ["one-run", None, "zero-run"])
-def test_the_box_holds_one_verdict(content: dict[str, Any], design: str | None) -> None:
-    verdict, membership = content["verdict"], content["membership"]
+def test_the_box_holds_one_verdict(content: TableFindings, design: str | None) -> None:
+    verdict, membership = content.verdict, content.membership
     if design != "one-run":
-        verdict = {**verdict, "status": "not-testable", "text": "No answer: Nothing was randomised."}
-        membership = {**membership, "design": design, "exit_code": 4}
-        membership["verdict"] = {**membership["verdict"], "status": "refused", "text": "Refused, for a reason."}
-    found = {**content, "verdict": verdict, "membership": membership, "exit_code": 3 if design == "one-run" else 4}
+        verdict = replace(verdict, status="not-testable", text="No answer: Nothing was randomised.")
+        refused = replace(membership.verdict, status="refused", text="Refused, for a reason.")
+        membership = replace(membership, design=design, verdict=refused)
+    found = replace(content, verdict=verdict, membership=membership)
+    assert found.exit_code == (3 if design == "one-run" else 4)
     page = table_page.page(found)
     box = page[page.index('<section id="verdict"') :]
     box = box[: box.index("</section>")]
     assert box.count('class="lead"') == 1
-    leads, follows = verdict["text"], membership["verdict"]["text"]
+    leads, follows = verdict.text, membership.verdict.text
     if design == "zero-run":
         leads, follows = follows, leads
     assert html.escape(leads.split(": ")[-1][1:]) in box and html.escape(follows) not in box
@@ -66,7 +67,7 @@ def test_the_box_holds_one_verdict(content: dict[str, Any], design: str | None) 
     assert exports.tags(found)["miaudit.text"] == leads
 
 
-def test_every_chart_is_named_titled_and_described(content: dict[str, Any]) -> None:
+def test_every_chart_is_named_titled_and_described(content: TableFindings) -> None:
     drawn = table_page.charts(content)
     assert set(drawn) <= set(table_page.NAMES)
     assert set(fidelity_charts.NAMES) | {"differences", "rates"} <= set(drawn)
@@ -75,23 +76,24 @@ def test_every_chart_is_named_titled_and_described(content: dict[str, Any]) -> N
         assert spec["title"]["text"]
         assert len(spec["description"]) > 40
     title = " ".join(drawn["differences"].to_dict(validate=False)["title"]["text"])
-    flagged = sum(row["status"] == "flagged" for row in content["attacks"])
+    flagged = sum(row.status == "flagged" for row in content.attacks)
     assert title.startswith(f"{flagged} of 6 attacks")
 
 
-def test_a_page_without_fidelity_or_a_found_control_says_so(content: dict[str, Any]) -> None:
-    blind = {**content, "fidelity": None, "positive_control": {**content["positive_control"], "found": False}}
+def test_a_page_without_fidelity_or_a_found_control_says_so(content: TableFindings) -> None:
+    blind = replace(content, fidelity=None, positive_control=replace(content.positive_control, found=False))
     page = table_page.page(blind)
     assert "does NOT see it" in page
     assert "The positive control was not found" in page
     assert "What the table keeps" not in page
 
 
-def test_an_attack_without_predicates_has_no_numbers(content: dict[str, Any]) -> None:
-    empty = {"right": 0, "trials": 0, "value": None, "low": 0.0, "high": 1.0}
-    row = {**content["attacks"][1], "members": empty, "control": empty, "difference": None, "note": "no predicate"}
-    row |= {"risk": None, "risk_low": None, "risk_high": None}
-    page = table_page.page(TableFindings.from_dict({**content, "attacks": [content["attacks"][0], row]}).to_dict())
+def test_an_attack_without_predicates_has_no_numbers(content: TableFindings) -> None:
+    empty = Rate(0, 0, None, 0.0, 1.0)
+    row = replace(content.attacks[1], members=empty, control=empty, difference=None, note="no predicate")
+    row = replace(row, risk=None, risk_low=None, risk_high=None)
+    found = replace(content, attacks=(content.attacks[0], row))
+    page = table_page.page(TableFindings.from_dict(found.to_dict()))
     assert "no predicate" in page
 
 
@@ -101,9 +103,9 @@ def test_the_page_says_that_undeclared_households_get_no_verdict_and_counts_decl
     fives = [Table(table.schema, np.repeat(table.values, 5, axis=0)) for table in (members, control)]
     plan = TablePlan(attempts=20, fidelity=False, secrets=("age",), neighbours=3)
     undeclared = audit_table(made, *fives, plan=plan, design="one-run", rng=rng).to_dict()
-    page = " ".join(table_page.page(TableFindings.from_dict(undeclared).to_dict()).split())
+    page = " ".join(table_page.page(TableFindings.from_dict(undeclared)).split())
     assert "No answer: 400 records have an equal one" in page and "name the unit (--unit)" in page
     assert '<section id="verdict" class="verdict refused"' in page
     units = np.arange(200) // 5, 40 + np.arange(200) // 5
     declared = audit_table(made, *fives, units=units, plan=plan, design="one-run", rng=rng).to_dict()
-    assert "(of 40 and 40 units)" in table_page.page(TableFindings.from_dict(declared).to_dict())
+    assert "(of 40 and 40 units)" in table_page.page(TableFindings.from_dict(declared))

@@ -11,10 +11,10 @@ import pytest
 
 import miaudit as ma
 from miaudit.findings import wording
-from miaudit.findings.audit import Findings
+from miaudit.findings.audit import Findings, Metric
 from miaudit.report import audit_charts, audit_page, chart_images, overlap_charts, results_folder
-from report.test_audit_charts import values
-from report.test_audit_page import EVIL, Page, in_browser, needs_chromium
+from report.test_audit_charts import charts_of, typed, values
+from report.test_audit_page import EVIL, Page, in_browser, needs_chromium, page_of
 
 COVARIATES = ("age", "income", "education", "hours worked", "region north", "region south", "married", "children")
 
@@ -156,8 +156,8 @@ THREE = np.arange(4000) // 2 % 3
 
 
 def test_a_corrected_metric_comes_before_a_raw_one():
-    raw, corrected = {"name": "auc", "estimator": "raw"}, {"name": "auc", "estimator": "hajek"}
-    alone = {"name": "ate", "estimator": "raw"}
+    pairs = (("auc", "raw"), ("auc", "hajek"), ("ate", "raw"))
+    raw, corrected, alone = (Metric(*pair, 0.6, 0.5, 0.7, 0.95) for pair in pairs)
     for metrics in ([raw, corrected], [corrected, raw]):
         assert audit_charts.named(metrics, "auc") is corrected
     assert audit_charts.named([raw], "auc") is raw
@@ -173,14 +173,14 @@ def test_whatever_the_order_the_page_leads_with_the_corrected_numbers():
         metrics.reverse()
     corrected = {m["name"]: m for m in found["metrics"] if m["estimator"] == "hajek"}
     for given in (found, turned):
-        assert audit_charts.named(given["metrics"], "auc") == corrected["auc"]
-        cards = {card["name"]: card for card in audit_page._cards(given)}
+        assert vars(audit_charts.named(typed(given).metrics, "auc")) == corrected["auc"]
+        cards = {card["name"]: card for card in audit_page._cards(typed(given))}
         assert cards["AUC"]["value"] == wording.amount("auc", corrected["auc"]["value"])
         assert cards["AUC"]["note"].startswith("corrected; ")
-        control = {point[0]: point[1:] for point in audit_page._control(given)["points"]}
+        control = {point[0]: point[1:] for point in audit_page._control(typed(given))["points"]}
         best = corrected["tpr_at_fpr_0.1"]
         assert control[0.1] == [best["value"], best["low"], best["high"]]
-        drawn = {name: chart.to_dict() for name, chart in audit_charts.charts(given).items()}
+        drawn = {name: chart.to_dict() for name, chart in charts_of(given).items()}
         assert wording.reading(corrected["auc"]) in " ".join(drawn["roc-linear"]["title"]["text"])
         raw = next(m for m in given["metrics"] if m["name"] == "auc" and m["estimator"] == "raw")
         for name in ("verdict", "roc-log", "roc-linear", "groups"):
@@ -211,7 +211,7 @@ def made(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_charts_follow_the_schema_and_render(kind):
-    drawn = audit_charts.charts(made(kind))
+    drawn = charts_of(made(kind))
     assert list(drawn) == [name for name in audit_charts.NAMES if name in drawn]
     for name, chart in drawn.items():
         spec = chart.to_dict()  # checked against the schema of Vega-Lite
@@ -223,12 +223,12 @@ def test_charts_follow_the_schema_and_render(kind):
 
 
 def test_which_charts_there_are():
-    assert [name for name in audit_charts.charts(made("one score")) if name in ZERO_RUN] == ZERO_RUN
-    assert list(audit_charts.charts(refused(group=THREE))) == [*ZERO_RUN[1:], "distribution"]
-    assert "roc-log" in audit_charts.charts(refused(raw_only=True))
+    assert [name for name in charts_of(made("one score")) if name in ZERO_RUN] == ZERO_RUN
+    assert list(charts_of(refused(group=THREE))) == [*ZERO_RUN[1:], "distribution"]
+    assert "roc-log" in charts_of(refused(raw_only=True))
     empty = refused()
     empty["overlap"] |= {"features": [], "calibration": []}
-    assert list(audit_charts.charts(empty)) == ["overlap", "distribution"]
+    assert list(charts_of(empty)) == ["overlap", "distribution"]
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_which_charts_there_are():
 def test_memorisation_and_shift_of_any_sign(raw, causal):
     found = made("one score")
     found["memorisation"] = memorisation(raw, causal)
-    spec = audit_charts.charts(found)["shift"].to_dict()
+    spec = charts_of(found)["shift"].to_dict()
     assert "NaN" not in chart_images.svg(spec)
     title = " ".join(spec["title"]["text"])
     assert f"memorisation {overlap_charts.points(causal - 0.5)} points" in title
@@ -257,7 +257,7 @@ def test_memorisation_and_shift_of_any_sign(raw, causal):
     assert [(bar["from"], bar["to"]) for bar in bars] == [(0.5, causal), (causal, raw)]
     rows = {(layer["encoding"]["y"]["value"], layer["encoding"]["y2"]["value"]) for layer in spec["layer"][:2]}
     assert (len(rows) == 2) == ((causal - 0.5) * (raw - causal) < 0)
-    audit_page.page(found)
+    page_of(found)
 
 
 def test_points_never_round_to_nothing():
@@ -271,21 +271,21 @@ def test_the_love_plot_holds_the_thirty_worst_and_counts_the_rest():
     found = made("one score")
     features = [{"name": f"f{i}", "before": -0.5, "after": (-1) ** i * i / 1000} for i in range(100)]
     found["overlap"]["features"] = features
-    spec = audit_charts.charts(found)["balance"].to_dict()
+    spec = charts_of(found)["balance"].to_dict()
     rows = [row for row in values(spec) if "when" in row]
     assert len(rows) == 60
     assert rows[0]["feature"] == "f99"
     assert all(row["at"] >= 0 for row in rows)
     assert "the other 70 differ by at most 0.069" in " ".join(spec["title"]["subtitle"])
     features[3]["after"] = -0.31
-    title = " ".join(audit_charts.charts(found)["balance"].to_dict()["title"]["text"])
+    title = " ".join(charts_of(found)["balance"].to_dict()["title"]["text"])
     assert "1 of 100 covariates and squares still differ by more than 0.2 (most: f3, 0.31)" in title
 
 
 def test_corrected_and_raw_curves_are_not_mixed():
     found = made("answered")
     found["scores"][1]["metrics"] = [m for m in found["scores"][1]["metrics"] if m["estimator"] == "raw"]
-    spec = audit_charts.charts(found)["roc-linear"].to_dict()
+    spec = charts_of(found)["roc-linear"].to_dict()
     names = {row["score"] for row in values(spec) if "score" in row}
     assert names == {"loss"}
 
@@ -293,10 +293,10 @@ def test_corrected_and_raw_curves_are_not_mixed():
 def test_a_group_with_raw_numbers_only_is_not_drawn():
     found = answered(group=THREE)
     found["groups"][0]["metrics"] = [m for m in found["groups"][0]["metrics"] if m["estimator"] == "raw"]
-    spec = audit_charts.charts(found)["groups"].to_dict()
+    spec = charts_of(found)["groups"].to_dict()
     names = {row["group"] for row in values(spec) if "group" in row}
     assert names == {"1", "2"}
-    assert any(cell.startswith("– raw, not causal: ") for cell in cells(audit_page.page(found), "h-groups")[0][1])
+    assert any(cell.startswith("– raw, not causal: ") for cell in cells(page_of(found), "h-groups")[0][1])
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
@@ -305,9 +305,9 @@ def test_a_group_with_raw_numbers_only_is_not_drawn():
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_chart_is_in_the_page(kind):
     found = made(kind)
-    page = Page(audit_page.page(found))
-    assert page.attributes("data-chart") == list(audit_charts.charts(found))
-    assert list(json.loads(page.scripts[0])) == list(audit_charts.charts(found))
+    page = Page(page_of(found))
+    assert page.attributes("data-chart") == list(charts_of(found))
+    assert list(json.loads(page.scripts[0])) == list(charts_of(found))
     ids = page.attributes("id")
     assert len(ids) == len(set(ids))
     assert set(page.attributes("aria-labelledby")) <= set(ids)
@@ -318,11 +318,11 @@ def test_every_chart_is_among_the_figures(kind, tmp_path):
     found = made(kind)
     results_folder.rerender(found, tmp_path)
     written = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert written == {f"{name}.{suffix}" for name in audit_charts.charts(found) for suffix in ("svg", "png")}
+    assert written == {f"{name}.{suffix}" for name in charts_of(found) for suffix in ("svg", "png")}
 
 
 def test_sections_stand_in_order():
-    words = Page(audit_page.page(answered(group=THREE))).words
+    words = Page(page_of(answered(group=THREE))).words
     places = [
         words.index(text)
         for text in (
@@ -340,7 +340,7 @@ def test_sections_stand_in_order():
 
 def test_memorisation_and_shift_are_two_numbers_with_a_sentence():
     found = made("one score")
-    page = Page(audit_page.page(found))
+    page = Page(page_of(found))
     given = found["memorisation"]
     for key in ("memorisation", "shift"):
         assert f"{key.capitalize()} {overlap_charts.points(given[key])} AUC points" in page.words
@@ -352,7 +352,7 @@ def test_memorisation_and_shift_are_two_numbers_with_a_sentence():
 )
 def test_overlap_has_its_badge_and_its_numbers(status, word):
     found = refused() if status == "refused" else answered(status)
-    text = audit_page.page(found)
+    text = page_of(found)
     words = Page(text).words
     assert f'<p class="badge small">{word}</p>' in text
     for said in (*found["overlap"]["reasons"], *found["overlap"]["warnings"]):
@@ -361,39 +361,39 @@ def test_overlap_has_its_badge_and_its_numbers(status, word):
     assert f"Effective sample size {found['overlap']['effective_sample_size']:.0f}" in words
     assert "Learning curve: from half of the records the covariates reach a blind AUC of 0.684" in words
     found["overlap"]["learning"]["rising"] = True
-    assert "not to be trusted yet" in Page(audit_page.page(found)).words
+    assert "not to be trusted yet" in Page(page_of(found)).words
     found["overlap"]["learning"] = None
-    assert "Learning curve" not in Page(audit_page.page(found)).words
+    assert "Learning curve" not in Page(page_of(found)).words
 
 
 def test_raw_rows_are_muted_and_labelled():
     found = made("one score")
-    rows = cells(audit_page.page(found), "h-metrics")
+    rows = cells(page_of(found), "h-metrics")
     half = len(rows) // 2
     assert [row[-1] for _, row in rows] == ["Hajek weights"] * half + ["raw, not causal"] * half
     assert [kind == "raw" for kind, _ in rows] == [False] * half + [True] * half
     assert all("raw, not causal" in row[0] for _, row in rows[half:])
     assert [kind for kind, _ in rows].count("primary") == 1
-    words = Page(audit_page.page(found)).words
+    words = Page(page_of(found)).words
     assert "Corrected for shift: Hajek weights" in words
     assert "All numbers: raw, not causal" not in words
 
 
 def test_groups_show_the_corrected_number_with_the_raw_one_beside_it():
     found = answered(group=THREE)
-    (_, first), *_ = cells(audit_page.page(found), "h-groups")
-    metric = audit_charts.named(found["groups"][0]["metrics"], "auc")
+    (_, first), *_ = cells(page_of(found), "h-groups")
+    metric = audit_charts.named(typed(found).groups[0].metrics, "auc")
     raw = next(m for m in found["groups"][0]["metrics"] if m["name"] == "auc" and m["estimator"] == "raw")
-    assert f"{wording.reading(metric)} raw, not causal: {wording.amount('auc', raw['value'])}" in first
+    assert f"{metric.reading} raw, not causal: {wording.amount('auc', raw['value'])}" in first
     heads = re.findall(
-        r'<th scope="col">(.*?)</th>', audit_page.page(found).partition('<h2 id="h-groups"')[2].partition("</thead>")[0]
+        r'<th scope="col">(.*?)</th>', page_of(found).partition('<h2 id="h-groups"')[2].partition("</thead>")[0]
     )
-    assert len(heads) == len(set(heads)) == 3 + len(audit_charts.foremost(found["metrics"]))
+    assert len(heads) == len(set(heads)) == 3 + len(audit_charts.foremost(typed(found).metrics))
 
 
 def test_a_refusal_says_why_first_and_what_could_be_done():
     found = refused(group=THREE, row_level=2)
-    words = Page(audit_page.page(found)).words
+    words = Page(page_of(found)).words
     texts = ("Refused", "Why there is no answer", found["overlap"]["reasons"][0], "What could be done")
     hints = ("Other non-members", "Other covariates", "A one-run design", "Blind AUC")
     places = [words.index(text) for text in (*texts, *hints)]
@@ -408,7 +408,7 @@ def test_a_refusal_shows_no_raw_number():
     # Even where the findings would still hold them for a group or another score.
     found["groups"], found["scores"][1] = shown["groups"], shown["scores"][1]
     found["scores"][0]["curve"] = shown["scores"][0]["curve"]
-    page = Page(audit_page.page(found))
+    page = Page(page_of(found))
     everywhere = page.words + " ".join(page.scripts[:2]) + " ".join(page.attributes("aria-label"))
     numbers = set()
     for entry in (*shown["scores"], *shown["groups"]):
@@ -425,7 +425,7 @@ def test_a_refusal_shows_no_raw_number():
 
 def test_a_refusal_shows_raw_numbers_where_they_were_asked_for():
     found = made("raw only")
-    text = audit_page.page(found)
+    text = page_of(found)
     words = Page(text).words
     assert "All numbers: raw, not causal" in words
     assert "No metric is shown" not in words
@@ -438,29 +438,29 @@ def test_a_metric_that_nothing_resolves_is_a_dash():
         if metric["name"] == "tpr_at_fpr_0.001" and metric["estimator"] == "hajek":
             metric |= {"value": None, "low": None, "high": None, "step_value": None, "precision": None}
     found["verdict"]["metric"] = "tpr_at_fpr_0.001"
-    text = audit_page.page(Findings.from_dict(found).to_dict())
+    text = page_of(Findings.from_dict(found).to_dict())
     assert "At 0.1% FPR nothing is resolved" in Page(text).words
-    assert audit_page._cards(found)[2]["value"] == "–"
+    assert audit_page._cards(typed(found))[2]["value"] == "–"
 
 
 def test_the_resolution_names_the_effective_sample():
     found = made("one score")
-    assert "an effective 913 of 2,000 non-member records" in Page(audit_page.page(found)).words
+    assert "an effective 913 of 2,000 non-member records" in Page(page_of(found)).words
     said = "an effective 913 of 2,000 non-member records (fewer above a high threshold)"
-    assert audit_page._control(found)["nonmembers"] == said
-    assert audit_page._control(refused(raw_only=True))["nonmembers"] == "2,000 non-member records"
+    assert audit_page._control(typed(found))["nonmembers"] == said
+    assert audit_page._control(typed(refused(raw_only=True)))["nonmembers"] == "2,000 non-member records"
 
 
 def test_text_of_zero_run_findings_is_escaped():
     found = refused()
     found["overlap"] |= {"reasons": [EVIL], "warnings": [EVIL], "propensity": EVIL}
     found["overlap"]["features"][0]["name"] = EVIL
-    text = audit_page.page(found)
+    text = page_of(found)
     assert "<script>alert" not in text
     assert len(Page(text).scripts) == 5
     found = made("one score")
     found["memorisation"]["sentence"] = EVIL
-    text = audit_page.page(found)
+    text = page_of(found)
     assert "<script>alert" not in text
     assert len(Page(text).scripts) == 5
 
@@ -470,8 +470,6 @@ def test_text_of_zero_run_findings_is_escaped():
 def test_every_chart_is_drawn_without_a_word_on_the_console(kind, tmp_path):
     found = made(kind)
     found["overlap"]["features"][0]["name"] = EVIL
-    document, console = in_browser(tmp_path, audit_page.page(found))
+    document, console = in_browser(tmp_path, page_of(found))
     assert console == []
-    assert re.findall(r'<figure class="chart drawn" data-chart="([\w-]+)"', document) == list(
-        audit_charts.charts(found)
-    )
+    assert re.findall(r'<figure class="chart drawn" data-chart="([\w-]+)"', document) == list(charts_of(found))

@@ -17,7 +17,9 @@ from miaudit import Evidence, Findings, Plan
 from miaudit.auditing import pipeline, summaries
 from miaudit.auditing.plan import Bonferroni, Exploratory, Split
 from miaudit.metrics import bootstrap, intervals
-from miaudit.metrics.classical import Sample, metrics
+from miaudit.metrics.classical import Sample
+from miaudit.metrics.definition import estimates
+from miaudit.metrics.definition import names as metric_names
 from miaudit.metrics.roc import Roc
 from worlds.clusters import Clusters
 from worlds.scores import NULL, WORLDS, gaussian
@@ -206,7 +208,9 @@ def all_groups(groups: int, n: int, replicates: int, seed: Any) -> FloatArray:
         group = np.tile(np.arange(groups), 2 * n // groups + 1)[: 2 * n]
         evidence = Evidence(score=score, member=member, group=group)
         together = [next(m for m in g.metrics if m.name == "auc") for g in audit(evidence, plan, rng).groups]
-        alone = [metrics(Sample.of(evidence.take(group == g)), (0.1,), 0.95)["auc"] for g in range(groups)]
+        alone = [
+            estimates(Sample.of(evidence.take(group == g)), metric_names((0.1,)), 0.95)["auc"] for g in range(groups)
+        ]
         found += (
             all(m.low <= 0.5 <= m.high for m in together),
             all(m.low <= 0.5 <= m.high for m in alone),

@@ -7,7 +7,7 @@ the membership of other records and so need folds, stand in their own modules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -18,6 +18,7 @@ import numpy as np
 from miaudit.arrays import FloatArray
 from miaudit.attacks import disclosed, label_only, lira, quantile, rmia, shadow_classifier, signals, tokens
 from miaudit.errors import InputError, nearest
+from miaudit.io.plugins import Offered
 
 Statistic = Literal["logit_confidence", "log_probability"]
 Variance = Literal["record", "global"]
@@ -84,6 +85,14 @@ class Attack:
     online: bool = False
     gaussian: Variance | None = None
 
+    def __post_init__(self) -> None:
+        for need in self.needs:
+            if need not in INPUTS:
+                hint = nearest(need, INPUTS) or "choose one"
+                raise InputError("needs", f"names from {', '.join(INPUTS)}", repr(need), hint)
+        if self.statistic not in get_args(Statistic):
+            raise InputError("statistic", " or ".join(get_args(Statistic)), repr(self.statistic), "choose one")
+
     def score(self, inputs: Mapping[str, Any], *, rng: np.random.Generator) -> FloatArray:
         """Score the records (n,); inputs that the attack does not need are not looked at.
 
@@ -104,9 +113,31 @@ class Attack:
         return self.function(*given, rng=rng) if self.random else self.function(*given)
 
 
-_ATTACKS: dict[str, Attack] = {}
+class _Attacks(Offered[Attack]):
+    """Every signal is an attack, those of other packages too."""
+
+    def __getitem__(self, name: str) -> Attack:
+        if name in _ATTACKS or name not in signals.SIGNALS:
+            return super().__getitem__(name)
+        return _of_signal(name)
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or name in signals.SIGNALS
+
+    def __iter__(self) -> Iterator[str]:
+        yield from dict.fromkeys([*super().__iter__(), *signals.SIGNALS])
+
+
+def _of_signal(name: str) -> Attack:
+    def score(logits: Any, labels: Any) -> FloatArray:
+        return signals.member_scores(labels=labels, logits=logits, names=[name])[name]
+
+    return Attack(name, name.replace("_", " "), score, ("logits", "labels"))
+
+
+_ATTACKS: dict[str, Attack] = {name: _of_signal(name) for name in signals.BUILT_IN}
 _ELSEWHERE = ("gaussian_lira",)  # see above: it has a name, and folds
-ATTACKS: Mapping[str, Attack] = MappingProxyType(_ATTACKS)
+ATTACKS = _Attacks("miaudit.attacks", Attack, _ATTACKS)
 
 
 def register(
@@ -139,16 +170,8 @@ def register(
         raise InputError("function", "a function of the inputs", type(function).__name__, "it returns one score each")
     if name in _ATTACKS or name in _ELSEWHERE:
         raise InputError("name", "a new name", repr(name), "choose another, or use the attack that has it")
-    wanted = tuple(needs.split())
-    for need in wanted:
-        if need not in INPUTS:
-            raise InputError(
-                "needs", f"names from {', '.join(INPUTS)}", repr(need), nearest(need, INPUTS) or "choose one"
-            )
-    if statistic not in get_args(Statistic):
-        raise InputError("statistic", " or ".join(get_args(Statistic)), repr(statistic), "choose one")
-    _ATTACKS[name] = Attack(name, words, function, wanted, statistic, random, least_models, online, gaussian)
-    return _ATTACKS[name]
+    made = Attack(name, words, function, tuple(needs.split()), statistic, random, least_models, online, gaussian)
+    return _ATTACKS.setdefault(name, made)
 
 
 def get(name: str) -> Attack:
@@ -162,26 +185,13 @@ def get(name: str) -> Attack:
     Traceback (most recent call last):
     miaudit.errors.InputError: attack: expected one of ..., received 'lira_ofline'; did you mean lira_offline?
     """
-    if name not in ATTACKS:
-        raise InputError(
-            "attack", f"one of {', '.join(ATTACKS)}", repr(name), nearest(str(name), ATTACKS) or "choose one"
-        )
-    return ATTACKS[name]
-
-
-def _signal(name: str) -> Callable[..., FloatArray]:
-    def score(logits: Any, labels: Any) -> FloatArray:
-        return signals.member_scores(labels=labels, logits=logits, names=[name])[name]
-
-    return score
+    return ATTACKS.named(name, "attack")
 
 
 _SHADOW = "target shadow included"
 _POPULATION = "target shadow included population population_shadow"
 _LOGITS = "logits labels shadow_logits shadow_labels shadow_member"
 
-for _name in signals.SIGNALS:
-    register(_name, _signal(_name), "logits labels", _name.replace("_", " "))
 _online = partial(register, needs=_SHADOW, least_models=4, online=True)  # two models of each side give a variance
 _offline = partial(register, needs=_SHADOW, least_models=4)
 _online("lira_online", lira.online, words="LiRA, online", gaussian="record")

@@ -145,7 +145,7 @@ def features(outputs: ArrayLike, labels: ArrayLike) -> FloatArray:
     >>> features([[2.0, 0.0]], [0]).shape
     (1, 7)
     """
-    found = signals.member_scores(labels=labels, logits=outputs, names=signals.SIGNALS)
+    found = signals.member_scores(labels=labels, logits=outputs, names=signals.BUILT_IN)
     z = np.asarray(outputs, dtype=np.float64)
     top = np.sort(z, axis=1)[:, ::-1][:, : min(_LARGEST_PROBABILITIES, z.shape[1])]
     centred = top - z.mean(axis=1, keepdims=True)  # softmax does not see a common shift

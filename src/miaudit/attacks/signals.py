@@ -7,17 +7,24 @@ turns every signal so that higher means more member-like.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
 from miaudit.arrays import FloatArray, IndexArray
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError
+from miaudit.io.plugins import Offered
 
-Signal = Callable[[FloatArray, IndexArray], FloatArray]
+
+class Signal(NamedTuple):
+    """A function of logits (n, classes) and labels (n,), and the sign that makes higher mean more member-like."""
+
+    function: Callable[[FloatArray, IndexArray], FloatArray]
+    sign: float = 1.0
+
 
 # A probability of exactly 0 has no logarithm. This is below every positive float32, so it only breaks exact zeros.
 PROBABILITY_FLOOR = 1e-45
@@ -101,16 +108,14 @@ def modified_entropy(logits: FloatArray, labels: IndexArray) -> FloatArray:
     return value
 
 
-# Each signal and the sign that makes higher mean more member-like.
-SIGNALS: Mapping[str, tuple[Signal, float]] = MappingProxyType(
-    {
-        "loss": (loss, -1.0),
-        "logit_confidence": (logit_confidence, 1.0),
-        "margin": (margin, 1.0),
-        "entropy": (entropy, -1.0),
-        "modified_entropy": (modified_entropy, -1.0),
-    }
-)
+BUILT_IN = {
+    "loss": Signal(loss, -1.0),
+    "logit_confidence": Signal(logit_confidence),
+    "margin": Signal(margin),
+    "entropy": Signal(entropy, -1.0),
+    "modified_entropy": Signal(modified_entropy, -1.0),
+}
+SIGNALS = Offered("miaudit.signals", Signal, BUILT_IN)
 
 
 def member_scores(
@@ -140,17 +145,12 @@ def member_scores(
     >>> member_scores(probabilities=[[0.5, 0.5]], labels=[1], names=["loss", "margin"])
     {'loss': array([-0.693...]), 'margin': array([0.])}
     """
-    wanted = list(names)
-    for name in wanted:
-        if name not in SIGNALS:
-            raise InputError(
-                "signal", f"one of {', '.join(SIGNALS)}", repr(name), nearest(name, SIGNALS) or "choose one"
-            )
+    wanted = {name: SIGNALS.named(name, "signal") for name in names}
     if (logits is None) == (probabilities is None):
         raise InputError("outputs", "logits or probabilities", "both or none", "pass exactly one of the two")
     z = _matrix(logits, "logits") if logits is not None else _log_probabilities(_matrix(probabilities, "probabilities"))
     y = _checked_labels(labels, z.shape)
-    return {name: SIGNALS[name][1] * SIGNALS[name][0](z, y) for name in wanted}
+    return {name: signal.sign * signal.function(z, y) for name, signal in wanted.items()}
 
 
 def _split(logits: FloatArray, labels: IndexArray) -> tuple[FloatArray, FloatArray]:

@@ -4,29 +4,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from miaudit.auditing.plan import Bounds
+from miaudit.auditing.plan import Bounds, Test
 from miaudit.auditing.zero_run import Correction
-from miaudit.causal import challenge as challenging
 from miaudit.causal import propensity
+from miaudit.causal.challenge import Challenge, challenge
 from miaudit.causal.crossfit import one_of_each
 from miaudit.causal.one_per_unit import equal_sizes
-from miaudit.dp import accounting, multi_run, one_run, tradeoff, verdict, zero_run
+from miaudit.dp import accounting, multi_run, one_run, verdict, zero_run
 from miaudit.dp.bounds import LowerBound, UpperBound
 from miaudit.dp.mechanism import Mechanism
 from miaudit.dp.verdict import Claim, ClaimVerdict
 from miaudit.dp.zero_run.options import stated as stated_correction
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.findings import audit as audit_findings
 
-_LIMIT_POINTS = np.unique(np.r_[0.0, np.geomspace(1e-5, 1.0, 41), np.linspace(0.02, 1.0, 50)])
 _UNDECLARED = (
     "Nobody declared how membership came about, and a bound needs it: declare the design (one-run or multi-run if "
     "inclusion was randomised, else zero-run)."
@@ -53,10 +51,10 @@ class Privacy:
     notes : options that the design has no use for
     """
 
-    bounds: tuple[audit_findings.Bound, ...] = ()
+    bounds: tuple[LowerBound, ...] = ()
     no_bound: tuple[str, ...] = ()
-    claim: audit_findings.Claim | None = None
-    challenge: audit_findings.Challenge | None = None
+    claim: ClaimVerdict | None = None
+    challenge: Challenge | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -110,12 +108,13 @@ def assess(
         reasons = (challenged.text,) if challenged is not None and challenged.rejected else (told,) if told else ()
     found: list[LowerBound] = []
     if not reasons:
-        ways = list(_ways(evidence, options, claim, correction, confidence))
+        own = options.tests(evidence, None if correction is None else correction.propensity, confidence)
+        ways = list(_ways(evidence, options, claim, correction, confidence) if own is None else own)
         for way, child in zip(ways, bound_rng.spawn(len(ways)), strict=True):
             bounds = [way(evidence.only(name), one) for name, one in zip(judged, child.spawn(len(judged)), strict=True)]
             found.append(_best_of(bounds, drawn, paid, exploratory))
     return Privacy(
-        tuple(audit_findings.Bound(**asdict(bound)) for bound in found),
+        tuple(found),
         reasons,
         None if claim is None else _judged(claim, found, upper, reasons),
         challenged,
@@ -139,12 +138,10 @@ def _best_of(bounds: Sequence[LowerBound], drawn: str, paid: str, exploratory: b
 
 # -- what the design allows -------------------------------------------------------------------------------------------
 
-_Way = Callable[[Evidence, np.random.Generator], LowerBound]
-
 
 def _ways(
     evidence: Evidence, options: Bounds, claim: Claim | None, correction: Correction | None, confidence: float
-) -> Iterator[_Way]:
+) -> Iterator[Test]:
     """Yield one way to each bound that the design allows."""
     delta = claim.delta if claim is not None and claim.parameter == "epsilon" else options.delta
     sure: dict[str, Any] = {"confidence": confidence}
@@ -220,15 +217,13 @@ def _one_record_each(
     return alone, replace(correction, propensity=again), said
 
 
-def _challenge(
-    evidence: Evidence, options: Bounds, correction: Correction, rng: np.random.Generator
-) -> audit_findings.Challenge:
+def _challenge(evidence: Evidence, options: Bounds, correction: Correction, rng: np.random.Generator) -> Challenge:
     """Let classifiers of several kinds bet against the propensities, on rows that none has seen."""
     draw, bet = rng.spawn(2)
     competitors = _competitors(int(draw.integers(2**31)), evidence.n)
     nuisance = correction.nuisance
     with threadpool_limits(1):  # threads of boosting that wait for each other on busy cores cost many times as much
-        found = challenging.challenge(
+        found = challenge(
             evidence,
             list(competitors.values()),
             classifier=nuisance.classifier,
@@ -251,24 +246,12 @@ def _challenge(
             f"The propensities stood the challenge: the best of {len(competitors)} competitors ({best}) won {share} "
             f"(p = {found.p_value:.2g} at a margin of {found.gamma:g} on the log-odds). That is no proof of them."
         )
-    smallest = found.smallest_gamma if math.isfinite(found.smallest_gamma) else None
-    return audit_findings.Challenge(
-        found.p_value,
-        found.gamma,
-        smallest,
-        found.level,
-        found.correct,
-        found.guesses,
-        best,
-        tuple(competitors),
-        found.rejected,
-        text,
-    )
+    return replace(found, competitor=best, competitors=tuple(competitors), text=text)
 
 
-def _way_out(smallest: float) -> str:
+def _way_out(smallest: float | None) -> str:
     better = "learn the propensities with a classifier that sees it (Nuisance)"
-    if not math.isfinite(smallest):
+    if smallest is None:
         return f"Next: {better}."
     return f"Next: {better}, or state a margin on the log-odds of {math.ceil(100 * smallest) / 100:g} or more."
 
@@ -303,24 +286,9 @@ def _upper(options: Bounds, mechanism: Mechanism) -> UpperBound:
 
 def _judged(
     claim: Claim, found: Sequence[LowerBound], upper: UpperBound | None, reasons: Sequence[str]
-) -> audit_findings.Claim:
+) -> ClaimVerdict:
     fitting = [b for b in found if b.parameter == claim.parameter and b.delta == claim.delta]
-    lower = fitting[0] if fitting else None
-    judged: ClaimVerdict = verdict.judge(claim, lower, upper=upper, reasons=reasons)
-    limit = tradeoff.roc_limit(claim.tradeoff, _LIMIT_POINTS)
-    return audit_findings.Claim(
-        claim.parameter,
-        claim.value,
-        claim.delta,
-        judged.status,
-        judged.text,
-        None if lower is None else lower.value,
-        None if upper is None else upper.value,
-        "" if upper is None else f"{upper.mechanism}, {upper.accountant}",
-        judged.gap,
-        None if lower is None else lower.reachable,
-        audit_findings.RocLimit(tuple(_LIMIT_POINTS.tolist()), tuple(np.asarray(limit).tolist())),
-    )
+    return verdict.judge(claim, fitting[0] if fitting else None, upper=upper, reasons=reasons)
 
 
 def _sentence(text: str) -> str:

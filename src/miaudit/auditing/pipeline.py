@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,10 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings import verdict as verdict_rule
 from miaudit.findings.audit import Findings, GroupFindings, Memorisation, Metric, ScoreFindings, Vulnerability
-from miaudit.findings.wording import chance, label, reading
-from miaudit.metrics import bootstrap, classical
+from miaudit.findings.wording import chance, label
+from miaudit.metrics import bootstrap, classical, definition
 from miaudit.metrics.classical import Estimate, Sample
+from miaudit.metrics.histogram import histogram
 
 _CONDITIONS: dict[str | None, str] = {
     "zero-run": "if the covariates account for how members and non-members differ",
@@ -347,7 +348,7 @@ def _measure(
     found: dict[str, tuple[Metric, ...]] = {}
     for name, child in zip(samples, rng.spawn(len(samples)), strict=True):
         sample = samples[name]
-        plain = classical.metrics(sample, plan.fpr_targets, confidence)
+        plain = definition.estimates(sample, plan.metric_names, confidence)
         resampled: dict[str, Estimate] = {}
         if plan.n_bootstrap:
             drawn = bootstrap.replicates(sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=told.next())
@@ -382,17 +383,16 @@ def _resampled(estimate: Estimate, method: str, limits: tuple[float, float] | No
 
 
 def _metric(name: str, estimate: Estimate, resampled: Estimate | None, plan: Plan, estimator: str = "raw") -> Metric:
-    beside = None
+    beside, fpr = None, definition.of(name).fpr
     if resampled is not None:
         beside = {"low": resampled.low, "high": resampled.high, "replicates": plan.n_bootstrap}
         if isinstance(plan.intervals, Bootstrap):
             low, high = resampled.low, resampled.high
-            if name.startswith("tpr_at_fpr_"):  # percentiles alone are too narrow where few false alarms are expected
+            if fpr is not None:  # percentiles alone are too narrow where few false alarms are expected
                 low, high = min(low, estimate.low), max(high, estimate.high)
             estimate = replace(estimate, low=low, high=high)
     ppv = None
-    if name.startswith("tpr_at_fpr_"):
-        fpr = next(f for f in plan.fpr_targets if classical.tpr_name(f) == name)
+    if fpr is not None:
         rate = classical.precision(estimate, fpr, plan.prior)
         ppv = {"prior": plan.prior, "value": rate.value, "low": rate.low, "high": rate.high}
     bottom, top = (x if math.isfinite(x) else None for x in (estimate.low, estimate.high))
@@ -420,7 +420,7 @@ def _verdict(
     case: _Case, plan: Plan, primary: str, measured: list[verdict_rule.Measured], *, exploratory: bool, turn: str
 ) -> verdict_rule.Verdict:
     threshold = plan.threshold_for_concern
-    threshold = verdict_rule.default_threshold(primary) if threshold is None else threshold
+    threshold = definition.of(primary).threshold if threshold is None else threshold
     if case.obstacle:
         # Not learned yet is not testable; anything else that is wrong with the propensity or the overlap is refused.
         refused = case.correction is not None and case.correction.overlap.reasons != (case.correction.still_learning,)
@@ -480,18 +480,18 @@ def _besides(verdict: verdict_rule.Verdict, shown_score: ScoreFindings) -> str:
         if corrected and metric.estimator == "raw":
             continue
         by_chance = chance(metric.name)
-        shown = metric.name == "auc" or metric.name.startswith("tpr_at_fpr_")
+        shown = metric.name == "auc" or definition.of(metric.name).fpr is not None
         if shown and metric.value is not None and by_chance is not None and (metric.low or 0.0) > by_chance:
-            above.append(f"{label(metric.name)} {reading(asdict(metric))}")
+            above.append(f"{label(metric.name)} {metric.reading}")
     return f"The verdict is about one metric and its threshold. Above chance: {'; '.join(above)}." if above else ""
 
 
 def _score_findings(
     case: _Case, name: str, sample: Sample, found: tuple[Metric, ...], plan: Plan, confidence: float
 ) -> ScoreFindings:
-    histogram = summaries.distribution(sample.score, sample.member)
+    binned = histogram(sample.score, sample.member)
     if not case.shows_metrics:
-        return ScoreFindings(name, (), None, histogram)
+        return ScoreFindings(name, (), None, binned)
     nonmembers = case.effective_nonmembers(name, sample, confidence)
     resolved = summaries.smallest_fpr(nonmembers, confidence)
     fpr = summaries.grid(plan, nonmembers, resolved)
@@ -501,7 +501,7 @@ def _score_findings(
         evidence = case.audited.only(name)
         roc, low, high = effects.tpr_band(evidence, case.learned, fpr, confidence=confidence)
         curve = summaries.curve(roc, fpr, low, high, resolved)
-    return ScoreFindings(name, found, curve, histogram)
+    return ScoreFindings(name, found, curve, binned)
 
 
 def _groups(case: _Case, score: str, plan: Plan, choice: score_choice.Choice) -> tuple[GroupFindings, ...]:
@@ -546,7 +546,7 @@ def _group(
     if min(inside, outside) < _FEWEST_FOR_METRICS:
         return GroupFindings(name, inside, outside, (), "no metrics: fewer than two members or two non-members")
     part = audited.take(rows)
-    plain = classical.metrics(Sample.of(part), plan.fpr_targets, confidence)
+    plain = definition.estimates(Sample.of(part), plan.metric_names, confidence)
     found = [_metric(metric, estimate, None, plan) for metric, estimate in plain.items()]
     if case.learned is not None:
         causal = case.measured(audited, confidence, rows)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+import numpy as np
+
+from miaudit.causal.propensity import Propensity
 from miaudit.dp import accounting, guesses
-from miaudit.dp.bounds import check_delta
+from miaudit.dp.bounds import LowerBound, check_delta
 from miaudit.dp.mechanism import Mechanism, check_mechanism
 from miaudit.dp.verdict import Claim
 from miaudit.dp.zero_run import options
 from miaudit.errors import InputError, is_number, is_whole, nearest
+from miaudit.evidence import Evidence
+from miaudit.metrics import definition
 from miaudit.metrics.intervals import SMALLEST_FPR
 
 ESTIMATORS = ("hajek", "aipw")
-CORRECTIONS = ("thinning", "conditional", "composition")
-OTHER_METRICS = ("auc", "advantage", "balanced_accuracy", "ate")
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Bootstrap:
 
 
 Intervals = Calibrated | Bootstrap
+Test = Callable[[Evidence, np.random.Generator], LowerBound]
 
 
 @dataclass(frozen=True)
@@ -106,14 +110,22 @@ class Bounds:
             check_mechanism(self.mechanism)
         check_delta(self.delta)
         guesses.check(self.guesses)
-        if isinstance(self.correction, str) and self.correction not in CORRECTIONS:
-            hint = nearest(self.correction, CORRECTIONS) or "thinning is the default"
-            raise InputError("correction", ", ".join(CORRECTIONS), repr(self.correction), hint)
+        if isinstance(self.correction, str) and self.correction not in options.CORRECTIONS:
+            hint = nearest(self.correction, options.CORRECTIONS) or "thinning is the default"
+            raise InputError("correction", ", ".join(options.CORRECTIONS), repr(self.correction), hint)
         options.check(self.correction)
         if self.mechanism is not None and self.claim is not None and self.claim.parameter == "mu":
             accounting.upper_bound(self.mechanism, parameter="mu")  # refused now where a mechanism has none
         stated = self.margin is None or (is_number(self.margin) and 0 <= self.margin < math.inf)
         _require(stated, "margin", "a number from 0 up", self.margin, "it is in units of log-odds; 0.1 is usual")
+
+    def tests(self, evidence: Evidence, propensity: Propensity | None, confidence: float) -> Sequence[Test] | None:  # noqa: ARG002
+        """Return functions of evidence with one score and of a generator, one a bound; None: those of the design.
+
+        For a class of your own that derives from this one; the propensity is there for zero-run evidence. At most one
+        test of a parameter, since each bound holds at the confidence by itself.
+        """
+        return None
 
 
 @dataclass(frozen=True)
@@ -228,7 +240,8 @@ class Plan:
     @property
     def metric_names(self) -> tuple[str, ...]:
         """Names of the metrics, in the order of the findings."""
-        return (*(f"tpr_at_fpr_{fpr:g}" for fpr in self.fpr_targets), *OTHER_METRICS)
+        planned = () if self.primary_metric is None else (self.primary_metric,)
+        return tuple(dict.fromkeys((*definition.names(self.fpr_targets), *planned)))
 
     def _sequence(self, name: str) -> tuple[float, ...]:
         try:
@@ -245,24 +258,26 @@ class Plan:
             raise InputError(name, f"{allowed} of miaudit.auditing.plan", repr(value), "pass one of these records")
 
     def _check_primary(self) -> None:
-        name, threshold = self.primary_metric, self.threshold_for_concern
-        if name is not None:
-            if name.startswith("tpr_at_fpr_"):
-                with contextlib.suppress(ValueError):  # tpr_at_fpr_0.0010 means the same target
-                    name = f"tpr_at_fpr_{float(name.removeprefix('tpr_at_fpr_')):g}"
-                object.__setattr__(self, "primary_metric", name)
-            if name not in self.metric_names:
-                hint = f"{nearest(name, self.metric_names)} or add its FPR to fpr_targets".removeprefix(" or ")
-                raise InputError("primary_metric", f"one of {', '.join(self.metric_names)}", repr(name), hint)
+        primary, threshold = self.primary_metric, self.threshold_for_concern
+        metric = None if primary is None else definition.of(primary)
+        if metric is not None:
+            name = metric.name  # tpr_at_fpr_0.0010 means the same target as tpr_at_fpr_0.001
+            object.__setattr__(self, "primary_metric", name)
+            known = tuple(dict.fromkeys((*definition.names(self.fpr_targets), *definition.METRICS)))
+            if name not in known:
+                hint = f"{nearest(name, known)} or add its FPR to fpr_targets".removeprefix(" or ")
+                raise InputError("primary_metric", f"one of {', '.join(known)}", repr(name), hint)
         if threshold is not None:
             finite = is_number(threshold) and math.isfinite(threshold)
             _require(finite, "threshold_for_concern", "a finite number", threshold, "0.05 flags a TPR above 5%")
-            if name != "ate":
+            if metric is None or metric.bounded:
                 _require(
                     0 <= threshold <= 1, "threshold_for_concern", "a number in [0, 1]", threshold, "write 0.05 for 5%"
                 )
-        if name == "ate" and threshold is None:
-            raise InputError("threshold_for_concern", "a number, in units of the score", "none", "set it for ate")
+        elif metric is not None and math.isinf(metric.threshold):
+            raise InputError(
+                "threshold_for_concern", "a number, in units of the score", "none", f"set it for {metric.name}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as plain values, for the findings."""

@@ -11,8 +11,8 @@ from miaudit.arrays import IndexArray
 from miaudit.auditing.plan import Bonferroni, Declared, Exploratory, Plan, Split
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
-from miaudit.metrics import classical, intervals
-from miaudit.metrics.classical import Sample
+from miaudit.metrics import definition, intervals
+from miaudit.metrics.classical import Sample, tpr_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +70,10 @@ def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Choic
 def _strongest(evidence: Evidence, plan: Plan) -> str:
     """Return the score with the largest primary metric, or AUC where that is not resolved."""
 
-    def strength(name: str) -> tuple[float, float]:
-        sample = Sample.of(evidence.only(name))
-        metric = classical.metrics(sample, plan.fpr_targets, plan.confidence)[
-            primary_metric(plan, sample.effective_nonmembers, plan.confidence)
-        ]
+    def strength(score: str) -> tuple[float, float]:
+        sample = Sample.of(evidence.only(score))
+        name = primary_metric(plan, sample.effective_nonmembers, plan.confidence)
+        metric = definition.of(name).estimate(sample, confidence=plan.confidence)
         return (-math.inf if metric.value is None else metric.value, sample.roc.auc)
 
     return max(evidence.scores, key=strength)
@@ -96,4 +95,4 @@ def primary_metric(plan: Plan, nonmembers: float, confidence: float) -> str:
     if plan.primary_metric is not None:
         return plan.primary_metric
     fit = [fpr for fpr in plan.fpr_targets if intervals.resolvable(fpr, nonmembers, confidence)]
-    return classical.tpr_name(fit[0] if fit else plan.fpr_targets[-1])
+    return tpr_name(fit[0] if fit else plan.fpr_targets[-1])

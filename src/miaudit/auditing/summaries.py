@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from miaudit.arrays import BoolArray, FloatArray, IndexArray
+from miaudit.arrays import FloatArray, IndexArray
 from miaudit.auditing.plan import Plan
 from miaudit.causal.duplicates import Repeats
 from miaudit.evidence import Evidence
-from miaudit.findings.audit import Counts, Curve, Distribution
+from miaudit.findings.audit import Counts, Curve
 from miaudit.metrics import intervals
 from miaudit.metrics.classical import Sample
-from miaudit.metrics.histogram import histogram
 from miaudit.metrics.roc import Roc
 
 _FEWEST_PAIRS = 20
@@ -53,12 +52,6 @@ def curve(roc: Roc, fpr: FloatArray, low: FloatArray, high: FloatArray, resolved
     )
     known = (False, *(fpr >= resolved * (1 - 1e-12)), True)
     return Curve(x, tuple(rate if shown else None for rate, shown in zip(y, known, strict=True)), below, above)
-
-
-def distribution(score: FloatArray, member: BoolArray) -> Distribution:
-    """Bin the scores between round numbers, so that no edge is the score of a record."""
-    found = histogram(score, member)
-    return Distribution(found.edges, found.members, found.nonmembers)
 
 
 def counts(audited: Evidence, sample: Sample, effective_nonmembers: float, confidence: float) -> Counts:

@@ -24,6 +24,7 @@ from miaudit.causal import (
     sensitivity,
     word_classifier,
 )
+from miaudit.causal.balance import Overlap
 from miaudit.causal.challenge import LackOfFit
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.nuisance import Nuisance
@@ -31,24 +32,14 @@ from miaudit.causal.outcome import FEWEST_NONMEMBERS
 from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
-from miaudit.findings.audit import (
-    CalibrationBin,
-    Distribution,
-    FeatureBalance,
-    Fit,
-    Memorisation,
-    Metric,
-    Mislabelled,
-    Overlap,
-)
-from miaudit.metrics.classical import Estimate, Sample, tpr_name
+from miaudit.findings.audit import Memorisation, Metric, Mislabelled
+from miaudit.metrics import definition
+from miaudit.metrics.classical import Estimate, Sample
 
 ESTIMATOR = "hajek"
 _WRONG_LABELS = ((0.01, 0.0), (0.05, 0.0), (0.0, 0.05), (0.05, 0.05), (0.1, 0.1))  # shares of members, non-members
-_TWINS = ("exact_pairs", "near_pairs", "members_affected", "nonmembers_affected", "members_alike")
 _MOST_CODES = 100
 _BLOCK = 100  # replicates of a given propensity that are looked at together
-_MOST_FEATURES = 400  # of a love plot: those out of balance come first, the others add nothing to see
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,25 +143,16 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         )
     misfit = _misfit(fit, evidence, plan)
     reasons = tuple(text for text in (*judged.reasons, misfit, *said, still) if text)
-    shown = Overlap(
+    shown = replace(
+        judged,
         status="refused" if reasons else judged.status,
         reasons=reasons,
         warnings=(*judged.warnings, *_twins_in_words(twins), *_unseen(seen)),
         propensity=learned.how,
         clipped=learned.clipped,
-        blind_auc=measured.blind_auc.value or 0.0,
-        blind_low=measured.blind_auc.low,
-        blind_high=measured.blind_auc.high,
-        effective_sample_size=measured.effective_size,
-        largest_weight=measured.largest_share,
-        without_match=measured.beyond,
-        features=_features(measured),
-        feature_limit=measured.limit,
-        calibration=tuple(CalibrationBin(b.predicted, b.observed, b.count) for b in measured.calibration),
-        log_odds=Distribution(measured.log_odds.edges, measured.log_odds.members, measured.log_odds.nonmembers),
-        duplicates=None if twins is None else {name: getattr(twins, name) for name in _TWINS},
-        learning=None if curve is None else {"half": curve.half, "full": curve.full, "rising": curve.rising},
-        fit=None if fit is None else _shown_fit(fit),
+        duplicates=None if twins is None else twins.twins,
+        learning=curve,
+        fit=fit,
     )
     return Correction(learned, shown, still, misfit, encoding, nuisance, seed)
 
@@ -219,18 +201,12 @@ def metrics(
     dict
         ``tpr_at_fpr_...`` for each target, then ``auc``, ``advantage``, ``balanced_accuracy``, ``ate``.
     """
-    found = {
-        tpr_name(fpr): (ESTIMATOR, effects.tpr_at_fpr(evidence, learned, fpr=fpr, confidence=confidence, rng=rng))
-        for fpr in plan.fpr_targets
-    }
+    found = {}
     chosen = plan.estimator if evidence.n_nonmembers >= FEWEST_NONMEMBERS else ESTIMATOR
-    for name, effect, method in (
-        ("auc", effects.auc, chosen),
-        ("advantage", effects.advantage, ESTIMATOR),
-        ("balanced_accuracy", effects.balanced_accuracy, ESTIMATOR),
-        ("ate", effects.ate, chosen),
-    ):
-        estimate = effect(
+    for name in plan.metric_names:
+        metric = definition.of(name)
+        method = chosen if metric.outcome_model else ESTIMATOR
+        estimate = effects.of(metric)(
             evidence, learned, method=method, outcome=nuisance.outcome_model, confidence=confidence, rng=rng
         )
         found[name] = method, estimate
@@ -378,12 +354,6 @@ def _of_words(evidence: Evidence, blind: Estimate, confidence: float, rng: np.ra
     return (found.reason,) if found.reason else ()
 
 
-def _shown_fit(fit: LackOfFit) -> Fit:
-    tried = math.isfinite(fit.product_limit)
-    z, limit = (fit.product_z if tried else None), (fit.product_limit if tried else None)
-    return Fit(fit.z, fit.limit, z, limit, fit.product, fit.missed, fit.rejected)
-
-
 def _misfit(fit: LackOfFit | None, evidence: Evidence, plan: Plan) -> str:
     """Say that the propensity is refuted, and which covariates a better one would need; empty if it is not."""
     if fit is None or not fit.rejected:
@@ -412,8 +382,3 @@ def _unseen(seen: Evidence) -> tuple[str, ...]:
     if seen.covariates is not None:
         return ()
     return ("There are no covariates: whether the weights make members and non-members alike cannot be checked.",)
-
-
-def _features(measured: balance.Balance) -> tuple[FeatureBalance, ...]:
-    worst = sorted(measured.differences, key=lambda d: -max(abs(d.after), abs(d.before)))[:_MOST_FEATURES]
-    return tuple(FeatureBalance(d.name, d.before, d.after) for d in worst)

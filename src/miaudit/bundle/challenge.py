@@ -31,6 +31,7 @@ from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings, Metric
 from miaudit.findings.wording import amount, difference, label
 from miaudit.io import tables
+from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.rounding import at_most
 
@@ -76,7 +77,7 @@ class Outcome:
     submission: str
     metric: str | None = None
     difference: Estimate | None = None
-    bet: betting.Challenge | None = None
+    bet: betting.Bet | None = None
     findings: Findings | None = None
     order: Order | None = None
     stated: tuple[Metric, ...] = ()
@@ -134,7 +135,8 @@ def by_scores(
         for values in (submitted, ours.score, np.zeros(bundle.n))
     )
     metric = _metric(bundle, (first, second), odds)
-    targets = (float(metric.removeprefix("tpr_at_fpr_")),) if metric != "auc" else ()
+    fpr = definition.of(metric).fpr
+    targets = () if fpr is None else (fpr,)
     options: dict[str, Any] = {"odds": odds, "fpr_targets": targets, "rng": rng}
     # Two-sided limits whose lower one is one-sided at the level.
     options["confidence"] = 1 - 2 * LEVEL / (made_before + 1)
@@ -201,7 +203,7 @@ def by_propensity(
     again = _audited(evidence, bundle, Nuisance(propensity=other), rng)
     said = f"{_said_of_bet(bet)} {_paid(made_before)}"
     return replace(contest, judged=judged).outcome(
-        "propensity", bet.rejected, said, made_before, bet=bet, findings=again
+        "propensity", bet.refutes, said, made_before, bet=bet, findings=again
     )
 
 
@@ -338,9 +340,9 @@ def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
 def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: FloatArray | None) -> str:
     """The primary metric, or the AUC where that has no paired interval, or too few false alarms for one."""
     primary = str(bundle.findings.plan["primary_metric"])
-    if not primary.startswith("tpr_at_fpr_"):
+    fpr = definition.of(primary).fpr
+    if fpr is None:
         return "auc"
-    fpr = float(primary.removeprefix("tpr_at_fpr_"))
     return primary if all(paired.resolves(one, fpr, odds) for one in judged) else "auc"
 
 
@@ -389,8 +391,8 @@ def _refused(bundle: Bundle) -> str:
     return "Undecided: the bundle's audit was refused, so no weights make its members and non-members comparable. "
 
 
-def _said_of_bet(bet: betting.Challenge) -> str:
-    head = "The challenger's propensity refutes the bundle's" if bet.rejected else "The bundle's propensity stands"
+def _said_of_bet(bet: betting.Bet) -> str:
+    head = "The challenger's propensity refutes the bundle's" if bet.refutes else "The bundle's propensity stands"
     counted = f"{bet.correct:,} of {bet.guesses:,} bets won, p = {at_most(bet.p_value)} at a margin of {bet.gamma:g}"
     return f"{head}: {counted}."
 

@@ -23,7 +23,7 @@ from miaudit.errors import InputError, one_line
 from miaudit.evidence import Evidence
 from miaudit.findings.kind import plain
 from miaudit.findings.verification import Difference
-from miaudit.metrics import classical
+from miaudit.metrics import definition
 from miaudit.metrics.classical import Sample
 
 __all__ = ["Difference", "Verification", "verify"]
@@ -249,8 +249,7 @@ def _metrics_in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, 
         for j, metric in enumerate(stated.metrics):
             place = f"findings.scores[{i}].metrics[{j}]"
             if metric.estimator == "raw":
-                again = classical.metrics(Sample.of(one), _targets(metric.name), confidence)
-                estimate = again[metric.name]
+                estimate = definition.of(metric.name).estimate(Sample.of(one), confidence=confidence)
                 for name in ("value", "low", "high"):
                     yield f"{place}.{name}", getattr(metric, name), _finite(getattr(estimate, name)), "raw"
             elif metric.estimator == "hajek" and bundle.propensity is not None:
@@ -259,21 +258,12 @@ def _metrics_in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, 
                     yield f"{place}.{_ESTIMATED}", getattr(metric, _ESTIMATED), _finite(value), "hajek"
 
 
-def _targets(name: str) -> tuple[float, ...]:
-    return (float(name.removeprefix("tpr_at_fpr_")),) if name.startswith("tpr_at_fpr_") else ()
-
-
 def _hajek(one: Evidence, bundle: Bundle, name: str) -> float | None:
-    if bundle.propensity is None:
+    metric = definition.of(name)
+    if bundle.propensity is None or (metric.fpr is None and name not in ("auc", "ate")):
         return None
     rng = np.random.default_rng(0)  # the value draws nothing
-    if name.startswith("tpr_at_fpr_"):
-        found = effects.tpr_at_fpr(one, bundle.propensity, fpr=_targets(name)[0], method="hajek", rng=rng)
-        return found.value
-    if name in ("auc", "ate"):
-        effect = effects.auc if name == "auc" else effects.ate
-        return effect(one, bundle.propensity, method="hajek", rng=rng).value
-    return None
+    return effects.of(metric)(one, bundle.propensity, method="hajek", rng=rng).value
 
 
 def _paired(place: str, stated: Any, again: Any, skipped: Sequence[str]) -> Iterator[tuple[str, Any, Any]]:

@@ -8,14 +8,17 @@ applies the refusal rule (:func:`judge_overlap`), whose limits were chosen by si
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Protocol
 
 import numpy as np
 from scipy import special
 
-from miaudit.arrays import BoolArray, FloatArray
+from miaudit.arrays import BoolArray, FloatArray, NotNegative, Positive, Share
+from miaudit.causal.challenge import LackOfFit
+from miaudit.causal.duplicates import Twins
+from miaudit.causal.propensity import LearningCurve
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics import intervals
@@ -36,6 +39,7 @@ _LEAST_SCALE = 0.1  # of the pooled standard deviation
 _RANK = 10  # of the non-member log-odds above which a member counts as without comparison
 _BINS = 10
 _FEWEST_IN_BIN = 20
+_MOST_FEATURES = 400  # of a love plot: those out of balance come first, the others add nothing to see
 _BLOCK = 64  # covariates whose squares are held in memory at once
 
 
@@ -79,15 +83,16 @@ class CalibrationBin:
     ----------
     predicted : mean propensity
     observed : share of members
-    low, high : Wilson limits of that share, records taken as independent
     count : number of records
     """
 
-    predicted: float
-    observed: float
-    low: float
-    high: float
-    count: int
+    predicted: Share
+    observed: Share
+    count: Positive
+
+    def limits(self, confidence: float = 0.95) -> tuple[float, float]:
+        """Wilson limits of the share of members, records taken as independent."""
+        return intervals.wilson_limits(self.observed, self.count, confidence)
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,7 @@ class Check:
     value : measured
     warn, refuse : limits; None where the rule has none
     status : "answered", "warned" or "refused"
+    text : what to say where it warns or refuses
     """
 
     quantity: str
@@ -156,24 +162,51 @@ class Check:
     warn: float | None
     refuse: float
     status: Status
+    text: str = ""
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Whether a zero-run audit can be answered.
+    """How comparable members and non-members of zero-run evidence are, and whether that allows an answer.
 
     Attributes
     ----------
     status : "answered", "warned" or "refused"
-    reasons : sentences, one for each part of the rule that refuses; empty unless refused
-    warnings : sentences, one for each part that warns
-    checks : every part of the rule with its numbers, in its order
+    reasons : sentences with the numbers that refuse; empty unless refused
+    warnings : sentences, one for each part of the rule that warns
+    propensity : how the propensity came about; empty where nobody said so
+    clipped : share of propensities moved to the clipping bounds
+    blind_auc, blind_low, blind_high : how well the covariates alone tell members from non-members; 0.5 is not at all
+    effective_sample_size : of the weighted non-members
+    largest_weight : share of the largest weight, 0 to 1
+    without_match : share of members with log-odds that hardly any non-member reaches, 0 to 1
+    features, feature_limit : balance of each covariate and of its square, the worst first, at most 400 of them; and
+        what is tolerated after weighting
+    calibration : the propensity against what was observed
+    log_odds : distribution of the estimated log-odds of membership in both classes
+    duplicates : members and non-members with a twin in the other class, and members with one among the members
+    learning : blind AUC at half and at the full sample, and whether it is still rising
+    fit : whether the propensity misses what the covariates say; None where there are none to ask
     """
 
     status: Status
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
-    checks: tuple[Check, ...]
+    propensity: str
+    clipped: Share
+    blind_auc: Share
+    blind_low: Share
+    blind_high: Share
+    effective_sample_size: NotNegative
+    largest_weight: Share
+    without_match: Share
+    features: tuple[Difference, ...]
+    feature_limit: NotNegative
+    calibration: tuple[CalibrationBin, ...]
+    log_odds: Histogram
+    duplicates: Twins | None = None
+    learning: LearningCurve | None = None
+    fit: LackOfFit | None = None
 
 
 def measure(evidence: Evidence, propensity: PropensityLike, *, confidence: float = 0.95) -> Balance:
@@ -233,7 +266,7 @@ def measure(evidence: Evidence, propensity: PropensityLike, *, confidence: float
         differences=differences,
         constant=constant,
         limit=max(_DIFFERENCE[1], float(z) * math.sqrt(1 / inside + 1 / effective)),
-        calibration=_calibration(np.asarray(propensity.values, dtype=np.float64), member, confidence),
+        calibration=_calibration(np.asarray(propensity.values, dtype=np.float64), member),
         log_odds=histogram(log_odds, member),
         of="records" if code is None else "units",
     )
@@ -263,63 +296,75 @@ def judge_overlap(balance: Balance) -> Overlap:
     >>> overlap.reasons[0]
     'The weighted non-members count for 8 independent records, fewer than the 100 needed.'
     """
-    parts = (
-        _blind(balance),
-        _effective(balance),
-        _heaviest(balance),
-        _comparable(balance),
-        _balanced(balance),
+    judged = checks(balance)
+    reasons = tuple(check.text for check in judged if check.status == "refused")
+    warnings = tuple(check.text for check in judged if check.status == "warned")
+    features = sorted(balance.differences, key=lambda d: -max(abs(d.after), abs(d.before)))[:_MOST_FEATURES]
+    return Overlap(
+        status="refused" if reasons else "warned" if warnings else "answered",
+        reasons=reasons,
+        warnings=warnings,
+        propensity="",
+        clipped=0.0,
+        blind_auc=balance.blind_auc.value or 0.0,
+        blind_low=balance.blind_auc.low,
+        blind_high=balance.blind_auc.high,
+        effective_sample_size=balance.effective_size,
+        largest_weight=balance.largest_share,
+        without_match=balance.beyond,
+        features=tuple(features),
+        feature_limit=balance.limit,
+        calibration=balance.calibration,
+        log_odds=balance.log_odds,
     )
-    checks = tuple(check for check, _ in parts)
-    reasons = tuple(text for check, text in parts if check.status == "refused")
-    warnings = tuple(text for check, text in parts if check.status == "warned")
-    status: Status = "refused" if reasons else "warned" if warnings else "answered"
-    return Overlap(status, reasons, warnings, checks)
+
+
+def checks(balance: Balance) -> tuple[Check, ...]:
+    """Return every part of the refusal rule with its numbers, in its order."""
+    return (_blind(balance), _effective(balance), _heaviest(balance), _comparable(balance), _balanced(balance))
 
 
 # -- the parts of the rule --------------------------------------------------------------------------------------------
 
 
-def _blind(balance: Balance) -> tuple[Check, str]:
-    value = balance.blind_auc.value or 0.0
-    check = _above("AUC of the covariates alone", value, *_BLIND_AUC)
+def _blind(balance: Balance) -> Check:
+    check = _above("AUC of the covariates alone", balance.blind_auc.value or 0.0, *_BLIND_AUC)
     high = "nearly separate members from non-members" if check.status == "refused" else "tell much of membership"
-    text = f"The covariates alone {high}: AUC {value:.3f}, {_limits(check, '.2f')}."
-    return check, text
+    return replace(check, text=f"The covariates alone {high}: AUC {check.value:.3f}, {_limits(check, '.2f')}.")
 
 
-def _effective(balance: Balance) -> tuple[Check, str]:
+def _effective(balance: Balance) -> Check:
     value, (warn, refuse) = balance.effective_size, _EFFECTIVE_SIZE
     status: Status = "refused" if value < refuse else "warned" if value < warn else "answered"
     least = f"the {refuse:.0f} needed" if status == "refused" else f"the {warn:.0f} wanted"
     text = f"The weighted non-members count for {math.floor(value):,} independent {balance.of}, fewer than {least}."
-    return Check("effective number of non-members", value, warn, refuse, status), text
+    return Check("effective number of non-members", value, warn, refuse, status, text)
 
 
-def _heaviest(balance: Balance) -> tuple[Check, str]:
+def _heaviest(balance: Balance) -> Check:
     one = "record" if balance.of == "records" else "unit"
     check = _above("largest share of the weight", balance.largest_share, None, _LARGEST_WEIGHT)
     text = f"One {one} of the non-members carries {_percent(check.value)} of all weight, {_limits(check, '.0%')}."
-    return check, text
+    return replace(check, text=text)
 
 
-def _comparable(balance: Balance) -> tuple[Check, str]:
+def _comparable(balance: Balance) -> Check:
     check = _above("share of members without comparable non-members", balance.beyond, *_BEYOND)
     text = (
         f"{_percent(check.value)} of members have no comparable non-member: they lie above the {_RANK}th largest "
         f"non-member log-odds; the share is {_limits(check, '.0%')}."
     )
-    return check, text
+    return replace(check, text=text)
 
 
-def _balanced(balance: Balance) -> tuple[Check, str]:
+def _balanced(balance: Balance) -> Check:
     worst = balance.worst or Difference("none", 0.0, 0.0)
     check = _above("largest difference after weighting", abs(worst.after), _DIFFERENCE[0], balance.limit)
     text = (
         f"After weighting, members and non-members still differ by {check.value:.3f} standard deviations in "
         f"{worst.name}, {_limits(check, '.2f')}."
     )
-    return check, text
+    return replace(check, text=text)
 
 
 def _above(quantity: str, value: float, warn: float | None, refuse: float) -> Check:
@@ -413,7 +458,7 @@ def _compare(z: FloatArray, member: BoolArray, weight: FloatArray, names: list[s
     return [Difference(*row) for row in zip(names, before.tolist(), after.tolist(), strict=True)]
 
 
-def _calibration(values: FloatArray, member: BoolArray, confidence: float) -> tuple[CalibrationBin, ...]:
+def _calibration(values: FloatArray, member: BoolArray) -> tuple[CalibrationBin, ...]:
     """Bins of nearly equal count; equal propensities stay together, and no bin is so small that it shows a record."""
     bins = max(1, min(_BINS, len(values) // _FEWEST_IN_BIN))
     inner = np.unique(np.quantile(values, np.arange(1, bins) / bins))
@@ -425,10 +470,5 @@ def _calibration(values: FloatArray, member: BoolArray, confidence: float) -> tu
             found[-1] = found[-1] + row
         else:
             found.append(row)
-    return tuple(_bin(row, confidence) for row in found)
-
-
-def _bin(sums: FloatArray, confidence: float) -> CalibrationBin:
-    members, predicted, count = (float(x) for x in sums)
-    low, high = intervals.wilson_limits(members / count, count, confidence)
-    return CalibrationBin(predicted / count, members / count, low, high, round(count))
+    rows = (row.tolist() for row in found)
+    return tuple(CalibrationBin(predicted / n, members / n, round(n)) for members, predicted, n in rows)

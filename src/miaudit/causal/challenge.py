@@ -16,14 +16,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
+from annotated_types import MinLen
 from scipy import linalg, special
 from threadpoolctl import threadpool_limits
 
-from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from miaudit.arrays import (
+    BoolArray,
+    Count,
+    Float32Array,
+    FloatArray,
+    Inside,
+    IntArray,
+    NotNegative,
+    Positive,
+    Share,
+    Text,
+)
 from miaudit.causal import crossfit, logistic, propensity
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.logistic import expit
@@ -35,31 +47,47 @@ from miaudit.metrics.poisson_binomial import tail
 
 
 @dataclass(frozen=True)
-class Challenge:
-    """Whether another model foresees membership better than the propensity allows (Theorem C.1 with epsilon = 0).
+class Bet:
+    """How another model's guesses of membership fared against what the propensity allows (Theorem C.1, epsilon = 0).
 
     Attributes
     ----------
-    p_value : of the hypothesis that the true log-odds lie within ``gamma`` of the learned ones; after Bonferroni
+    p_value : of "the true log-odds lie within ``gamma`` of the propensity's", in [0, 1], after Bonferroni
     gamma : the margin on the log-odds that was stated beforehand
-    smallest_gamma : the smallest margin that is not rejected at ``level``
-    level : of the test
+    smallest_gamma : the smallest margin that is not rejected at ``level``; None where there is none
+    level : of the test, in (0, 1)
     correct, guesses : of the competitor with the smallest p-value, on held-out rows
     competitor : its name
     """
 
-    p_value: float
-    gamma: float
-    smallest_gamma: float
-    level: float
-    correct: int
-    guesses: int
+    p_value: Share
+    gamma: NotNegative
+    smallest_gamma: NotNegative | None
+    level: Inside
+    correct: Count
+    guesses: Positive
     competitor: str
 
     @property
-    def rejected(self) -> bool:
+    def refutes(self) -> bool:
         """Whether the propensity is refuted at its stated margin."""
         return self.p_value <= self.level
+
+
+@dataclass(frozen=True)
+class Challenge(Bet):
+    """Whether another model foresees membership better than the propensity allows; if so, no bound holds.
+
+    Attributes
+    ----------
+    competitors : names of all that were tried
+    rejected : whether the propensity is refuted at its stated margin
+    text : the same as a sentence
+    """
+
+    competitors: Annotated[tuple[str, ...], MinLen(1)]
+    rejected: bool
+    text: Text
 
 
 def challenge(
@@ -110,14 +138,14 @@ def challenge(
         alike = drawn_alike(evidence.unit_codes[rows], rng, of=sizes(evidence.unit_codes)[rows])
         rows, logits = rows[alike], [logit[alike] for logit in logits]
     own, others = (logits[0], logits[1:]) if given is None else (given.matched(evidence).logit[rows], logits)
-    bets = [
-        _Bet.of(model, own, other, evidence.member[rows], len(competitors))
-        for model, other in zip(competitors, others, strict=True)
-    ]
-    p_values = [bet.p_value(gamma) for bet in bets]
-    best = bets[int(np.argmin(p_values))]
-    smallest = max(bet.smallest_gamma(level) for bet in bets)
-    return Challenge(min(p_values), gamma, smallest, level, best.correct, len(own), best.competitor)
+    names = tuple(type(model).__name__ for model in competitors)
+    tried = [_Guesses.of(own, other, evidence.member[rows], len(names)) for other in others]
+    bets = [one.bet(name, gamma, level) for name, one in zip(names, tried, strict=True)]
+    best = min(bets, key=lambda bet: bet.p_value)
+    margins = [bet.smallest_gamma for bet in bets if bet.smallest_gamma is not None]
+    smallest = max(margins) if len(margins) == len(bets) else None
+    said = f"{best.competitor} won {best.correct:,} of {best.guesses:,} bets on records that no model had seen."
+    return Challenge(**{**vars(best), "smallest_gamma": smallest}, competitors=names, rejected=best.refutes, text=said)
 
 
 def against(
@@ -129,7 +157,7 @@ def against(
     level: float = 0.05,
     tests: int = 1,
     competitor: str = "challenger",
-) -> Challenge:
+) -> Bet:
     """Let log-odds that somebody submits bet against a propensity's, on records whose labels they had not seen.
 
     Parameters
@@ -145,15 +173,14 @@ def against(
     --------
     >>> truth = np.repeat([2.0, -2.0], 500)
     >>> member = np.random.default_rng(0).random(1000) < expit(truth)
-    >>> against(np.zeros(1000), truth, member).rejected, against(truth, np.zeros(1000), member).rejected
+    >>> against(np.zeros(1000), truth, member).refutes, against(truth, np.zeros(1000), member).refutes
     (True, False)
     """
     _check([competitor], gamma, level)
     if not (own.shape == other.shape == member.shape and own.ndim == 1 and len(own)):
         received = f"shapes {own.shape}, {other.shape} and {member.shape}"
         raise InputError("other", "one number for each record, as own and member", received, "sort them alike")
-    bet = _Bet.between(competitor, own, other, member, tests)
-    return Challenge(bet.p_value(gamma), gamma, bet.smallest_gamma(level), level, bet.correct, len(own), competitor)
+    return _Guesses.of(own, other, member, tests).bet(competitor, gamma, level)
 
 
 def _check(competitors: Sequence[Any], gamma: float, level: float) -> None:
@@ -166,50 +193,43 @@ def _check(competitors: Sequence[Any], gamma: float, level: float) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Bet:
+class _Guesses:
     """One competitor's guesses of membership, and how sure the propensity is of each of them.
 
     Attributes
     ----------
-    competitor : name of its class
     correct : number of guesses that were right
     toward : array (m,), T logit: the propensity's log-odds that each guess is right
     tests : number of competitors, for Bonferroni
     """
 
-    competitor: str
     correct: int
     toward: FloatArray
     tests: int
 
     @classmethod
-    def of(cls, model: Any, own: FloatArray, other: FloatArray, member: BoolArray, tests: int) -> _Bet:
-        return cls.between(type(model).__name__, own, other, member, tests)
-
-    @classmethod
-    def between(cls, name: str, own: FloatArray, other: FloatArray, member: BoolArray, tests: int) -> _Bet:
+    def of(cls, own: FloatArray, other: FloatArray, member: BoolArray, tests: int) -> _Guesses:
         guess = np.where(other > own, 1, -1)
-        correct = int(np.count_nonzero(guess == np.where(member, 1, -1)))
-        return cls(name, correct, guess * own, tests)
+        return cls(int(np.count_nonzero(guess == np.where(member, 1, -1))), guess * own, tests)
+
+    def bet(self, competitor: str, gamma: float, level: float) -> Bet:
+        smallest = _smallest(self.p_value, level)
+        return Bet(self.p_value(gamma), gamma, smallest, level, self.correct, len(self.toward), competitor)
 
     def p_value(self, margin: float) -> float:
         """Chance of as many correct guesses if the true log-odds are within the margin of the propensity's."""
         return min(1.0, self.tests * float(tail(expit(self.toward + margin), self.correct)))
 
-    def smallest_gamma(self, level: float) -> float:
-        """Return the smallest margin that is not rejected."""
-        return _smallest(self.p_value, level)
 
-
-def _smallest(p_value: Callable[[float], float], level: float) -> float:
-    """Find the smallest margin (to 0.001) whose p-value exceeds the level; infinite above 50."""
+def _smallest(p_value: Callable[[float], float], level: float) -> float | None:
+    """Find the smallest margin (to 0.001) whose p-value exceeds the level; None above 50."""
     if p_value(0.0) > level:
         return 0.0
     low, high = 0.0, 0.1
     while p_value(high) <= level:
         low, high = high, 2 * high
         if high > 50:
-            return math.inf
+            return None
     while high - low > 1e-3:
         middle = (low + high) / 2
         low, high = (middle, high) if p_value(middle) <= level else (low, middle)
@@ -244,19 +264,21 @@ class LackOfFit:
         foreseen; where the propensity is right of mean 0 and sd at most about 1.4, larger the more it misses
     limit : above it the propensity is refuted (one-sided 1%)
     product_z : the largest |z| of residuals times a product of two covariates, or the square of one
-    product_limit : above it the propensity is refuted (1% for all of them together, Bonferroni, and at least 4); inf
-        where none was tried
+    product_limit : above it the propensity is refuted (1% for all of them together, Bonferroni, and at least 4); both
+        are None where none could be tried
     product : names of its one or two covariates
     missed : names of the covariates without which the forest sees less, the most important first, or of the product; of
         a refuted propensity only
+    rejected : whether the propensity is refuted
     """
 
     z: float
-    limit: float = LIMIT
-    product_z: float = 0.0
-    product_limit: float = np.inf
-    product: tuple[str, ...] = ()
-    missed: tuple[str, ...] = ()
+    limit: float
+    product_z: NotNegative | None
+    product_limit: NotNegative | None
+    product: tuple[str, ...]
+    missed: tuple[str, ...]
+    rejected: bool
 
     @property
     def by_forest(self) -> bool:
@@ -266,12 +288,7 @@ class LackOfFit:
     @property
     def by_product(self) -> bool:
         """Whether a product or a square does."""
-        return self.product_z > self.product_limit
-
-    @property
-    def rejected(self) -> bool:
-        """Whether the propensity is refuted."""
-        return self.by_forest or self.by_product
+        return _above(self.product_z, self.product_limit)
 
     @property
     def sentence(self) -> str:
@@ -359,10 +376,15 @@ def measure(
     product_z, product_limit, pair = _products(case, evidence.covariates)
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
     product = tuple(names[i] for i in pair)
-    found = LackOfFit(z, LIMIT, product_z, product_limit, product)
-    if not found.by_forest:
-        return replace(found, missed=product if found.by_product else ())
-    return replace(found, missed=tuple(names[i] for i in _missed(case, forests, x, z, shuffle)))
+    by_forest, by_product = z > LIMIT, _above(product_z, product_limit)
+    missed = product if by_product else ()
+    if by_forest:
+        missed = tuple(names[i] for i in _missed(case, forests, x, z, shuffle))
+    return LackOfFit(z, LIMIT, product_z, product_limit, product, missed, by_forest or by_product)
+
+
+def _above(z: float | None, limit: float | None) -> bool:
+    return z is not None and limit is not None and z > limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -448,7 +470,7 @@ def _missed(
     return [column for column in ranked if losses[column] > _LEAST_LOSS * z][:_MOST_NAMED] or ranked[:1]
 
 
-def _products(case: _Case, x: FloatArray) -> tuple[float, float, tuple[int, ...]]:
+def _products(case: _Case, x: FloatArray) -> tuple[float | None, float | None, tuple[int, ...]]:
     """The largest |z| of residuals with a product of two columns or a square, its limit, and the columns.
 
     With residuals r, binomial variances w and a product p less its weighted mean c, z is sum r (p - c) over the root of
@@ -472,7 +494,7 @@ def _products(case: _Case, x: FloatArray) -> tuple[float, float, tuple[int, ...]
         variance = np.maximum(variance, _of_units(case.code, r, s, centre))
     tested = np.triu((variance > _NOTHING * total) & (variance**2 > _FEWEST_BEHIND * fourth))
     if not tested.any():
-        return 0.0, np.inf, ()
+        return None, None, ()
     z = np.where(tested, np.abs(summed) / np.sqrt(np.where(tested, variance, 1.0)), 0.0)
     first, second = np.unravel_index(int(np.argmax(z)), z.shape)
     limit = max(_LEAST_LIMIT, -float(special.ndtri(_FAMILYWISE / (2 * np.count_nonzero(tested)))))

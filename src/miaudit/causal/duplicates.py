@@ -14,14 +14,14 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.arrays import BoolArray, Count, FloatArray, IntArray
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
@@ -40,7 +40,7 @@ _PRIME = np.uint64((1 << 31) - 1)
 
 
 @dataclass(frozen=True)
-class Duplicates:
+class Twins:
     """Counts of records with an equal or similar record in the other class.
 
     Attributes
@@ -49,18 +49,33 @@ class Duplicates:
     near_pairs : further such pairs that are nearly equal
     members_affected, nonmembers_affected : records with an equal or nearly equal twin in the other class
     members_alike : members with such a twin among the **other members**: how common twins are in this kind of data
+    """
+
+    exact_pairs: Count
+    near_pairs: Count
+    members_affected: Count
+    nonmembers_affected: Count
+    members_alike: Count
+
+
+@dataclass(frozen=True)
+class Duplicates(Twins):
+    """Twins across the classes, among how many records, and what "near" means.
+
+    Attributes
+    ----------
     members, nonmembers : records compared
     note : how near was defined, and what must be said with the counts
     """
 
-    exact_pairs: int
-    near_pairs: int
-    members_affected: int
-    nonmembers_affected: int
-    members_alike: int
     members: int
     nonmembers: int
     note: str
+
+    @property
+    def twins(self) -> Twins:
+        """The counts of twins alone."""
+        return Twins(*(getattr(self, field.name) for field in fields(Twins)))
 
     @property
     def share_of_members(self) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics import intervals
 from miaudit.metrics.classical import Estimate, Sample, tpr_name
+from miaudit.metrics.definition import Definition
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
 
@@ -62,6 +64,7 @@ __all__ = [
     "effective_nonmembers",
     "estimator_of",
     "fpr_at_threshold",
+    "of",
     "replicated",
     "replicated_limits",
     "roc",
@@ -371,6 +374,32 @@ def balanced_accuracy(
     """Estimate the causal (TPR + TNR) / 2 at the best threshold: (1 + advantage) / 2; see :func:`ate`."""
     best = advantage(evidence, propensity, method=method, outcome=outcome, confidence=confidence, rng=rng)
     return replace(best, value=(1 + (best.value or 0.0)) / 2, low=(1 + best.low) / 2, high=(1 + best.high) / 2)
+
+
+def of(metric: Definition) -> Callable[..., Estimate]:
+    """Return what estimates a metric causally: a function of evidence and propensity, with the options of :func:`ate`.
+
+    Raises
+    ------
+    InputError
+        If the metric has no causal estimate, so that zero-run evidence says nothing of it.
+
+    Examples
+    --------
+    >>> from miaudit.metrics import definition
+    >>> of(definition.of("auc")) is auc
+    True
+    """
+    if metric.fpr is not None:
+        return partial(tpr_at_fpr, fpr=metric.fpr)
+    causal = metric.causal or _OF_METRICS.get(metric.name)
+    if causal is None:
+        allowed = "a metric with a causal estimate, for zero-run evidence"
+        raise InputError("primary_metric", allowed, repr(metric.name), f"choose one of {', '.join(_OF_METRICS)}")
+    return causal
+
+
+_OF_METRICS = {"auc": auc, "advantage": advantage, "balanced_accuracy": balanced_accuracy, "ate": ate}
 
 
 def tpr_at_threshold(evidence: Evidence, *, threshold: float, confidence: float = 0.95) -> Estimate:

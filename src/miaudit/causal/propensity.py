@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.arrays import BoolArray, FloatArray, IntArray, Share
 from miaudit.causal import covariates, crossfit, logistic
 from miaudit.causal.covariates import Custom, Encoding, Table, Text
 from miaudit.causal.crossfit import CLIP, FOLDS, Model, Part, Task, Way
@@ -143,13 +143,11 @@ class LearningCurve:
     Attributes
     ----------
     half, full : AUC of the covariates alone, 0.5 at no shift
-    standard_error : of ``full`` - ``half``
     rising : whether the propensity still gains from more rows
     """
 
-    half: float
-    full: float
-    standard_error: float
+    half: Share
+    full: Share
     rising: bool
 
 
@@ -330,7 +328,7 @@ def learning_curve(
         influence[part.held_out] = change / len(task.parts)
     totals = influence if evidence.unit_codes is None else np.bincount(evidence.unit_codes, weights=influence)
     error = float(np.sqrt(totals @ totals))
-    return LearningCurve(half, full, error, bool(full - half > max(_RISE_Z * error, _RISE_LEAST)))
+    return LearningCurve(half, full, bool(full - half > max(_RISE_Z * error, _RISE_LEAST)))
 
 
 def _how(way: Way, task: Task, models: Sequence[Model]) -> str:

@@ -1,7 +1,6 @@
 """From models, their outputs or files of them to evidence; the only room that knows both models and attacks."""
 
 from miaudit.collect.outputs import (
-    ATTACKS,
     Attack,
     Collected,
     from_outputs,
@@ -14,7 +13,6 @@ from miaudit.collect.outputs import (
 from miaudit.collect.runs import multi_run
 
 __all__ = [
-    "ATTACKS",
     "Attack",
     "Collected",
     "campaign",

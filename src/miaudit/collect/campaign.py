@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from miaudit.attacks import registry, signals
 from miaudit.attacks.likelihood import GaussianLira
-from miaudit.collect.outputs import ATTACKS, GAUSSIAN_LIRA
+from miaudit.collect.outputs import GAUSSIAN_LIRA, of_outputs
 from miaudit.collect.records import Records
 from miaudit.errors import InputError, nearest
 from miaudit.models.given import GivenShadows
@@ -21,7 +21,7 @@ from miaudit.models.targets import Precomputed
 # What the runs of a multi-run can tell without any further model: each record's own model says all that is plain, and
 # the models of the other records never learnt it, which is what the offline attacks ask for.
 MULTI_RUN = (
-    *(GAUSSIAN_LIRA, *signals.SIGNALS, "label_only"),
+    *(GAUSSIAN_LIRA, *signals.BUILT_IN, "label_only"),
     *("lira_offline", "lira_offline_global", "lira_offline_two_sided"),
 )
 # What an attack of the registry may need in a multi-run: what each record's own model says of it.
@@ -250,7 +250,7 @@ def known() -> tuple[str, ...]:
     >>> "lira_online" in known(), "my_attack" in known()
     (True, False)
     """
-    return tuple(dict.fromkeys([*ATTACKS, *registry.ATTACKS]))
+    return tuple(dict.fromkeys([*of_outputs(), *registry.ATTACKS]))
 
 
 def _check_multi_run(name: str, needs: set[str], kind: str) -> None:

@@ -22,7 +22,6 @@ from miaudit.io import tables
 from miaudit.jobs.executor import JobsFailedError
 
 __all__ = [
-    "ATTACKS",
     "GAUSSIAN_LIRA",
     "SIDE_FILES",
     "Attack",
@@ -35,6 +34,7 @@ __all__ = [
     "from_tokens",
     "looks_like_losses",
     "multi_run",
+    "of_outputs",
     "one_run",
     "with_headline",
     "zero_run",
@@ -43,7 +43,6 @@ __all__ = [
 SignalKind = Literal["score", "loss", "logits", "probabilities"]
 TOKENS = "token-logprobs"
 GAUSSIAN_LIRA = "gaussian_lira"
-ATTACKS = (GAUSSIAN_LIRA, *signals.SIGNALS)
 # What a file of each class may hold, beside the outputs themselves.
 SIDE_FILES = ("labels", "covariates", "texts", "units", "groups")
 Model = TypeVar("Model")
@@ -70,13 +69,19 @@ class Attack:
     lira: GaussianLira = GaussianLira()  # noqa: RUF009 - a frozen record
 
     def __post_init__(self) -> None:
+        known = of_outputs()
         if not self.names:
-            raise InputError("attack", f"one of {', '.join(ATTACKS)}", "none", "choose one")
+            raise InputError("attack", f"one of {', '.join(known)}", "none", "choose one")
         for name in self.names:
-            if name not in ATTACKS:
+            if name not in known:
                 raise InputError(
-                    "attack", f"one of {', '.join(ATTACKS)}", repr(name), nearest(name, ATTACKS) or "choose one"
+                    "attack", f"one of {', '.join(known)}", repr(name), nearest(name, known) or "choose one"
                 )
+
+
+def of_outputs() -> tuple[str, ...]:
+    """Return the attacks by name that need no more than outputs: the Gaussian likelihood ratio, and every signal."""
+    return (GAUSSIAN_LIRA, *signals.SIGNALS)
 
 
 def one_run(

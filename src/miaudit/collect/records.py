@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
 
-SUFFIXES = (*tables.TABLE_SUFFIXES, ".jsonl")
 _LARGEST_LINE = 16 * 2**20
 
 
@@ -123,7 +122,7 @@ def _joined(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[
 
 
 def _columns(path: Path, wanted: Sequence[str], labels: Sequence[str]) -> dict[str, NDArray[Any]]:
-    path = tables.existing_file(path, "data", SUFFIXES)
+    path = tables.existing_file(path, "data", (*tables.FORMATS, ".jsonl"))
     if path.suffix.lower() != ".jsonl":
         found = tables.read_columns(path, wanted, "data", as_text=labels)
         if not len(found[wanted[0]]):

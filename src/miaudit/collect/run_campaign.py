@@ -12,7 +12,7 @@ from miaudit.auditing.plan import Declared, Headline
 from miaudit.collect.attack_inputs import Inputs, squared_error
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.memberships import Draws
-from miaudit.collect.outputs import ATTACKS, GAUSSIAN_LIRA, Attack, Collected, from_outputs
+from miaudit.collect.outputs import GAUSSIAN_LIRA, Attack, Collected, from_outputs, of_outputs
 from miaudit.collect.queries import Asked, Progress, training
 from miaudit.findings.audit import Vulnerability
 from miaudit.models import shadow
@@ -58,7 +58,7 @@ def _scored(campaign: Campaign, draws: Draws, asked: Asked) -> Collected:
     """Carry out the attacks; a single one is the score of the audit, with the loss beside it."""
     columns = campaign.score_columns(asked.outputs.shape[1])
     names = campaign.names or columns
-    own = set(columns) or set(ATTACKS)
+    own = set(columns) or set(of_outputs())
     by_outputs = [name for name in names if name in own]
     beyond = [name for name in names if name not in own]
     plain = by_outputs or [columns[0] if columns else "loss"]

@@ -53,7 +53,7 @@ def export(
     if to is Target.MODEL_CARD:
         if tracking_uri is not None or run_id is not None:
             raise typer.BadParameter("--tracking-uri and --run-id go with --to mlflow")
-        card = exports.model_card(kinds.read(file).to_dict(), model=model, data=data, url=url)
+        card = exports.model_card(kinds.read(file), model=model, data=data, url=url)
         _deliver(card, out, overwrite=overwrite)
         return
     if out is not None:
@@ -61,7 +61,7 @@ def export(
     if tracking_uri is None:
         raise InputError("--tracking-uri", "the address of MLflow", "none", "add --tracking-uri http://127.0.0.1:5000")
     run = exports.to_mlflow(
-        file.parent, kinds.read(file).to_dict(), tracking_uri=tracking_uri, experiment=experiment, run_id=run_id
+        file.parent, kinds.read(file), tracking_uri=tracking_uri, experiment=experiment, run_id=run_id
     )
     say(f"MLflow run {run}")
 

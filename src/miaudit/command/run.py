@@ -82,7 +82,7 @@ def collect(
     if dry_run:
         say(_forecast(settings, config, rng))
         return
-    tables.require_suffix(out, "--out", tables.TABLE_SUFFIXES)
+    tables.require_suffix(out, "--out", tables.FORMATS)
     if out.exists() and not overwrite:
         raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
     collected = _collected(settings, config, rng)

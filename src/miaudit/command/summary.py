@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from miaudit.errors import one_line
-from miaudit.findings.wording import reading
+from miaudit.metrics import definition
 from miaudit.metrics.rounding import at_least, at_most, written
 
 if TYPE_CHECKING:
-    from miaudit.findings.audit import Bound, Findings
+    from miaudit.dp.bounds import LowerBound
+    from miaudit.findings.audit import Findings
 
 
 def text(findings: Findings) -> str:
@@ -25,7 +25,7 @@ def text(findings: Findings) -> str:
         f"design: {findings.design or 'not declared'}; score: {findings.scores[0].score}",
     ]
     for m in findings.metrics:
-        form = ".4g" if m.name == "ate" else ".4f"  # in units of the score, which may be tiny or huge
+        form = ".4f" if definition.of(m.name).bounded else ".4g"  # in units of the score, which may be tiny or huge
         top = "-" if m.high is None else written(m.high, form, "up")
         value = f"{m.value:{form}}" if m.value is not None else f"<= {top}" if m.high is not None else "-"
         limits = f"[{written(m.low, form, 'down')}, {top}]" if m.value is not None and m.low is not None else ""
@@ -33,7 +33,7 @@ def text(findings: Findings) -> str:
         raw = "" if raw == "raw" else raw
         lines.append(f"  {m.name:<20} {value:>9}  {limits:<18} {'; '.join(t for t in (raw, m.note) if t)}".rstrip())
     if findings.covariates_alone is not None:
-        lines.append(f"  AUC of the covariates alone: {reading(asdict(findings.covariates_alone))}")
+        lines.append(f"  AUC of the covariates alone: {findings.covariates_alone.reading}")
     if findings.overlap is not None:
         lines += [f"  {one_line(reason)}" for reason in findings.overlap.reasons]
     if findings.memorisation is not None:
@@ -58,7 +58,7 @@ def _privacy_lines(findings: Findings, said: str) -> list[str]:
     return [f"No lower bound on privacy parameters: {' '.join(new) or 'for the same reason.'}"]
 
 
-def _bound_line(bound: Bound) -> str:
+def _bound_line(bound: LowerBound) -> str:
     where = f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else ""
     name = bound.parameter
     shown = f"{name} >= {at_least(bound.value)}{where}" if bound.value > 0 else f"{name}{where}: nothing shown"

@@ -351,8 +351,8 @@ class AuditConfig(Options):
     def attack_options(self) -> Attack:
         """Return the attacks to compute from outputs."""
         for name in self.names():
-            if name not in outputs.ATTACKS:
-                allowed = f"one of {', '.join(outputs.ATTACKS)}, for outputs"
+            if name not in outputs.of_outputs():
+                allowed = f"one of {', '.join(outputs.of_outputs())}, for outputs"
                 raise InputError("type", allowed, name, "it needs models: add the sections target and data")
         return Attack(self.names(), self.gaussian())
 

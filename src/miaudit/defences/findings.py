@@ -15,6 +15,7 @@ from miaudit.disclosure import prediction
 from miaudit.errors import InputError, nearest
 from miaudit.findings import verdict as verdict_rule
 from miaudit.findings.disclosure import Compared, Counts, DisclosureFindings, Driver, Limits
+from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate
 
 _MOST_PREDICTED = 120
@@ -127,7 +128,7 @@ def _verdict(
         hint = nearest(metric, one.leakage) or "choose one"
         raise InputError("primary_metric", f"one of {', '.join(one.leakage)}", repr(metric), hint)
     found = one.leakage[metric]
-    limit = verdict_rule.default_threshold(metric) if threshold is None else threshold
+    limit = definition.of(metric).threshold if threshold is None else threshold
     auc_high = one.leakage["auc"].high
     measured = verdict_rule.Measured(one.option.called, found.low, found.high, found.resolved, auc_high)
     verdict = verdict_rule.judge(

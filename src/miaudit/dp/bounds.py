@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from annotated_types import Interval
+
+from miaudit.arrays import Count, Inside, NotNegative, Share, Text
 from miaudit.errors import InputError
 
 __all__ = ["LowerBound", "UpperBound"]
 
 Parameter = Literal["epsilon", "mu"]
+Delta = Annotated[float, Interval(ge=0, lt=1)]
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,7 @@ class LowerBound:
     Attributes
     ----------
     parameter : "epsilon" of (epsilon, delta)-DP, or "mu" of Gaussian DP
-    value : 0 or more; 0 says nothing
+    value : 0 or more; 0 shows nothing, which is not the same as no leakage
     confidence : in (0, 1), after every correction
     method : the test that was inverted, by name
     delta : of an epsilon, in [0, 1); 0 for a mu
@@ -33,15 +37,15 @@ class LowerBound:
     """
 
     parameter: Parameter
-    value: float
-    confidence: float
-    method: str
-    delta: float = 0.0
-    p_value: float | None = None
-    correct: int | None = None
-    guesses: int | None = None
-    canaries: float | None = None
-    reachable: float | None = None
+    value: NotNegative
+    confidence: Inside
+    method: Text
+    delta: Delta = 0.0
+    p_value: Share | None = None
+    correct: Count | None = None
+    guesses: Count | None = None
+    canaries: NotNegative | None = None
+    reachable: NotNegative | None = None
     assumptions: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
     exploratory: bool = False

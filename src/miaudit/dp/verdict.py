@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from miaudit.dp.bounds import LowerBound, Parameter, UpperBound, check_delta
-from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff
+import numpy as np
+from annotated_types import MinLen
+
+from miaudit.arrays import NotNegative, Share, Text
+from miaudit.dp.bounds import Delta, LowerBound, Parameter, UpperBound, check_delta
+from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, roc_limit
 from miaudit.errors import InputError
 from miaudit.metrics.rounding import at_least, at_most
 
 Status = Literal["refuted", "not-refuted", "not-testable"]
+Rates = Annotated[tuple[Share, ...], MinLen(2)]
+_EXIT_CODES: dict[Status, int] = {"not-refuted": 0, "refuted": 3, "not-testable": 4}
+_LIMIT_POINTS = np.unique(np.r_[0.0, np.geomspace(1e-5, 1.0, 41), np.linspace(0.02, 1.0, 50)])
 
 
 @dataclass(frozen=True)
@@ -67,25 +74,49 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class RocLimit:
+    """The largest TPR that a claim allows at each FPR, both rising from 0 to 1 and of the same length."""
+
+    fpr: Rates
+    tpr: Rates
+
+
+@dataclass(frozen=True)
 class ClaimVerdict:
-    """Whether evidence refutes a claim; a claim that is not refuted is not thereby proved.
+    """A privacy claim against what the runs show (a lower bound) and what a theorem guarantees (an upper bound).
+
+    A claim that is not refuted is not thereby proved.
 
     Attributes
     ----------
-    claim : what was claimed
+    parameter, value, delta : what is claimed: "epsilon" at a delta, or "mu" (delta 0), is at most ``value``
     status : "refuted", "not-refuted" or "not-testable"
-    text : the verdict as a sentence
-    lower : the bound that the verdict rests on; None where there is none
-    upper : what the described mechanism guarantees; None where none was described
-    gap : ``upper`` less ``lower``, 0 or more where nothing contradicts; None without both
+    text : the same as a sentence
+    lower : the lower bound on the claim's own scale; None where there is none
+    upper : the upper bound on the claim's own scale; None where no mechanism was described
+    upper_from : the mechanism and the accountant behind it; empty if there is none
+    gap : ``upper`` - ``lower``, what neither the runs nor the theorem settle, 0 or more where nothing contradicts; None
+        without both
+    reachable : the largest lower bound, on the claim's own scale, that an attack with no error could have shown
+    limit : the ROC curve that the claim allows at most
     """
 
-    claim: Claim
+    parameter: Parameter
+    value: NotNegative
+    delta: Delta
     status: Status
-    text: str
-    lower: LowerBound | None
-    upper: UpperBound | None
-    gap: float | None
+    text: Text
+    lower: NotNegative | None = None
+    upper: NotNegative | None = None
+    upper_from: str = ""
+    gap: float | None = None
+    reachable: NotNegative | None = None
+    limit: RocLimit | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 not refuted, 3 refuted, 4 not testable."""
+        return _EXIT_CODES[self.status]
 
 
 def judge(
@@ -120,18 +151,35 @@ def judge(
         if bound is not None:
             _check_comparable(name, claim, bound)
     gap = None if lower is None or upper is None else upper.value - lower.value
-    proved = _proved(claim, upper, gap)
+    status, text = _answer(claim, lower, reasons)
+    return ClaimVerdict(
+        claim.parameter,
+        claim.value,
+        claim.delta,
+        status,
+        text + _proved(claim, upper, gap),
+        lower=None if lower is None else lower.value,
+        upper=None if upper is None else upper.value,
+        upper_from="" if upper is None else f"{upper.mechanism}, {upper.accountant}",
+        gap=gap,
+        reachable=None if lower is None else lower.reachable,
+        limit=RocLimit(tuple(_LIMIT_POINTS.tolist()), tuple(roc_limit(claim.tradeoff, _LIMIT_POINTS).tolist())),
+    )
+
+
+def _answer(claim: Claim, lower: LowerBound | None, reasons: Sequence[str]) -> tuple[Status, str]:
+    """Whether a lower bound refutes the claim, and the same in words."""
     if lower is None:
         why = " ".join(reasons) or "the evidence allows no lower bound."
-        return ClaimVerdict(claim, "not-testable", f"Not testable: {claim}. {why}{proved}", None, upper, None)
+        return "not-testable", f"Not testable: {claim}. {why}"
     if lower.exploratory:
         why = "the bound is exploratory: a choice made on the same data was not paid for, so it holds at no confidence."
-        return ClaimVerdict(claim, "not-testable", f"Not testable: {claim}; {why}{proved}", lower, upper, gap)
+        return "not-testable", f"Not testable: {claim}; {why}"
     shown = f"{claim.parameter} = {at_least(lower.value)}"
     sure = f"{100 * lower.confidence:.6g}"
     if lower.value > claim.value:
-        text = f"Refuted: {claim}. With {sure}% confidence, {claim.parameter} is at least {at_least(lower.value)}."
-        return ClaimVerdict(claim, "refuted", text + proved, lower, upper, gap)
+        said = f"With {sure}% confidence, {claim.parameter} is at least {at_least(lower.value)}."
+        return "refuted", f"Refuted: {claim}. {said}"
     size = ""
     if lower.reachable is not None:
         size = f"; an attack without errors would have shown {at_most(lower.reachable)} on so many records"
@@ -141,7 +189,7 @@ def judge(
     )
     if lower.reachable is not None and lower.reachable <= claim.value:
         text += " So few records could not have refuted it."
-    return ClaimVerdict(claim, "not-refuted", text + proved, lower, upper, gap)
+    return "not-refuted", text
 
 
 def _check_comparable(name: str, claim: Claim, bound: LowerBound | UpperBound) -> None:

@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Interval, Len, MinLen
 
-from miaudit.arrays import Count, Inside, NotNegative, Positive, Share, Text
+from miaudit.arrays import Count, Inside, Positive, Share, Text
+from miaudit.causal.balance import Difference, Overlap
+from miaudit.causal.challenge import Challenge, LackOfFit
+from miaudit.causal.propensity import LearningCurve
+from miaudit.dp.bounds import LowerBound
+from miaudit.dp.verdict import ClaimVerdict, RocLimit
 from miaudit.errors import InputError
+from miaudit.findings import wording
 from miaudit.findings.kind import FindingsRecord, Keys, Pattern
 from miaudit.findings.verdict import MetricName, Verdict
+from miaudit.metrics.histogram import Histogram
 
+__all__ = [
+    "Challenge",
+    "ClaimVerdict",
+    "Counts",
+    "Curve",
+    "Difference",
+    "Findings",
+    "GroupFindings",
+    "Histogram",
+    "LackOfFit",
+    "LearningCurve",
+    "LowerBound",
+    "Memorisation",
+    "Metric",
+    "Mislabelled",
+    "Overlap",
+    "RocLimit",
+    "ScoreFindings",
+    "Separation",
+    "Vulnerability",
+    "VulnerableGroup",
+    "VulnerableRecord",
+]
 AtLeastOne = Annotated[float, Ge(1)]
-Delta = Annotated[float, Interval(ge=0, lt=1)]
-Parameter = Literal["epsilon", "mu"]
 Rates = Annotated[tuple[Share, ...], MinLen(2)]
 Shares = Annotated[tuple[Share, ...], MinLen(1)]
 _SCALAR = str | float | bool | None
 _BOOTSTRAP = Keys({"low": float | None, "high": float | None, "replicates": Positive})
 _PRECISION = Keys({"prior": Inside, **dict.fromkeys(("value", "low", "high"), Share | None)})
-_DUPLICATES = Keys(
-    dict.fromkeys(("exact_pairs", "near_pairs", "members_affected", "nonmembers_affected", "members_alike"), Count)
-)
-_LEARNING = Keys({"half": Share, "full": Share, "rising": bool})
 _HEADLINE = {"kind": Literal["bonferroni", "split", "declared", "exploratory"], "score": str, "share": Inside}
 _INTERVALS = {"kind": Literal["calibrated", "bootstrap"]}
 _PLAN = Keys(
@@ -50,8 +74,6 @@ _REPEAT = Keys(
     others=_SCALAR,
     optional=("command", "seed", "miaudit"),
 )
-ClaimStatus = Literal["refuted", "not-refuted", "not-testable"]
-_CLAIM_EXIT_CODES: dict[ClaimStatus, int] = {"not-refuted": 0, "refuted": 3, "not-testable": 4}
 
 
 @dataclass(frozen=True)
@@ -82,6 +104,16 @@ class Metric:
     bootstrap: Annotated[Mapping[str, float], _BOOTSTRAP] | None = None
     precision: Annotated[Mapping[str, float | None], _PRECISION] | None = None
 
+    @property
+    def interval(self) -> str:
+        """The interval in words, or the upper limit alone where there is no value."""
+        return wording.interval(vars(self))
+
+    @property
+    def reading(self) -> str:
+        """The value with its interval in words; an unresolved one as an upper limit, never a value."""
+        return wording.reading(vars(self))
+
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         """Return what reading checks it by: all but an effect on the score are shares."""
@@ -102,14 +134,10 @@ class Curve:
     low: Rates
     high: Rates
 
-
-@dataclass(frozen=True)
-class Distribution:
-    """Histogram of a score: shares of members and of non-members in each bin; the end bins hold the tails."""
-
-    edges: Annotated[tuple[float, ...], MinLen(2)]
-    members: Shares
-    nonmembers: Shares
+    @property
+    def points(self) -> Iterator[tuple[float, float | None, float, float]]:
+        """Each FPR with its TPR and its limits."""
+        return zip(self.fpr, self.tpr, self.low, self.high, strict=True)
 
 
 @dataclass(frozen=True)
@@ -119,7 +147,7 @@ class ScoreFindings:
     score: str
     metrics: tuple[Metric, ...]
     curve: Curve | None = None
-    distribution: Distribution | None = None
+    distribution: Histogram | None = None
 
 
 @dataclass(frozen=True)
@@ -131,89 +159,6 @@ class GroupFindings:
     nonmembers: Count
     metrics: tuple[Metric, ...]
     note: str = ""
-
-
-@dataclass(frozen=True)
-class FeatureBalance:
-    """Standardised mean difference of a covariate (or of its square) between the classes, before and after weights."""
-
-    name: str
-    before: float
-    after: float
-
-
-@dataclass(frozen=True)
-class CalibrationBin:
-    """Records with a similar propensity: its mean, the share of members among them, and how many they are."""
-
-    predicted: Share
-    observed: Share
-    count: Positive
-
-
-@dataclass(frozen=True)
-class Fit:
-    """Whether the propensity describes how membership goes with the covariates; if not, the audit is refused.
-
-    Attributes
-    ----------
-    z, limit : of a forest that foresees its residuals from the same covariates, and what is tolerated
-    product_z, product_limit : of the product of two covariates (or the square of one) that goes with its residuals most
-        closely, and what is tolerated; None where none could be tried
-    product : names of its one or two covariates
-    missed : covariates that a better propensity would need, the most important first; empty unless ``rejected``
-    rejected : whether the propensity is refuted
-    """
-
-    z: float
-    limit: float
-    product_z: NotNegative | None
-    product_limit: NotNegative | None
-    product: tuple[str, ...]
-    missed: tuple[str, ...]
-    rejected: bool
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """How comparable members and non-members of zero-run evidence are, and whether that allows an answer.
-
-    Attributes
-    ----------
-    status : "answered", "warned" or "refused"
-    reasons, warnings : sentences with the numbers that decided
-    propensity : how the propensity came about
-    clipped : share of propensities moved to the clipping bounds
-    blind_auc, blind_low, blind_high : how well the covariates alone tell members from non-members; 0.5 is not at all
-    effective_sample_size : of the weighted non-members
-    largest_weight : share of the largest weight, 0 to 1
-    without_match : share of members with log-odds that hardly any non-member reaches, 0 to 1
-    features, feature_limit : balance of each covariate and of its square, and what is tolerated after weighting
-    calibration : the propensity against what was observed
-    log_odds : distribution of the estimated log-odds of membership in both classes
-    duplicates : members and non-members with a twin in the other class, and members with one among the members
-    learning : blind AUC at ``half`` and at the ``full`` sample, and whether it is still ``rising``
-    fit : whether the propensity misses what the covariates say; None where there are none to ask
-    """
-
-    status: Literal["answered", "warned", "refused"]
-    reasons: tuple[str, ...]
-    warnings: tuple[str, ...]
-    propensity: str
-    clipped: Share
-    blind_auc: Share
-    blind_low: Share
-    blind_high: Share
-    effective_sample_size: NotNegative
-    largest_weight: Share
-    without_match: Share
-    features: tuple[FeatureBalance, ...]
-    feature_limit: NotNegative
-    calibration: tuple[CalibrationBin, ...]
-    log_odds: Distribution
-    duplicates: Annotated[Mapping[str, int], _DUPLICATES] | None = None
-    learning: Annotated[Mapping[str, float | bool], _LEARNING] | None = None
-    fit: Fit | None = None
 
 
 @dataclass(frozen=True)
@@ -251,112 +196,6 @@ class Memorisation:
     sensitivity_low: AtLeastOne | None
     sentence: str
     mislabelling: tuple[Mislabelled, ...] = ()
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A lower bound on a privacy parameter: it lies above the true one in at most ``1 - confidence`` of the runs.
-
-    Attributes
-    ----------
-    parameter : "epsilon" of (epsilon, delta)-DP, or "mu" of Gaussian DP
-    value : 0 or more; 0 shows nothing, which is not the same as no leakage
-    confidence : in (0, 1), after every correction
-    method : the test that was inverted, by name
-    delta : of an epsilon, in [0, 1); 0 for a mu
-    p_value : of "nothing leaks at all", in [0, 1]; None where the method gives none
-    correct, guesses, canaries : counts behind it, where it comes from counts; canaries may be an effective number
-    reachable : the largest value that an attack with no error could have shown at this size; None if not known
-    assumptions : what has to hold beyond the data, in sentences
-    corrections : what was paid for or adjusted, in sentences
-    exploratory : whether a choice made on the same data was left unpaid, so that the confidence does not hold
-    """
-
-    parameter: Parameter
-    value: NotNegative
-    confidence: Inside
-    method: Text
-    delta: Delta = 0.0
-    p_value: Share | None = None
-    correct: Count | None = None
-    guesses: Count | None = None
-    canaries: NotNegative | None = None
-    reachable: NotNegative | None = None
-    assumptions: tuple[str, ...] = ()
-    corrections: tuple[str, ...] = ()
-    exploratory: bool = False
-
-
-@dataclass(frozen=True)
-class RocLimit:
-    """The largest TPR that a claim allows at each FPR, both rising from 0 to 1 and of the same length."""
-
-    fpr: Rates
-    tpr: Rates
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A privacy claim against what the runs show (a lower bound) and what a theorem guarantees (an upper bound).
-
-    Attributes
-    ----------
-    parameter, value, delta : what is claimed: "epsilon" at a delta, or "mu" (delta 0), is at most ``value``
-    status : "refuted", "not-refuted" or "not-testable"
-    text : the same as a sentence
-    lower : the lower bound on the claim's own scale, or None
-    upper : the upper bound on the claim's own scale, or None
-    upper_from : the mechanism and the accountant behind it; empty if there is none
-    gap : ``upper`` - ``lower``, what neither the runs nor the theorem settle, or None
-    reachable : the largest lower bound, on the claim's own scale, that an attack with no error could have shown
-    limit : the ROC curve that the claim allows at most, or None
-    """
-
-    parameter: Parameter
-    value: NotNegative
-    delta: Delta
-    status: ClaimStatus
-    text: Text
-    lower: NotNegative | None = None
-    upper: NotNegative | None = None
-    upper_from: str = ""
-    gap: float | None = None
-    reachable: NotNegative | None = None
-    limit: RocLimit | None = None
-
-    @property
-    def exit_code(self) -> int:
-        """0 not refuted, 3 refuted, 4 not testable."""
-        return _CLAIM_EXIT_CODES[self.status]
-
-
-@dataclass(frozen=True)
-class Challenge:
-    """Whether another model foresees membership better than the propensity allows; if so, no bound holds.
-
-    Attributes
-    ----------
-    p_value : of "the log-odds of membership lie within ``gamma`` of the propensity's", in [0, 1], after Bonferroni
-    gamma : the margin on the log-odds that was stated beforehand
-    smallest_gamma : the smallest margin that is not rejected at ``level``; None where there is none
-    level : of the test, in (0, 1)
-    correct, guesses : of the competitor with the smallest p-value, on held-out records
-    competitor : its name
-    competitors : names of all that were tried
-    rejected : whether the propensity is refuted at its margin
-    text : the same as a sentence
-    """
-
-    p_value: Share
-    gamma: NotNegative
-    smallest_gamma: NotNegative | None
-    level: Inside
-    correct: Count
-    guesses: Positive
-    competitor: str
-    competitors: Annotated[tuple[str, ...], MinLen(1)]
-    rejected: bool
-    text: Text
 
 
 @dataclass(frozen=True)
@@ -478,8 +317,8 @@ class Findings(FindingsRecord):
     overlap: Overlap | None = None
     memorisation: Memorisation | None = None
     challenge: Challenge | None = None
-    claim: Claim | None = None
-    bounds: tuple[Bound, ...] = ()
+    claim: ClaimVerdict | None = None
+    bounds: tuple[LowerBound, ...] = ()
     no_bound: tuple[str, ...] = ()
     corrections: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()

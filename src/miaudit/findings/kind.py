@@ -48,12 +48,14 @@ class FindingsRecord:
     KIND : its name in the file
     DERIVED : properties that stand in the file too, before the fields; ``part.name`` stands at the end of that part
     LATER : fields that came later to the format: absent where they are None
+    repeat : version, command, and whatever else it takes to repeat the work
     """
 
     FORMAT: ClassVar[int] = 1
     KIND: ClassVar[str]
     DERIVED: ClassVar[tuple[str, ...]] = ("exit_code",)
     LATER: ClassVar[tuple[str, ...]] = ()
+    repeat: Mapping[str, Any]
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
 
     @property
@@ -196,6 +198,12 @@ def _unchanged(value: Any, check: Callable[[Any], Any]) -> Any:
     return value
 
 
+def _in_order(value: Any, check: Callable[[Any], Any]) -> Any:
+    """Keep the order of the file, which pydantic gives up."""
+    found = check(value)
+    return {key: found[key] for key in value}
+
+
 @cache
 def _schema(kind: Any) -> dict[str, Any]:
     from pydantic import TypeAdapter
@@ -245,10 +253,12 @@ class Keys:
             key: core_schema.typed_dict_field(handler.generate_schema(kind), required=key not in self.optional)
             for key, kind in self.types.items()
         }
-        if self.others is None:
-            return core_schema.typed_dict_schema(fields, extra_behavior="forbid")
-        extras = handler.generate_schema(self.others)
-        return core_schema.typed_dict_schema(fields, extra_behavior="allow", extras_schema=extras)
+        behaviour: Any = {"extra_behavior": "forbid"}
+        if self.others is not None:
+            behaviour = {"extra_behavior": "allow", "extras_schema": handler.generate_schema(self.others)}
+        return core_schema.no_info_wrap_validator_function(
+            _in_order, core_schema.typed_dict_schema(fields, **behaviour)
+        )
 
 
 @dataclass(frozen=True)

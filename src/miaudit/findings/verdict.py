@@ -8,14 +8,13 @@ from typing import Annotated, Literal
 from miaudit.arrays import Inside, Text
 from miaudit.findings.kind import Pattern
 from miaudit.findings.wording import amount, beyond, describe
+from miaudit.metrics.definition import of
 from miaudit.metrics.rounding import percent
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable", "refused"]
 MetricName = Annotated[str, Pattern("^(auc|advantage|balanced_accuracy|ate|tpr_at_fpr_[0-9][0-9.e+-]*)$")]
 LEVEL_NAMES = ("low", "moderate", "elevated", "material")
 _EXIT_CODES: dict[Status, int] = {"clear": 0, "flagged": 3, "inconclusive": 4, "not-testable": 4, "refused": 4}
-_TPR = "tpr_at_fpr_"
-_LARGEST_FPR_OF_LEVELS = 0.01
 TURN = (
     "if they are losses, --signal loss (signal: loss in a configuration file) turns them; any other score is turned by "
     "its sign"
@@ -83,23 +82,7 @@ class Measured:
 
     def is_inverted(self, metric: str) -> bool:
         """Whether the score is shown to point the wrong way: lower for members."""
-        return self.auc_high < 0.5 or (metric == "ate" and self.high < 0)
-
-
-def default_threshold(metric: str) -> float:
-    """Return the threshold for concern where none was set: 5% of the members up to an FPR of 1%, as in threshold-post.
-
-    At larger FPRs, and for the other metrics, it is five points above what a coin achieves.
-
-    Examples
-    --------
-    >>> default_threshold("tpr_at_fpr_0.01"), default_threshold("auc"), default_threshold("balanced_accuracy")
-    (0.05, 0.55, 0.525)
-    """
-    if metric.startswith("tpr_at_fpr_"):
-        fpr = float(metric.removeprefix("tpr_at_fpr_"))
-        return 0.05 if fpr <= 0.01 else min(round(fpr + 0.05, 12), 1.0)
-    return {"auc": 0.55, "advantage": 0.05, "balanced_accuracy": 0.525}[metric]
+        return self.auc_high < 0.5 or (not of(metric).bounded and self.high < (of(metric).chance or 0))
 
 
 def judge(
@@ -148,7 +131,7 @@ def judge(
         low=about.low,
         high=about.high,
         confidence=confidence,
-        level=_level(status, about, levels) if has_levels(metric) else "",
+        level=_level(status, about, levels) if of(metric).has_levels else "",
         condition=condition,
         exploratory=exploratory,
         text=_sentence(status, about, metric, threshold, confidence, condition, exploratory),
@@ -176,21 +159,6 @@ def undeclared(would_be: Verdict, declare: str = DECLARE) -> Verdict:
         said = f"If membership was randomised it would be: {would_be.text}"
         text = f"{NOT_DECLARED} {declare} {said}"
     return replace(would_be, status="not-testable", low=None, high=None, level="", condition="", text=text)
-
-
-def has_levels(metric: str) -> bool:
-    """Whether the reading levels are about a metric: a TPR at an FPR of at most 1%.
-
-    The levels (2%, 5%, 10% of the members) are of the region where chance finds next to nobody. At an FPR of 10% a coin
-    finds 10% of the members, which the levels would call material; taking chance off first would leave a number that
-    nobody set levels for. So above 1% there are none.
-
-    Examples
-    --------
-    >>> has_levels("tpr_at_fpr_0.01"), has_levels("tpr_at_fpr_0.1"), has_levels("auc")
-    (True, False, False)
-    """
-    return metric.startswith(_TPR) and float(metric.removeprefix(_TPR)) <= _LARGEST_FPR_OF_LEVELS
 
 
 def _level(status: Status, about: Measured, levels: tuple[float, float, float]) -> str:
@@ -238,7 +206,8 @@ def _inverted_sentence(inverted: list[Measured], metric: str, confidence: float,
     def shown(m: Measured) -> str:
         if m.auc_high < 0.5:
             return f"the AUC of {m.score} is at most {amount('auc', m.auc_high, 'up')}"
-        return f"the average effect of membership on {m.score} is at most {amount(metric, m.high, 'up')}"
+        what = describe(metric).partition(" (")[0].replace("the score", m.score)
+        return f"{what} is at most {amount(metric, m.high, 'up')}"
 
     said = ", ".join(map(shown, inverted))
     return (

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from miaudit.metrics.definition import of
 from miaudit.metrics.rounding import Rounding, percent, written
 
-_TPR = "tpr_at_fpr_"
 _FINEST = (3, 6, 9, 15)  # digits to try until a limit reads otherwise than the threshold beyond which it lies
 
 
@@ -23,15 +23,7 @@ def describe(metric: str) -> str:
     >>> describe("tpr_at_fpr_0.001")
     'the share of members found at a false-positive rate of 0.1%'
     """
-    if metric.startswith("tpr_at_fpr_"):
-        fpr = float(metric.removeprefix("tpr_at_fpr_"))
-        return f"the share of members found at a false-positive rate of {percent(fpr)}"
-    return {
-        "auc": "the area under the ROC curve (0.5 is chance)",
-        "advantage": "the largest TPR - FPR (0 is chance)",
-        "balanced_accuracy": "the balanced accuracy at the best threshold (0.5 is chance)",
-        "ate": "the average effect of membership on the score (0 is none)",
-    }[metric]
+    return of(metric).description
 
 
 def label(metric: str) -> str:
@@ -42,26 +34,12 @@ def label(metric: str) -> str:
     >>> label("tpr_at_fpr_0.001"), label("auc")
     ('TPR at 0.1% FPR', 'AUC')
     """
-    if metric.startswith(_TPR):
-        return f"TPR at {percent(target(metric))} FPR"
-    return {
-        "auc": "AUC",
-        "advantage": "Advantage, largest TPR − FPR",
-        "balanced_accuracy": "Balanced accuracy",
-        "ate": "Average effect on the score",
-    }.get(metric, metric)
-
-
-def target(metric: str) -> float:
-    """Return the FPR of a ``tpr_at_fpr_...`` metric."""
-    return float(metric.removeprefix(_TPR))
+    return of(metric).label
 
 
 def chance(metric: str) -> float | None:
     """Return what a metric is for an attack that knows nothing, or None for a name that is not known."""
-    if metric.startswith(_TPR):
-        return target(metric)
-    return {"auc": 0.5, "advantage": 0.0, "balanced_accuracy": 0.5, "ate": 0.0}.get(metric)
+    return of(metric).chance
 
 
 def amount(metric: str, value: float | None, rounding: Rounding = "nearest", digits: int = 3) -> str:
@@ -83,9 +61,10 @@ def amount(metric: str, value: float | None, rounding: Rounding = "nearest", dig
     """
     if value is None:
         return "–"
-    if metric.startswith(_TPR):
+    form = of(metric).form
+    if form == "percent":
         return percent(value, rounding, digits)
-    if metric == "ate":
+    if form == "digits":
         return written(value, f".{digits + 1}g", rounding)
     text = written(value, f".{digits}f", rounding)
     # never 1.000 for less than one

@@ -14,21 +14,22 @@ import sys
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from miaudit.errors import InputError, nearest
 from miaudit.io.atomic import write_atomically as write_atomically  # noqa: PLC0414 - its callers find it here
+from miaudit.io.plugins import Offered
 
 if TYPE_CHECKING:
     import polars as pl
 
-TABLE_SUFFIXES = (".npz", ".parquet", ".csv")
 _NPY = b"\x93NUMPY"
 _LARGE = 200_000_000  # an array below this may be as compressed as it likes
 _SMALL = 20_000_000  # bytes of a file that is tried as a whole
@@ -54,7 +55,25 @@ _DAMAGED = (
 )
 
 
-def existing_file(path: str | Path, argument: str, suffixes: Sequence[str]) -> Path:
+@dataclass(frozen=True)
+class Format:
+    """Reader and writer of a table format, from an entry point in ``miaudit.formats`` named by the ending.
+
+    Attributes
+    ----------
+    read : function of a path; returns columns by name, arrays (n,) or (n, k)
+    write : function of a path and of columns by name
+    """
+
+    read: Callable[[Path], Mapping[str, ArrayLike]]
+    write: Callable[[Path, Mapping[str, NDArray[Any]]], None]
+
+
+# By ending; those that are built in are read and written below.
+FORMATS: Offered[Format | None] = Offered("miaudit.formats", Format, dict.fromkeys((".npz", ".parquet", ".csv")))
+
+
+def existing_file(path: str | Path, argument: str, suffixes: Collection[str]) -> Path:
     """Return the path of a readable file with one of the suffixes, or raise with the problem."""
     path = Path(path)
     if path.is_dir():
@@ -66,7 +85,7 @@ def existing_file(path: str | Path, argument: str, suffixes: Sequence[str]) -> P
     return require_suffix(path, argument, suffixes)
 
 
-def require_suffix(path: str | Path, argument: str, suffixes: Sequence[str]) -> Path:
+def require_suffix(path: str | Path, argument: str, suffixes: Collection[str]) -> Path:
     """Return the path if its name ends in one of the suffixes, else raise with the possible ones."""
     path = Path(path)
     if path.suffix.lower() not in suffixes:
@@ -101,8 +120,10 @@ def read_array(path: str | Path, argument: str) -> NDArray[Any]:
 
 def column_names(path: str | Path, argument: str = "file") -> list[str]:
     """Return the names of the arrays of an .npz, or of the columns of a .parquet or .csv file."""
-    path = existing_file(path, argument, TABLE_SUFFIXES)
-    if path.suffix.lower() == ".npz":
+    path = existing_file(path, argument, FORMATS)
+    if FORMATS[path.suffix.lower()]:
+        names = list(_elsewhere(path, argument))
+    elif path.suffix.lower() == ".npz":
         try:
             with zipfile.ZipFile(path) as archive:
                 names = [name.removesuffix(".npy") for name in archive.namelist()]
@@ -139,7 +160,7 @@ def read_columns(
     InputError
         If the file cannot be read or a column is missing; a near name is suggested.
     """
-    path = existing_file(path, argument, TABLE_SUFFIXES)
+    path = existing_file(path, argument, FORMATS)
     wanted = list(dict.fromkeys(names))
     known = column_names(path, argument)
     for name in wanted:
@@ -150,6 +171,9 @@ def read_columns(
             if path.suffix.lower() == ".csv" and len(known) == 1 and name in re.split(r"[;\t|]", known[0]):
                 hint = f"its one column is named {known[0]!r}: separate columns by commas"
             raise InputError(name, f"a column of {path.name}", "a name that is not there", hint)
+    if FORMATS[path.suffix.lower()]:
+        columns = _elsewhere(path, argument)
+        return {name: columns[name] for name in wanted}
     if path.suffix.lower() == ".npz":
         return {name: _read_member(path, name) for name in wanted}
     text = [name for name in as_text if name in wanted]
@@ -235,9 +259,14 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None
 
     Two-dimensional columns become list columns in .parquet; a .csv cannot hold them.
     """
-    path = require_suffix(path, "path", TABLE_SUFFIXES)
+    path = require_suffix(path, "path", FORMATS)
     suffix = path.suffix.lower()
-    if suffix == ".npz":
+    other = FORMATS[suffix]
+    if other is not None:
+
+        def write(target: Path) -> None:
+            other.write(target, columns)
+    elif suffix == ".npz":
 
         def write(target: Path) -> None:
             with target.open("wb") as handle:
@@ -259,6 +288,15 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None
                 frame.write_parquet(target)
 
     write_atomically(path, write)
+
+
+def _elsewhere(path: Path, argument: str) -> dict[str, NDArray[Any]]:
+    """The columns of a file that another package reads."""
+    other = FORMATS[path.suffix.lower()]
+    try:
+        return {} if other is None else {str(name): np.asarray(values) for name, values in other.read(path).items()}
+    except Exception as error:  # whatever that package raises
+        raise _unreadable(path, argument, error) from error
 
 
 def _read_member(path: Path, name: str) -> NDArray[Any]:

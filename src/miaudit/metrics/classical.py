@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -207,22 +206,6 @@ class Sample:
         effective = tpr * (1 - tpr) / spread if spread > 0 else 0.0  # no unit differs: nothing is known of the spread
         effective = min(n1, max(units.effective_members, effective))
         return intervals.tpr_limits_uncertain_level(self.roc, fpr, confidence, min(dependent, widened), effective)
-
-
-def metrics(sample: Sample, fpr_targets: Iterable[float], confidence: float) -> dict[str, Estimate]:
-    """Compute every classical metric with its interval, by name; no resampling.
-
-    Returns
-    -------
-    dict
-        ``tpr_at_fpr_...`` for each target, then ``auc``, ``advantage``, ``balanced_accuracy``, ``ate``.
-    """
-    found = {tpr_name(fpr): sample.tpr_at_fpr(fpr, confidence) for fpr in fpr_targets}
-    found["auc"] = sample.auc(confidence)
-    found["advantage"] = sample.advantage(confidence)
-    found["balanced_accuracy"] = sample.balanced_accuracy(confidence)
-    found["ate"] = sample.difference(confidence)
-    return found
 
 
 def precision(tpr: Estimate, fpr: float, prior: float) -> Estimate:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import MinLen
 
-from miaudit.arrays import BoolArray, FloatArray
+from miaudit.arrays import BoolArray, FloatArray, Share
 
 _BINS = 30
 _TAIL = 0.005  # of the values on either side, in the end bins
@@ -24,9 +26,9 @@ class Histogram:
     members, nonmembers : k shares each, adding up to 1
     """
 
-    edges: tuple[float, ...]
-    members: tuple[float, ...]
-    nonmembers: tuple[float, ...]
+    edges: Annotated[tuple[float, ...], MinLen(2)]
+    members: Annotated[tuple[Share, ...], MinLen(1)]
+    nonmembers: Annotated[tuple[Share, ...], MinLen(1)]
 
 
 def histogram(values: FloatArray, member: BoolArray) -> Histogram:

@@ -32,7 +32,6 @@ from miaudit.models.targets import checked_outputs, class_count, described_funct
 Signal = Callable[[Any, Any], ArrayLike]
 View = Callable[[Any], Any]
 SQUARED_ERROR = "negative_squared_error"
-SIGNALS = (*signals.SIGNALS, SQUARED_ERROR)
 _BLOCK_BYTES = 1 << 26
 
 
@@ -108,10 +107,10 @@ class ShadowOutputs:
 
         Parameters
         ----------
-        signal : a name (:data:`SIGNALS`), or a function of outputs (n, C) and labels (n,)
+        signal : a name (:func:`signal_names`), or a function of outputs (n, C) and labels (n,)
             Outputs that are signals already are returned as they are.
         """
-        kept_already = len(self.shape) == 1 or self.kind in SIGNALS
+        kept_already = len(self.shape) == 1 or self.kind in signal_names()
         if kept_already and isinstance(signal, str) and self.kind not in ("signals", signal):
             raise InputError(
                 "signal", f"{self.kind}, which was kept", signal, "train with another signal, or with none"
@@ -138,9 +137,7 @@ def _signal_of(outputs: Any, labels: Any, signal: str | Signal, kind: str) -> Fl
         _require_kind(signal, kind, "logits")
         found = signals.member_scores(labels=labels, logits=values, names=[signal])[signal]
     else:
-        raise InputError(
-            "signal", f"one of {', '.join(SIGNALS)}", repr(signal), nearest(signal, SIGNALS) or "choose one"
-        )
+        raise _unknown_signal(signal)
     if found.shape != values.shape[:1]:
         raise InputError(
             "signal", f"one number for each of {len(values)} records", f"shape {found.shape}", "return (n,)"
@@ -148,6 +145,16 @@ def _signal_of(outputs: Any, labels: Any, signal: str | Signal, kind: str) -> Fl
     result = np.ascontiguousarray(found, dtype=np.float32)
     _require_finite(result, "signal")
     return result
+
+
+def signal_names() -> tuple[str, ...]:
+    """Return the signals by name that outputs can be reduced to."""
+    return (*signals.SIGNALS, SQUARED_ERROR)
+
+
+def _unknown_signal(signal: str) -> InputError:
+    hint = nearest(signal, signal_names()) or "choose one"
+    return InputError("signal", f"one of {', '.join(signal_names())}", repr(signal), hint)
 
 
 def _require_kind(signal: str, kind: str, needed: str) -> None:
@@ -310,9 +317,8 @@ class _Plan:
         if at_once < 1 or (at_once > 1 and not can_be_trained_together(target)):
             received = f"{at_once} of {target.name}"
             raise InputError("at_once", "1, or more where the target has fit_many", received, "1 is the default")
-        if isinstance(signal, str) and signal not in SIGNALS:
-            hint = nearest(signal, SIGNALS) or "choose one"
-            raise InputError("signal", f"one of {', '.join(SIGNALS)}", repr(signal), hint)
+        if isinstance(signal, str) and signal not in signal_names():
+            raise _unknown_signal(signal)
         member = checked_included(included, len(x))
         rows = None if keep is None else np.asarray(keep)
         if rows is not None and (rows.ndim != 1 or rows.dtype.kind not in "iu" or not _within(rows, len(x))):
@@ -545,7 +551,6 @@ def estimate(
 
 
 __all__ = [
-    "SIGNALS",
     "Cost",
     "FailedModel",
     "Progress",

@@ -1,14 +1,15 @@
-"""From the plain values of findings to Altair charts: one specification each gives the page, SVG and PNG."""
+"""From findings to Altair charts: one specification each gives the page, SVG and PNG."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.verdict import LEVEL_NAMES, has_levels
-from miaudit.findings.wording import amount, between, chance, interval, label, reading, target
+from miaudit.findings.verdict import LEVEL_NAMES
+from miaudit.findings.wording import amount, between, chance, label
+from miaudit.metrics import definition
 from miaudit.metrics.rounding import percent
 from miaudit.report import bound_charts, overlap_charts, vulnerability_charts
 from miaudit.report.chart_style import BLUE, GREY, INK, RED, distinct, finished, histogram, over, short
@@ -16,11 +17,12 @@ from miaudit.report.chart_style import BLUE, GREY, INK, RED, distinct, finished,
 if TYPE_CHECKING:
     import altair as alt
 
+    from miaudit.findings.audit import Curve, Findings, Histogram, Metric, RocLimit, ScoreFindings
+
 _HEIGHT = 400
 _MOST_CURVES = 8
 _MOST_GROUPS = 40
 _LONGEST_GROUP = 24  # characters that fit beside the chart of groups
-_TPR = "tpr_at_fpr_"
 _LIMIT = "limit of the claim"
 
 _OTHERS = ("#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a6a00", "#6b7683")
@@ -33,13 +35,13 @@ NAMES = (
 )
 
 
-def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+def charts(findings: Findings) -> dict[str, alt.LayerChart]:
     """Draw what the findings hold.
 
     Parameters
     ----------
-    findings : mapping
-        Plain values as in findings.json (``Findings.to_dict()``).
+    findings : Findings
+        As they are written: a number that is not finite is None.
 
     Returns
     -------
@@ -48,21 +50,20 @@ def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
         not have is left out. Each has a width in pixels, a title that states what is seen, and a ``description``: the
         text alternative.
     """
-    headline = findings["scores"][0]
     drawn: dict[str, alt.LayerChart] = {}
-    if findings["verdict"]["high"] is not None and findings["verdict"]["low"] is not None:
-        drawn["verdict"] = _verdict(findings)
-    if findings["memorisation"]:
-        drawn["shift"] = overlap_charts.shift(findings)
-    if findings["overlap"]:
-        drawn |= overlap_charts.comparability(findings)
-    if curve(findings):
-        drawn["roc-log"] = _roc_log(findings)
+    if findings.verdict.high is not None and findings.verdict.low is not None:
+        drawn["verdict"] = _verdict(findings, findings.verdict.low, findings.verdict.high)
+    if findings.memorisation:
+        drawn["shift"] = overlap_charts.shift(findings.memorisation)
+    if findings.overlap:
+        drawn |= overlap_charts.comparability(findings.overlap)
+    if headline := curve(findings):
+        drawn["roc-log"] = _roc_log(findings, headline)
         drawn["roc-linear"] = _roc_linear(findings)
-    if headline["distribution"]:
-        drawn["distribution"] = _distribution(findings)
+    if shape := findings.scores[0].distribution:
+        drawn["distribution"] = _distribution(findings, shape)
     drawn |= bound_charts.bounds(findings)
-    if any(_primary_of(findings, group["metrics"]) for group in findings["groups"]):
+    if any(_primary_of(findings, group.metrics) for group in findings.groups):
         drawn["groups"] = _groups(findings)
     return drawn | vulnerability_charts.charts(findings)
 
@@ -70,46 +71,44 @@ def charts(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
 # -- looking things up -------------------------------------------------------------------------------------------------
 
 
-def foremost(metrics: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def foremost(metrics: Iterable[Metric]) -> list[Metric]:
     """Return one metric of each name: of the corrected ones where there are any, else of the raw ones."""
     metrics = list(metrics)
-    kept = [metric for metric in metrics if metric["estimator"] != "raw"] or metrics
-    return list({metric["name"]: metric for metric in reversed(kept)}.values())[::-1]
+    kept = [metric for metric in metrics if metric.estimator != "raw"] or metrics
+    return list({metric.name: metric for metric in reversed(kept)}.values())[::-1]
 
 
-def named(metrics: Iterable[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
+def named(metrics: Iterable[Metric], name: str) -> Metric | None:
     """Return the metric of that name, a raw one only where nothing was corrected, or None."""
-    return next((metric for metric in foremost(metrics) if metric["name"] == name), None)
+    return next((metric for metric in foremost(metrics) if metric.name == name), None)
 
 
-def curve(findings: Mapping[str, Any]) -> Mapping[str, Sequence[float]] | None:
+def curve(findings: Findings) -> Curve | None:
     """Return the curve of the headline score; None where there is none, or no metric that it could be of."""
-    found: Mapping[str, Sequence[float]] | None = findings["scores"][0]["curve"]
-    return found if findings["metrics"] else None
+    return findings.scores[0].curve if findings.metrics else None
 
 
-def claimed_limit(findings: Mapping[str, Any]) -> Mapping[str, Sequence[float]] | None:
+def claimed_limit(findings: Findings) -> RocLimit | None:
     """Return the ROC curve that the claim allows at most; None where nothing was claimed."""
-    found: Mapping[str, Sequence[float]] | None = findings["claim"]["limit"] if findings["claim"] else None
-    return found
+    return findings.claim.limit if findings.claim else None
 
 
-def is_corrected(findings: Mapping[str, Any]) -> bool:
+def is_corrected(findings: Findings | ScoreFindings) -> bool:
     """Say whether the headline numbers were corrected for the difference between members and non-members."""
-    return any(metric["estimator"] != "raw" for metric in findings["metrics"])
+    return any(metric.estimator != "raw" for metric in findings.metrics)
 
 
-def is_raw_only(findings: Mapping[str, Any]) -> bool:
+def is_raw_only(findings: Findings) -> bool:
     """Say whether there are numbers, all of them uncorrected although membership was not randomised."""
-    return bool(findings["design"] == "zero-run" and findings["metrics"] and not is_corrected(findings))
+    return bool(findings.design == "zero-run" and findings.metrics and not is_corrected(findings))
 
 
-def nonmembers(findings: Mapping[str, Any]) -> str:
+def nonmembers(findings: Findings) -> str:
     """Say how many non-members the numbers rest on."""
-    counts = findings["counts"]
-    said = f"{counts['nonmembers']:,} non-member {counts['of']}"
-    if findings["overlap"] and is_corrected(findings):
-        effective = math.floor(findings["overlap"]["effective_sample_size"])
+    counts = findings.counts
+    said = f"{counts.nonmembers:,} non-member {counts.of}"
+    if findings.overlap and is_corrected(findings):
+        effective = math.floor(findings.overlap.effective_sample_size)
         return f"an effective {effective:,} of {said} (fewer above a high threshold)"
     return said
 
@@ -117,14 +116,13 @@ def nonmembers(findings: Mapping[str, Any]) -> str:
 # -- the charts -------------------------------------------------------------------------------------------------------
 
 
-def _verdict(findings: Mapping[str, Any]) -> alt.LayerChart:
+def _verdict(findings: Findings, low: float, high: float) -> alt.LayerChart:
     """The interval of the primary metric against the threshold and the reading levels."""
     import altair as alt
 
-    verdict, name = findings["verdict"], findings["verdict"]["metric"]
-    low, high, threshold = verdict["low"], verdict["high"], verdict["threshold"]
-    x = _verdict_axis(findings)
-    layers: list[alt.Chart] = [*_level_bands(findings, x)] if has_levels(name) else []
+    name, threshold = findings.verdict.metric, findings.verdict.threshold
+    x = _verdict_axis(findings, low, high)
+    layers: list[alt.Chart] = [*_level_bands(findings, x)] if definition.of(name).has_levels else []
     for at, text, colour, dash, row in (
         (chance(name), "chance", GREY, [2, 3], "bottom"),
         (threshold, f"threshold {amount(name, threshold)}", RED, [6, 3], "top"),
@@ -136,42 +134,42 @@ def _verdict(findings: Mapping[str, Any]) -> alt.LayerChart:
         x=alt.X("low:Q", **x), x2="high:Q", y=alt.value(44), tooltip=alt.Tooltip("text:N", title=label(name))
     )
     layers.append(bar.mark_rule(strokeWidth=9, color=BLUE))
-    metric = named(findings["metrics"], name)
-    if metric and metric["value"] is not None and low <= metric["value"] <= high:
+    metric = named(findings.metrics, name)
+    if metric and metric.value is not None and low <= metric.value <= high:
         layers.append(
-            over([{"value": metric["value"]}])
+            over([{"value": metric.value}])
             .mark_point(filled=True, fill="white", stroke=BLUE, size=90, strokeWidth=2, opacity=1)
             .encode(x=alt.X("value:Q", **x), y=alt.value(44))
         )
-    said = f"{label(name)}: {percent(verdict['confidence'])} interval {between(name, low, high)}"
+    said = f"{label(name)}: {percent(findings.verdict.confidence)} interval {between(name, low, high)}"
     title = f"{said}, threshold {amount(name, threshold)}"
     return finished(layers, title, [], f"{title}.", 88)
 
 
-def _verdict_axis(findings: Mapping[str, Any]) -> dict[str, Any]:
+def _verdict_axis(findings: Findings, low: float, high: float) -> dict[str, Any]:
     import altair as alt
 
-    verdict, name = findings["verdict"], findings["verdict"]["metric"]
-    marks = [verdict["low"], verdict["high"], verdict["threshold"], chance(name) or 0.0]
-    if has_levels(name):
-        marks.append(findings["plan"]["levels"][-1])
+    name = findings.verdict.metric
+    marks = [low, high, findings.verdict.threshold, chance(name) or 0.0]
+    if definition.of(name).has_levels:
+        marks.append(findings.plan["levels"][-1])
     spread = (max(marks) - min(marks)) or 1.0
     domain = [min(marks) - 0.06 * spread, max(marks) + 0.1 * spread]
-    if name != "ate":
+    if definition.of(name).bounded:
         domain = [max(0.0, domain[0]), min(1.0, domain[1])]
-    form = "~%" if name.startswith(_TPR) else "~g"
+    form = "~%" if definition.of(name).form == "percent" else "~g"
     axis = alt.Axis(format=form, grid=False, tickCount=6, labelFlush=False)
     return {"scale": alt.Scale(domain=domain, nice=False, zero=False), "axis": axis, "title": label(name)}
 
 
-def _level_bands(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Chart]:
+def _level_bands(findings: Findings, x: dict[str, Any]) -> list[alt.Chart]:
     import altair as alt
 
     floor, top = x["scale"].domain
-    edges = [floor, *(level for level in findings["plan"]["levels"] if floor < level < top), top]
+    edges = [floor, *(level for level in findings.plan["levels"] if floor < level < top), top]
     rows = []
     for left, right in pairwise(edges):
-        rank = sum((left + right) / 2 >= level for level in findings["plan"]["levels"])
+        rank = sum((left + right) / 2 >= level for level in findings.plan["levels"])
         wide = (right - left) / (top - floor) > 0.02 * len(LEVEL_NAMES[rank])
         rows.append(
             {"left": left, "right": right, "level": LEVEL_NAMES[rank], "name": LEVEL_NAMES[rank] if wide else ""}
@@ -209,13 +207,12 @@ def _marked_rule(at: float, text: str, colour: str, dash: list[int], x: dict[str
     ]
 
 
-def _roc_log(findings: Mapping[str, Any]) -> alt.LayerChart:
+def _roc_log(findings: Findings, headline: Curve) -> alt.LayerChart:
     """ROC on log-log axes, with the zone of FPRs that so many non-members cannot resolve."""
     import altair as alt
 
-    limit, targets = findings["counts"]["smallest_fpr"], findings["plan"]["fpr_targets"]
-    drawn = findings["scores"][0]["curve"]
-    floor = max(min(limit / 3, min(targets) / 1.5), min(f for f in drawn["fpr"] if f > 0))
+    limit, targets = findings.counts.smallest_fpr, findings.plan["fpr_targets"]
+    floor = max(min(limit / 3, min(targets) / 1.5), min(f for f in headline.fpr if f > 0))
     ticks = [10.0**k for k in range(math.ceil(math.log10(floor) - 1e-9), 1)]
     x, y = (
         {
@@ -240,7 +237,7 @@ def _roc_log(findings: Mapping[str, Any]) -> alt.LayerChart:
     return finished(layers, title, said, _alternative(findings, "on log-log axes", title), _HEIGHT)
 
 
-def _roc_linear(findings: Mapping[str, Any]) -> alt.LayerChart:
+def _roc_linear(findings: Findings) -> alt.LayerChart:
     """ROC on linear axes."""
     import altair as alt
 
@@ -252,22 +249,22 @@ def _roc_linear(findings: Mapping[str, Any]) -> alt.LayerChart:
         *_unresolved_zone(findings, 0.0, x, y),
         *_curves(findings, x, y),
         *_claimed(findings, x, y),
-        *_targets(findings["plan"]["fpr_targets"], x, None),
+        *_targets(findings.plan["fpr_targets"], x, None),
     ]
-    auc = named(findings["metrics"], "auc")
-    title = _qualified(findings, f"AUC {reading(auc)}, chance is 0.5" if auc else "ROC curve")
+    auc = named(findings.metrics, "auc")
+    title = _qualified(findings, f"AUC {auc.reading}, chance is 0.5" if auc else "ROC curve")
     return finished(layers, title, _legend_in_words(findings), _alternative(findings, "on linear axes", title), _HEIGHT)
 
 
-def _curves(findings: Mapping[str, Any], x: dict[str, Any], y: dict[str, Any], floor: float = 0.0) -> list[alt.Chart]:
+def _curves(findings: Findings, x: dict[str, Any], y: dict[str, Any], floor: float = 0.0) -> list[alt.Chart]:
     """Band, chance line and the curve of each score, drawn where it is resolved and every rate >= ``floor``."""
     import altair as alt
 
     shown = _shown_scores(findings)
     names = _names(findings)
-    rows = [row for score in reversed(shown) for row in _points(score, names[score["score"]], floor)]
-    head = names[shown[0]["score"]]
-    colours = alt.Scale(domain=[names[s["score"]] for s in shown], range=[BLUE, *_OTHERS][: len(shown)])
+    rows = [row for score in reversed(shown) for row in _points(score, names[score.score], floor)]
+    head = names[shown[0].score]
+    colours = alt.Scale(domain=[names[s.score] for s in shown], range=[BLUE, *_OTHERS][: len(shown)])
     legend = alt.Legend(orient="bottom", title=None, symbolStrokeWidth=3)
     best = [row for row in rows if row["score"] == head]
     others = [row for row in rows if row["score"] != head]
@@ -290,7 +287,7 @@ def _curves(findings: Mapping[str, Any], x: dict[str, Any], y: dict[str, Any], f
     return layers
 
 
-def _claimed(findings: Mapping[str, Any], x: dict[str, Any], y: dict[str, Any]) -> list[alt.Chart]:
+def _claimed(findings: Findings, x: dict[str, Any], y: dict[str, Any]) -> list[alt.Chart]:
     """The ROC curve that the claim allows at most, with an entry of its own in the legend."""
     import altair as alt
 
@@ -300,7 +297,7 @@ def _claimed(findings: Mapping[str, Any], x: dict[str, Any], y: dict[str, Any]) 
     # A logarithm has no zero; where the line enters the picture it is clipped.
     rows = [
         {"fpr": fpr, "tpr": tpr, "line": _LIMIT, "at": percent(fpr), "is": f"at most {percent(tpr, 'up')}"}
-        for fpr, tpr in zip(limit["fpr"], limit["tpr"], strict=True)
+        for fpr, tpr in zip(limit.fpr, limit.tpr, strict=True)
         if x["scale"].type != "log" or (fpr > 0 and tpr > 0)
     ]
     # Below the diagonal there is room at every width, where one more legend under the picture has none on a phone.
@@ -315,9 +312,9 @@ def _claimed(findings: Mapping[str, Any], x: dict[str, Any], y: dict[str, Any]) 
 _TIPS = (("score", "Score"), ("at", "FPR"), ("is", "TPR"), ("limits", "Interval"))
 
 
-def _points(score: Mapping[str, Any], name: str, floor: float) -> list[dict[str, Any]]:
+def _points(score: ScoreFindings, name: str, floor: float) -> list[dict[str, Any]]:
     rows = []
-    for fpr, tpr, low, high in zip(*_columns(score["curve"]), strict=True):
+    for fpr, tpr, low, high in score.curve.points if score.curve else ():
         if tpr is None or fpr < floor or tpr < floor:
             continue
         words = {"at": percent(fpr), "is": percent(tpr), "limits": f"{percent(low, 'down')} to {percent(high, 'up')}"}
@@ -325,17 +322,10 @@ def _points(score: Mapping[str, Any], name: str, floor: float) -> list[dict[str,
     return rows
 
 
-def _columns(curve: Mapping[str, Sequence[Any]]) -> tuple[Sequence[Any], ...]:
-    """FPR, TPR (None where it is not resolved), and the limits of the TPR."""
-    return tuple(curve[key] for key in ("fpr", "tpr", "low", "high"))
-
-
-def _unresolved_zone(
-    findings: Mapping[str, Any], floor: float, x: dict[str, Any], y: dict[str, Any]
-) -> list[alt.Chart]:
+def _unresolved_zone(findings: Findings, floor: float, x: dict[str, Any], y: dict[str, Any]) -> list[alt.Chart]:
     import altair as alt
 
-    limit = findings["counts"]["smallest_fpr"]
+    limit = findings.counts.smallest_fpr
     if limit <= floor:
         return []
     edge = [{"from": floor, "to": limit}]
@@ -347,7 +337,8 @@ def _unresolved_zone(
         )
         layers.append(words.encode(x=alt.X("to:Q", **x), y=alt.value(26)))
     inside = []
-    for fpr, tpr, _, high in zip(*_columns(findings["scores"][0]["curve"]), strict=True):
+    headline = findings.scores[0].curve
+    for fpr, tpr, _, high in headline.points if headline else ():
         if fpr >= floor:
             inside.append(
                 {"fpr": fpr, "high": max(high, floor), "text": f"at most {percent(high, 'up')}", "at": percent(fpr)}
@@ -373,35 +364,35 @@ def _targets(targets: Sequence[float], x: dict[str, Any], floor: float | None) -
     return layers
 
 
-def _distribution(findings: Mapping[str, Any]) -> alt.LayerChart:
+def _distribution(findings: Findings, shape: Histogram) -> alt.LayerChart:
     """Shares of members and non-members over the score."""
-    name = short(findings["scores"][0]["score"])
-    effect = named(findings["metrics"], "ate")
-    if findings["design"] == "zero-run" and not is_raw_only(findings):
+    name = short(findings.scores[0].score)
+    effect = named(findings.metrics, "ate")
+    if findings.design == "zero-run" and not is_raw_only(findings):
         title = "Raw, not causal: the scores as they were observed, before any weighting"
     elif effect:
-        title = _qualified(findings, f"Mean score of members less that of non-members: {reading(effect)}")
+        title = _qualified(findings, f"Mean score of members less that of non-members: {effect.reading}")
     else:
         title = _qualified(findings, "Distribution of the score")
     said = (
         "Higher is more member-like: where the two shapes part at the right end, members can be accused with few false "
         "alarms. The first and the last bin hold the tails."
     )
-    layers = histogram(findings["scores"][0]["distribution"], name, "Score")
+    layers = histogram(shape, name, "Score")
     return finished(layers, title, [said], f"Histogram of {name} for members and for non-members. {title}.", 300)
 
 
-def _groups(findings: Mapping[str, Any]) -> alt.LayerChart:
+def _groups(findings: Findings) -> alt.LayerChart:
     """The primary metric of each group with its interval: a forest plot, the highest first."""
     import altair as alt
 
-    name = findings["verdict"]["metric"]
-    names = distinct([group["group"] for group in findings["groups"]], _LONGEST_GROUP)
-    found = [(names[group["group"]], _primary_of(findings, group["metrics"])) for group in findings["groups"]]
+    name = findings.verdict.metric
+    names = distinct([group.group for group in findings.groups], _LONGEST_GROUP)
+    found = [(names[group.group], _primary_of(findings, group.metrics)) for group in findings.groups]
     drawable = [(group, metric) for group, metric in found if metric]
-    drawable.sort(key=lambda pair: -(pair[1]["value"] if pair[1]["value"] is not None else pair[1]["high"]))
+    drawable.sort(key=lambda pair: -(pair[1].value if pair[1].value is not None else pair[1].high or 0.0))
     rows = _group_rows(drawable[:_MOST_GROUPS])
-    unit = name.startswith(_TPR)
+    unit = definition.of(name).form == "percent"
     x: dict[str, Any] = {
         "scale": alt.Scale(zero=unit, nice=True),
         "axis": alt.Axis(format="~%" if unit else "~g", tickCount=6),
@@ -421,29 +412,29 @@ def _groups(findings: Mapping[str, Any]) -> alt.LayerChart:
     points = base.mark_point(filled=True, size=85, opacity=1, color=BLUE)
     layers.append(points.encode(x=alt.X("value:Q", **x), shape=shape, tooltip=tips))
     title, said = _groups_in_words(findings, drawable)
-    alternative = "; ".join(f"{group}: {reading(metric)}" for group, metric in drawable[:_MOST_GROUPS])
+    alternative = "; ".join(f"{group}: {metric.reading}" for group, metric in drawable[:_MOST_GROUPS])
     return finished(layers, title, said, f"{title}. {alternative}.", max(90, 26 * len(rows) + 10))
 
 
-def _group_rows(drawable: Sequence[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def _group_rows(drawable: Sequence[tuple[str, Metric]]) -> list[dict[str, Any]]:
     return [
         {
             "group": group,
-            "value": metric["value"] if metric["value"] is not None else metric["high"],
-            "low": metric["low"],
-            "high": metric["high"],
-            "kind": "measured" if metric["value"] is not None else "upper limit only",
-            "text": reading(metric),
+            "value": metric.value if metric.value is not None else metric.high,
+            "low": metric.low,
+            "high": metric.high,
+            "kind": "measured" if metric.value is not None else "upper limit only",
+            "text": metric.reading,
         }
         for group, metric in drawable
     ]
 
 
-def _overall(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Chart]:
+def _overall(findings: Findings, x: dict[str, Any]) -> list[alt.Chart]:
     import altair as alt
 
-    name = findings["verdict"]["metric"]
-    lines = [(findings["verdict"]["threshold"], RED, [6, 3]), (chance(name), GREY, [2, 3])]
+    name = findings.verdict.metric
+    lines = [(findings.verdict.threshold, RED, [6, 3]), (chance(name), GREY, [2, 3])]
     return [
         over([{"at": at}]).mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5).encode(x=alt.X("at:Q", **x))
         for at, colour, dash in lines
@@ -451,12 +442,10 @@ def _overall(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Chart]:
     ]
 
 
-def _groups_in_words(
-    findings: Mapping[str, Any], drawable: Sequence[tuple[str, Mapping[str, Any]]]
-) -> tuple[str, list[str]]:
-    name, threshold = findings["verdict"]["metric"], findings["verdict"]["threshold"]
-    above = sum(m["value"] is not None and (m["low"] or 0.0) > threshold for _, m in drawable)
-    sure = percent(findings["plan"]["confidence"])
+def _groups_in_words(findings: Findings, drawable: Sequence[tuple[str, Metric]]) -> tuple[str, list[str]]:
+    name, threshold = findings.verdict.metric, findings.verdict.threshold
+    above = sum(m.value is not None and (m.low or 0.0) > threshold for _, m in drawable)
+    sure = percent(findings.plan["confidence"])
     seen = f"{label(name)}: {above} of {len(drawable)} groups lie above {amount(name, threshold)} at {sure} confidence"
     said = ["Red dashes: the threshold for concern. Grey dots: chance. Intervals hold for all groups at once."]
     if len(drawable) > _MOST_GROUPS:
@@ -467,66 +456,66 @@ def _groups_in_words(
 # -- which numbers are drawn, and what is said of them -----------------------------------------------------------------
 
 
-def _primary_of(findings: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def _primary_of(findings: Findings, metrics: Iterable[Metric]) -> Metric | None:
     """The metric of the verdict, where it can be drawn and is of the same kind as the headline's."""
-    metric = named(metrics, findings["verdict"]["metric"])
-    if metric is None or metric["low"] is None or metric["high"] is None or not findings["metrics"]:
+    metric = named(metrics, findings.verdict.metric)
+    if metric is None or metric.low is None or metric.high is None or not findings.metrics:
         return None
-    return metric if (metric["estimator"] != "raw") == is_corrected(findings) else None
+    return metric if (metric.estimator != "raw") == is_corrected(findings) else None
 
 
-def _shown_scores(findings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _shown_scores(findings: Findings) -> list[ScoreFindings]:
     """The headline and, of the others, those with the largest AUC; corrected curves are never mixed with raw ones."""
 
-    def auc(score: Mapping[str, Any]) -> float:
-        metric = named(score["metrics"], "auc")
-        return float(metric["value"] or 0.0) if metric else 0.0
+    def auc(score: ScoreFindings) -> float:
+        metric = named(score.metrics, "auc")
+        return float(metric.value or 0.0) if metric else 0.0
 
-    head, *others = (score for score in findings["scores"] if score["curve"])
+    head, *others = (score for score in findings.scores if score.curve)
     others = [score for score in others if is_corrected(score) == is_corrected(head)]
     return [head, *sorted(others, key=auc, reverse=True)[: _MOST_CURVES - 1]]
 
 
-def _names(findings: Mapping[str, Any]) -> dict[str, str]:
-    return distinct([score["score"] for score in findings["scores"]])
+def _names(findings: Findings) -> dict[str, str]:
+    return distinct([score.score for score in findings.scores])
 
 
-def _at_target(findings: Mapping[str, Any]) -> str:
+def _at_target(findings: Findings) -> str:
     """State the TPR at the primary target, or else at the smallest that has a value."""
-    rates = [m for m in foremost(findings["metrics"]) if m["name"].startswith(_TPR)]
+    rates = [m for m in foremost(findings.metrics) if definition.of(m.name).fpr is not None]
     if not rates:
         return _qualified(findings, "ROC curve")
-    chosen = named(rates, findings["verdict"]["metric"]) or next((m for m in rates if m["value"] is not None), rates[0])
-    at, name = percent(target(chosen["name"])), short(findings["scores"][0]["score"])
-    if chosen["high"] is None:
+    chosen = named(rates, findings.verdict.metric) or next((m for m in rates if m.value is not None), rates[0])
+    at, name = percent(definition.of(chosen.name).fpr or 0.0), short(findings.scores[0].score)
+    if chosen.high is None:
         return _qualified(findings, f"At {at} FPR nothing is resolved")
-    if chosen["value"] is None:
-        return _qualified(findings, f"At {at} FPR only a limit: {name} finds {interval(chosen)} of members")
-    return _qualified(findings, f"At {at} FPR {name} finds {reading(chosen)} of members")
+    if chosen.value is None:
+        return _qualified(findings, f"At {at} FPR only a limit: {name} finds {chosen.interval} of members")
+    return _qualified(findings, f"At {at} FPR {name} finds {chosen.reading} of members")
 
 
-def _qualified(findings: Mapping[str, Any], title: str) -> str:
+def _qualified(findings: Findings, title: str) -> str:
     if is_raw_only(findings):
         return f"Raw, not causal: {title}"
     return f"Corrected for shift: {title}" if is_corrected(findings) else title
 
 
-def _legend_in_words(findings: Mapping[str, Any]) -> list[str]:
+def _legend_in_words(findings: Findings) -> list[str]:
     shown = _shown_scores(findings)
-    sure = percent(findings["plan"]["confidence"])
+    sure = percent(findings.plan["confidence"])
     said = f"Shaded: {sure} interval at each FPR. Dashes: chance. Dotted: FPR targets."
     if claimed_limit(findings):
         said += " Red dashes: the most that the claim allows"
         said += "; a raw curve above them refutes nothing." if is_raw_only(findings) else "."
     if len(shown) == 1:
         return [said]
-    left_out = len(findings["scores"]) - len(shown)
+    left_out = len(findings.scores) - len(shown)
     more = f" {left_out} more scores are in the table." if left_out else ""
-    return [f"{said} Strong line: {_names(findings)[shown[0]['score']]}, the headline score.{more}"]
+    return [f"{said} Strong line: {_names(findings)[shown[0].score]}, the headline score.{more}"]
 
 
-def _alternative(findings: Mapping[str, Any], axes: str, title: str) -> str:
-    rates = [m for m in foremost(findings["metrics"]) if m["name"].startswith(_TPR) or m["name"] == "auc"]
-    numbers = "; ".join(f"{label(m['name'])}: {reading(m)}" for m in rates)
-    name = short(findings["scores"][0]["score"])
+def _alternative(findings: Findings, axes: str, title: str) -> str:
+    rates = [m for m in foremost(findings.metrics) if m.name == "auc" or definition.of(m.name).fpr is not None]
+    numbers = "; ".join(f"{label(m.name)}: {m.reading}" for m in rates)
+    name = short(findings.scores[0].score)
     return f"ROC curve {axes} of {name}, with interval band and chance line. {title}. {numbers}."

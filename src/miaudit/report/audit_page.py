@@ -1,13 +1,14 @@
-"""From the plain values of findings to one self-contained page: no request leaves it, and text from data is escaped."""
+"""From findings to one self-contained page: no request leaves it, and text from data is escaped."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.verdict import LEVEL_NAMES, has_levels
-from miaudit.findings.wording import amount, between, chance, describe, interval, label, reading, target
+from miaudit.findings.verdict import LEVEL_NAMES
+from miaudit.findings.wording import amount, between, chance, describe, label
+from miaudit.metrics import definition
 from miaudit.metrics.rounding import at_most, percent, rate_with_limits
 from miaudit.report import audit_charts, page_frame
 from miaudit.report.audit_charts import curve, foremost, is_corrected, is_raw_only, named, nonmembers
@@ -15,7 +16,20 @@ from miaudit.report.bound_charts import is_void, parameter_name, size
 from miaudit.report.overlap_charts import points
 from miaudit.report.vulnerability_charts import p_value
 
-_TPR = "tpr_at_fpr_"
+if TYPE_CHECKING:
+    from miaudit.findings.audit import (
+        Challenge,
+        ClaimVerdict,
+        Findings,
+        LackOfFit,
+        LearningCurve,
+        LowerBound,
+        Metric,
+        Mislabelled,
+        VulnerableGroup,
+        VulnerableRecord,
+    )
+
 _STATUS = {
     "flagged": "Concern",
     "clear": "No concern at this threshold",
@@ -47,13 +61,13 @@ _OVERLAP = {
 }
 
 
-def page(findings: Mapping[str, Any]) -> str:
+def page(findings: Findings) -> str:
     """Write findings as one HTML page.
 
     Parameters
     ----------
-    findings : mapping
-        Plain values as in findings.json (``Findings.to_dict()``), checked against its schema.
+    findings : Findings
+        As they are written: a number that is not finite is None.
 
     Returns
     -------
@@ -72,251 +86,247 @@ def page(findings: Mapping[str, Any]) -> str:
         memorisation=_memorisation(findings),
         overlap=_overlap(findings),
         control=_control(findings),
-        metrics=[_metric_row(findings, metric) for metric in findings["metrics"]],
-        bootstrapped=any(metric["bootstrap"] for metric in findings["metrics"]),
+        metrics=[_metric_row(findings, metric) for metric in findings.metrics],
+        bootstrapped=any(metric.bootstrap for metric in findings.metrics),
         groups=_groups(findings),
         scores=_scores(findings),
         privacy=_privacy(findings),
         vulnerability=_vulnerability(findings),
         raw=is_raw_only(findings),
-        both=is_corrected(findings) and any(_is_raw(findings, metric) for metric in findings["metrics"]),
-        design=_DESIGNS[findings["design"]],
-        levels=_levels(findings) if has_levels(findings["verdict"]["metric"]) else [],
+        both=is_corrected(findings) and any(_is_raw(findings, metric) for metric in findings.metrics),
+        design=_DESIGNS[findings.design],
+        levels=_levels(findings) if definition.of(findings.verdict.metric).has_levels else [],
         reading=_how_to_read(findings),
         repeat=_repeat(findings),
-        options=_options(findings["plan"]),
+        options=_options(findings.plan),
     )
 
 
 # -- what stands on the page ------------------------------------------------------------------------------------------
 
 
-def _verdict(findings: Mapping[str, Any]) -> dict[str, Any]:
-    verdict = findings["verdict"]
-    name, word = verdict["metric"], _STATUS[verdict["status"]]
-    text = verdict["text"].removeprefix(f"{word}: ")
-    status, claim = verdict["status"], findings["claim"]
-    if claim is not None and claim["status"] == "refuted" and status != "flagged":
+def _verdict(findings: Findings) -> dict[str, Any]:
+    verdict = findings.verdict
+    name, word = verdict.metric, _STATUS[verdict.status]
+    text = verdict.text.removeprefix(f"{word}: ")
+    status, claim = verdict.status, findings.claim
+    if claim is not None and claim.status == "refuted" and status != "flagged":
         # The box tells of the whole audit: a refuted claim leads, and what the metric said follows.
         status, word = "flagged", "Claim refuted"
-        text = f"The claim was {claim['text'].removeprefix('Refuted: ')} {verdict['text']}"
+        text = f"The claim was {claim.text.removeprefix('Refuted: ')} {verdict.text}"
     return {
-        **verdict,
+        **vars(verdict),
         "status": status,
         "word": word,
         "text": text[:1].upper() + text[1:],
-        "asked": f"{label(name)} against a threshold of {amount(name, verdict['threshold'])}",
+        "asked": f"{label(name)} against a threshold of {amount(name, verdict.threshold)}",
         "means": describe(name),
-        "level": _level_in_words(verdict["level"]),
-        "score": findings["scores"][0]["score"],
+        "level": _level_in_words(verdict.level),
+        "score": findings.scores[0].score,
         "corrected": _corrected_by(findings),
     }
 
 
-def _corrected_by(findings: Mapping[str, Any]) -> str:
+def _corrected_by(findings: Findings) -> str:
     """Name the correction of the numbers that the page leads with; empty where there is none."""
     if not is_corrected(findings):
         return ""
-    leading = named(findings["metrics"], findings["verdict"]["metric"]) or foremost(findings["metrics"])[0]
-    return f"Corrected for shift: {_ESTIMATORS[leading['estimator']]}"
+    leading = named(findings.metrics, findings.verdict.metric) or foremost(findings.metrics)[0]
+    return f"Corrected for shift: {_ESTIMATORS[leading.estimator]}"
 
 
 def _level_in_words(level: str) -> str:
     return f"Reading level supported by the interval: {level}" if level else ""
 
 
-def _cards(findings: Mapping[str, Any]) -> list[dict[str, str]]:
-    counts, of = findings["counts"], findings["counts"]["of"]
+def _cards(findings: Findings) -> list[dict[str, str]]:
+    counts, of = findings.counts, findings.counts.of
     prefix = "raw, not causal; " if is_raw_only(findings) else "corrected; " if is_corrected(findings) else ""
     cards = [
         {
             "name": name,
-            "value": f"{counts[key]:,}",
-            "note": of if of == "records" else f"{of}, {counts[records]:,} records",
+            "value": f"{number:,}",
+            "note": of if of == "records" else f"{of}, {records:,} records",
         }
-        for name, key, records in (
-            ("Members", "members", "member_records"),
-            ("Non-members", "nonmembers", "nonmember_records"),
+        for name, number, records in (
+            ("Members", counts.members, counts.member_records),
+            ("Non-members", counts.nonmembers, counts.nonmember_records),
         )
     ]
     for metric in _card_metrics(findings):
-        by_chance = chance(metric["name"])
-        value = amount(metric["name"], metric["value"])
-        if metric["value"] is None:
-            value = "–" if metric["high"] is None else f"≤ {amount(metric['name'], metric['high'], 'up')}"
-        limits = "upper limit only" if metric["value"] is None and metric["high"] is not None else interval(metric)
-        note = f"{limits}; chance is {amount(metric['name'], by_chance)}"
-        cards.append({"name": label(metric["name"]), "value": value, "note": prefix + note})
-        if metric["name"] == "auc":
+        by_chance = chance(metric.name)
+        value = amount(metric.name, metric.value)
+        if metric.value is None:
+            value = "–" if metric.high is None else f"≤ {amount(metric.name, metric.high, 'up')}"
+        limits = "upper limit only" if metric.value is None and metric.high is not None else metric.interval
+        note = f"{limits}; chance is {amount(metric.name, by_chance)}"
+        cards.append({"name": label(metric.name), "value": value, "note": prefix + note})
+        if metric.name == "auc":
             cards += _alone(findings)
     return cards
 
 
-def _alone(findings: Mapping[str, Any]) -> list[dict[str, str]]:
+def _alone(findings: Findings) -> list[dict[str, str]]:
     """The AUC of the covariates alone, beside that of the attack, where nobody declared how membership came about."""
-    found = findings.get("covariates_alone")
+    found = findings.covariates_alone
     if not found:
         return []
-    note = f"{interval(found)}; {found['note']}"
-    return [{"name": "AUC of the covariates alone", "value": amount("auc", found["value"]), "note": note}]
+    note = f"{found.interval}; {found.note}"
+    return [{"name": "AUC of the covariates alone", "value": amount("auc", found.value), "note": note}]
 
 
-def _card_metrics(findings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _card_metrics(findings: Findings) -> list[Metric]:
     """The primary metric, the AUC, and a TPR where the primary metric is none."""
-    primary, auc = (named(findings["metrics"], name) for name in (findings["verdict"]["metric"], "auc"))
-    rates = [metric for metric in foremost(findings["metrics"]) if metric["name"].startswith(_TPR)]
-    tpr = next((metric for metric in rates if metric["value"] is not None), rates[0] if rates else None)
-    chosen: list[Mapping[str, Any]] = []
+    primary, auc = (named(findings.metrics, name) for name in (findings.verdict.metric, "auc"))
+    rates = [metric for metric in foremost(findings.metrics) if definition.of(metric.name).fpr is not None]
+    tpr = next((metric for metric in rates if metric.value is not None), rates[0] if rates else None)
+    chosen: list[Metric] = []
     for metric in (primary, auc, tpr):
         if metric is not None and metric not in chosen:
             chosen.append(metric)
-    return chosen[:3] if primary and not primary["name"].startswith(_TPR) else chosen[:2]
+    return chosen[:3] if primary and definition.of(primary.name).fpr is None else chosen[:2]
 
 
-def _control(findings: Mapping[str, Any]) -> dict[str, Any] | None:
+def _control(findings: Findings) -> dict[str, Any] | None:
     """What the reader's control needs: the curve, with the metrics of the table at their targets."""
     drawn = curve(findings)
     if not drawn:
         return None
-    known = {
-        fpr: [fpr, tpr, low, high]
-        for fpr, tpr, low, high in zip(*(drawn[key] for key in ("fpr", "tpr", "low", "high")), strict=True)
-        if fpr > 0
-    }
-    for metric in foremost(findings["metrics"]):
-        if metric["name"].startswith(_TPR) and metric["high"] is not None:
-            fpr = target(metric["name"])
-            value = metric["value"]
-            known[fpr] = [fpr, value, metric["low"] or 0.0, metric["high"]]
-    primary = findings["verdict"]["metric"]
+    known = {fpr: [fpr, tpr, low, high] for fpr, tpr, low, high in drawn.points if fpr > 0}
+    for metric in foremost(findings.metrics):
+        fpr = definition.of(metric.name).fpr
+        if fpr is not None and metric.high is not None:
+            value = metric.value
+            known[fpr] = [fpr, value, metric.low or 0.0, metric.high]
+    start = definition.of(findings.verdict.metric).fpr
     return {
         "points": [known[fpr] for fpr in sorted(known)],
-        "smallest": findings["counts"]["smallest_fpr"],
-        "start": target(primary) if primary.startswith(_TPR) else findings["plan"]["fpr_targets"][0],
-        "prior": findings["plan"]["prior"],
+        "smallest": findings.counts.smallest_fpr,
+        "start": findings.plan["fpr_targets"][0] if start is None else start,
+        "prior": findings.plan["prior"],
         "nonmembers": nonmembers(findings),
     }
 
 
-def _memorisation(findings: Mapping[str, Any]) -> dict[str, Any] | None:
+def _memorisation(findings: Findings) -> dict[str, Any] | None:
     """The two numbers that a zero-run audit is about; its sentence also says how firm they are."""
-    found, auc = findings["memorisation"], named(findings["metrics"], "auc")
+    found, auc = findings.memorisation, named(findings.metrics, "auc")
     if not found:
         return None
     limits = ""
-    if auc and auc["low"] is not None and auc["high"] is not None and is_corrected(findings):
+    if auc and auc.low is not None and auc.high is not None and is_corrected(findings):
         limits = (
-            f"{points(auc['low'] - 0.5, 'down')} to {points(auc['high'] - 0.5, 'up')} at "
-            f"{percent(auc['confidence'])} confidence; "
+            f"{points(auc.low - 0.5, 'down')} to {points(auc.high - 0.5, 'up')} at "
+            f"{percent(auc.confidence)} confidence; "
         )
     tiles = [
         {
             "name": "Memorisation",
             "kind": "memorisation",
-            "value": points(found["memorisation"]),
-            "note": f"{limits}corrected AUC {amount('auc', found['causal'])} less 0.5",
+            "value": points(found.memorisation),
+            "note": f"{limits}corrected AUC {amount('auc', found.causal)} less 0.5",
         },
         {
             "name": "Shift",
             "kind": "shift",
-            "value": points(found["shift"]),
-            "note": f"raw AUC {amount('auc', found['raw'])} less the corrected one; no sign of leakage",
+            "value": points(found.shift),
+            "note": f"raw AUC {amount('auc', found.raw)} less the corrected one; no sign of leakage",
         },
     ]
-    return {"tiles": tiles, "sentence": found["sentence"], "wrong": _wrong_labels(found["mislabelling"])}
+    return {"tiles": tiles, "sentence": found.sentence, "wrong": _wrong_labels(found.mislabelling)}
 
 
-def _wrong_labels(assumed: Sequence[Mapping[str, Any]]) -> str:
+def _wrong_labels(assumed: Sequence[Mislabelled]) -> str:
     """Say what wrong labels would mean: they hide memorisation, so the corrected AUC rises with them."""
     parts = [
-        f"{percent(case['members'])} of the members and {percent(case['nonmembers'])} of the non-members: "
-        f"{amount('auc', case['auc'])} ({between('auc', case['low'], case['high'])})"
+        f"{percent(case.members)} of the members and {percent(case.nonmembers)} of the non-members: "
+        f"{amount('auc', case.auc)} ({between('auc', case.low, case.high)})"
         for case in assumed
-        if case["auc"] is not None
+        if case.auc is not None
     ]
     return f"If labels were wrong, the corrected AUC would be, for {'; '.join(parts)}." if parts else ""
 
 
-def _overlap(findings: Mapping[str, Any]) -> dict[str, Any] | None:
+def _overlap(findings: Findings) -> dict[str, Any] | None:
     """How comparable members and non-members are, in numbers."""
-    found, counts = findings["overlap"], findings["counts"]
+    found, counts = findings.overlap, findings.counts
     if not found:
         return None
-    tone, word = _OVERLAP[found["status"]]
-    limits = between("auc", found["blind_low"], found["blind_high"])
+    tone, word = _OVERLAP[found.status]
+    limits = between("auc", found.blind_low, found.blind_high)
     facts = (
-        ("Blind AUC", amount("auc", found["blind_auc"]), f"{limits}; by covariates alone, 0.5 is not at all"),
+        ("Blind AUC", amount("auc", found.blind_auc), f"{limits}; by covariates alone, 0.5 is not at all"),
         (
             "Effective sample size",
-            f"{math.floor(found['effective_sample_size']):,}",
-            f"of {counts['nonmembers']:,} non-member {counts['of']}, after weighting",
+            f"{math.floor(found.effective_sample_size):,}",
+            f"of {counts.nonmembers:,} non-member {counts.of}, after weighting",
         ),
-        ("Largest weight", percent(found["largest_weight"]), "of all the weight stands on one non-member"),
-        ("Without a match", percent(found["without_match"]), "of members: hardly any non-member is like them"),
-        ("Clipped", percent(found["clipped"]), "of propensities were moved to the clipping bounds"),
+        ("Largest weight", percent(found.largest_weight), "of all the weight stands on one non-member"),
+        ("Without a match", percent(found.without_match), "of members: hardly any non-member is like them"),
+        ("Clipped", percent(found.clipped), "of propensities were moved to the clipping bounds"),
     )
     return {
-        **found,
+        **vars(found),
         "tone": tone,
         "word": word,
         "facts": [{"name": name, "value": value, "note": note} for name, value, note in facts],
-        "learned": _learned(found["learning"]),
-        "fit": _fit(found["fit"]),
-        "left_out": found["status"] == "refused" and not findings["metrics"],
+        "learned": _learned(found.learning),
+        "fit": _fit(found.fit),
+        "left_out": found.status == "refused" and not findings.metrics,
     }
 
 
-def _learned(learning: Mapping[str, Any] | None) -> str:
+def _learned(learning: LearningCurve | None) -> str:
     if learning is None:
         return ""
-    half, full = (amount("auc", learning[key]) for key in ("half", "full"))
+    half, full = amount("auc", learning.half), amount("auc", learning.full)
     said = (
         f"Learning curve: from half of the records the covariates reach a blind AUC of {half}, from all of them {full}"
     )
-    if learning["rising"]:
+    if learning.rising:
         return f"{said}. It is still rising: more records would change the propensity, so it is not to be trusted yet."
     return f"{said}: more records would teach the propensity little."
 
 
-def _fit(fit: Mapping[str, Any] | None) -> str:
+def _fit(fit: LackOfFit | None) -> str:
     """Say what the propensity was tested by, where it stood; where it did not, the reasons do."""
-    if fit is None or fit["rejected"]:
+    if fit is None or fit.rejected:
         return ""
-    tried = f"z {fit['z']:.1f}, refuted above {fit['limit']:g}"
-    if fit["product_z"] is None:
+    tried = f"z {fit.z:.1f}, refuted above {fit.limit:g}"
+    if fit.product_z is None:
         return f"A forest foresees no more of membership from the same covariates ({tried})."
-    product = f"{' times '.join(fit['product'])}: z {fit['product_z']:.1f}, refuted above {fit['product_limit']:.1f}"
+    product = f"{' times '.join(fit.product)}: z {fit.product_z:.1f}, refuted above {fit.product_limit:.1f}"
     return (
         f"Neither a forest ({tried}) nor any product or square of covariates ({product}) foresees more of membership. "
         "That is no proof of the propensity."
     )
 
 
-def _is_raw(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> bool:
+def _is_raw(findings: Findings, metric: Metric) -> bool:
     """Say whether a number is not causal."""
-    return bool(findings["design"] == "zero-run" and metric["estimator"] == "raw")
+    return bool(findings.design == "zero-run" and metric.estimator == "raw")
 
 
-def _metric_row(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> dict[str, Any]:
-    name, precision, bootstrap = metric["name"], metric["precision"], metric["bootstrap"]
+def _metric_row(findings: Findings, metric: Metric) -> dict[str, Any]:
+    name, precision, bootstrap = metric.name, metric.precision, metric.bootstrap
     not_causal = _is_raw(findings, metric)
-    value = amount(name, metric["value"])
-    if metric["value"] is None and metric["high"] is not None:
-        value = f"≤ {amount(name, metric['high'], 'up')}"
+    value = amount(name, metric.value)
+    if metric.value is None and metric.high is not None:
+        value = f"≤ {amount(name, metric.high, 'up')}"
     by_chance = chance(name)
     return {
         "name": label(name),
-        "estimator": "raw, not causal" if not_causal else _ESTIMATORS.get(metric["estimator"], metric["estimator"]),
+        "estimator": "raw, not causal" if not_causal else _ESTIMATORS.get(metric.estimator, metric.estimator),
         "muted": not_causal and is_corrected(findings),
         "value": value,
-        "interval": interval(metric),
-        "confidence": percent(metric["confidence"]),
+        "interval": metric.interval,
+        "confidence": percent(metric.confidence),
         "chance": "–" if by_chance is None else amount(name, by_chance),
         "precision": _precision(precision) if precision else "–",
-        "step": amount(name, metric["step_value"]),
+        "step": amount(name, metric.step_value),
         "bootstrap": between(name, bootstrap["low"], bootstrap["high"]) if bootstrap else "–",
-        "note": metric["note"],
-        "primary": name == findings["verdict"]["metric"] and metric in foremost(findings["metrics"]),
+        "note": metric.note,
+        "primary": name == findings.verdict.metric and metric in foremost(findings.metrics),
     }
 
 
@@ -328,122 +338,122 @@ def _precision(precision: Mapping[str, float | None]) -> str:
     return percent(value) + limits
 
 
-def _groups(findings: Mapping[str, Any]) -> dict[str, Any] | None:
-    if not findings["groups"]:
+def _groups(findings: Findings) -> dict[str, Any] | None:
+    if not findings.groups:
         return None
-    names = [metric["name"] for metric in foremost(findings["metrics"])]
-    said = sorted({group["note"] for group in findings["groups"] if group["metrics"] and group["note"]})
+    names = [metric.name for metric in foremost(findings.metrics)]
+    said = sorted({group.note for group in findings.groups if group.metrics and group.note})
     rows = [
         {
-            "group": group["group"],
-            "members": f"{group['members']:,}",
-            "nonmembers": f"{group['nonmembers']:,}",
-            "cells": [_cell(findings, group["metrics"], name) for name in names],
-            "note": "" if group["note"] in said else group["note"],
+            "group": group.group,
+            "members": f"{group.members:,}",
+            "nonmembers": f"{group.nonmembers:,}",
+            "cells": [_cell(findings, group.metrics, name) for name in names],
+            "note": "" if group.note in said else group.note,
         }
-        for group in findings["groups"]
+        for group in findings.groups
     ]
     return {"names": [label(name) for name in names], "rows": rows, "said": said}
 
 
-def _scores(findings: Mapping[str, Any]) -> dict[str, Any] | None:
+def _scores(findings: Findings) -> dict[str, Any] | None:
     """Every score beside the headline, where there are several."""
-    if len(findings["scores"]) == 1:
+    if len(findings.scores) == 1:
         return None
-    names = [metric["name"] for metric in foremost(findings["metrics"])]
+    names = [metric.name for metric in foremost(findings.metrics)]
     rows = [
-        {"score": score["score"], "cells": [_cell(findings, score["metrics"], name) for name in names]}
-        for score in findings["scores"]
+        {"score": score.score, "cells": [_cell(findings, score.metrics, name) for name in names]}
+        for score in findings.scores
     ]
     return {"names": [label(name) for name in names], "rows": rows}
 
 
-def _cell(findings: Mapping[str, Any], metrics: Iterable[Mapping[str, Any]], name: str) -> dict[str, str]:
+def _cell(findings: Findings, metrics: Iterable[Metric], name: str) -> dict[str, str]:
     """One metric in a table of groups or scores, and its raw value beside a corrected one."""
-    found = [metric for metric in metrics if metric["name"] == name]
+    found = [metric for metric in metrics if metric.name == name]
     if not is_corrected(findings):
-        return {"text": reading(found[0]) if found else "–", "raw": ""}
-    raw = next((metric for metric in found if metric["estimator"] == "raw"), None)
-    corrected = next((metric for metric in found if metric["estimator"] != "raw"), None)
-    beside = "" if raw is None or raw["value"] is None else f"raw, not causal: {amount(name, raw['value'])}"
-    return {"text": reading(corrected) if corrected else "–", "raw": beside}
+        return {"text": found[0].reading if found else "–", "raw": ""}
+    raw = next((metric for metric in found if metric.estimator == "raw"), None)
+    corrected = next((metric for metric in found if metric.estimator != "raw"), None)
+    beside = "" if raw is None or raw.value is None else f"raw, not causal: {amount(name, raw.value)}"
+    return {"text": corrected.reading if corrected else "–", "raw": beside}
 
 
-def _privacy(findings: Mapping[str, Any]) -> dict[str, Any] | None:
+def _privacy(findings: Findings) -> dict[str, Any] | None:
     """What is said of privacy parameters: the propensity's challenge, the claim, the bounds, or why there are none."""
-    challenge, claim, found = (findings[key] for key in ("challenge", "claim", "bounds"))
-    if not (challenge or claim or found or findings["no_bound"]):
+    challenge, claim, found = findings.challenge, findings.claim, findings.bounds
+    if not (challenge or claim or found or findings.no_bound):
         return None
     return {
         "void": is_void(findings),
         "challenge": _challenge(challenge) if challenge else None,
         "claim": _claim(claim) if claim else None,
         "rows": [_bound_row(bound) for bound in found],
-        "none": findings["no_bound"],
-        "assumptions": list(dict.fromkeys(text for bound in found for text in bound["assumptions"])),
+        "none": findings.no_bound,
+        "assumptions": list(dict.fromkeys(text for bound in found for text in bound.assumptions)),
     }
 
 
-def _challenge(challenge: Mapping[str, Any]) -> dict[str, str]:
-    correct, guesses = challenge["correct"], challenge["guesses"]
-    smallest = challenge["smallest_gamma"]
+def _challenge(challenge: Challenge) -> dict[str, str]:
+    correct, guesses = challenge.correct, challenge.guesses
+    smallest = challenge.smallest_gamma
     margin = (
         "no margin would save it" if smallest is None else f"the smallest margin that stands is {at_most(smallest)}"
     )
-    tried = ", ".join(challenge["competitors"])
+    tried = ", ".join(challenge.competitors)
     return {
-        "text": challenge["text"],
+        "text": challenge.text,
         "numbers": (
-            f"{challenge['competitor']} was right in {correct:,} of {guesses:,} guesses on held-out records: p = "
-            f"{_p_value(challenge['p_value'])} at a margin of {challenge['gamma']:.3g} on the log-odds, tested at "
-            f"{percent(challenge['level'])}; {margin}. Tried: {tried}."
+            f"{challenge.competitor} was right in {correct:,} of {guesses:,} guesses on held-out records: p = "
+            f"{_p_value(challenge.p_value)} at a margin of {challenge.gamma:.3g} on the log-odds, tested at "
+            f"{percent(challenge.level)}; {margin}. Tried: {tried}."
         ),
     }
 
 
-def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+def _claim(claim: ClaimVerdict) -> dict[str, Any]:
     """The verdict on a claim, and its numbers on the claim's own scale."""
-    tone, word = _CLAIM[claim["status"]]
-    name = parameter_name(claim["parameter"], claim["delta"])
-    lower, upper, gap, reachable = (claim[key] for key in ("lower", "upper", "gap", "reachable"))
+    tone, word = _CLAIM[claim.status]
+    name = parameter_name(claim.parameter, claim.delta)
+    lower, upper, gap, reachable = claim.lower, claim.upper, claim.gap, claim.reachable
     most = "largest lower bound that an attack without error could show with so much evidence"
     facts = (
-        ("Claim", f"≤ {at_most(claim['value'])}", name),
+        ("Claim", f"≤ {at_most(claim.value)}", name),
         (
             "Lower bound",
             f"≥ {size(lower)}" if lower else size(lower),
             "none was given" if lower is None else "shown by the runs",
         ),
-        ("Upper bound", "–" if upper is None else f"≤ {at_most(upper)}", claim["upper_from"] or "no theorem was given"),
+        ("Upper bound", "–" if upper is None else f"≤ {at_most(upper)}", claim.upper_from or "no theorem was given"),
         ("Gap", "–" if gap is None else at_most(gap), "upper less lower bound: settled by neither"),
         ("Largest reachable", "–" if reachable is None else at_most(reachable), most),
     )
     return {
         "tone": tone,
         "word": word,
-        "text": claim["text"],
+        "text": claim.text,
         "facts": [{"name": name, "value": value, "note": note} for name, value, note in facts],
     }
 
 
-def _bound_row(bound: Mapping[str, Any]) -> dict[str, Any]:
-    corrections, value, reachable = bound["corrections"], bound["value"], bound["reachable"]
+def _bound_row(bound: LowerBound) -> dict[str, Any]:
+    corrections, value, reachable = bound.corrections, bound.value, bound.reachable
     counts = [
-        f"{bound['correct']:,} of {bound['guesses']:,} guesses right"
-        if bound["correct"] is not None and bound["guesses"] is not None
+        f"{bound.correct:,} of {bound.guesses:,} guesses right"
+        if bound.correct is not None and bound.guesses is not None
         else "",
-        f"{bound['canaries']:,.0f} canaries" if bound["canaries"] is not None else "",
-        f"p = {_p_value(bound['p_value'])} of no effect at all" if bound["p_value"] is not None else "",
+        f"{bound.canaries:,.0f} canaries" if bound.canaries is not None else "",
+        f"p = {_p_value(bound.p_value)} of no effect at all" if bound.p_value is not None else "",
     ]
     return {
-        "parameter": parameter_name(bound["parameter"], bound["delta"]),
+        "parameter": parameter_name(bound.parameter, bound.delta),
         "value": f"≥ {size(value)}" if value else size(value),
         "reachable": "" if reachable is None else f"at most {at_most(reachable)} could show",
-        "confidence": percent(bound["confidence"]),
-        "method": bound["method"],
+        "confidence": percent(bound.confidence),
+        "method": bound.method,
         "counts": "; ".join(text for text in counts if text),
         "corrections": "; ".join(corrections) if corrections else "none",
-        "exploratory": bound["exploratory"],
+        "exploratory": bound.exploratory,
     }
 
 
@@ -451,83 +461,81 @@ def _p_value(p: float) -> str:
     return at_most(p, 2) if p >= 1e-12 else "0" if p == 0 else "below 1e-12"
 
 
-def _vulnerability(findings: Mapping[str, Any]) -> dict[str, Any] | None:
+def _vulnerability(findings: Findings) -> dict[str, Any] | None:
     """Which records leak: the counts of groups, and the records that were to be named."""
-    found = findings.get("vulnerability")
+    found = findings.vulnerability
     if not found:
         return None
-    of, sure = found["of"], percent(found["confidence"])
-    error = 1 - found["confidence"]
+    of, sure = found.of, percent(found.confidence)
+    error = 1 - found.confidence
     rows = [
         {
-            "record": one["record"],
-            "group": "–" if one["group"] is None else one["group"],
-            "member": "yes" if one["member"] else "no",
+            "record": one.record,
+            "group": "–" if one.group is None else one.group,
+            "member": "yes" if one.member else "no",
             "apart": _with_limits(one, "separation"),
             "found": _with_limits(one, "detected"),
-            "p": p_value(one["p_value"]),
-            "leaks": one["p_value"] <= error,
+            "p": p_value(one.p_value),
+            "leaks": one.p_value <= error,
         }
-        for one in found["named"]
+        for one in found.named
     ]
-    groups = [
-        {"group": one["group"], "records": f"{one['records']:,}", "leaking": _at_least(one)} for one in found["groups"]
-    ]
+    groups = [{"group": one.group, "records": f"{one.records:,}", "leaking": _at_least(one)} for one in found.groups]
     return {
-        "text": found["text"],
+        "text": found.text,
         "each": of.removesuffix("s"),
         "of": of,
-        "fpr": percent(found["fpr"]),
+        "fpr": percent(found.fpr),
         "how": (
-            f"Memorised {of} are told apart by {found['models']} shadow models: each {of.removesuffix('s')} was in a "
-            f"random part of them, and an exact rank test compares the {found['signal']} of the models that learnt it "
-            f"with that of the others. With Holm's correction for looking at all {found['records']:,} {of}, no "
+            f"Memorised {of} are told apart by {found.models} shadow models: each {of.removesuffix('s')} was in a "
+            f"random part of them, and an exact rank test compares the {found.signal} of the models that learnt it "
+            f"with that of the others. With Holm's correction for looking at all {found.records:,} {of}, no "
             f"{of.removesuffix('s')} counts as vulnerable by chance, with {sure} confidence; so the count is a lower "
             f"limit. This is about training of this kind, not about the audited model alone."
         ),
         "limits": (
-            f"Limits hold for all {found['records']:,} {of} at once, with {sure} confidence, so they are wide; the "
+            f"Limits hold for all {found.records:,} {of} at once, with {sure} confidence, so they are wide; the "
             f"rank test behind p asks only whether learning the {of.removesuffix('s')} changes anything, and settles "
             f"who is marked."
         ),
         "rows": rows,
         "groups": groups,
-        "grouped": any(one["group"] is not None for one in found["named"]),
+        "grouped": any(one.group is not None for one in found.named),
     }
 
 
-def _at_least(group: Mapping[str, Any]) -> str:
-    share = percent(group["leaking"] / group["records"], "down")
-    return f"at least {group['leaking']:,} ({share})" if group["leaking"] else "none seen"
+def _at_least(group: VulnerableGroup) -> str:
+    share = percent(group.leaking / group.records, "down")
+    return f"at least {group.leaking:,} ({share})" if group.leaking else "none seen"
 
 
-def _with_limits(one: Mapping[str, Any], name: str) -> str:
-    return rate_with_limits(*(one[f"{name}{end}"] for end in ("", "_low", "_high")))
+def _with_limits(one: VulnerableRecord, name: str) -> str:
+    return rate_with_limits(*(getattr(one, f"{name}{end}") for end in ("", "_low", "_high")))
 
 
-def _levels(findings: Mapping[str, Any]) -> list[dict[str, str]]:
-    cuts = [percent(level) for level in findings["plan"]["levels"]]
+def _levels(findings: Findings) -> list[dict[str, str]]:
+    cuts = [percent(level) for level in findings.plan["levels"]]
     ranges = (f"Below {cuts[0]}", f"{cuts[0]} to {cuts[1]}", f"{cuts[1]} to {cuts[2]}", f"{cuts[2]} and above")
     return [{"name": name, "range": span} for name, span in zip(LEVEL_NAMES, ranges, strict=True)]
 
 
-def _how_to_read(findings: Mapping[str, Any]) -> dict[str, str]:
-    rates = [percent(fpr) for fpr in findings["plan"]["fpr_targets"]]
+def _how_to_read(findings: Findings) -> dict[str, str]:
+    rates = [percent(fpr) for fpr in findings.plan["fpr_targets"]]
     return {
         "baseline": rates[0],
-        "limit": percent(findings["counts"]["smallest_fpr"], "down"),
+        "limit": percent(findings.counts.smallest_fpr, "down"),
         "nonmembers": nonmembers(findings),
-        "confidence": percent(findings["plan"]["confidence"]),
-        "prior": percent(findings["plan"]["prior"]),
+        "confidence": percent(findings.plan["confidence"]),
+        "prior": percent(findings.plan["prior"]),
     }
 
 
-def _repeat(findings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    evidence, repeat = findings["evidence"], findings["repeat"]
+def _repeat(findings: Findings) -> list[tuple[str, str]]:
+    evidence, repeat = findings.evidence, findings.repeat
     titles = {"seed": "Seed", "python": "Python", "numpy": "NumPy"}
     rows = [("Digest of the evidence", evidence["digest"]), ("Source", evidence["source"] or "not stated")]
     rows += [(titles.get(key, key), str(value)) for key, value in repeat.items() if key != "command"]
-    return [*rows, ("Format of findings.json", str(findings["format"]))]
+    return [*rows, ("Format of findings.json", str(findings.FORMAT))]
 
 
 def _options(plan: Mapping[str, Any]) -> list[tuple[str, str]]:

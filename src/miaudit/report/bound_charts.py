@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +10,8 @@ from miaudit.report.chart_style import BLUE, DARK_ORANGE, GREY, INK, RED, finish
 
 if TYPE_CHECKING:
     import altair as alt
+
+    from miaudit.findings.audit import Findings
 
 _LINE = 64  # height of the line, between two rows of names above it and two below
 _AXIS = 128
@@ -42,12 +43,12 @@ def size(value: float | None) -> str:
     return "nothing shown (0)" if value == 0 else at_least(value)
 
 
-def is_void(findings: Mapping[str, Any]) -> bool:
+def is_void(findings: Findings) -> bool:
     """Say whether the propensity was refuted, so that no bound that rests on it holds."""
-    return bool(findings["challenge"] and findings["challenge"]["rejected"])
+    return bool(findings.challenge and findings.challenge.rejected)
 
 
-def bounds(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+def bounds(findings: Findings) -> dict[str, alt.LayerChart]:
     """Draw the bounds of the claim's parameter, or of the first bound where nothing is claimed.
 
     Nothing is drawn where there is no number, or where a refuted propensity makes the bounds void.
@@ -81,23 +82,23 @@ class _Told:
         return [(value, *rest) for value, *rest in candidates if value is not None]  # type: ignore[misc]
 
 
-def _told(findings: Mapping[str, Any]) -> _Told | None:
-    claim, found = findings["claim"], findings["bounds"]
-    if claim and (claim["lower"] is not None or claim["upper"] is not None):
-        sure = {bound["confidence"] for bound in found}
+def _told(findings: Findings) -> _Told | None:
+    claim, found = findings.claim, findings.bounds
+    if claim and (claim.lower is not None or claim.upper is not None):
+        sure = {bound.confidence for bound in found}
         return _Told(
-            parameter_name(claim["parameter"], claim["delta"]),
-            claim["lower"],
+            parameter_name(claim.parameter, claim.delta),
+            claim.lower,
             sure.pop() if len(sure) == 1 else None,
-            claim["reachable"],
-            claim["upper"],
-            claim["value"],
+            claim.reachable,
+            claim.upper,
+            claim.value,
         )
     if not found:
         return None
     first = found[0]
-    name = parameter_name(first["parameter"], first["delta"])
-    return _Told(name, first["value"], first["confidence"], first["reachable"])
+    name = parameter_name(first.parameter, first.delta)
+    return _Told(name, first.value, first.confidence, first.reachable)
 
 
 def _bounds(told: _Told) -> alt.LayerChart:

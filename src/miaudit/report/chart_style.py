@@ -12,6 +12,8 @@ from miaudit.metrics.rounding import percent
 if TYPE_CHECKING:
     import altair as alt
 
+    from miaudit.findings.audit import Histogram
+
 WIDTH = 560
 
 # Okabe and Ito's palette: told apart by readers with any of the common kinds of colour blindness.
@@ -92,12 +94,12 @@ def short(name: str, most: int = 36) -> str:
     return f"{name[: most - 1 - tail].rstrip()}…{name[-tail:].lstrip()}"
 
 
-def histogram(shape: Mapping[str, Any], axis: str, of: str) -> list[alt.Chart]:
+def histogram(shape: Histogram, axis: str, of: str) -> list[alt.Chart]:
     """Shares of members and non-members in bins of ``of``; the end bins are named as tails."""
     import altair as alt
 
-    edges = shape["edges"]
-    top = max(*shape["members"], *shape["nonmembers"]) * 1.14
+    edges = shape.edges
+    top = max(*shape.members, *shape.nonmembers) * 1.14
     x: dict[str, Any] = {
         "scale": alt.Scale(domain=[edges[0], edges[-1]], nice=False, zero=False),
         "axis": alt.Axis(grid=False, tickCount=7),
@@ -125,21 +127,21 @@ def histogram(shape: Mapping[str, Any], axis: str, of: str) -> list[alt.Chart]:
     return [fill.encode(x=across, y=up, color=colour), *outlines, *_tail_names(edges, x), _bins(shape, x, of)]
 
 
-def _steps(shape: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _steps(shape: Histogram) -> list[dict[str, Any]]:
     return [
         {"score": edge, "share": share, "class": kind}
-        for kind, shares in (("members", shape["members"]), ("non-members", shape["nonmembers"]))
-        for edge, share in zip(shape["edges"], [*shares, shares[-1]], strict=True)
+        for kind, shares in (("members", shape.members), ("non-members", shape.nonmembers))
+        for edge, share in zip(shape.edges, [*shares, shares[-1]], strict=True)
     ]
 
 
-def _bins(shape: Mapping[str, Any], x: dict[str, Any], of: str) -> alt.Chart:
+def _bins(shape: Histogram, x: dict[str, Any], of: str) -> alt.Chart:
     """Invisible bars that answer the pointer."""
     import altair as alt
 
-    edges, last = shape["edges"], len(shape["members"]) - 1
+    edges, last = shape.edges, len(shape.members) - 1
     rows = []
-    for i, (inside, outside) in enumerate(zip(shape["members"], shape["nonmembers"], strict=True)):
+    for i, (inside, outside) in enumerate(zip(shape.members, shape.nonmembers, strict=True)):
         left, right = ("below" if i == 0 else f"{edges[i]:g} to"), ("and above" if i == last else f"{edges[i + 1]:g}")
         words = {"range": f"{left} {right}", "members": percent(inside), "nonmembers": percent(outside)}
         rows.append({"left": edges[i], "right": edges[i + 1], **words})

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.comparison import Audited, Change, Comparison, History
 from miaudit.findings.wording import amount, chance, difference, difference_limits, label
+from miaudit.metrics import definition
 from miaudit.report import interval_chart, page_frame
 from miaudit.report.chart_style import distinct
 
@@ -89,7 +90,7 @@ def _differences(findings: Comparison) -> dict[str, alt.LayerChart]:
         }
         for c in findings.changes
         if c.value is not None and c.low is not None and c.high is not None
-        if c.name != "ate" and not _is_not_causal(c)
+        if definition.of(c.name).bounded and not _is_not_causal(c)
     ]
     if not rows:
         return {}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Driver, Limits
 from miaudit.findings.wording import amount, between, chance, describe, label
+from miaudit.metrics import definition
 from miaudit.metrics.rounding import Rounding, in_points, percent, written
 from miaudit.report import defence_charts, disclosure_charts, page_frame
 
@@ -109,7 +110,7 @@ def _cards(findings: DisclosureFindings) -> list[dict[str, str]]:
 
 
 def _rates(findings: DisclosureFindings) -> list[str]:
-    return [name for name in findings.options[0].leakage if name.startswith("tpr_at_fpr_")]
+    return [name for name in findings.options[0].leakage if definition.of(name).fpr is not None]
 
 
 def _row(findings: DisclosureFindings, number: int, one: Compared) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,10 @@ from typing import Any
 import yaml
 
 from miaudit.errors import InputError, OutputError, one_line
-from miaudit.findings.kind import to_text
+from miaudit.findings.audit import Bound, Findings, Metric
+from miaudit.findings.disclosure import DisclosureFindings, Limits
+from miaudit.findings.kind import FindingsRecord
+from miaudit.findings.release import SynthesisFindings
 from miaudit.findings.table import TableFindings
 from miaudit.findings.wording import amount, interval, label
 from miaudit.metrics.rounding import at_least, percent
@@ -38,13 +41,13 @@ def escaped(text: str) -> str:
     return _LEADING.sub(lambda m: f"{m[1]}{m[2]}\\" if m[2].isdigit() else f"{m[1]}\\{m[2]}", flat)
 
 
-def model_card(content: Mapping[str, Any], *, model: str, data: str = "audited records", url: str = "") -> str:
+def model_card(findings: FindingsRecord, *, model: str, data: str = "audited records", url: str = "") -> str:
     """Write the section of a model card for one audit, with its metadata in the form of the Hugging Face Hub.
 
     Parameters
     ----------
-    content : mapping
-        Plain values of the findings of an audit, as ``Findings.to_dict`` or a findings.json that was checked.
+    findings : Findings
+        Of an audit; those of another kind are refused.
     model : str
         Name of the model, for the metadata (``model-index``).
     data : str
@@ -71,24 +74,25 @@ def model_card(content: Mapping[str, Any], *, model: str, data: str = "audited r
     >>> rng = np.random.default_rng(0)
     >>> member = rng.random(600) < 0.5
     >>> evidence = miaudit.Evidence(score=rng.normal(size=600) + member, member=member, design="one-run")
-    >>> card = model_card(miaudit.audit(evidence, rng=rng).to_dict(), model="digits")
+    >>> card = model_card(miaudit.audit(evidence, rng=rng), model="digits")
     >>> card.splitlines()[1:3]
     ['model-index:', '- name: digits']
 
     Source: the model-index of the Hub's model cards (huggingface.co/docs/hub/model-cards).
     """
-    if content.get("kind", kinds.AUDIT) != kinds.AUDIT:
-        received = repr(content["kind"])[:40]
+    if not isinstance(findings, Findings):
+        received = repr(findings.KIND)
         raise InputError("findings", "findings of an audit of a model", received, "a model card is about a model")
     for name, value in (("--model", model), ("--data", data)):
         if not one_line(value):
             raise InputError(name, "a name", "an empty one", "say what the card calls it")
     if url and not _URL.fullmatch(url):
         raise InputError("--url", "an address that starts with https://", repr(url)[:80], "give that of the report")
-    return _metadata(content, one_line(model), one_line(data), url) + "\n".join(_section(content, url)) + "\n"
+    audit = findings.as_written()
+    return _metadata(audit, one_line(model), one_line(data), url) + "\n".join(_section(audit, url)) + "\n"
 
 
-def _metadata(content: Mapping[str, Any], model: str, data: str, url: str) -> str:
+def _metadata(content: Findings, model: str, data: str, url: str) -> str:
     metrics = [*map(_entry, _usable(content)), *(_bound_entry(*named) for named in _named_bounds(content).items())]
     if not metrics:
         return ""
@@ -105,87 +109,83 @@ def _metadata(content: Mapping[str, Any], model: str, data: str, url: str) -> st
     return f"---\n{block}---\n\n"
 
 
-def _usable(content: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _usable(content: Findings) -> Iterator[Metric]:
     """Metrics that stand on their own: resolved, causal by a declared design, and not picked from many."""
-    if content["verdict"]["exploratory"] or content["design"] is None:
+    if content.verdict.exploratory or content.design is None:
         return
-    for metric in content["metrics"]:
-        raw = content["design"] == "zero-run" and metric["estimator"] == "raw"
-        if metric["value"] is not None and not raw:
+    for metric in content.metrics:
+        raw = content.design == "zero-run" and metric.estimator == "raw"
+        if metric.value is not None and not raw:
             yield metric
 
 
-def _entry(metric: Mapping[str, Any]) -> dict[str, Any]:
-    name = label(metric["name"])
-    if metric["low"] is not None and metric["high"] is not None:
-        name += f" ({percent(metric['confidence'])} interval {interval(metric)})"
-    return {"type": metric["name"], "value": metric["value"], "name": name}
+def _entry(metric: Metric) -> dict[str, Any]:
+    name = label(metric.name)
+    if metric.low is not None and metric.high is not None:
+        name += f" ({percent(metric.confidence)} interval {interval(vars(metric))})"
+    return {"type": metric.name, "value": metric.value, "name": name}
 
 
-def _named_bounds(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _named_bounds(content: Findings) -> dict[str, Bound]:
     """Bounds that may stand in a table of runs, by name: an epsilon at another delta than the first one's says so."""
-    found: dict[str, Mapping[str, Any]] = {}
-    for bound in content["bounds"]:
-        if not bound["exploratory"]:
-            name = f"{bound['parameter']}_lower_bound"
-            found[f"{name}_at_delta_{bound['delta'] or 0:g}" if name in found else name] = bound
+    found: dict[str, Bound] = {}
+    for bound in content.bounds:
+        if not bound.exploratory:
+            name = f"{bound.parameter}_lower_bound"
+            found[f"{name}_at_delta_{bound.delta or 0:g}" if name in found else name] = bound
     return found
 
 
-def _bound_entry(name: str, bound: Mapping[str, Any]) -> dict[str, Any]:
+def _bound_entry(name: str, bound: Bound) -> dict[str, Any]:
     return {
         "type": name,
-        "value": bound["value"],
-        "name": f"Lower bound on {_parameter(bound)} ({percent(bound['confidence'])} confidence)",
+        "value": bound.value,
+        "name": f"Lower bound on {_parameter(bound)} ({percent(bound.confidence)} confidence)",
     }
 
 
-def _parameter(bound: Mapping[str, Any]) -> str:
-    return f"epsilon at delta = {bound['delta']:g}" if bound["parameter"] == "epsilon" else str(bound["parameter"])
+def _parameter(bound: Bound) -> str:
+    return f"epsilon at delta = {bound.delta:g}" if bound.parameter == "epsilon" else bound.parameter
 
 
-def _section(content: Mapping[str, Any], url: str) -> Iterator[str]:
-    verdict, counts = content["verdict"], content["counts"]
+def _section(content: Findings, url: str) -> Iterator[str]:
+    verdict, counts = content.verdict, content.counts
     yield "## Membership-inference audit"
     yield ""
-    yield escaped(" ".join(text for text in (verdict["text"], verdict["besides"]) if text))
+    yield escaped(" ".join(text for text in (verdict.text, verdict.besides) if text))
     yield ""
-    if content["claim"] is not None:
-        yield from (escaped(content["claim"]["text"]), "")
-    if content["metrics"]:
+    if content.claim is not None:
+        yield from (escaped(content.claim.text), "")
+    if content.metrics:
         yield from ("| Metric | Estimate | Limits | |", "|---|---|---|---|", *_rows(content), "")
-    yield f"- {counts['members']:,} members and {counts['nonmembers']:,} non-members ({counts['of']})."
-    yield f"- How membership came about: {escaped(content['design'] or 'not declared')}."
-    yield f"- Attack: {escaped(content['scores'][0]['score'])}."
-    for bound in content["bounds"]:
-        sure = "exploratory, no confidence" if bound["exploratory"] else f"{percent(bound['confidence'])} confidence"
-        shown = (
-            f"at least {at_least(bound['value'])}"
-            if bound["value"] > 0
-            else "nothing shown, which is no sign of privacy"
-        )
+    yield f"- {counts.members:,} members and {counts.nonmembers:,} non-members ({counts.of})."
+    yield f"- How membership came about: {escaped(content.design or 'not declared')}."
+    yield f"- Attack: {escaped(content.scores[0].score)}."
+    for bound in content.bounds:
+        sure = "exploratory, no confidence" if bound.exploratory else f"{percent(bound.confidence)} confidence"
+        shown = f"at least {at_least(bound.value)}" if bound.value > 0 else "nothing shown, which is no sign of privacy"
         yield f"- {_parameter(bound)}: {shown} ({sure})."
-    reasons = [] if content["overlap"] is None else content["overlap"]["reasons"]
-    said = (*reasons, *content["no_bound"], *content["corrections"], *content["assumptions"], *content["notes"])
+    reasons = () if content.overlap is None else content.overlap.reasons
+    said = (*reasons, *content.no_bound, *content.corrections, *content.assumptions, *content.notes)
     for text in dict.fromkeys(said):
         yield f"- {escaped(text)}"
     if url:
         yield f"- Report: <{url}>"
-    version = escaped(f"Written by miaudit {content['repeat'].get('miaudit', '')}")
-    yield f"- {version}; SHA-256 of the evidence: {escaped(content['evidence']['digest'])}."
+    version = escaped(f"Written by miaudit {content.repeat.get('miaudit', '')}")
+    yield f"- {version}; SHA-256 of the evidence: {escaped(content.evidence['digest'])}."
     yield ""
     yield "An audit says what was detected with these records and this attack. What was not detected is not absent."
 
 
-def _rows(content: Mapping[str, Any]) -> Iterator[str]:
-    for metric in content["metrics"]:
-        raw = "raw, not causal" if content["design"] == "zero-run" and metric["estimator"] == "raw" else ""
-        value = "–" if metric["value"] is None else amount(metric["name"], metric["value"])
-        notes = escaped("; ".join(text for text in (raw, metric["note"]) if text))
-        yield f"| {escaped(label(metric['name']))} | {value} | {interval(metric)} | {notes} |"
+def _rows(content: Findings) -> Iterator[str]:
+    for metric in content.metrics:
+        raw = "raw, not causal" if content.design == "zero-run" and metric.estimator == "raw" else ""
+        value = "–" if metric.value is None else amount(metric.name, metric.value)
+        notes = escaped("; ".join(text for text in (raw, metric.note) if text))
+        yield f"| {escaped(label(metric.name))} | {value} | {interval(vars(metric))} | {notes} |"
 
 
-def numbers(content: Mapping[str, Any]) -> dict[str, float]:
+def numbers(findings: FindingsRecord) -> dict[str, float]:
     """Return the numbers of findings that a table of runs would show, by name; those that do not exist are left out.
 
     A metric gives ``auc``, ``auc_low`` and ``auc_high`` (fractions); raw ones of a zero-run audit are called
@@ -194,38 +194,39 @@ def numbers(content: Mapping[str, Any]) -> dict[str, float]:
 
     Examples
     --------
-    >>> numbers({"kind": "comparison", "exit_code": 3})
+    >>> from miaudit.findings.comparison import Comparison
+    >>> numbers(Comparison("a", "b", (), "auc", 0.95, "rose", "Leakage rose.", (), {}))
     {'exit_code': 3.0}
     """
-    found: dict[str, Any] = {"exit_code": content["exit_code"]}
-    match content.get("kind", kinds.AUDIT):
-        case "audit":
-            found |= _audit_numbers(content)
-        case "disclosure":
-            for one in content["options"]:
-                if one["name"] == content["release"]:
-                    for name, limits in one["leakage"].items():
+    found: dict[str, float | None] = {"exit_code": findings.exit_code}
+    match findings.as_written():
+        case Findings() as audit:
+            found |= _audit_numbers(audit)
+        case DisclosureFindings() as disclosed:
+            for one in disclosed.options:
+                if one.name == disclosed.release:
+                    for name, limits in one.leakage.items():
                         found |= _limits(name, limits)
-        case "table":
-            found |= {f"membership.{name}": value for name, value in _audit_numbers(content["membership"]).items()}
-            for attack in content["attacks"]:
-                found[f"difference.{_key(attack['name'])}"] = attack["difference"]
-                found[f"difference.{_key(attack['name'])}_low"] = attack["difference_low"]
-        case "synthesis":
-            found["epsilon_proved"] = None if content["guarantee"] is None else content["guarantee"]["proved"]
+        case TableFindings() as table:
+            found |= {f"membership.{name}": value for name, value in _audit_numbers(table.membership).items()}
+            for attack in table.attacks:
+                found[f"difference.{_key(attack.name)}"] = attack.difference
+                found[f"difference.{_key(attack.name)}_low"] = attack.difference_low
+        case SynthesisFindings() as released:
+            found["epsilon_proved"] = None if released.guarantee is None else released.guarantee.proved
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def _audit_numbers(content: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for metric in content["metrics"]:
-        raw = content["design"] == "zero-run" and metric["estimator"] == "raw"
-        found |= _limits(f"raw.{metric['name']}" if raw else metric["name"], metric)
-    return found | {name: bound["value"] for name, bound in _named_bounds(content).items()}
+def _audit_numbers(content: Findings) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    for metric in content.metrics:
+        raw = content.design == "zero-run" and metric.estimator == "raw"
+        found |= _limits(f"raw.{metric.name}" if raw else metric.name, metric)
+    return found | {name: bound.value for name, bound in _named_bounds(content).items()}
 
 
-def _limits(name: str, limits: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: limits["value"], f"{name}_low": limits["low"], f"{name}_high": limits["high"]}
+def _limits(name: str, limits: Metric | Limits) -> dict[str, float | None]:
+    return {name: limits.value, f"{name}_low": limits.low, f"{name}_high": limits.high}
 
 
 def _key(name: str) -> str:
@@ -233,32 +234,30 @@ def _key(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "_", one_line(name)).strip("_")[:200]
 
 
-def tags(content: Mapping[str, Any]) -> dict[str, str]:
+def tags(findings: FindingsRecord) -> dict[str, str]:
     """Return what findings say in words, for the tags of a run: kind, verdict, its text, design, evidence, version.
 
     Examples
     --------
-    >>> tags({"kind": "comparison", "exit_code": 3, "status": "rose", "text": "Leakage rose."})["miaudit.verdict"]
+    >>> from miaudit.findings.comparison import Comparison
+    >>> tags(Comparison("a", "b", (), "auc", 0.95, "rose", "Leakage rose.", (), {}))["miaudit.verdict"]
     'rose'
     """
-    verdict = content.get("verdict", content)
-    if content.get("kind") == "table":
-        verdict = TableFindings.from_dict(content).leading()._asdict()
-    text = verdict.get("text", "")
+    verdict: Any = findings.leading() if isinstance(findings, TableFindings) else getattr(findings, "verdict", findings)
     said = {
-        "kind": content.get("kind", kinds.AUDIT),
-        "verdict": verdict.get("status", ""),
-        "text": " ".join(text) if isinstance(text, list | tuple) else text,
-        "design": content.get("design") or "",
-        "evidence": content["evidence"]["digest"] if "evidence" in content else content.get("digest", ""),
-        "version": content.get("repeat", {}).get("miaudit", ""),
+        "kind": findings.KIND,
+        "verdict": getattr(verdict, "status", ""),
+        "text": verdict.text if isinstance(verdict.text, str) else " ".join(verdict.text),
+        "design": findings.design if isinstance(findings, Findings) else None,
+        "evidence": findings.evidence["digest"] if isinstance(findings, Findings) else getattr(findings, "digest", ""),
+        "version": findings.repeat.get("miaudit", ""),
     }
     return {f"miaudit.{name}": one_line(str(value))[:4000] for name, value in said.items() if value}
 
 
 def to_mlflow(
     folder: str | Path,
-    content: Mapping[str, Any],
+    findings: FindingsRecord,
     *,
     tracking_uri: str,
     experiment: str = "miaudit",
@@ -271,8 +270,8 @@ def to_mlflow(
     folder : path
         Where findings.json lies, and report.html and figures/ beside it. Only files that miaudit writes are sent,
         below the artefact path ``miaudit``; links are not followed.
-    content : mapping
-        Plain values of the findings, read and checked.
+    findings : record
+        Of any kind.
     tracking_uri : str
         Of the tracking server or store.
     experiment : str
@@ -303,13 +302,13 @@ def to_mlflow(
         client = connect(tracking_uri=tracking_uri)
         if run_id is not None:
             client.get_run(run_id)
-            _log(client, run_id, Path(folder), content)
+            _log(client, run_id, Path(folder), findings)
             return run_id
         found = client.get_experiment_by_name(experiment)
         place = client.create_experiment(experiment) if found is None else found.experiment_id
         made = str(client.create_run(place, run_name="miaudit").info.run_id)
         try:
-            _log(client, made, Path(folder), content)
+            _log(client, made, Path(folder), findings)
         except BaseException:
             client.set_terminated(made, "FAILED")
             raise
@@ -320,20 +319,20 @@ def to_mlflow(
     return made
 
 
-def _log(client: Any, run_id: str, folder: Path, content: Mapping[str, Any]) -> None:
-    for name, value in numbers(content).items():
+def _log(client: Any, run_id: str, folder: Path, findings: FindingsRecord) -> None:
+    for name, value in numbers(findings).items():
         client.log_metric(run_id, name, value)
-    for name, text in tags(content).items():
+    for name, text in tags(findings).items():
         client.set_tag(run_id, name, text)
-    client.log_text(run_id, to_text(content), "miaudit/findings.json")
-    for path in _files(folder, content):
+    client.log_text(run_id, findings.to_json(), "miaudit/findings.json")
+    for path in _files(folder, findings):
         place = "miaudit" if path.parent == folder else f"miaudit/{path.parent.name}"
         client.log_artifact(run_id, str(path), place)
 
 
-def _files(folder: Path, content: Mapping[str, Any]) -> list[Path]:
+def _files(folder: Path, findings: FindingsRecord) -> list[Path]:
     """The page and the figures of these findings, as far as they are there and are plain files."""
-    names = kinds.KINDS[content.get("kind", kinds.AUDIT)].figures
+    names = kinds.KINDS[findings.KIND].figures
     figures = (f"figures/{name}.{suffix}" for name in names for suffix in ("svg", "png"))
     inside = [folder / name for name in ("report.html", *figures)]
     return [path for path in inside if path.is_file() and not path.is_symlink() and not path.parent.is_symlink()]

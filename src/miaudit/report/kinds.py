@@ -48,15 +48,12 @@ class Kind:
 
     def charts(self, findings: FindingsRecord) -> dict[str, alt.LayerChart]:
         """Draw the charts whose data are there, by name."""
-        found: dict[str, alt.LayerChart] = _of(self.charting or self.drawing, "charts")(self._given(findings))
+        found: dict[str, alt.LayerChart] = _of(self.charting or self.drawing, "charts")(findings.as_written())
         return found
 
     def page(self, findings: FindingsRecord) -> str:
         """Write the findings as one self-contained page."""
-        return str(_of(self.drawing, "page")(self._given(findings)))
-
-    def _given(self, findings: FindingsRecord) -> Any:
-        return findings.to_dict() if self.charting else findings.as_written()
+        return str(_of(self.drawing, "page")(findings.as_written()))
 
 
 KINDS = {
@@ -111,7 +108,7 @@ def _cell(findings: FindingsRecord) -> str:
 
     if findings.KIND != AUDIT:
         return f'<iframe srcdoc="{escape(_page(findings))}" style="width:100%;height:720px;border:0"></iframe>'
-    return notebook.cell(findings.to_dict())
+    return notebook.cell(findings.as_written())  # type: ignore[arg-type]
 
 
 drawn_by(Drawing(_page, _cell))

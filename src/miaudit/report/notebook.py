@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from html import escape
-from typing import Any
 
-from miaudit.findings.wording import amount, interval, label
+from miaudit.findings.audit import Findings, Metric
+from miaudit.findings.wording import amount, label
 from miaudit.report import audit_charts, chart_images
 
 _TONES = {"flagged": "#a4211a", "clear": "#0f5f4a", "inconclusive": "#744a00"}
@@ -21,21 +20,20 @@ _WORDS = {
 _CURVES = ("roc-log", "distribution")
 
 
-def cell(findings: Mapping[str, Any]) -> str:
+def cell(findings: Findings) -> str:
     """Write findings as a piece of HTML; all text is escaped, and nothing in it runs or is loaded.
 
     Parameters
     ----------
-    findings : mapping
-        Plain values as in findings.json of an audit.
+    findings : Findings
     """
     status, word, text = _verdict(findings)
     tone = _TONES.get(status, "#3d4752")
     rows = "".join(
-        f"<tr><th style='text-align:left'>{escape(label(m['name']))}</th>"
-        f"<td style='text-align:right'>{escape(amount(m['name'], m['value']))}</td>"
-        f"<td>{escape(interval(m))}</td><td>{escape(_kind(findings, m))}</td></tr>"
-        for m in findings["metrics"]
+        f"<tr><th style='text-align:left'>{escape(label(m.name))}</th>"
+        f"<td style='text-align:right'>{escape(amount(m.name, m.value))}</td>"
+        f"<td>{escape(m.interval)}</td><td>{escape(_kind(findings, m))}</td></tr>"
+        for m in findings.metrics
     )
     table = f"<table><tr><th></th><th>value</th><th>interval</th><th></th></tr>{rows}</table>" if rows else ""
     return (
@@ -45,26 +43,26 @@ def cell(findings: Mapping[str, Any]) -> str:
     )
 
 
-def _verdict(findings: Mapping[str, Any]) -> tuple[str, str, str]:
+def _verdict(findings: Findings) -> tuple[str, str, str]:
     """Tone, word and text of the box: as on the page, a refuted claim leads where the metric raised no concern."""
-    verdict, claim = findings["verdict"], findings.get("claim")
-    status, word = str(verdict["status"]), _WORDS[verdict["status"]]
-    said = [str(verdict["text"]), str(verdict.get("besides", ""))]
-    if claim is not None and claim["status"] == "refuted" and status != "flagged":
-        status, word, said = "flagged", "Claim refuted", [str(claim["text"]).removeprefix("Refuted: "), *said]
+    verdict, claim = findings.verdict, findings.claim
+    status, word = str(verdict.status), _WORDS[verdict.status]
+    said = [str(verdict.text), verdict.besides]
+    if claim is not None and claim.status == "refuted" and status != "flagged":
+        status, word, said = "flagged", "Claim refuted", [str(claim.text).removeprefix("Refuted: "), *said]
     elif claim is not None:
-        said.append(str(claim["text"]))
+        said.append(str(claim.text))
     text = " ".join(filter(None, said)).removeprefix(f"{word}: ").removeprefix("No answer: ")
     return status, word, text[:1].upper() + text[1:]
 
 
-def _kind(findings: Mapping[str, Any], metric: Mapping[str, Any]) -> str:
-    if metric["estimator"] == "raw":
-        return "raw, not causal" if findings["design"] == "zero-run" else ""
-    return str(metric["estimator"])
+def _kind(findings: Findings, metric: Metric) -> str:
+    if metric.estimator == "raw":
+        return "raw, not causal" if findings.design == "zero-run" else ""
+    return str(metric.estimator)
 
 
-def _picture(findings: Mapping[str, Any]) -> str:
+def _picture(findings: Findings) -> str:
     drawn = audit_charts.charts(findings)
     for name in _CURVES:
         if name in drawn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ from miaudit.report.chart_style import (
 
 if TYPE_CHECKING:
     import altair as alt
+
+    from miaudit.findings.audit import Difference, Memorisation, Overlap
 
 _MOST_FEATURES = 30
 _LONGEST_NAME = 22  # characters that fit beside the love plot
@@ -49,12 +51,11 @@ def points(difference: float, rounding: Rounding = "nearest") -> str:
     return written(exact, form, rounding).replace("-", "−", 1)
 
 
-def shift(findings: Mapping[str, Any]) -> alt.LayerChart:
+def shift(found: Memorisation) -> alt.LayerChart:
     """One bar from chance by memorisation and then by shift to the raw AUC."""
     import altair as alt
 
-    found = findings["memorisation"]
-    causal, raw = found["causal"], found["raw"]
+    causal, raw = found.causal, found.raw
     ends = (min(0.5, causal, raw), max(0.5, causal, raw))
     room = max(0.06 * (ends[1] - ends[0]), 0.004)
     domain = [max(0.0, ends[0] - room), min(1.0, ends[1] + room)]
@@ -67,8 +68,8 @@ def shift(findings: Mapping[str, Any]) -> alt.LayerChart:
     back = (causal - 0.5) * (raw - causal) < 0
     middle = 46 if back else 64
     parts = (
-        ("memorisation", 0.5, causal, found["memorisation"], BLUE, (28, middle)),
-        ("shift", causal, raw, found["shift"], ORANGE, (middle, 64) if back else (28, 64)),
+        ("memorisation", 0.5, causal, found.memorisation, BLUE, (28, middle)),
+        ("shift", causal, raw, found.shift, ORANGE, (middle, 64) if back else (28, 64)),
     )
     layers: list[alt.Chart] = []
     for kind, start, end, size, colour, (top, bottom) in parts:
@@ -79,7 +80,7 @@ def shift(findings: Mapping[str, Any]) -> alt.LayerChart:
                 x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(top), y2=alt.value(bottom), tooltip=tips
             )
         )
-    layers += [*_shift_words(parts), *_shift_rules(findings, x)]
+    layers += [*_shift_words(parts), *_shift_rules(found, x)]
     sums = ", ".join(f"{kind} {points(size)} points" for kind, _, _, size, _, _ in parts)
     title = f"Raw AUC {amount('auc', raw)} = chance 0.5, {sums}"
     said = "The raw AUC (thin line at its end) is what an attack seems to achieve; only memorisation is leakage."
@@ -102,15 +103,14 @@ def _shift_words(parts: Iterable[tuple[str, float, float, float, str, tuple[int,
     return layers
 
 
-def _shift_rules(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Chart]:
+def _shift_rules(found: Memorisation, x: dict[str, Any]) -> list[alt.Chart]:
     import altair as alt
 
     left, right = x["scale"].domain
-    found = findings["memorisation"]
     lines = (
         (0.5, GREY, [2, 3], 24, 104),
-        (found["causal"], INK, [1, 0], 26, 66),
-        (found["raw"], INK, [1, 0], 26, 66),
+        (found.causal, INK, [1, 0], 26, 66),
+        (found.raw, INK, [1, 0], 26, 66),
     )
     rules = [
         over([{"at": at}])
@@ -130,38 +130,37 @@ def _shift_rules(findings: Mapping[str, Any], x: dict[str, Any]) -> list[alt.Cha
     return [*rules, words.encode(x=alt.X("at:Q", **x), y=alt.value(97))]
 
 
-def comparability(findings: Mapping[str, Any]) -> dict[str, alt.LayerChart]:
+def comparability(found: Overlap) -> dict[str, alt.LayerChart]:
     """How comparable members and non-members are: shown whether the audit was answered or refused."""
-    drawn = {"overlap": _overlap(findings)}
-    if findings["overlap"]["calibration"]:
-        drawn["calibration"] = _calibration(findings)
-    if findings["overlap"]["features"]:
-        drawn["balance"] = _balance(findings)
+    drawn = {"overlap": _overlap(found)}
+    if found.calibration:
+        drawn["calibration"] = _calibration(found)
+    if found.features:
+        drawn["balance"] = _balance(found)
     return drawn
 
 
-def _overlap(findings: Mapping[str, Any]) -> alt.LayerChart:
+def _overlap(found: Overlap) -> alt.LayerChart:
     """Shares of members and non-members over the log-odds of membership that their covariates give them."""
-    found = findings["overlap"]
-    layers = histogram(found["log_odds"], "Log-odds of membership, from the covariates alone", "Log-odds")
-    limits = between("auc", found["blind_low"], found["blind_high"])
+    layers = histogram(found.log_odds, "Log-odds of membership, from the covariates alone", "Log-odds")
+    limits = between("auc", found.blind_low, found.blind_high)
     title = (
         f"Without the model, the covariates tell members from non-members with an AUC of "
-        f"{amount('auc', found['blind_auc'])} ({limits})"
+        f"{amount('auc', found.blind_auc)} ({limits})"
     )
     said = (
         "Before weighting. Where only members stand, nobody can be compared with them: "
-        f"{percent(found['without_match'])} of members have no match. The first and the last bin hold the tails."
+        f"{percent(found.without_match)} of members have no match. The first and the last bin hold the tails."
     )
     alternative = f"Histogram of the log-odds of membership for members and for non-members. {title}. {said}"
     return finished(layers, title, [said], alternative, 260)
 
 
-def _calibration(findings: Mapping[str, Any]) -> alt.LayerChart:
+def _calibration(found: Overlap) -> alt.LayerChart:
     """The propensity against the share of members that was observed, with the diagonal."""
     import altair as alt
 
-    bins = findings["overlap"]["calibration"]
+    bins = found.calibration
     axis, scale = (
         alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~%", grid=True),
         alt.Scale(domain=[0, 1], nice=False),
@@ -169,10 +168,10 @@ def _calibration(findings: Mapping[str, Any]) -> alt.LayerChart:
     x: dict[str, Any] = {"scale": scale, "axis": axis, "title": "Predicted: the propensity"}
     y: dict[str, Any] = {"scale": scale, "axis": axis, "title": "Observed share of members"}
     rows = [
-        {**row, "p": percent(row["predicted"]), "o": percent(row["observed"]), "n": f"{row['count']:,}"} for row in bins
+        {**vars(one), "p": percent(one.predicted), "o": percent(one.observed), "n": f"{one.count:,}"} for one in bins
     ]
     size = alt.Size(
-        "count:Q", scale=alt.Scale(domain=[0, max(row["count"] for row in bins)], range=[14, 260]), legend=None
+        "count:Q", scale=alt.Scale(domain=[0, max(one.count for one in bins)], range=[14, 260]), legend=None
     )
     tips = [("p", "Predicted"), ("o", "Observed"), ("n", "Records")]
     diagonal = over([{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}])
@@ -182,22 +181,22 @@ def _calibration(findings: Mapping[str, Any]) -> alt.LayerChart:
         diagonal.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.4).encode(x=across, y=up),
         marks.encode(x=across, y=up, size=size, tooltip=[alt.Tooltip(f"{key}:N", title=name) for key, name in tips]),
     ]
-    total = sum(row["count"] for row in bins)
-    off = 100 * sum(row["count"] * abs(row["predicted"] - row["observed"]) for row in bins) / total
+    total = sum(one.count for one in bins)
+    off = 100 * sum(one.count * abs(one.predicted - one.observed) for one in bins) / total
     title = f"Propensity and observed share of members differ by {off:.2g} percentage points on average"
     said = "On the dashes the propensity is what is observed. The larger a point, the more records stand behind it."
     alternative = f"Calibration of the propensity in {len(bins)} bins, with the diagonal. {title}."
     return finished(layers, title, [said], alternative, 260)
 
 
-def _balance(findings: Mapping[str, Any]) -> alt.LayerChart:
+def _balance(found: Overlap) -> alt.LayerChart:
     """A love plot: how far each covariate and its square differ before and after weighting, the worst first."""
     import altair as alt
 
-    limit = findings["overlap"]["feature_limit"]
-    features = sorted(findings["overlap"]["features"], key=lambda f: (-abs(f["after"]), -abs(f["before"])))
+    limit = found.feature_limit
+    features = sorted(found.features, key=lambda f: (-abs(f.after), -abs(f.before)))
     shown = features[:_MOST_FEATURES]
-    names = distinct([feature["name"] for feature in shown], _LONGEST_NAME)
+    names = distinct([feature.name for feature in shown], _LONGEST_NAME)
     x: dict[str, Any] = {
         "scale": alt.Scale(zero=True, nice=True),
         "axis": alt.Axis(format="~g", tickCount=6),
@@ -208,11 +207,11 @@ def _balance(findings: Mapping[str, Any]) -> alt.LayerChart:
     )
     kinds = ("before", "after")
     rows = [
-        {"feature": names[f["name"]], "at": abs(f[kind]), "when": kind, "text": f"{f[kind]:+.3f}"}
+        {"feature": names[f.name], "at": abs(getattr(f, kind)), "when": kind, "text": f"{getattr(f, kind):+.3f}"}
         for f in shown
         for kind in kinds
     ]
-    pairs = [{"feature": names[f["name"]], "from": abs(f["before"]), "to": abs(f["after"])} for f in shown]
+    pairs = [{"feature": names[f.name], "from": abs(f.before), "to": abs(f.after)} for f in shown]
     fill = alt.Fill(
         "when:N",
         scale=alt.Scale(domain=list(kinds), range=["#ffffff", BLUE]),
@@ -230,14 +229,14 @@ def _balance(findings: Mapping[str, Any]) -> alt.LayerChart:
         ),
     ]
     title, said = _balance_in_words(features, limit)
-    listed = "; ".join(f"{names[f['name']]}: {abs(f['before']):.2g} before, {abs(f['after']):.2g} after" for f in shown)
+    listed = "; ".join(f"{names[f.name]}: {abs(f.before):.2g} before, {abs(f.after):.2g} after" for f in shown)
     return finished(layers, title, said, f"{title}. {listed}.", max(90, 19 * len(shown) + 10))
 
 
-def _balance_in_words(features: Sequence[Mapping[str, Any]], limit: float) -> tuple[str, list[str]]:
+def _balance_in_words(features: Sequence[Difference], limit: float) -> tuple[str, list[str]]:
     worst = features[0]
-    most = f"{short(worst['name'])}, {abs(worst['after']):.2g}"
-    over = sum(abs(feature["after"]) > limit for feature in features)
+    most = f"{short(worst.name)}, {abs(worst.after):.2g}"
+    over = sum(abs(feature.after) > limit for feature in features)
     if over:
         title = f"After weighting {over} of {len(features)} covariates and squares still differ by more than "
         title += f"{at_least(limit, 2)} (most: {most})"
@@ -248,6 +247,6 @@ def _balance_in_words(features: Sequence[Mapping[str, Any]], limit: float) -> tu
     if rest:
         said.append(
             f"The {_MOST_FEATURES} that differ most after weighting; the other {len(rest)} differ by at most "
-            f"{at_most(abs(rest[0]['after']), 2)}."
+            f"{at_most(abs(rest[0].after), 2)}."
         )
     return title, said

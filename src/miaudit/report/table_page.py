@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.audit import Bound
+from miaudit.findings.audit import LowerBound, Metric, ScoreFindings
 from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings
-from miaudit.findings.wording import amount, label, reading
+from miaudit.findings.wording import amount, label
+from miaudit.metrics import definition
 from miaudit.metrics.rounding import at_least, at_most, percent, points
 from miaudit.report import audit_charts, fidelity_charts, page_frame
 from miaudit.report.chart_style import BLUE, GREY, ORANGE, RED, distinct, finished, over
@@ -31,7 +31,7 @@ _LONGEST = 26
 def charts(findings: TableFindings) -> dict[str, alt.LayerChart]:
     """Draw what the findings hold, in the order of :data:`NAMES`; a chart without data is left out."""
     drawn = {"differences": _differences(findings), "rates": _rates(findings)}
-    of_audit = audit_charts.charts(findings.membership.to_dict())
+    of_audit = audit_charts.charts(findings.membership)
     drawn |= {name: of_audit[name] for name in _OF_AUDIT if name in of_audit}
     if findings.fidelity:
         drawn |= fidelity_charts.charts(findings.fidelity)
@@ -41,7 +41,6 @@ def charts(findings: TableFindings) -> dict[str, alt.LayerChart]:
 def page(findings: TableFindings) -> str:
     """Write findings of an audit of a table as one self-contained HTML page."""
     membership, lead = findings.membership, findings.leading()
-    scores = membership.to_dict()["scores"]
     word = _WORDS[lead.status]
     text = lead.text.removeprefix(f"{word}: ")
     return page_frame.render(
@@ -55,8 +54,8 @@ def page(findings: TableFindings) -> str:
             "text": membership.verdict.text,
             "status": membership.verdict.status,
             "design": membership.design or "not declared",
-            "scores": [_score(score) for score in scores],
-            "metrics": [label(metric["name"]) for metric in _shown(scores[0]["metrics"])],
+            "scores": [_score(score) for score in membership.scores],
+            "metrics": [label(metric.name) for metric in _shown(membership.scores[0])],
             "bounds": [_bound(bound) for bound in membership.bounds],
             "notes": [*membership.assumptions, *membership.corrections, *membership.notes],
             "no_bound": membership.no_bound,
@@ -109,15 +108,15 @@ def _control(control: PositiveControl) -> str:
     )
 
 
-def _shown(metrics: Any) -> list[Mapping[str, Any]]:
-    return [m for m in audit_charts.foremost(metrics) if m["name"] == "auc" or m["name"].startswith("tpr_at_fpr_")]
+def _shown(score: ScoreFindings) -> list[Metric]:
+    return [m for m in audit_charts.foremost(score.metrics) if m.name == "auc" or definition.of(m.name).fpr is not None]
 
 
-def _score(score: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": score["score"], "cells": [reading(metric) for metric in _shown(score["metrics"])]}
+def _score(score: ScoreFindings) -> dict[str, Any]:
+    return {"name": score.score, "cells": [metric.reading for metric in _shown(score)]}
 
 
-def _bound(bound: Bound) -> str:
+def _bound(bound: LowerBound) -> str:
     name = "ε" if bound.parameter == "epsilon" else "μ"
     at = f" at δ = {bound.delta:g}" if bound.parameter == "epsilon" else ""
     shown = f"{name} is at least {at_least(bound.value)}{at}" if bound.value > 0 else f"{name}{at}: nothing shown"

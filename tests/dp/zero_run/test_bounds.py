@@ -443,7 +443,7 @@ def test_another_classifier_without_replicates_is_not_testable() -> None:
 def test_a_rising_curve_and_no_overlap_are_not_testable() -> None:
     ev, oracle = gaussian(400, shift=5.0)
     overlap = judge_overlap(measure(ev, oracle))
-    state = zero_run.testability(ev, oracle, curve=LearningCurve(0.6, 0.7, 0.01, True), overlap=overlap)
+    state = zero_run.testability(ev, oracle, curve=LearningCurve(0.6, 0.7, True), overlap=overlap)
     assert "still being learned" in state.reasons[0]
     assert "Proposition 3" in state.reasons[1]
     assert (state.blind_half, state.blind_full, state.records) == (0.6, 0.7, 400)

@@ -74,7 +74,7 @@ def test_the_findings_say_what_is_claimed_and_proved(folder: Path) -> None:
     assert (found.epsilon, found.delta) == (release.claim.value, release.claim.delta) and found.proved <= found.epsilon
     limit = EpsilonDelta(found.epsilon, found.delta)
     assert all(tpr == pytest.approx(limit.tpr_at_fpr(fpr)) for fpr, tpr in found.tpr_limits)
-    assert len(release.table) == 400 and findings.release == {"file": "synthetic.csv", "records": 400}
+    assert len(release.table) == 400 and findings.release == release_findings.Released("synthetic.csv", 400)
     assert np.isnan(release.table.column("breathless")).any()
     assert findings.fidelity is not None and findings.fidelity_of == "public"
     assert findings.exit_code == 0 and findings.spent is not None and findings.spent.releases == ("first release",)
@@ -98,21 +98,21 @@ def test_without_privacy_nothing_is_claimed(folder: Path) -> None:
     release, findings = published(folder)
     assert release.claim is None and findings.guarantee is None and findings.exit_code == 4
     assert findings.text[0].startswith("No guarantee") and len(release.table) == 420
-    assert "limit" not in synthesis_page.charts(findings.to_dict())
+    assert "limit" not in synthesis_page.charts(findings)
 
 
 def test_private_fidelity_marks_the_page(folder: Path) -> None:
     change(folder, fidelity="private", public=None)
     _, findings = published(folder)
     assert findings.fidelity_of == "private" and any("publisher alone" in note for note in findings.notes)
-    assert "For the publisher alone" in synthesis_page.page(findings.to_dict())
+    assert "For the publisher alone" in synthesis_page.page(findings)
 
 
 def test_a_plain_generator_has_no_graph_to_draw(folder: Path) -> None:
     change(folder, generator={"kind": "plain", "epochs": 1, "batch": 50})
     release, findings = published(folder)
     assert findings.graph is None and release.graph is None
-    assert "graph" not in synthesis_page.charts(findings.to_dict())
+    assert "graph" not in synthesis_page.charts(findings)
 
 
 def test_the_budget_is_asked_before_the_training(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,18 +211,17 @@ def test_a_killed_training_stays_paid_for(folder: Path, monkeypatch: pytest.Monk
 
 def test_the_page_holds_statement_graph_and_numbers(folder: Path) -> None:
     _, findings = published(folder)
-    content = findings.to_dict()
-    page = synthesis_page.page(content)
+    page = synthesis_page.page(findings)
     assert "Differentially private" in page and "What is proved" in page and 'data-chart="graph"' in page
     assert all(name in page for name in ("clinic-2024", "first release", "noise multiplier"))
-    drawn = synthesis_page.charts(content)
+    drawn = synthesis_page.charts(findings)
     assert tuple(name for name in synthesis_page.NAMES if name in drawn) == tuple(drawn)
-    evil = replace(findings, source="<script>alert(1)</script>").to_dict()
+    evil = replace(findings, source="<script>alert(1)</script>")
     assert "<script>alert" not in synthesis_page.page(evil)
 
 
 def test_places_follow_generations_and_untangle_edges() -> None:
-    groups = [{"name": f"{side}{i}", "generation": g} for g, side in enumerate("ab") for i in range(6)]
+    groups = [release_findings.Group(f"{side}{i}", (side,), g) for g, side in enumerate("ab") for i in range(6)]
     order = [3, 0, 5, 1, 4, 2]
     edges = [(f"a{i}", f"b{j}") for i, j in enumerate(order)]
     places = graph_charts.places_of(groups, edges)

@@ -28,7 +28,15 @@ from miaudit.dp.zero_run import composition
 from miaudit.dp.zero_run.composition import Shift
 from miaudit.dp.zero_run.conditional import ConditionalTest, expected_success
 from miaudit.dp.zero_run.logit_interval import HalfWidth, Scheffe, StandardErrors, half_width, is_given, logit
-from miaudit.dp.zero_run.options import Composition, Conditional, Correction, PoissonBinomial, Sides, Thinning
+from miaudit.dp.zero_run.options import (
+    Composition,
+    Conditional,
+    Correction,
+    OwnCorrection,
+    PoissonBinomial,
+    Sides,
+    Thinning,
+)
 from miaudit.dp.zero_run.thinning import Guessed, SeedStable, SeedStableTest, coins_worth
 from miaudit.dp.zero_run.untampered import UntamperedTest
 from miaudit.errors import DesignError, InputError
@@ -136,6 +144,8 @@ def audit(job: Job, records: Records, correction: Correction) -> LowerBound:
             found = _conditional(job, records, correction)
         case Composition():
             found = _composed(job, records, correction)
+        case OwnCorrection():
+            return correction.lower_bound(job, records)
     return replace(found, assumptions=(*found.assumptions, INDEPENDENT, SCORES_ONLY))
 
 

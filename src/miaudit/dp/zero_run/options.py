@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from miaudit.dp.bounds import LowerBound
 from miaudit.dp.zero_run.composition import Shift
 from miaudit.dp.zero_run.thinning import SeedStable
 from miaudit.errors import InputError, nearest
+from miaudit.io.plugins import Offered
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,13 +146,27 @@ class Sides:
             raise InputError("members", "at least one guess in all", "none", "guess for some")
 
 
-Correction = Thinning | PoissonBinomial | Conditional | Composition
-_BY_NAME: dict[str, Callable[[], Correction]] = {
-    "thinning": Thinning,
-    "poisson-binomial": PoissonBinomial,
-    "conditional": Conditional,
-    "composition": Composition,
-}
+@dataclass(frozen=True)
+class OwnCorrection(ABC):
+    """A correction of another package: a class derived from this one, at an entry point of ``miaudit.corrections``.
+
+    Attributes
+    ----------
+    margin : how far the log-odds may be off, as the auditor stated it; None where nothing was stated
+    """
+
+    margin: float | None = None
+
+    @abstractmethod
+    def lower_bound(self, job: Any, records: Any) -> LowerBound:
+        """Bound the parameter of a job from below on records: a Job and Records of :mod:`miaudit.dp.zero_run.audit`."""
+
+
+Correction = Thinning | PoissonBinomial | Conditional | Composition | OwnCorrection
+_PURE = "poisson-binomial"  # of pure epsilon only
+CORRECTIONS: Offered[Callable[[], Correction]] = Offered(
+    "miaudit.corrections", type, {"thinning": Thinning, "conditional": Conditional, "composition": Composition}
+)
 
 
 def correction_of(chosen: Any) -> Correction:
@@ -161,12 +178,15 @@ def correction_of(chosen: Any) -> Correction:
         For an unknown name, or a value of another type.
     """
     if isinstance(chosen, str):
-        if chosen not in _BY_NAME:
-            known = ", ".join(f'"{name}"' for name in _BY_NAME)
-            hint = nearest(chosen, _BY_NAME) or 'the default is "thinning"'
-            raise InputError("correction", known, repr(chosen), hint)
-        return _BY_NAME[chosen]()
-    if isinstance(chosen, Thinning | PoissonBinomial | Conditional | Composition):
+        if chosen == _PURE:
+            return PoissonBinomial()
+        if chosen not in CORRECTIONS:
+            first, *others = CORRECTIONS
+            names = (first, _PURE, *others)
+            hint = nearest(chosen, names) or 'the default is "thinning"'
+            raise InputError("correction", ", ".join(f'"{name}"' for name in names), repr(chosen), hint)
+        return CORRECTIONS[chosen]()
+    if isinstance(chosen, Correction):
         return chosen
     allowed = "Thinning, PoissonBinomial, Conditional, Composition, or one of their names"
     raise InputError("correction", allowed, repr(chosen), 'the default is "thinning"')
@@ -191,7 +211,7 @@ def stated(chosen: str | Correction, margin: float | None) -> Correction:
     match option:
         case Thinning() | Composition() if option.half_width is None:
             return replace(option, half_width=margin)
-        case PoissonBinomial() | Conditional() if option.margin is None:
+        case PoissonBinomial() | Conditional() | OwnCorrection() if option.margin is None:
             return replace(option, margin=margin)
     return option
 

@@ -1,0 +1,166 @@
+"""What each metric is: its name, its chance level, how it is estimated, and how a reader is told of it.
+
+Everything that knows metrics by name reads these records. All of them grow with what an attack reveals: the verdict
+raises a concern where a lower limit lies above a threshold. :data:`METRICS` has those of one name; TPR at an FPR is a
+family, with one metric for each rate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from miaudit.io.plugins import Offered
+from miaudit.metrics.classical import Estimate, Sample, tpr_name
+from miaudit.metrics.rounding import percent
+
+_TPR = "tpr_at_fpr_"
+_LARGEST_FPR_OF_LEVELS = 0.01
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A metric.
+
+    Attributes
+    ----------
+    name : in plans and findings
+    label : in tables and charts
+    description : what it measures, in words that follow "with 95% confidence, ..."
+    estimate : function of a :class:`~miaudit.metrics.classical.Sample` and of ``confidence`` (by keyword)
+    chance : its value for an attack that knows nothing; None if there is no such value
+    threshold : for concern, where none is set; infinite where the plan has to set one
+    form : how it is written: a "percent" or "decimals" of a number in [0, 1], or "digits" of one in units of the score
+    causal : function of evidence, propensity, ``method``, ``outcome``, ``confidence`` and ``rng``, as those of
+        :mod:`miaudit.causal.effects`, which has the metrics that are built in; None: not for zero-run evidence
+    outcome_model : whether its causal estimate may use the plan's estimator; else it has Hajek weights
+    fpr : of a TPR at an FPR
+    """
+
+    name: str
+    label: str
+    description: str
+    estimate: Callable[..., Estimate]
+    chance: float | None = None
+    threshold: float = math.inf
+    form: Literal["percent", "decimals", "digits"] = "decimals"
+    causal: Callable[..., Estimate] | None = None
+    outcome_model: bool = False
+    fpr: float | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it lies in [0, 1]."""
+        return self.form != "digits"
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether the reading levels are about it: a TPR at an FPR of at most 1%.
+
+        The levels (2%, 5%, 10% of the members) are of the region where chance finds next to nobody. At an FPR of 10% a
+        coin finds 10% of the members, which the levels would call material; taking chance off first would leave a
+        number that nobody set levels for. So above 1% there are none.
+        """
+        return self.fpr is not None and self.fpr <= _LARGEST_FPR_OF_LEVELS
+
+
+_AUC = Definition(
+    "auc", "AUC", "the area under the ROC curve (0.5 is chance)", Sample.auc, 0.5, 0.55, outcome_model=True
+)
+_ADVANTAGE = Definition(
+    "advantage",
+    "Advantage, largest TPR − FPR",
+    "the largest TPR - FPR (0 is chance)",
+    Sample.advantage,
+    0.0,
+    0.05,
+)
+_BALANCED_ACCURACY = Definition(
+    "balanced_accuracy",
+    "Balanced accuracy",
+    "the balanced accuracy at the best threshold (0.5 is chance)",
+    Sample.balanced_accuracy,
+    0.5,
+    0.525,
+)
+_ATE = Definition(
+    "ate",
+    "Average effect on the score",
+    "the average effect of membership on the score (0 is none)",
+    Sample.difference,
+    0.0,
+    form="digits",
+    outcome_model=True,
+)
+BUILT_IN = {metric.name: metric for metric in (_AUC, _ADVANTAGE, _BALANCED_ACCURACY, _ATE)}
+METRICS = Offered("miaudit.metrics", Definition, BUILT_IN)
+
+
+def tpr_at_fpr(fpr: float) -> Definition:
+    """Define the TPR at an FPR.
+
+    Its threshold is 5% of the members up to an FPR of 1%, as in threshold-post, and five points above chance beyond.
+
+    Examples
+    --------
+    >>> metric = tpr_at_fpr(0.1)
+    >>> metric.name, metric.label, metric.threshold, metric.has_levels
+    ('tpr_at_fpr_0.1', 'TPR at 10% FPR', 0.15, False)
+    """
+    return Definition(
+        tpr_name(fpr),
+        f"TPR at {percent(fpr)} FPR",
+        f"the share of members found at a false-positive rate of {percent(fpr)}",
+        partial(Sample.tpr_at_fpr, fpr=fpr),
+        fpr,
+        0.05 if fpr <= _LARGEST_FPR_OF_LEVELS else min(round(fpr + 0.05, 12), 1.0),
+        form="percent",
+        fpr=fpr,
+    )
+
+
+def of(name: str) -> Definition:
+    """Return the metric of a name; of one that nobody here defines, as old findings may have, no more than the name.
+
+    Examples
+    --------
+    >>> of("auc").chance, of("tpr_at_fpr_0.010").name, of("unheard-of").label
+    (0.5, 'tpr_at_fpr_0.01', 'unheard-of')
+    """
+    if name.startswith(_TPR):
+        try:
+            return tpr_at_fpr(float(name.removeprefix(_TPR)))
+        except ValueError:
+            pass
+    return METRICS[name] if name in METRICS else Definition(name, name, name, _undefined)
+
+
+def estimates(sample: Sample, names: Iterable[str], confidence: float) -> dict[str, Estimate]:
+    """Estimate metrics with their intervals, by name; no resampling.
+
+    Examples
+    --------
+    >>> from miaudit.evidence import Evidence
+    >>> sample = Sample.of(Evidence.from_pair([1.0, 2.0, 3.0], [0.0, 1.0]))
+    >>> {name: found.value for name, found in estimates(sample, ["auc", "advantage"], 0.95).items()}
+    {'auc': 0.916..., 'advantage': 0.66...}
+    """
+    return {name: of(name).estimate(sample, confidence=confidence) for name in names}
+
+
+def names(fpr_targets: Iterable[float]) -> tuple[str, ...]:
+    """Return the names of the metrics of every audit: ``tpr_at_fpr_...`` for each target, then those of one name.
+
+    Examples
+    --------
+    >>> names((0.01,))
+    ('tpr_at_fpr_0.01', 'auc', 'advantage', 'balanced_accuracy', 'ate')
+    """
+    return (*map(tpr_name, fpr_targets), *BUILT_IN)
+
+
+def _undefined(sample: Sample, *, confidence: float) -> Estimate:
+    raise LookupError(f"no definition to estimate this metric by, at {confidence} of {len(sample.score)} records")
