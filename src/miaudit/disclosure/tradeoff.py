@@ -449,7 +449,7 @@ def simulated_confidence(
 
 
 def _parts(draws: int) -> list[int]:
-    """Yield numbers of draws to hold in memory at once, adding up to all."""
+    """Return numbers of draws to hold in memory at once, adding up to all."""
     if isinstance(draws, bool) or draws != int(draws) or draws < _LEAST_DRAWS:
         raise InputError("draws", f"a whole number from {_LEAST_DRAWS} up", repr(draws), f"{DRAWS:,} is the default")
     whole, left = divmod(int(draws), _TOGETHER)

@@ -94,7 +94,7 @@ def folder(place: Path) -> Iterator[None]:
 
 @contextmanager
 def unchanged(path: Path) -> Iterator[int | None]:
-    """Read while no process holds a lock file; None where there is no file."""
+    """Wait until no process holds a lock file, and keep it free while reading; None without a file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | _FLAGS)
     except FileNotFoundError:
