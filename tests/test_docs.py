@@ -20,6 +20,7 @@ from pydantic import BaseModel
 from miaudit import cli
 from miaudit.attacks import registry
 from miaudit.config import audit as audit_config
+from miaudit.config import section
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
@@ -60,12 +61,11 @@ def test_options_in_the_docs_exist() -> None:
                     assert flag in known | {"--full"}, f"{path.name}: {flag}"
 
 
-def keys(model: type[BaseModel]) -> Iterator[str]:
-    for name, field in model.model_fields.items():
+def keys(model: type[BaseModel] | section.Keys) -> Iterator[str]:
+    for name, kind in section.keys_in(model).items():
         yield name
-        for kind in (field.annotation, *getattr(field.annotation, "__args__", ())):
-            if isinstance(kind, type) and issubclass(kind, BaseModel):
-                yield from keys(kind)
+        for inner in section.sections_in(kind):
+            yield from keys(inner)
 
 
 def test_every_key_of_the_configuration_is_documented() -> None:

@@ -280,11 +280,12 @@ def test_every_option_of_an_audit_has_its_place() -> None:
     """A new option is thought about here: where nothing reads it, it is refused."""
     import inspect
 
-    from miaudit.command import unread_options
     from miaudit.command.audit import audit as command
+    from miaudit.command.options import KEYS
+    from miaudit.config import audit as configuration
 
     options = set(inspect.signature(command).parameters)
-    always = {"context", "file", "members", "nonmembers", "synthetic", "design", "unit", "fpr", "confidence", "primary"}
+    always = {"context", "file", "members", "nonmembers", "synthetic", "design", "fpr", "confidence", "primary"}
     always |= {
         "threshold",
         "prior",
@@ -295,6 +296,11 @@ def test_every_option_of_an_audit_has_its_place() -> None:
         "mechanism",
         "no_bounds",
     }
-    always |= {"no_bounds", "show_rows", "out", "bundle", "overwrite", "json", "seed"}
-    placed = {name for names in unread_options._UNREAD.values() for name in names} | set(unread_options._OF_BOUNDS)
+    always |= {"show_rows", "out", "bundle", "overwrite", "json", "seed", "levels", "intervals"}
+    always |= {"architecture", "checkpoint", "num_classes", "model_name"}
+    of_some = {key for name, keys in vars(configuration).items() if name.lstrip("_").startswith("OF_") for key in keys}
+    parameters = {key: name for name, (key, _) in KEYS.items()}
+    statistics = {"mu_in", "sigma_in", "mu_out", "sigma_out"}
+    assert "attack.statistics" in of_some
+    placed = {parameters.get(key, key) for key in of_some - {"attack.statistics"}} | statistics | {"unit"}
     assert options == always | placed

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, Option, check_options
 
 __all__ = ["GaussianLira", "GaussianStatistics", "cross_fitted", "log_ratio"]
 
 Variance = Literal["separate", "pooled"]
 Statistic = Literal["loss", "logit_confidence"]
+_VARY = "compute it from losses that vary"
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,13 @@ class GaussianStatistics:
         For numbers that are not finite, or standard deviations that are not positive.
     """
 
-    mu_in: float
-    sigma_in: float
-    mu_out: float
-    sigma_out: float
+    mu_in: Annotated[float, Option("Mean of the statistic among members, from elsewhere.", _VARY)]
+    sigma_in: Annotated[float, Option("Its standard deviation among members.", _VARY, gt=0)]
+    mu_out: Annotated[float, Option("Its mean among non-members.", _VARY)]
+    sigma_out: Annotated[float, Option("Its standard deviation among non-members.", _VARY, gt=0)]
 
     def __post_init__(self) -> None:
-        for name in ("mu_in", "sigma_in", "mu_out", "sigma_out"):
-            value = getattr(self, name)
-            if not np.isfinite(value) or (name.startswith("sigma") and value <= 0):
-                allowed = "a positive number" if name.startswith("sigma") else "a finite number"
-                raise InputError(name, allowed, str(value), "compute it from losses that vary")
+        check_options(self)
 
     @classmethod
     def fit(cls, statistic: FloatArray, member: BoolArray, variance: Variance = "separate") -> GaussianStatistics:
@@ -89,18 +86,15 @@ class GaussianLira:
         Statistics from elsewhere (of the statistic named above): nothing is fitted, nothing is cross-fitted.
     """
 
-    variance: Variance = "separate"
-    statistic: Statistic = "loss"
-    folds: int = 5
+    variance: Annotated[Variance, Option("Of gaussian_lira: separate, or pooled for both classes.", "choose one")] = (
+        "separate"
+    )
+    statistic: Annotated[Statistic, Option("What gaussian_lira takes to be Gaussian.", "choose one")] = "loss"
+    folds: Annotated[int, Option("Of the cross-fitting of gaussian_lira.", "5 is the default", ge=2, le=50)] = 5
     given: GaussianStatistics | None = None
 
     def __post_init__(self) -> None:
-        for name, allowed in (("variance", get_args(Variance)), ("statistic", get_args(Statistic))):
-            value = getattr(self, name)
-            if value not in allowed:
-                raise InputError(name, " or ".join(allowed), repr(value), nearest(str(value), allowed) or "choose one")
-        if not 2 <= self.folds <= 50:
-            raise InputError("folds", "2 to 50", str(self.folds), "5 is the default")
+        check_options(self)
 
     @property
     def orders_as_statistic(self) -> bool:

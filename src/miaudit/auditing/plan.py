@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import accounting, guesses
-from miaudit.dp.bounds import LowerBound, check_delta
-from miaudit.dp.mechanism import Mechanism, check_mechanism
+from miaudit.dp.bounds import LowerBound
+from miaudit.dp.mechanism import Mechanism, check_mechanism, from_mapping
 from miaudit.dp.verdict import Claim
 from miaudit.dp.zero_run import options
-from miaudit.errors import InputError, is_number, is_whole, nearest
+from miaudit.errors import InputError, Option, check_options, nearest
 from miaudit.evidence import Evidence
 from miaudit.metrics import definition
 from miaudit.metrics.intervals import SMALLEST_FPR
@@ -39,10 +39,10 @@ class Bonferroni:
 class Split:
     """The strongest score on a random share of the units counts, and is measured on the rest."""
 
-    share: float = 0.5
+    share: Annotated[float, Option("Of the units, to choose on.", "0.5 is the default", ge=0.1, le=0.9)] = 0.5
 
     def __post_init__(self) -> None:
-        _require(0.1 <= self.share <= 0.9, "share", "a number in [0.1, 0.9]", self.share, "0.5 is the default")
+        check_options(self)
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,42 @@ class Bootstrap:
 
 Intervals = Calibrated | Bootstrap
 Test = Callable[[Evidence, np.random.Generator], LowerBound]
+
+
+def headline_named(text: object) -> Headline:
+    """Map the word at the door to its record: bonferroni, split, exploratory, or the name of a score.
+
+    Raises
+    ------
+    InputError
+        For what is no name.
+
+    Examples
+    --------
+    >>> headline_named("split"), headline_named("loss")
+    (Split(share=0.5), Declared(score='loss'))
+    """
+    known: dict[str, Headline] = {"bonferroni": Bonferroni(), "split": Split(), "exploratory": Exploratory()}
+    if not isinstance(text, str) or not 1 <= len(text) <= 1000:
+        raise InputError("headline", f"{', '.join(known)}, or the name of a score", repr(text)[:60], "name one")
+    return known.get(text, Declared(text))
+
+
+def intervals_named(text: object) -> Intervals:
+    """Map the word at the door to its record."""
+    known: dict[object, Intervals] = {"calibrated": Calibrated(), "bootstrap": Bootstrap()}
+    if not isinstance(text, str) or text not in known:
+        hint = nearest(str(text), map(str, known)) or "calibrated is the default"
+        raise InputError("intervals", " or ".join(map(str, known)), repr(text)[:60], hint)
+    return known[text]
+
+
+def _mechanism_named(value: Any) -> Mechanism:
+    return value if isinstance(value, Mechanism) else from_mapping(value)
+
+
+def _guesses_named(value: object) -> guesses.Option | int:
+    return guesses.named(str(value))
 
 
 @dataclass(frozen=True)
@@ -94,12 +130,40 @@ class Bounds:
     1e-05
     """
 
-    claim: Claim | None = None
-    mechanism: Mechanism | None = None
-    delta: float = 1e-5
-    guesses: guesses.Option | int | None = None
-    correction: str | options.Correction = "thinning"
-    margin: float | None = None
+    claim: Annotated[Claim | None, Option("What somebody says of the algorithm: is it refuted?")] = None
+    mechanism: Annotated[
+        Mechanism | None,
+        Option(
+            "A YAML file that describes the algorithm (kind: dp-sgd, ...); what it guarantees stands beside the bounds "
+            "and, without a claim, is the claim.",
+            read=_mechanism_named,
+        ),
+    ] = None
+    delta: Annotated[float, Option("Of the bound on epsilon.", "1e-5 is usual, 0 is pure epsilon", ge=0, lt=1)] = 1e-5
+    guesses: Annotated[
+        guesses.Option | int | None,
+        Option(
+            "How many guesses count (one-run, zero-run): pilot, bonferroni, schedule, exploratory or a number.",
+            read=_guesses_named,
+            default="pilot",
+        ),
+    ] = None
+    correction: Annotated[
+        str | options.Correction,
+        Option(
+            "Of zero-run bounds for the shift: thinning, conditional or composition.",
+            "thinning is the default",
+            choices=options.CORRECTIONS,
+        ),
+    ] = "thinning"
+    margin: Annotated[
+        float | None,
+        Option(
+            "How far the log-odds of membership may be from the propensities' (zero-run), stated beforehand.",
+            "it is in units of log-odds; 0.1 is usual",
+            ge=0,
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.claim is not None and not isinstance(self.claim, Claim):
@@ -108,16 +172,11 @@ class Bounds:
             )
         if self.mechanism is not None:
             check_mechanism(self.mechanism)
-        check_delta(self.delta)
+        check_options(self)
         guesses.check(self.guesses)
-        if isinstance(self.correction, str) and self.correction not in options.CORRECTIONS:
-            hint = nearest(self.correction, options.CORRECTIONS) or "thinning is the default"
-            raise InputError("correction", ", ".join(options.CORRECTIONS), repr(self.correction), hint)
         options.check(self.correction)
         if self.mechanism is not None and self.claim is not None and self.claim.parameter == "mu":
             accounting.upper_bound(self.mechanism, parameter="mu")  # refused now where a mechanism has none
-        stated = self.margin is None or (is_number(self.margin) and 0 <= self.margin < math.inf)
-        _require(stated, "margin", "a number from 0 up", self.margin, "it is in units of log-odds; 0.1 is usual")
 
     def tests(self, evidence: Evidence, propensity: Propensity | None, confidence: float) -> Sequence[Test] | None:  # noqa: ARG002
         """Return functions of evidence with one score and of a generator, one a bound; None: those of the design.
@@ -177,27 +236,77 @@ class Plan:
     miaudit.errors.InputError: confidence: expected a number in (0.5, 1), received 95; write 0.95 for 95%
     """
 
-    fpr_targets: tuple[float, ...] = (0.001, 0.01, 0.1)
-    confidence: float = 0.95
-    primary_metric: str | None = None
-    threshold_for_concern: float | None = None
-    levels: tuple[float, float, float] = (0.02, 0.05, 0.1)
-    prior: float = 0.5
-    headline: Headline = Bonferroni()
-    intervals: Intervals = Calibrated()
-    n_bootstrap: int = 0
-    row_level: int = 0
-    raw_only: bool = False
-    categories: tuple[str, ...] = ()
-    components: int | None = None
-    estimator: str = "hajek"
+    fpr_targets: Annotated[
+        tuple[Annotated[float, Option("", "write 0.001 for 0.1%", gt=0, lt=1, allowed="numbers in (0, 1)")], ...],
+        Option("False-positive rates, repeated or with commas: 0.001,0.01,0.1."),
+    ] = (0.001, 0.01, 0.1)
+    confidence: Annotated[
+        float,
+        Option("Of the two-sided intervals, and one-sided of privacy bounds.", "write 0.95 for 95%", gt=0.5, lt=1),
+    ] = 0.95
+    primary_metric: Annotated[str | None, Option("Metric of the verdict, e.g. tpr_at_fpr_0.001 or auc.")] = None
+    threshold_for_concern: Annotated[
+        float | None, Option("Threshold for concern of that metric.", "0.05 flags a TPR above 5%")
+    ] = None
+    levels: Annotated[
+        tuple[float, float, float], Option("Where the wording of a TPR changes: low, moderate, elevated, material.")
+    ] = (0.02, 0.05, 0.1)
+    prior: Annotated[
+        float, Option("Share of members among the accused population.", "0.5 means even odds", gt=0, lt=1)
+    ] = 0.5
+    headline: Annotated[
+        Headline,
+        Option(
+            "With several scores: bonferroni (the default), split, exploratory, or the name of one that counts.",
+            read=headline_named,
+        ),
+    ] = Bonferroni()
+    intervals: Annotated[
+        Intervals,
+        Option(
+            "calibrated, or bootstrap (with replicates), which then replaces the limits of every metric resampled.",
+            read=intervals_named,
+            default="calibrated",
+        ),
+    ] = Calibrated()
+    n_bootstrap: Annotated[
+        int,
+        Option(
+            "Replicates of a bootstrap beside the default intervals.",
+            "1000 is customary",
+            ge=0,
+            le=1_000_000,
+            where=lambda replicates: replicates == 0 or replicates >= 100,
+            allowed="0, or 100 to 1000000 replicates",
+        ),
+    ] = 0
+    row_level: Annotated[int, Option("Name so many of the most exposed members by row and unit.", "use 0", ge=0)] = 0
+    raw_only: Annotated[bool, Option("Show uncorrected metrics of a refused zero-run audit; no verdict.")] = False
+    categories: Annotated[tuple[str, ...], Option("Covariates that are categories: codes or text (zero-run).")] = ()
+    components: Annotated[
+        int | None,
+        Option(
+            "Condense the covariates, or texts, into so many components (zero-run).",
+            "10 to 20 suit embeddings",
+            ge=1,
+        ),
+    ] = None
+    estimator: Annotated[
+        str,
+        Option(
+            "Of the corrected AUC and effect (zero-run): hajek or aipw.", "hajek is the default", choices=ESTIMATORS
+        ),
+    ] = "hajek"
     bounds: Bounds | None = field(default_factory=Bounds)
 
     def __post_init__(self) -> None:
         targets = self._sequence("fpr_targets")
         _require(len(targets) > 0, "fpr_targets", "at least one number in (0, 1)", "none", "add a target such as 0.01")
+        levels = self._sequence("levels")
+        rising = len(levels) == 3 and 0 < levels[0] < levels[1] < levels[2] < 1
+        _require(rising, "levels", "three increasing numbers in (0, 1)", levels, "the default is 0.02, 0.05, 0.1")
+        check_options(self)
         for target in targets:
-            _require(0 < target < 1, "fpr_targets", "numbers in (0, 1)", target, "write 0.001 for 0.1%")
             resolvable = target >= SMALLEST_FPR
             _require(
                 resolvable, "fpr_targets", f"{SMALLEST_FPR:g} or more", target, "no count of records resolves less"
@@ -206,31 +315,14 @@ class Plan:
         for target in named:
             _require(0 < target < 1, "fpr_targets", "numbers that six digits tell from 0 and 1", target, "round them")
         object.__setattr__(self, "fpr_targets", named)
-        levels = self._sequence("levels")
-        rising = len(levels) == 3 and 0 < levels[0] < levels[1] < levels[2] < 1
-        _require(rising, "levels", "three increasing numbers in (0, 1)", levels, "the default is 0.02, 0.05, 0.1")
-        object.__setattr__(self, "levels", levels)
-        _require(
-            _inside(self.confidence, 0.5), "confidence", "a number in (0.5, 1)", self.confidence, "write 0.95 for 95%"
-        )
-        _require(_inside(self.prior, 0), "prior", "a number in (0, 1)", self.prior, "0.5 means even odds")
         self._check_kind("headline", Headline)
         self._check_kind("intervals", Intervals)
-        whole = is_whole(self.n_bootstrap) and (self.n_bootstrap == 0 or 100 <= self.n_bootstrap <= 1_000_000)
-        _require(whole, "n_bootstrap", "0, or 100 to 1000000 replicates", self.n_bootstrap, "1000 is customary")
         if isinstance(self.intervals, Bootstrap) and not self.n_bootstrap:
             raise InputError("n_bootstrap", "at least 100 for bootstrap intervals", "0", "set it to 1000")
-        _require(is_whole(self.row_level) and self.row_level >= 0, "row_level", "0 or more", self.row_level, "use 0")
         _require(
             not isinstance(self.categories, str), "categories", "a tuple of names", self.categories, "write (a, b)"
         )
         object.__setattr__(self, "categories", tuple(str(name) for name in self.categories))
-        some = self.components is None or (is_whole(self.components) and self.components >= 1)
-        _require(some, "components", "1 or more", self.components, "10 to 20 suit embeddings")
-        known = self.estimator in ESTIMATORS
-        _require(
-            known, "estimator", " or ".join(ESTIMATORS), repr(self.estimator), nearest(str(self.estimator), ESTIMATORS)
-        )
         if self.categories and self.components is not None:
             raise InputError("components", "none, beside categories", str(self.components), "choose one of the two")
         if self.bounds is not None and not isinstance(self.bounds, Bounds):
@@ -245,11 +337,12 @@ class Plan:
 
     def _sequence(self, name: str) -> tuple[float, ...]:
         try:
-            return tuple(float(x) for x in getattr(self, name))
+            object.__setattr__(self, name, tuple(float(x) for x in getattr(self, name)))
         except (TypeError, ValueError) as error:
             raise InputError(
                 name, "a list of numbers", repr(getattr(self, name)), "write them as (0.001, 0.01)"
             ) from error
+        return getattr(self, name)  # type: ignore[no-any-return]
 
     def _check_kind(self, name: str, kinds: Any) -> None:
         value = getattr(self, name)
@@ -268,8 +361,6 @@ class Plan:
                 hint = f"{nearest(name, known)} or add its FPR to fpr_targets".removeprefix(" or ")
                 raise InputError("primary_metric", f"one of {', '.join(known)}", repr(name), hint)
         if threshold is not None:
-            finite = is_number(threshold) and math.isfinite(threshold)
-            _require(finite, "threshold_for_concern", "a finite number", threshold, "0.05 flags a TPR above 5%")
             if metric is None or metric.bounded:
                 _require(
                     0 <= threshold <= 1, "threshold_for_concern", "a number in [0, 1]", threshold, "write 0.05 for 5%"
@@ -289,23 +380,7 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         options = {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
         return {"kind": type(value).__name__.lower(), **options}
-    return list(value) if isinstance(value, tuple) else value
-
-
-def headline_named(text: str) -> Headline:
-    """Map the word at the door to its record: bonferroni, split, exploratory, or the name of a score.
-
-    Examples
-    --------
-    >>> headline_named("split"), headline_named("loss")
-    (Split(share=0.5), Declared(score='loss'))
-    """
-    known: dict[str, Headline] = {"bonferroni": Bonferroni(), "split": Split(), "exploratory": Exploratory()}
-    return known.get(text, Declared(text))
-
-
-def _inside(value: object, low: float) -> bool:
-    return is_number(value) and low < value < 1
+    return list(value) if isinstance(value, tuple) else value.item() if hasattr(value, "item") else value
 
 
 def _require(condition: bool, name: str, allowed: str, received: object, next_step: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.collect.runs import memberships, multi_run, zero_run
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, Option, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
 from miaudit.io import tables
@@ -243,15 +243,27 @@ def _ratio_notes(statistic: FloatArray, lira: GaussianLira, stats: likelihood.Ga
 def from_table(
     path: str | Path,
     *,
-    score: str | Sequence[str] | None = None,
-    member: str | None = None,
-    signal: SignalKind = "score",
-    labels: str | None = None,
+    score: Annotated[str | Sequence[str] | None, Option("Column(s) of the signal; several are corrected for.")] = None,
+    member: Annotated[str | None, Option("Column of membership: true/false or 1/0.")] = None,
+    signal: Annotated[
+        SignalKind,
+        Option(
+            "What the signal is: score (higher: more member-like), loss, logits, probabilities, or token-logprobs (of "
+            "texts, one JSON object a line)."
+        ),
+    ] = "score",
+    labels: Annotated[str | None, Option("Column of class labels, for logits and probabilities.")] = None,
     attack: Attack | None = None,
-    covariates: str | Sequence[str] | None = None,
-    text: str | None = None,
-    unit: str | None = None,
-    group: str | None = None,
+    covariates: Annotated[str | Sequence[str] | None, Option("Columns of covariates, repeated or with commas.")] = None,
+    text: Annotated[str | None, Option("Column of what each record says: a covariate too.")] = None,
+    unit: Annotated[
+        str | None,
+        Option(
+            "Column of units (persons, accounts) that hold several records; with --synthetic one of members and "
+            "non-members, which no attack sees."
+        ),
+    ] = None,
+    group: Annotated[str | None, Option("Column of groups to report one by one.")] = None,
     categories: str | Sequence[str] = (),
     design: str | None = None,
     rng: np.random.Generator,
@@ -271,7 +283,7 @@ def from_table(
     covariates, text, unit, group, categories, design : as in :meth:`Evidence.load`
     rng : generator of folds
     """
-    _check_signal(signal, attack)
+    check_signal(signal, attack)
     columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group, "design": design}
     columns["categories"] = categories
     if signal == "score":
@@ -358,7 +370,7 @@ def from_pairs(
         ``units``, ``groups``; both mappings have the same keys.
     signal, attack, design, rng : as in :func:`from_table`
     """
-    _check_signal(signal, attack)
+    check_signal(signal, attack)
     data: dict[str, NDArray[Any]] = {}
     sizes = (0, 0)
     for kind in ("signal", *SIDE_FILES):
@@ -400,7 +412,8 @@ def looks_like_losses(evidence: Evidence, auc_high: float | None) -> str:
     )
 
 
-def _check_signal(signal: str, attack: Attack | None) -> None:
+def check_signal(signal: str, attack: Attack | None = None) -> None:
+    """Refuse what is no kind of signal, and an attack on scores."""
     kinds = get_args(SignalKind)
     if signal == TOKENS:
         raise InputError("signal", f"one of {', '.join(kinds)}, for a table", signal, "name a .jsonl file")

@@ -7,38 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from miaudit.command import options, summary, unread_options
-from miaudit.command.examination import BundleWish, computed
-from miaudit.command.options import (
-    INPUT,
-    OUTPUT,
-    PRIVACY,
-    SYNTHETIC,
-    VERDICT,
-    ZERO_RUN,
-    BundleOut,
-    ClaimDelta,
-    ClaimEpsilon,
-    ClaimMu,
-    Confidence,
-    Delta,
-    Fpr,
-    Json,
-    Out,
-    Overwrite,
-    Seal,
-    Seed,
-    Share,
-    names,
-)
-from miaudit.command.results import check_free, deliver
+from miaudit.command import options, summary
+from miaudit.command.options import KEYS, BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag, taken, takes
+from miaudit.command.results import BundleWish, check_free, computed, deliver
 from miaudit.command.terminal import complain
+from miaudit.config.audit import OF_ZERO_RUN, AnyConfig, AuditConfig, CampaignConfig, Source, TableConfig, unread
 
 if TYPE_CHECKING:
-    from miaudit.auditing.plan import Plan
-    from miaudit.collect.outputs import Attack
+    from miaudit.evidence import Evidence
+
+_FILE_OF = {"loss": "losses", "score": "scores"}  # what the files of a signal are called
 
 
+@takes(**{name: taken(name) for name in KEYS})
 def audit(
     context: typer.Context,
     file: Annotated[
@@ -47,178 +28,7 @@ def audit(
             help="A table: .npz (arrays), .parquet or .csv (columns); .jsonl for token-logprobs.", show_default=False
         ),
     ] = None,
-    score: Annotated[
-        list[str] | None,
-        typer.Option(help="Column(s) of the signal; several are corrected for.", rich_help_panel=INPUT),
-    ] = None,
-    member: Annotated[
-        str | None, typer.Option(help="Column of membership: true/false or 1/0.", rich_help_panel=INPUT)
-    ] = None,
-    members: Annotated[
-        Path | None, typer.Option(help="Instead of a table: .npy of the members' signal.", rich_help_panel=INPUT)
-    ] = None,
-    nonmembers: Annotated[
-        Path | None, typer.Option(help="And .npy of the non-members' signal.", rich_help_panel=INPUT)
-    ] = None,
-    signal: Annotated[
-        str,
-        typer.Option(
-            help="What the signal is: score (higher: more member-like), loss, logits, probabilities, or "
-            "token-logprobs (of texts, one JSON object a line).",
-            rich_help_panel=INPUT,
-        ),
-    ] = "score",
-    labels: Annotated[
-        str | None, typer.Option(help="Column of class labels, for logits and probabilities.", rich_help_panel=INPUT)
-    ] = None,
-    member_labels: Annotated[
-        Path | None, typer.Option(help="The members' labels (.npy), with --members.", rich_help_panel=INPUT)
-    ] = None,
-    nonmember_labels: Annotated[
-        Path | None, typer.Option(help="The non-members' labels (.npy).", rich_help_panel=INPUT)
-    ] = None,
-    attack: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="From losses: loss, gaussian_lira. From outputs also: logit_confidence, margin, entropy, "
-            "modified_entropy. From token-logprobs: loss, min_k, min_k_plus_plus, zlib_ratio, reference_ratio; all "
-            "that the file allows by default. Repeat for several; else loss by default.",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
-    covariates: Annotated[
-        list[str] | None,
-        typer.Option(help="Columns of covariates, repeated or with commas.", rich_help_panel=ZERO_RUN),
-    ] = None,
-    text: Annotated[
-        str | None, typer.Option(help="Column of what each record says: a covariate too.", rich_help_panel=ZERO_RUN)
-    ] = None,
-    categories: Annotated[
-        list[str] | None,
-        typer.Option(help="Covariates that are categories: codes or text (zero-run).", rich_help_panel=ZERO_RUN),
-    ] = None,
-    components: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Condense the covariates, or texts, into so many components (zero-run).",
-            rich_help_panel=ZERO_RUN,
-        ),
-    ] = None,
-    estimator: Annotated[
-        str, typer.Option(help="Of the corrected AUC and effect (zero-run): hajek or aipw.", rich_help_panel=ZERO_RUN)
-    ] = "hajek",
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of units (persons, accounts) that hold several records; with --synthetic one of members and "
-            "non-members, which no attack sees.",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option(help="Column of groups to report one by one.", rich_help_panel=INPUT)
-    ] = None,
-    design: Annotated[
-        str | None,
-        typer.Option(
-            help="How membership came about: one-run or multi-run (inclusion was randomised) or zero-run (it was not). "
-            "Never guessed: without it there is no answer.",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
-    synthetic: Annotated[
-        Path | None,
-        typer.Option(
-            help="A synthetic table (.csv, .parquet), audited against --members and --nonmembers of the same kind.",
-            rich_help_panel=SYNTHETIC,
-        ),
-    ] = None,
-    schema: Annotated[
-        Path | None,
-        typer.Option(
-            help="Its columns (YAML); without it they are inferred from the synthetic table.", rich_help_panel=SYNTHETIC
-        ),
-    ] = None,
-    secret: Annotated[
-        list[str] | None,
-        typer.Option(help="Columns that an attacker would guess; default: all.", rich_help_panel=SYNTHETIC),
-    ] = None,
-    known: Annotated[
-        list[str] | None,
-        typer.Option(help="Columns that the attacker knows; default: the others.", rich_help_panel=SYNTHETIC),
-    ] = None,
-    records: Annotated[
-        int,
-        typer.Option(help="At most so many members and others are attacked by distances.", rich_help_panel=SYNTHETIC),
-    ] = 5000,
-    fpr: Fpr = None,
-    confidence: Confidence = 0.95,
-    primary: Annotated[
-        str | None, typer.Option(help="Metric of the verdict, e.g. tpr_at_fpr_0.001 or auc.", rich_help_panel=VERDICT)
-    ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Threshold for concern of that metric.", rich_help_panel=VERDICT)
-    ] = None,
-    prior: Annotated[
-        float, typer.Option(help="Share of members among the accused population.", rich_help_panel=VERDICT)
-    ] = 0.5,
-    n_bootstrap: Annotated[
-        int, typer.Option(help="Replicates of a bootstrap beside the default intervals.", rich_help_panel=VERDICT)
-    ] = 0,
-    headline: Annotated[
-        str | None,
-        typer.Option(
-            help="With several scores: bonferroni (the default), split, exploratory, or the name of one that counts.",
-            rich_help_panel=VERDICT,
-        ),
-    ] = None,
-    raw_only: Annotated[
-        bool,
-        typer.Option(
-            "--raw-only",
-            help="Show uncorrected metrics of a refused zero-run audit; no verdict.",
-            rich_help_panel=ZERO_RUN,
-        ),
-    ] = False,
-    claim_epsilon: ClaimEpsilon = None,
-    claim_delta: ClaimDelta = None,
-    claim_mu: ClaimMu = None,
-    mechanism: Annotated[
-        Path | None,
-        typer.Option(
-            help="A YAML file that describes the algorithm (kind: dp-sgd, ...); what it guarantees stands beside the "
-            "bounds and, without a claim, is the claim.",
-            rich_help_panel=PRIVACY,
-        ),
-    ] = None,
-    delta: Delta = 1e-5,
-    guesses: Annotated[
-        str,
-        typer.Option(
-            help="How many guesses count (one-run, zero-run): pilot, bonferroni, schedule, exploratory or a number.",
-            rich_help_panel=PRIVACY,
-        ),
-    ] = "pilot",
-    correction: Annotated[
-        str,
-        typer.Option(
-            help="Of zero-run bounds for the shift: thinning, conditional or composition.", rich_help_panel=PRIVACY
-        ),
-    ] = "thinning",
-    margin: Annotated[
-        float | None,
-        typer.Option(
-            help="How far the log-odds of membership may be from the propensities' (zero-run), stated beforehand.",
-            rich_help_panel=PRIVACY,
-        ),
-    ] = None,
-    no_bounds: Annotated[
-        bool, typer.Option("--no-bounds", help="Leave privacy parameters alone.", rich_help_panel=PRIVACY)
-    ] = False,
-    show_rows: Annotated[
-        int, typer.Option(help="Name so many of the most exposed members by row and unit.", rich_help_panel=OUTPUT)
-    ] = 0,
+    *,
     out: Out = None,
     bundle: BundleOut = None,
     share: Share = "all",
@@ -226,6 +36,7 @@ def audit(
     overwrite: Overwrite = False,
     json: Json = False,
     seed: Seed = 0,
+    **_options: Any,
 ) -> None:
     """Audit scores, losses, logits or probabilities of records whose membership is known.
 
@@ -233,154 +44,105 @@ def audit(
     """
     import numpy as np
 
-    from miaudit.auditing.plan import headline_named
-    from miaudit.collect import outputs as collecting
+    from miaudit.collect import outputs
 
-    given = unread_options.given(context)
-    kind = _kind(file, members, nonmembers, synthetic, signal)
-    unread_options.refuse_unread(given, kind, signal)
-    plan = options.plan(
-        fpr,
-        confidence=confidence,
-        primary_metric=primary,
-        threshold_for_concern=threshold,
-        prior=prior,
-        n_bootstrap=n_bootstrap,
-        row_level=show_rows,
-        raw_only=raw_only,
-        categories=tuple(names(categories) or ()),
-        components=components,
-        estimator=estimator,
-        bounds=options.bounds(
-            options.claim(claim_epsilon, claim_delta, claim_mu, delta),
-            mechanism,
-            guesses,
-            delta=delta,
-            correction=correction,
-            margin=margin,
-            wanted=not no_bounds,
-        ),
-    )
+    given = options.given(context)
+    signal = given.get("signal", "score")
+    source = _source(file, given, signal)
+    keys = {KEYS[name][0] if name in KEYS else name for name in given}
+    _refuse(keys, source, signal=signal, bounds=not given.get("no_bounds", False))
+    settings = _settings(file, given, source, signal)
     target = out or (None if json else Path("results/audit"))
-    if synthetic is not None and members is not None and nonmembers is not None:
+    plan = settings.plan()
+    if isinstance(settings, TableConfig):
         if bundle is not None:
             raise typer.BadParameter("--bundle goes with scores, not with --synthetic")
-        _audit_table(
-            synthetic,
-            members,
-            nonmembers,
-            plan,
-            threshold,
-            secret,
-            known,
-            records,
-            schema=schema,
-            unit=unit,
-            design=design,
-            out=target,
-            overwrite=overwrite,
-            json=json,
-            seed=seed,
-        )
+        audit_table(settings, Path(), target, seed, overwrite=overwrite, json=json)
     check_free(target, overwrite=overwrite)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
     rng = np.random.default_rng(seed)
-    columns = {"score": score, "member": member, "labels": labels, "covariates": covariates}
-    columns |= {"text": text, "unit": unit, "group": group}
-    chosen = None if kind == unread_options.TOKENS else _chosen(attack, signal)
-    if kind == unread_options.TOKENS and file is not None:
-        _refuse_table_options("the file of token-logprobs has its own keys", **columns)
-        named = [name.replace("-", "_") for name in names(attack) or ()]
-        collected = collecting.from_tokens(file, names=named, design=design)
-    elif file is not None:
-        collected = collecting.from_table(
-            file,
-            score=names(score),
-            member=member,
-            signal=signal,  # type: ignore[arg-type]  # checked there
-            labels=labels,
-            attack=chosen,
-            covariates=names(covariates),
-            text=text,
-            unit=unit,
-            group=group,
-            categories=names(categories) or (),
-            design=design,
-            rng=rng,
-        )
-    else:
-        assert members is not None and nonmembers is not None  # noqa: S101 - by the kind
-        _refuse_table_options("it does not go with --members and --nonmembers", **columns)
-        inside = {"signal": members, **({"labels": member_labels} if member_labels else {})}
-        outside = {"signal": nonmembers, **({"labels": nonmember_labels} if nonmember_labels else {})}
-        collected = collecting.from_pairs(
-            inside,
-            outside,
-            signal=signal,  # type: ignore[arg-type]
-            attack=chosen,
-            design=design,
-            rng=rng,
-        )
-    unread_options.refuse_of_design(given, collected.evidence)
-    if headline is not None:
-        collected = collecting.with_headline(collected, headline_named(headline))
-    findings = computed(collected, plan, rng, seed, bundle=wish)
+    collected = settings.collect(Path(), rng=rng)
+    _refuse(keys, source, evidence=collected.evidence)
+    findings = computed(collected, plan, rng, seed, model=settings.model, bundle=wish)
     if signal == "score":
         auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
-        note = collecting.looks_like_losses(collected.evidence, None if auc is None else auc.high)
+        note = outputs.looks_like_losses(collected.evidence, None if auc is None else auc.high)
         if note:
             complain(f"note: {note}")
     deliver(findings, lambda: summary.text(findings), target, overwrite=overwrite, json=json)
 
 
-def _kind(file: Path | None, members: Path | None, nonmembers: Path | None, synthetic: Path | None, signal: str) -> str:
-    """What the audit reads, as :mod:`miaudit.command.unread_options` calls it."""
-    pair = members is not None and nonmembers is not None and file is None
-    if synthetic is not None:
-        if not pair:
-            raise typer.BadParameter("--synthetic goes with --members and --nonmembers, all three tables")
-        return unread_options.SYNTHETIC
-    if pair:
-        return unread_options.PAIR
-    if file is None or members is not None or nonmembers is not None:
-        raise typer.BadParameter("give either one FILE, or both --members and --nonmembers")
-    return unread_options.TOKENS if signal == "token-logprobs" else unread_options.TABLE
-
-
-def _chosen(wanted: list[str] | None, signal: str) -> Attack | None:
-    from miaudit.collect.outputs import Attack
-
-    if wanted is None:
-        return None if signal == "score" else Attack()
-    return Attack(tuple(name.replace("-", "_") for name in names(wanted) or ()))
-
-
-def _audit_table(
-    synthetic: Path,
-    members: Path,
-    nonmembers: Path,
-    plan: Plan,
-    threshold: float | None,
-    secret: list[str] | None,
-    known: list[str] | None,
-    records: int,
-    **rest: Any,
+def audit_table(
+    settings: TableConfig, base: Path, out: Path | None, seed: int, *, overwrite: bool, json: bool
 ) -> NoReturn:
-    """Audit a synthetic table; the threshold is then of a difference in success, which no metric of the plan has."""
-    from dataclasses import replace
-
+    """Audit the synthetic table of a configuration, with paths relative to ``base``."""
     from miaudit.command.synthetic_table import audit_files
 
-    chosen: dict[str, Any] = {"records": records}
-    if threshold is not None:
-        chosen["threshold"], plan = threshold, replace(plan, threshold_for_concern=None)
-    for name, columns in (("secrets", secret), ("known", known)):
-        if columns is not None:
-            chosen[name] = tuple(names(columns) or ())
-    audit_files(synthetic, members, nonmembers, plan=plan, **rest, **chosen)
+    files = {name: base / path for name, path in settings.synthetic.items() if name.endswith("_path")}
+    chosen = settings.table_plan()
+    audit_files(
+        files["table_path"],
+        files["members_path"],
+        files["nonmembers_path"],
+        schema=files.get("schema_path"),
+        unit=settings.evaluation.get("unit"),
+        plan=settings.plan(),
+        design=settings.design,
+        out=out,
+        overwrite=overwrite,
+        json=json,
+        seed=seed,
+        **{name: getattr(chosen, name) for name in ("records", "secrets", "known", "threshold")},
+    )
 
 
-def _refuse_table_options(reason: str, **options: Any) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise typer.BadParameter(f"--{name} names a column of a table; {reason}")
+def _source(file: Path | None, given: dict[str, Any], signal: str) -> Source:
+    """What the audit reads."""
+    sides = [name for name in ("members", "nonmembers") if name in given]
+    pair = len(sides) == 2 and file is None
+    if "synthetic" in given:
+        if not pair:
+            raise typer.BadParameter("--synthetic goes with --members and --nonmembers, all three tables")
+        return "synthetic"
+    if pair:
+        return "pair"
+    if file is None or sides:
+        raise typer.BadParameter("give either one FILE, or both --members and --nonmembers")
+    return "tokens" if signal == "token-logprobs" else "table"
+
+
+def _settings(file: Path | None, given: dict[str, Any], source: Source, signal: str) -> AnyConfig:
+    """What a configuration file would say, checked."""
+    from miaudit.collect.outputs import check_signal
+
+    said = options.content(given)
+    evaluation, attack = said.setdefault("evaluation", {}), said.setdefault("attack", {})
+    if "type" in attack:
+        attack["type"] = [name.replace("-", "_") for name in attack["type"]]
+    if source == "synthetic":
+        return options.validated(said, TableConfig)
+    if source == "tokens":
+        del evaluation["signal"]
+        return options.validated({**said, "target": {"kind": signal}, "data": {"path": str(file)}}, CampaignConfig)
+    check_signal(signal)
+    if signal != "score":
+        attack.setdefault("type", ["loss"])
+    if source == "table":
+        evaluation["table_path"] = str(file)
+    else:
+        for side, path in said.pop("synthetic").items():
+            kind = _FILE_OF.get(signal, signal)
+            evaluation[f"{side.removesuffix('s_path')}_{kind}_path"] = path
+    return options.validated(said, AuditConfig)
+
+
+def _refuse(keys: set[str], source: Source, evidence: Evidence | None = None, **known: Any) -> None:
+    """Refuse options that nothing reads; of an undeclared design, which may be any, say what goes with which."""
+    flags = {key: flag(name) for name, (key, _) in KEYS.items()}
+    if evidence is not None:
+        known["design"] = evidence.design
+        for key in sorted(keys.intersection(OF_ZERO_RUN)) if evidence.design is None else ():
+            complain(f"note: {flags[key]} is of use with --design zero-run; no design is declared")
+    for key, why, place in unread(keys, source, evidence=evidence, **known):
+        if key != "attack.type" or source not in ("table", "pair"):  # those who read scores refuse it
+            raise typer.BadParameter(f"{flags.get(key, flag(key))} would not be used {why}; {place}")

@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from miaudit.command import summary
-from miaudit.command.examination import computed
 from miaudit.command.options import Json, Overwrite, Seed
-from miaudit.command.results import check_free, deliver
+from miaudit.command.results import check_free, computed, deliver
 from miaudit.command.terminal import progress
 
 

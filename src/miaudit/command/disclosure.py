@@ -75,7 +75,7 @@ def _found(settings: DisclosureConfig, trial: Trial, rng: Any) -> DisclosureFind
     notes = list(said)
     if settings.user_code:
         notes.append(f"Code that came with the model was run: {settings.user_code}.")
-    model = settings.model.model_dump(exclude_none=True)
+    model = settings.model
     return defence_findings.findings(
         comparison,
         release=section.release,

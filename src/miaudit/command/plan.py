@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from miaudit.command import options
-from miaudit.command.options import OUTPUT, ClaimDelta, ClaimEpsilon, ClaimMu, Confidence, Delta, Fpr, Seed
+from miaudit.command.options import OUTPUT, Seed, taken, takes
 from miaudit.command.terminal import say
+from miaudit.config.audit import Options
 from miaudit.errors import InputError
 from miaudit.findings.wording import amount
 from miaudit.metrics.rounding import percent, written
@@ -20,22 +21,20 @@ if TYPE_CHECKING:
 _DESIGNS = {"one-run": "one run", "multi-run": "one model for each record"}
 
 
+@takes(**{name: taken(name) for name in ("fpr", "confidence", "delta", "claim_epsilon", "claim_delta", "claim_mu")})
 def plan(
+    context: typer.Context,
     members: Annotated[int | None, typer.Option(help="Members (or units of members) that you can audit.")] = None,
     nonmembers: Annotated[int | None, typer.Option(help="Non-members that you can audit.")] = None,
-    fpr: Fpr = None,
     tpr: Annotated[
         float | None, typer.Option(help="A TPR that you wish to detect: how many records does it need?")
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="To tell from this TPR instead of from chance.")] = None,
-    confidence: Confidence = 0.95,
     power: Annotated[float, typer.Option(help="Share of such audits that should succeed.")] = 0.8,
-    delta: Delta = 1e-5,
-    claim_epsilon: ClaimEpsilon = None,
-    claim_delta: ClaimDelta = None,
-    claim_mu: ClaimMu = None,
+    *,
     json: Annotated[bool, typer.Option("--json", help="Print plain values.", rich_help_panel=OUTPUT)] = False,
     seed: Seed = 0,
+    **chosen: Any,
 ) -> None:
     """Say what an audit will be able to see, before any data is collected."""
     import json as encoder
@@ -47,10 +46,13 @@ def plan(
 
     if (members is None) != (nonmembers is None) or (members is None and tpr is None):
         raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect, or all three")
-    claim = options.claim(claim_epsilon, claim_delta, claim_mu, delta)
+    confidence, delta = chosen["confidence"], chosen["delta"]
+    given = {name: value for name, value in options.given(context).items() if name in chosen}
+    asked = options.validated(options.content(given), Options).plan()
+    claim = None if asked.bounds is None else asked.bounds.claim
     if claim is not None and members is None:
         raise typer.BadParameter("a claim is refuted by records: give --members and --nonmembers too")
-    targets = options.plan(fpr, confidence=confidence).fpr_targets
+    targets = asked.fpr_targets
     if tpr is not None and not min(targets) < tpr < 1:
         raise InputError(
             "--tpr", f"a number above the smallest FPR ({min(targets):g}) and below 1", str(tpr), "change it"

@@ -1,20 +1,24 @@
-"""What every command does with finished findings: the results folder, the lines on standard output, the exit code."""
+"""From collected evidence to findings: the bundle, the results folder, standard output and the exit code."""
 
 from __future__ import annotations
 
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
 from miaudit import __version__
-from miaudit.command.terminal import complain, say, say_json
+from miaudit.command.terminal import complain, progress, say, say_json
+from miaudit.errors import InputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from miaudit.auditing.plan import Plan
+    from miaudit.collect.outputs import Collected
+    from miaudit.findings.audit import Findings
     from miaudit.findings.kind import FindingsRecord
 
 
@@ -60,3 +64,96 @@ def deliver(
         if out is not None:
             say(f"\n{besides}Report: {out / 'report.html'}")
     raise typer.Exit(found.exit_code if exit_code is None else exit_code)
+
+
+@dataclass(frozen=True)
+class BundleWish:
+    """What is asked of a bundle: its file, what it shares, whether labels are sealed."""
+
+    path: Path
+    share: str = "all"
+    seal: bool = False
+
+    @classmethod
+    def of(cls, path: Path | None, share: str, *, seal: bool, overwrite: bool) -> BundleWish | None:
+        """Check a wish before the work; None where there is no bundle to write."""
+        from miaudit.bundle import sharing
+        from miaudit.io import tables
+        from miaudit.report import results_folder
+
+        if path is None:
+            if share != "all" or seal:
+                raise typer.BadParameter("--share and --seal go with --bundle FILE.zip")
+            return None
+        tables.require_suffix(path, "--bundle", (".zip",))
+        results_folder.check_place(path.absolute().parent, f"--bundle {path}", "name another file")
+        if path.exists() and not overwrite:
+            raise InputError("--bundle", "a new file", f"{path}, which exists", "name another, or add --overwrite")
+        sharing.check_sealing(sharing.check(share), seal=seal)
+        wish = cls(path, share, seal)
+        if wish.needs_keys and wish.keys.exists():
+            raise InputError("--bundle", "a name without keys", f"{wish.keys}, which exists", "name another bundle")
+        return wish
+
+    @property
+    def keys(self) -> Path:
+        """Where the owner's keys go."""
+        from miaudit.bundle.contents import KEY_SUFFIX
+
+        return self.path.with_suffix(KEY_SUFFIX)
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether there is anything that a key opens."""
+        return self.seal or self.share != "all"
+
+
+def computed(
+    collected: Collected,
+    plan: Plan,
+    rng: Any,
+    seed: int,
+    model: dict[str, Any] | None = None,
+    bundle: BundleWish | None = None,
+) -> Findings:
+    """Audit what was collected, with the command line that repeats it written into the findings."""
+    from dataclasses import replace
+
+    chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
+    stages = "propensity, overlap, corrected metrics, challenge, bounds"
+    with progress("bootstrap", meanwhile=stages if collected.evidence.design == "zero-run" else "") as told:
+        options: dict[str, Any] = {
+            "plan": chosen,
+            "rng": rng,
+            "notes": collected.notes,
+            "repeat": repeat(seed=seed, **({"model": model} if model else {})),
+            "vulnerability": collected.vulnerability,
+            "progress": told,
+        }
+        if bundle is None:
+            from miaudit.auditing.pipeline import audit
+
+            return audit(collected.evidence, **options)
+        return _bundled(collected, bundle, options)
+
+
+def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any]) -> Findings:
+    """Audit, and write the bundle and the owner's keys; nobody but its owner can read those."""
+    from miaudit.bundle import record
+
+    examined, made, keys = record(collected.evidence, share=wish.share, seal=wish.seal, **options)
+    if wish.needs_keys:
+        keys.write(wish.keys)
+    try:
+        digest = made.write(wish.path, overwrite=True)
+    except BaseException:  # keys without a bundle open nothing, and would stand in the way of the next try
+        if wish.needs_keys:
+            wish.keys.unlink(missing_ok=True)
+        raise
+    complain(f"note: bundle {wish.path}, SHA-256 {digest}")
+    if wish.needs_keys:
+        use = "miaudit unseal opens the labels with it" if wish.seal else "it ties pseudonyms and hashes to records"
+        complain(f"note: {wish.keys} is yours alone; {use}")
+    if wish.seal:
+        complain("note: publish the bundle alone: findings and report of the whole audit tell the sealed labels")
+    return examined.findings

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from miaudit.command import summary
-from miaudit.command.examination import BundleWish, computed
+from miaudit.command.audit import audit_table
 from miaudit.command.options import OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
-from miaudit.command.results import check_free, deliver
+from miaudit.command.results import BundleWish, check_free, computed, deliver
 from miaudit.command.terminal import progress, say
 from miaudit.command.user_code import announce, forecast, kept
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from miaudit.collect.outputs import Collected
-    from miaudit.config.audit import AuditConfig, CampaignConfig
+    from miaudit.config.audit import AnyConfig
 
 
 def run(
@@ -42,19 +42,23 @@ def run(
     from miaudit.config import audit as configuration
 
     settings = configuration.read(config)
-    rng = np.random.default_rng(settings.evaluation.seed)
+    rng = np.random.default_rng(settings.seed)
     if dry_run:
         say(_forecast(settings, config, rng))
         return
-    target = out if out is not None else config.parent / settings.evaluation.output_dir
+    target = out if out is not None else config.parent / settings.output_dir
+    if isinstance(settings, configuration.TableConfig):
+        if bundle is not None:
+            raise typer.BadParameter("--bundle goes with scores, not with a synthetic table")
+        audit_table(settings, config.parent, target, settings.seed, overwrite=overwrite, json=json)
     check_free(target, overwrite=overwrite)
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
     # The bundle says where this generator stands: sealed memberships and models must not follow from it.
     sealed = wish is not None and wish.seal and isinstance(settings, configuration.CampaignConfig)
     drawing = np.random.default_rng() if sealed else rng
     collected = _collected(settings, config, drawing)
-    model = settings.model.model_dump(exclude_none=True)
-    findings = computed(collected, settings.plan(), rng, settings.evaluation.seed, model=model, bundle=wish)
+    model = settings.model
+    findings = computed(collected, settings.plan(), rng, settings.seed, model=model, bundle=wish)
     deliver(findings, lambda: summary.text(findings), target, overwrite=overwrite, json=json)
 
 
@@ -78,7 +82,7 @@ def collect(
     from miaudit.io import tables
 
     settings = configuration.read(config)
-    rng = np.random.default_rng(settings.evaluation.seed)
+    rng = np.random.default_rng(settings.seed)
     if dry_run:
         say(_forecast(settings, config, rng))
         return
@@ -92,23 +96,28 @@ def collect(
     say("\n".join([repr(collected.evidence), *leaks, *notes, f"\nEvidence: {out}"]))
 
 
-def _collected(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) -> Collected:
+def _collected(settings: AnyConfig, config: Path, rng: Any) -> Collected:
     """Evidence of what a configuration describes; code that it names is said before it runs."""
-    from miaudit.config.audit import AuditConfig
+    from miaudit.config.audit import AuditConfig, TableConfig, unread
 
+    if isinstance(settings, TableConfig):
+        raise InputError("synthetic", "a target or outputs", "a synthetic table", "miaudit run audits it")
     if isinstance(settings, AuditConfig):
-        return settings.collect(config.parent, rng=rng)
+        collected = settings.collect(config.parent, rng=rng)
+        for key, why, place in unread(settings.given, settings.source, design=collected.evidence.design):
+            raise InputError(key, f"none, {why}", "one", place)
+        return collected
     announce(settings.user_code, config)
     with progress("models") as told:
         return settings.collect(config.parent, rng=rng, progress=told)
 
 
-def _forecast(settings: AuditConfig | CampaignConfig, config: Path, rng: Any) -> str:
+def _forecast(settings: AnyConfig, config: Path, rng: Any) -> str:
     """Fits, hours and disk of a configuration, and which code it would run."""
     from miaudit.collect import run_campaign
-    from miaudit.config.audit import AuditConfig
+    from miaudit.config.audit import CampaignConfig
 
-    if isinstance(settings, AuditConfig) or settings.target.kind == "token-logprobs":
+    if not isinstance(settings, CampaignConfig) or settings.target.kind == "token-logprobs":
         return f"{config.name}: 0 fits, no hours, no disk; the outputs are there, and no code of a model runs"
     announce(settings.user_code, config)
     planned = settings.campaign(config.parent)

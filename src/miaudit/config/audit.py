@@ -2,338 +2,350 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
-from miaudit.auditing.plan import Bootstrap, Bounds, Calibrated, Headline, Plan, headline_named
+from miaudit.auditing.plan import Bounds, Headline, Plan
 from miaudit.collect import outputs, run_campaign
 from miaudit.collect.campaign import Campaign, known
-from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, with_headline
-from miaudit.config.section import File, Refused, Section, Text, read_mapping, validated
+from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
+from miaudit.config.section import File, Keys, keys_in, keys_of, read_mapping, record_keys, sections_in, validated
 from miaudit.config.target import DataSection, ShadowSection, TargetSection, missing_line
 from miaudit.dp import guesses
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, Option, nearest, options_of
+from miaudit.evidence import Design, Evidence
 from miaudit.io import yaml_file
 from miaudit.io.tables import existing_file
+from miaudit.synthesis.table_attacks.table_audit import TablePlan
 
-_DEEPEST_MECHANISM = 20
-_PAIRED = ("losses", "scores", "logits", "probabilities")
-_COLUMNS = {"labels": "labels", "covariates": "covariates", "text": "texts", "unit": "units", "group": "groups"}
-_OF_OUTPUTS = ("type", "variance", "statistic", "statistics", "folds")
-_OF_ZERO_RUN = (
-    *(("evaluation", name) for name in ("categories", "components", "estimator")),
-    *(("privacy", name) for name in ("correction", "margin")),
-    ("reporting", "raw_only"),
-)
+Source = Literal["table", "pair", "target", "tokens", "synthetic"]
+Mapped = dict[str, Any]
 _SIGNAL_OF: dict[str, SignalKind] = {
     "losses": "loss",
     "scores": "score",
     "logits": "logits",
     "probabilities": "probabilities",
 }
+_COLUMNS = {"labels": "labels", "covariates": "covariates", "text": "texts", "unit": "units", "group": "groups"}
+_HOLDS = {  # what the files of a pair hold
+    "losses": "losses (.npy)",
+    "scores": "scores of an attack, higher for members (.npy)",
+    "logits": "logits (.npy), records by classes",
+    "probabilities": "probabilities (.npy), records by classes",
+    "labels": "labels (.npy)",
+    "covariates": "covariates (.npy), records by covariates",
+    "texts": "texts (.npy), what each record says: a covariate too",
+    "units": "units (.npy)",
+    "groups": "groups (.npy)",
+}
+# Keys that not every audit reads.
+_TABLE_ARGUMENTS = ("score", "member", "signal", "labels", "covariates", "text", "unit", "group", "categories")
+_OF_COLUMNS = tuple(f"evaluation.{name}" for name in ("score", "member", "labels", "covariates", "text", "group"))
+_OF_SIDES = tuple(f"evaluation.{side}_{kind}_path" for kind in SIDE_FILES for side in ("member", "nonmember"))
+_OF_LABELS = ("evaluation.labels", *_OF_SIDES[:2])
+_OF_RATIOS = tuple(f"attack.{name}" for name in ("variance", "statistic", "statistics", "folds"))
+_OF_SCORES = ("attack.type", "attack.headline", "evaluation.signal")
+_OF_BUNDLES = ("share", "seal")  # of the command line only
+_OF_SYNTHETIC = tuple(f"synthetic.{name}" for name in ("schema_path", "secrets", "known", "records"))
+_OF_BOUNDS = tuple(f"privacy.{name}" for name in ("delta", "guesses", "correction", "margin"))
+OF_ZERO_RUN = (
+    *(f"evaluation.{name}" for name in ("categories", "components", "estimator")),
+    "reporting.raw_only",
+    *_OF_BOUNDS[2:],
+)
 
 
-class ModelSection(Section):
-    """What was audited: recorded in the findings, never opened when outputs are given."""
-
-    architecture: Text | None = None
-    checkpoint: Text | None = None
-    num_classes: Annotated[int, Field(ge=2)] | None = None
-    name: Text | None = None
-
-
-class StatisticsSection(Section):
-    """Means and standard deviations given by the caller: nothing is then fitted to the audited scores."""
-
-    mu_in: float
-    sigma_in: Annotated[float, Field(gt=0)]
-    mu_out: float
-    sigma_out: Annotated[float, Field(gt=0)]
+def _attacks(value: object) -> tuple[str, ...]:
+    """Return the attacks that one name, or a list of names, stands for."""
+    several = value if isinstance(value, list | tuple) else (value,)
+    for name in several:
+        names = known()
+        if name not in names:
+            hint = nearest(str(name), names) or "choose one"
+            raise InputError("type", f"one of {', '.join(names)}", repr(name)[:60], hint)
+    return tuple(several)
 
 
-class AttackSection(Section):
-    """Which attack, and at which false-positive rates."""
-
-    type: Text | tuple[Text, ...] = "gaussian_lira"
-    fpr_targets: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.001, 0.01, 0.1)
-    n_bootstrap: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    variance: Literal["separate", "pooled"] = "separate"
-    statistic: Literal["loss", "logit_confidence"] = "loss"
-    statistics: StatisticsSection | None = None
-    folds: Annotated[int, Field(ge=2, le=50)] = 5
-    headline: Text | None = None
-
-    @field_validator("fpr_targets", mode="before")
-    @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, int | float) else value
-
-    @field_validator("type")
-    @classmethod
-    def _known(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
-        for name in (value,) if isinstance(value, str) else value:
-            names = known()
-            if name not in names:
-                hint = nearest(name, names) or "choose one"
-                raise ValueError(f"expected one of {', '.join(names)}, received {name!r}; {hint}")
-        return value
-
-    @field_validator("n_bootstrap")
-    @classmethod
-    def _enough(cls, value: int) -> int:
-        if 0 < value < 100:
-            raise ValueError(f"expected 0 or at least 100, received {value}; 1000 is customary")
-        return value
+def _one_parameter(claim: Mapped) -> Mapped:
+    if ("epsilon" in claim) == ("mu" in claim):
+        received = "both" if "mu" in claim else "neither"
+        raise ValueError(f"expected epsilon or mu, one of them, received {received}; a claim is about one parameter")
+    if "mu" in claim and "delta" in claim:
+        raise ValueError(f"expected no delta beside mu, received {claim['delta']:g}; remove it, or claim epsilon")
+    return claim
 
 
-class EvaluationOptions(Section):
-    """How membership came about, how the evidence is looked at, and where the results go."""
-
-    categories: tuple[Text, ...] = ()
-    components: Annotated[int, Field(ge=1)] | None = None
-    estimator: Literal["hajek", "aipw"] = "hajek"
-    output_dir: Text = "results/mia_audit"
-    design: Literal["multi-run", "one-run", "zero-run"] | None = None
-    intervals: Literal["calibrated", "bootstrap"] = "calibrated"
-    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
-    seed: Annotated[int, Field(ge=0)] = 0
+def _bounds_for_a_claim(privacy: Mapped) -> Mapped:
+    beside = next((name for name in ("claim", "mechanism") if name in privacy), None)
+    if not privacy.get("bounds", True) and beside is not None:
+        raise ValueError(f"expected bounds: true beside {beside}, received false; without a bound nothing is judged")
+    return privacy
 
 
-class EvaluationSection(EvaluationOptions):
-    """Where the outputs are, beside the options."""
-
-    member_losses_path: Text | None = None
-    nonmember_losses_path: Text | None = None
-    member_scores_path: Text | None = None
-    nonmember_scores_path: Text | None = None
-    member_logits_path: Text | None = None
-    nonmember_logits_path: Text | None = None
-    member_probabilities_path: Text | None = None
-    nonmember_probabilities_path: Text | None = None
-    member_labels_path: Text | None = None
-    nonmember_labels_path: Text | None = None
-    member_covariates_path: Text | None = None
-    nonmember_covariates_path: Text | None = None
-    member_texts_path: Text | None = None
-    nonmember_texts_path: Text | None = None
-    member_units_path: Text | None = None
-    nonmember_units_path: Text | None = None
-    member_groups_path: Text | None = None
-    nonmember_groups_path: Text | None = None
-    table_path: Text | None = None
-    score: Text | tuple[Text, ...] | None = None
-    member: Text | None = None
-    signal: Literal["score", "loss", "logits", "probabilities"] = "score"
-    labels: Text | None = None
-    covariates: Text | tuple[Text, ...] | None = None
-    text: Text | None = None
-    unit: Text | None = None
-    group: Text | None = None
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        given = [kind for kind in _PAIRED if self._path("member", kind) or self._path("nonmember", kind)]
-        if self.table_path is not None:
-            given.append("table")
-        if len(given) != 1:
-            kinds = ", ".join(f"member_{k}_path with nonmember_{k}_path" for k in _PAIRED)
-            received = " and ".join(given) or "none"
-            raise ValueError(f"expected exactly one source of outputs ({kinds}, or table_path), received {received}")
-        for kind in (*_PAIRED, *SIDE_FILES):
-            inside, outside = self._path("member", kind), self._path("nonmember", kind)
-            if (inside is None) != (outside is None):
-                missing = "nonmember" if outside is None else "member"
-                raise ValueError(f"expected {missing}_{kind}_path beside its counterpart, received none; add it")
-        if given == ["table"] and self.member is None and self.score is not None:
-            raise ValueError("expected member, the column of membership, beside score; received none; add it")
-        self._refuse_unread(table=given == ["table"])
-        return self
-
-    def _refuse_unread(self, *, table: bool) -> None:
-        """Refuse what would be read from the other source only: ignored, units or groups would silently be lost."""
-        if table:
-            unread = {f"member_{kind}_path": name for name, kind in _COLUMNS.items() if self._path("member", kind)}
-            place, instead = "beside table_path", "name columns of the table"
-        else:
-            unread = {name: f"member_{kind}_path" for name, kind in _COLUMNS.items() if getattr(self, name) is not None}
-            unread |= {name: "member_..._path" for name in ("score", "member") if getattr(self, name) is not None}
-            place, instead = "without table_path", "give files"
-        if unread:
-            more = ", ".join(f"{other} for {name}" for name, other in unread.items())
-            raise ValueError(f"expected no {' or '.join(unread)} {place}; {instead} instead ({more})")
-        kind = None if table else self.pair()[0]
-        if kind is not None and "signal" in self.model_fields_set and self.signal != kind:
-            raise ValueError(f"expected signal {kind}, as the files are named, received {self.signal}; leave it out")
-
-    @property
-    def holds_scores(self) -> bool:
-        """Whether the outputs are an attack's scores already."""
-        return (self.signal if self.table_path is not None else self.pair()[0]) == "score"
-
-    def _path(self, side: str, kind: str) -> str | None:
-        value: str | None = getattr(self, f"{side}_{kind}_path")
-        return value
-
-    def pair(self) -> tuple[SignalKind, dict[str, str], dict[str, str]]:
-        """Return the kind of signal and the files of members and of non-members."""
-        kind = next(k for k in _PAIRED if self._path("member", k))
-        sides = []
-        for side in ("member", "nonmember"):
-            files = {"signal": self._path(side, kind), **{name: self._path(side, name) for name in SIDE_FILES}}
-            sides.append({name: path for name, path in files.items() if path is not None})
-        return _SIGNAL_OF[kind], sides[0], sides[1]
+def _one_source(evaluation: Mapped) -> Mapped:
+    """Refuse no outputs, or those of two sources, and what would be read from the other source only."""
+    sources = [kind for kind in _SIGNAL_OF if {f"member_{kind}_path", f"nonmember_{kind}_path"} & set(evaluation)]
+    if "table_path" in evaluation:
+        sources.append("table")
+    if len(sources) != 1:
+        kinds = ", ".join(f"member_{k}_path with nonmember_{k}_path" for k in _SIGNAL_OF)
+        received = " and ".join(sources) or "none"
+        raise ValueError(f"expected exactly one source of outputs ({kinds}, or table_path), received {received}")
+    for kind in _HOLDS:
+        there = [side for side in ("member", "nonmember") if f"{side}_{kind}_path" in evaluation]
+        if len(there) == 1:
+            missing = "nonmember" if there == ["member"] else "member"
+            raise InputError(f"{missing}_{kind}_path", "a file beside its counterpart", "none", "add it")
+    if sources == ["table"]:
+        if "score" in evaluation and "member" not in evaluation:
+            raise InputError("member", "the column of membership, beside score", "none", "add it")
+        unread = {f"member_{kind}_path": name for name, kind in _COLUMNS.items() if f"member_{kind}_path" in evaluation}
+        place, instead = "beside table_path", "name columns of the table"
+    else:
+        unread = {name: f"member_{kind}_path" for name, kind in _COLUMNS.items() if name in evaluation}
+        unread |= {name: "member_..._path" for name in ("score", "member") if name in evaluation}
+        place, instead = "without table_path", "give files"
+    if unread:
+        more = ", ".join(f"{other} for {name}" for name, other in unread.items())
+        raise ValueError(f"expected no {' or '.join(unread)} {place}; {instead} instead ({more})")
+    named = _SIGNAL_OF.get(sources[0])
+    if named is not None and evaluation.get("signal", named) != named:
+        received = evaluation["signal"]
+        raise ValueError(f"expected signal {named}, as the files are named, received {received}; leave it out")
+    return evaluation
 
 
-class ReportingSection(Section):
-    """What the verdict is about."""
+MODEL = Keys(
+    {
+        "architecture": Annotated[str | None, Option("What was audited: its architecture, for the record.")],
+        "checkpoint": Annotated[str | None, Option("Where it is kept, for the record; never opened.")],
+        "num_classes": Annotated[int | None, Option("Its number of classes, for the record.", ge=2)],
+        "name": Annotated[str | None, Option("Its name, for the record.")],
+    }
+)
+ATTACK = Keys(
+    {
+        "type": Annotated[
+            tuple[str, ...],
+            Option(
+                "From losses: loss, gaussian_lira. From outputs also: logit_confidence, margin, entropy, "
+                "modified_entropy. From token-logprobs: loss, min_k, min_k_plus_plus, zlib_ratio, reference_ratio; all "
+                "that the file allows by default. Repeat for several; else loss by default.",
+                read=_attacks,
+            ),
+        ],
+        **keys_of(Plan, "fpr_targets", "n_bootstrap", "headline"),
+        **keys_of(GaussianLira, "variance", "statistic", "folds"),
+        "statistics": Annotated[Any, record_keys(GaussianStatistics)] | None,
+    }
+)
+EVALUATED = Keys(
+    {
+        **keys_of(Plan, "categories", "components", "estimator", "intervals", "confidence"),
+        "output_dir": Annotated[str, Option("Folder for findings.json, report.html and figures/.")],
+        "design": Annotated[
+            Design | None,
+            Option(
+                "How membership came about: one-run or multi-run (inclusion was randomised) or zero-run (it was not). "
+                "Never guessed: without it there is no answer."
+            ),
+        ],
+        "seed": Annotated[int, Option("Seed of everything random; it is written into the findings.", ge=0)],
+    }
+)
+OUTPUTS = Keys(
+    {
+        **EVALUATED.kinds,
+        **{
+            f"{side}_{kind}_path": Annotated[str | None, Option(f"The {side}s' {what}.".replace("nonm", "non-m"))]
+            for kind, what in _HOLDS.items()
+            for side in ("member", "nonmember")
+        },
+        "member_labels_path": Annotated[str | None, Option("The members' labels (.npy), with --members.")],
+        "table_path": Annotated[str | None, Option("A table: .npz (arrays), .parquet or .csv (columns).")],
+        **keys_of(from_table),
+    },
+    make=_one_source,
+)
+REPORTING = Keys(keys_of(Plan, "primary_metric", "threshold_for_concern", "levels", "prior", "row_level", "raw_only"))
+CLAIM = Keys(
+    {
+        name: Annotated[float | None, options_of(source)[name].option]
+        for source, names in ((Claim.epsilon_delta, ("epsilon", "delta")), (Claim.gaussian, ("mu",)))
+        for name in names
+    },
+    make=_one_parameter,
+)
+PRIVACY = Keys(
+    {
+        "bounds": Annotated[bool, Option("Leave privacy parameters alone.")],
+        "claim": Annotated[Mapped, CLAIM] | None,
+        **keys_of(Bounds, "mechanism", "delta", "guesses", "correction", "margin"),
+    },
+    make=_bounds_for_a_claim,
+)
 
-    primary_metric: Text | None = None
-    threshold_for_concern: float | None = None
-    levels: tuple[float, float, float] = (0.02, 0.05, 0.1)
-    prior: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    row_level: Annotated[int, Field(ge=0)] = 0
-    raw_only: bool = False
+
+def unread(
+    given: Iterable[str],
+    source: Source,
+    *,
+    signal: str = "",
+    design: str | None = None,
+    bounds: bool = True,
+    evidence: Evidence | None = None,
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the keys that were given and that nothing reads, each with the reason and with what it goes with.
+
+    Parameters
+    ----------
+    given : keys with their sections, such as ``reporting.prior``
+    source : what the audit reads
+    signal : what the outputs are, where they are given
+    design : as declared, or as the evidence has it
+    bounds : whether bounds on privacy parameters are wanted
+    evidence : what was read, once it was
+    """
+    scores, randomised = signal == "score", design in ("one-run", "multi-run")
+    table, columns, text = source == "synthetic", True, True
+    if evidence is not None:
+        columns = evidence.covariates is not None
+        text = columns or evidence.text is not None
+    beside = {"synthetic": "beside a synthetic table", "tokens": "for token-logprobs", "pair": "for two files"}
+    rules = (
+        (_OF_SYNTHETIC, not table, "without a synthetic table", "it goes with one"),
+        (_OF_COLUMNS, source in beside, beside.get(source, ""), "it names a column of a table"),
+        (("evaluation.unit",), source in ("tokens", "pair"), beside.get(source, ""), "it names a column of a table"),
+        (_OF_SIDES, source != "pair", "without files of members and of non-members", "it goes with those"),
+        ((*_OF_SCORES, *OF_ZERO_RUN, *_OF_BUNDLES), table, "beside a synthetic table", "it goes with scores"),
+        (_OF_RATIOS, source in ("synthetic", "tokens"), beside.get(source, ""), "it goes with gaussian_lira"),
+        (("attack.type", *_OF_RATIOS), scores, "for scores", "scores are already an attack's"),
+        (_OF_LABELS, scores, "for scores", "it goes with logits and probabilities"),
+        (_OF_BOUNDS, not bounds, "without bounds", "it goes with bounds on privacy parameters"),
+        (OF_ZERO_RUN, randomised, f"with design {design}", "it goes with zero-run"),
+        (("privacy.guesses",), design == "multi-run", "with design multi-run", "there every run counts"),
+        (("evaluation.categories",), not columns, "without covariates", "it goes with covariates, and with zero-run"),
+        (("evaluation.components",), not text, "without covariates", "it goes with covariates, and with zero-run"),
+    )
+    found = set(given)
+    for keys, applies, why, place in rules:
+        yield from ((key, why, place) for key in keys if applies and key in found)
 
 
-class ClaimSection(Section):
-    """What somebody says of the algorithm: epsilon (at a delta) or mu."""
-
-    epsilon: Annotated[float, Field(ge=0)] | None = None
-    delta: Annotated[float, Field(ge=0, lt=1)] | None = None
-    mu: Annotated[float, Field(ge=0)] | None = None
-
-    @model_validator(mode="after")
-    def _one_parameter(self) -> Self:
-        if (self.epsilon is None) == (self.mu is None):
-            received = "neither" if self.mu is None else "both"
-            raise ValueError(
-                f"expected epsilon or mu, one of them, received {received}; a claim is about one parameter"
-            )
-        if self.mu is not None and self.delta is not None:
-            raise ValueError(f"expected no delta beside mu, received {self.delta:g}; remove it, or claim epsilon")
-        return self
-
-    def claim(self, delta: float) -> Claim:
-        """Return the claim; an epsilon without a delta of its own is claimed at ``delta``."""
-        return claimed(self.epsilon, delta if self.delta is None else self.delta, self.mu)
-
-
-class PrivacySection(Section):
-    """Lower bounds on privacy parameters, and the claim that they may refute."""
-
-    bounds: bool = True
-    claim: ClaimSection | None = None
-    mechanism: Any = None  # a mapping in the file, a Mechanism once it was read
-    delta: Annotated[float, Field(ge=0, lt=1)] = 1e-5
-    guesses: Any = "pilot"  # a word or a number in the file, an option of miaudit.dp.guesses once it was read
-    correction: Literal["thinning", "conditional", "composition"] = "thinning"
-    margin: Annotated[float, Field(ge=0)] | None = None
-
-    @field_validator("mechanism")
-    @classmethod
-    def _described(cls, value: Any) -> Mechanism | None:
-        try:
-            return None if value is None else _mechanism(value)
-        except InputError as error:
-            raise Refused(error) from None
-
-    @field_validator("guesses")
-    @classmethod
-    def _counted(cls, value: Any) -> guesses.Option | int:
-        try:
-            return guesses.named(str(value))
-        except InputError as error:
-            raise Refused(InputError("guesses", error.allowed, error.received, error.next_step)) from None
-
-    @model_validator(mode="after")
-    def _bounds_for_a_claim(self) -> Self:
-        beside = next((name for name in ("claim", "mechanism") if getattr(self, name) is not None), None)
-        if not self.bounds and beside is not None:
-            raise ValueError(
-                f"expected bounds: true beside {beside}, received false; without a bound nothing is judged"
-            )
-        return self
-
-    def options(self) -> Bounds | None:
-        """Return what is asked of the bounds; None where none are wanted."""
-        if not self.bounds:
-            return None
-        return Bounds(
-            claim=None if self.claim is None else self.claim.claim(self.delta),
-            mechanism=self.mechanism,
-            delta=self.delta,
-            guesses=guesses.named(self.guesses) if isinstance(self.guesses, str) else self.guesses,
-            correction=self.correction,
-            margin=self.margin,
-        )
+SYNTHETIC = Keys(
+    {
+        "table_path": Annotated[
+            str,
+            Option("A synthetic table (.csv, .parquet), audited against --members and --nonmembers of the same kind."),
+        ],
+        "members_path": Annotated[str, Option("Instead of a table: .npy of the members' signal.")],
+        "nonmembers_path": Annotated[str, Option("And .npy of the non-members' signal.")],
+        "schema_path": Annotated[
+            str | None, Option("Its columns (YAML); without it they are inferred from the synthetic table.")
+        ],
+        **keys_of(TablePlan, "secrets", "known", "records"),
+    },
+    required=frozenset({"table_path", "members_path", "nonmembers_path"}),
+)
 
 
 class Options(File):
     """What every configuration file may say, whatever its evidence comes from."""
 
-    model: ModelSection = ModelSection()
-    attack: AttackSection = AttackSection()
-    evaluation: EvaluationOptions = EvaluationOptions()
-    reporting: ReportingSection = ReportingSection()
-    privacy: PrivacySection = PrivacySection()
+    model: Annotated[Mapped, MODEL] = Field(default_factory=dict)
+    attack: Annotated[Mapped, ATTACK] = Field(default_factory=dict)
+    evaluation: Annotated[Mapped, EVALUATED] = Field(default_factory=dict)
+    reporting: Annotated[Mapped, REPORTING] = Field(default_factory=dict)
+    privacy: Annotated[Mapped, PRIVACY] = Field(default_factory=dict)
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The keys that were given, each with its section: ``reporting.prior``."""
+        sections = {name: getattr(self, name) for name in self.model_fields_set}
+        return frozenset(f"{name}.{key}" for name, keys in sections.items() if isinstance(keys, dict) for key in keys)
+
+    @property
+    def design(self) -> Design | None:
+        """How membership came about, as declared."""
+        design: Design | None = self.evaluation.get("design")
+        return design
+
+    @property
+    def seed(self) -> int:
+        """Of everything random."""
+        return int(self.evaluation.get("seed", 0))
+
+    @property
+    def output_dir(self) -> str:
+        """Where the results go."""
+        return str(self.evaluation.get("output_dir", "results/mia_audit"))
+
+    @property
+    def source(self) -> Source:
+        """What is read."""
+        return "target"
+
+    @property
+    def signal(self) -> str:
+        """What the outputs are; empty where models give them."""
+        return ""
 
     def refused(self) -> Iterator[str]:
-        """Say what the plan or the attacks refuse."""
+        """Say what the plan or the attacks refuse, and which keys would not be used."""
         try:
             self.plan()
             self.attack_options()
         except InputError as error:
             yield f"{_section_of(error.argument)}{error}"
-        design = self.evaluation.design
-        for section, name in _OF_ZERO_RUN if design in ("one-run", "multi-run") else ():
-            options = getattr(self, section)
-            if getattr(options, name) != type(options).model_fields[name].default:
-                yield f"{section}.{name}: expected none, with design {design}, received one; it goes with zero-run"
+        wanted = self.privacy.get("bounds", True)
+        for key, why, place in unread(self.given, self.source, signal=self.signal, design=self.design, bounds=wanted):
+            yield f"{key}: expected none, {why}, received one; {place}"
 
-    @abstractmethod
     def attack_options(self) -> object:
         """Return the attacks that were asked for, as the kind of file takes them."""
+        return ()
 
     def plan(self) -> Plan:
         """Return the options of the audit."""
-        return Plan(
-            fpr_targets=self.attack.fpr_targets,
-            confidence=self.evaluation.confidence,
-            primary_metric=self.reporting.primary_metric,
-            threshold_for_concern=self.reporting.threshold_for_concern,
-            levels=self.reporting.levels,
-            prior=self.reporting.prior,
-            intervals=Bootstrap() if self.evaluation.intervals == "bootstrap" else Calibrated(),
-            n_bootstrap=self.attack.n_bootstrap,
-            row_level=self.reporting.row_level,
-            raw_only=self.reporting.raw_only,
-            categories=self.evaluation.categories,
-            components=self.evaluation.components,
-            estimator=self.evaluation.estimator,
-            bounds=self.privacy.options(),
-        )
+        return self._plan()
+
+    def _plan(self) -> Plan:
+        fields = options_of(Plan)
+        given = {**self.attack, **self.evaluation, **self.reporting}
+        options = {name: value for name, value in given.items() if name in fields and name != "headline"}
+        return Plan(**options, bounds=self.bounds())
+
+    def bounds(self) -> Bounds | None:
+        """Return what is asked of privacy bounds; None where none are wanted."""
+        options = {"guesses": guesses.Pilot(), **self.privacy}
+        if not options.pop("bounds", True):
+            return None
+        claim = options.pop("claim", None)
+        if claim is not None:
+            usual = options_of(Bounds)["delta"].default
+            options["claim"] = claimed(**{"epsilon": None, "mu": None, "delta": options.get("delta", usual), **claim})
+        return Bounds(**options)
 
     def names(self) -> tuple[str, ...]:
         """Return the attacks that were named, or the default one."""
-        return (self.attack.type,) if isinstance(self.attack.type, str) else self.attack.type
+        return tuple(self.attack.get("type", (outputs.GAUSSIAN_LIRA,)))
 
     def gaussian(self) -> GaussianLira:
         """Return the options of the Gaussian likelihood ratio."""
-        section = self.attack
-        given = None if section.statistics is None else GaussianStatistics(**section.statistics.model_dump())
-        return GaussianLira(section.variance, section.statistic, section.folds, given)
+        given = {name: self.attack[name] for name in ("variance", "statistic", "folds") if name in self.attack}
+        return GaussianLira(**given, given=self.attack.get("statistics"))
 
     def headline(self) -> Headline | None:
         """Return the headline that was asked for, if any."""
-        return None if self.attack.headline is None else headline_named(self.attack.headline)
+        return self.attack.get("headline")
 
 
 class AuditConfig(Options):
@@ -346,7 +358,17 @@ class AuditConfig(Options):
     (0.001, 0.01, 0.1)
     """
 
-    evaluation: EvaluationSection
+    evaluation: Annotated[Mapped, OUTPUTS]
+
+    @property
+    def source(self) -> Source:
+        """What is read."""
+        return "table" if "table_path" in self.evaluation else "pair"
+
+    @property
+    def signal(self) -> str:
+        """What the outputs are."""
+        return str(self.evaluation.get("signal", "score") if self.source == "table" else self.pair()[0])
 
     def attack_options(self) -> Attack:
         """Return the attacks to compute from outputs."""
@@ -356,50 +378,79 @@ class AuditConfig(Options):
                 raise InputError("type", allowed, name, "it needs models: add the sections target and data")
         return Attack(self.names(), self.gaussian())
 
-    def refused(self) -> Iterator[str]:
-        """Say what the plan or the attacks refuse, and which options of an attack scores have no use for."""
-        yield from super().refused()
-        if self.evaluation.holds_scores:
-            for name in _OF_OUTPUTS:
-                if name in self.attack.model_fields_set:
-                    yield f"attack.{name}: expected none, for scores, received one; scores are already an attack's"
-
     def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each."""
-        for name, value in self.evaluation:
-            if name.endswith("_path") and value is not None and not (base / value).is_file():
+        for name, value in self.evaluation.items():
+            if name.endswith("_path") and not (base / value).is_file():
                 yield missing_line(f"evaluation.{name}", "file", value, base)
+
+    def pair(self) -> tuple[SignalKind, dict[str, Path], dict[str, Path]]:
+        """Return the kind of signal and the files of members and of non-members."""
+        kind = next(kind for kind in _SIGNAL_OF if f"member_{kind}_path" in self.evaluation)
+        inside, outside = (
+            {
+                "signal" if name == kind else name: Path(self.evaluation[f"{side}_{name}_path"])
+                for name in (kind, *SIDE_FILES)
+                if f"{side}_{name}_path" in self.evaluation
+            }
+            for side in ("member", "nonmember")
+        )
+        return _SIGNAL_OF[kind], inside, outside
 
     def collect(self, base: Path, *, rng: np.random.Generator) -> Collected:
         """Read the outputs, with paths relative to ``base``, and turn them into evidence."""
-        e, headline = self.evaluation, self.headline()
-        if e.table_path is not None:
-            table = outputs.from_table(
-                base / e.table_path,
-                score=e.score,
-                member=e.member,
-                signal=e.signal,
-                labels=e.labels,
-                attack=None if e.signal == "score" else self.attack_options(),
-                covariates=e.covariates,
-                text=e.text,
-                unit=e.unit,
-                group=e.group,
-                categories=e.categories,
-                design=e.design,
-                rng=rng,
+        named = self.signal != "score" or "type" in self.attack
+        options: Mapped = {"attack": self.attack_options() if named else None, "design": self.design, "rng": rng}
+        if self.source == "table":
+            columns = {name: self.evaluation[name] for name in _TABLE_ARGUMENTS if name in self.evaluation}
+            return with_headline(
+                from_table(base / self.evaluation["table_path"], **columns, **options), self.headline()
             )
-            return with_headline(table, headline)
-        signal, inside, outside = e.pair()
-        pair = outputs.from_pairs(
-            {name: base / path for name, path in inside.items()},
-            {name: base / path for name, path in outside.items()},
-            signal=signal,
-            attack=None if signal == "score" else self.attack_options(),
-            design=e.design,
-            rng=rng,
-        )
-        return with_headline(pair, headline)
+        signal, *sides = self.pair()
+        inside, outside = ({name: base / path for name, path in side.items()} for side in sides)
+        return with_headline(outputs.from_pairs(inside, outside, signal=signal, **options), self.headline())
+
+
+class TableConfig(Options):
+    """A whole configuration file about a synthetic table.
+
+    Examples
+    --------
+    >>> content = {"table_path": "s.csv", "members_path": "m.csv", "nonmembers_path": "n.csv", "records": 500}
+    >>> TableConfig.model_validate({"synthetic": content}).table_plan().records
+    500
+    """
+
+    synthetic: Annotated[Mapped, SYNTHETIC]
+    evaluation: Annotated[Mapped, Keys({**EVALUATED.kinds, **keys_of(from_table, "unit")})] = Field(
+        default_factory=dict
+    )
+
+    @property
+    def source(self) -> Source:
+        """What is read."""
+        return "synthetic"
+
+    def plan(self) -> Plan:
+        """Return the options of the audit record by record; the threshold is not of a metric that it has."""
+        return self.model_copy(update={"reporting": {**self.reporting, "threshold_for_concern": None}})._plan()
+
+    def table_plan(self) -> TablePlan:
+        """Return the options of the attacks on the table."""
+        options = {name: value for name, value in self.synthetic.items() if name in options_of(TablePlan)}
+        if "threshold_for_concern" in self.reporting:
+            options["threshold"] = self.reporting["threshold_for_concern"]
+        return TablePlan(**{"confidence": self.plan().confidence, **options})
+
+    def attack_options(self) -> TablePlan:
+        """Return the options of the attacks on the table."""
+        return self.table_plan()
+
+    def missing_files(self, base: Path) -> Iterator[str]:
+        """Say which files are not there, a line for each."""
+        for name, value in self.synthetic.items():
+            if name.endswith("_path") and not (base / value).is_file():
+                yield missing_line(f"synthetic.{name}", "file", value, base)
 
 
 class CampaignConfig(Options):
@@ -424,7 +475,7 @@ class CampaignConfig(Options):
 
     def attack_options(self) -> tuple[str, ...]:
         """Return the attacks that were named; none for the default."""
-        return self.names() if "type" in self.attack.model_fields_set else ()
+        return self.names() if "type" in self.attack else ()
 
     def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each."""
@@ -437,7 +488,7 @@ class CampaignConfig(Options):
         return Campaign(
             target=self.target.build(base),
             records=self.data.load(base),
-            design=self.evaluation.design,
+            design=self.design,
             attacks=self.attack_options(),
             gaussian=self.gaussian(),
             shadows=self.shadow.options(base),
@@ -452,14 +503,15 @@ class CampaignConfig(Options):
     ) -> Collected:
         """Train, ask and score, with paths relative to ``base``. Runs the code that the target names."""
         if self.target.kind == outputs.TOKENS:
-            read = outputs.from_tokens(
-                base / self.data.path, names=self.attack_options(), design=self.evaluation.design
-            )
+            read = outputs.from_tokens(base / self.data.path, names=self.attack_options(), design=self.design)
             return with_headline(read, self.headline())
         return with_headline(run_campaign.collect(self.campaign(base), rng=rng, progress=progress), self.headline())
 
 
-def read(path: str | Path) -> AuditConfig | CampaignConfig:
+AnyConfig = AuditConfig | CampaignConfig | TableConfig
+
+
+def read(path: str | Path) -> AnyConfig:
     """Read and check a configuration file.
 
     Raises
@@ -470,7 +522,11 @@ def read(path: str | Path) -> AuditConfig | CampaignConfig:
         With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
     """
     content = read_mapping(path, "docs/configuration.md")
-    kind: type[AuditConfig | CampaignConfig] = CampaignConfig if {"target", "data"} & set(content) else AuditConfig
+    kind: type[AuditConfig] | type[CampaignConfig] = (
+        CampaignConfig if {"target", "data"} & set(content) else AuditConfig
+    )
+    if "synthetic" in content:
+        return validated(content, TableConfig, path)
     return validated(content, kind, path)
 
 
@@ -483,7 +539,7 @@ def read_mechanism(path: str | Path) -> Mechanism:
         If the file is missing, too large or no YAML, and for whatever cannot be accounted for.
     """
     path = existing_file(path, "mechanism", (".yaml", ".yml"))
-    return _mechanism(yaml_file.read(path, "mechanism"))
+    return from_mapping(yaml_file.read(path, "mechanism"))
 
 
 def claimed(epsilon: float | None, delta: float, mu: float | None) -> Claim:
@@ -500,24 +556,10 @@ def claimed(epsilon: float | None, delta: float, mu: float | None) -> Claim:
     return Claim.gaussian(mu) if epsilon is None else Claim.epsilon_delta(epsilon, delta)  # type: ignore[arg-type]
 
 
-def _mechanism(description: Any) -> Mechanism:
-    """Read a description that does not nest so deeply that working through it would exhaust the stack."""
-    depth, level = 0, [description]
-    while level := [part for x in level for part in _parts(x)]:
-        depth += 1
-        if depth > 2 * _DEEPEST_MECHANISM:
-            allowed = f"at most {_DEEPEST_MECHANISM} mechanisms inside each other"
-            raise InputError("mechanism", allowed, "more", "composed mechanisms stand beside each other")
-    return from_mapping(description)
-
-
-def _parts(value: Any) -> list[Any]:
-    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
-
-
 def _section_of(argument: str) -> str:
     """Return the section, with a dot, in which an option of the plan stands."""
-    for name, field in AuditConfig.model_fields.items():
-        if argument in getattr(field.annotation, "model_fields", {}):
+    head = re.split(r"\W", argument)[0]
+    for name, kind in keys_in(AuditConfig).items():
+        if any(head in keys_in(section) for section in sections_in(kind)):
             return f"{name}."
     return ""

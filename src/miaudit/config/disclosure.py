@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from miaudit.config import section as sections
-from miaudit.config.audit import ModelSection
+from miaudit.config.audit import MODEL
 from miaudit.config.section import File, Refused, Section, Text, read_mapping, validated
 from miaudit.config.synthesise import GeneratorSection, PrivacySection
 from miaudit.config.target import DataSection, ShadowSection, TargetSection, Whole, missing_line
@@ -219,7 +219,7 @@ class DisclosureConfig(File):
     attack: AttackSection = AttackSection()
     evaluation: EvaluationSection = EvaluationSection()
     reporting: ReportingSection = ReportingSection()
-    model: ModelSection = ModelSection()
+    model: Annotated[dict[str, Any], MODEL] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PlainValidator,
+    ValidationError,
+    ValidationInfo,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import core_schema
 
-from miaudit.errors import ConfigError, InputError, nearest
+from miaudit.errors import ConfigError, InputError, Option, nearest, options_of, without_none
 from miaudit.io import yaml_file
 from miaudit.io.tables import existing_file
 
@@ -33,6 +48,112 @@ class Section(BaseModel):
             if isinstance(one, int | float | str) and not isinstance(one, bool) and kinds <= {bool, type(None)}:
                 raise ValueError(f"expected true or false, received {one!r:.60}; write one of the two")
         return value
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """The keys of a section that have their types, limits and words from the records or functions they are for.
+
+    As the annotation of a field, ``Annotated[dict[str, Any], Keys(...)]``, it makes pydantic read a mapping of these
+    keys: those that were given come out, with values that the record takes; what was left out, or is none, is left to
+    the record.
+
+    Parameters
+    ----------
+    kinds : the type of each key, an :class:`miaudit.errors.Option` and whatever else pydantic reads in its annotation
+    required : keys that must be there
+    make : what the mapping becomes, such as the record itself
+    """
+
+    kinds: Mapping[str, Any]
+    required: frozenset[str] = frozenset()
+    make: Callable[[dict[str, Any]], Any] | None = None
+
+    def __get_pydantic_core_schema__(self, _source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        fields = {
+            name: core_schema.typed_dict_field(handler.generate_schema(_written(kind)), required=name in self.required)
+            for name, kind in self.kinds.items()
+        }
+        config = core_schema.CoreConfig(allow_inf_nan=False)
+        mapping = core_schema.typed_dict_schema(fields, extra_behavior="forbid", config=config)
+        return core_schema.no_info_after_validator_function(_refusing(self._made), mapping)
+
+    def _made(self, values: dict[str, Any]) -> Any:
+        given = {name: value for name, value in values.items() if value is not None}
+        return given if self.make is None else self.make(given)
+
+
+def keys_of(source: Callable[..., Any], *names: str) -> dict[str, Any]:
+    """Return the types of options of a record or a function, for :class:`Keys`; all of them where none is named."""
+    known = options_of(source)
+    kinds = {}
+    for name in names or known:
+        kind, optional, option, default = known[name]
+        if option.read is None and default is not inspect.Parameter.empty:
+            option = replace(option, default=default)
+        kinds[name] = Annotated[kind | None if optional else kind, option]
+    return kinds
+
+
+def record_keys(record: Callable[..., Any]) -> Keys:
+    """Return the keys of a section that becomes a record."""
+    known = options_of(record)
+    needed = frozenset(name for name, found in known.items() if found.default is inspect.Parameter.empty)
+    return Keys(keys_of(record), needed, lambda values: record(**values))
+
+
+def _refusing(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Let what the library refuses pass through pydantic."""
+
+    def made(*values: Any) -> Any:
+        try:
+            return make(*values)
+        except InputError as error:
+            raise Refused(error) from None
+
+    return made
+
+
+def _written(kind: Any) -> Any:
+    """The type that a file has for that of an option: in its words, with its limits, and texts that are not endless."""
+    origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if kind is str:
+        return Text
+    if origin is Annotated:
+        option = next((note for note in inside[1:] if isinstance(note, Option)), None)
+        door = inside[0] if option is None else _door(inside[0], option)
+        others = tuple(note for note in inside[1:] if note is not option)
+        return Annotated[(door, *others)] if others else door
+    if origin in (typing.Union, types.UnionType):
+        return typing.Union[tuple(_written(one) for one in inside)]  # noqa: UP007 - made of a list
+    if origin is Sequence or origin is tuple:
+        parts = (inside[0], ...) if origin is Sequence else inside
+        return tuple[tuple(one if one is ... else _written(one) for one in parts)]  # type: ignore[misc]
+    return kind
+
+
+def _door(kind: Any, option: Option) -> Any:
+    """The type of one option; what is refused is refused in its words."""
+    plain, optional = without_none(kind)
+    if option.read is not None:
+        read = _refusing(option.read)
+        return Annotated[Any, PlainValidator(lambda value: None if value is None else read(value))]
+    if not (option.words_of(plain) or plain in (int, float, bool)):
+        return _written(kind)
+    plain = str if option.choices else plain
+
+    def checked(value: Any, inner: Callable[[Any], Any]) -> Any:
+        if value is None and optional:
+            return None
+        try:
+            found = value if isinstance(value, bool) or plain is bool else inner(value)
+        except ValidationError:
+            found = value
+        if not option.permits(plain, found):
+            raise Refused(option.refusal("", plain, value))
+        return found
+
+    return Annotated[plain | None if optional else plain, WrapValidator(checked)]
 
 
 class File(Section):
@@ -108,10 +229,12 @@ class Refused(ValueError):
         super().__init__(str(error))
         self.error = error
 
-    def place(self, key: str) -> str:
-        """Return the path of the value from its key on."""
-        argument = self.error.argument
-        return argument if re.match(rf"{re.escape(key)}\b", argument) else key
+    def place(self, where: str, keys: Iterable[str]) -> str:
+        """Return the path of the value: that of pydantic, or more of it where the library says more."""
+        argument, (section, dot, key) = self.error.argument, where.rpartition(".")
+        if re.match(rf"{re.escape(key)}\b", argument):
+            return f"{section}{dot}{argument}"
+        return f"{where}.{argument}" if re.split(r"\W", argument)[0] in keys else where
 
 
 def problems(error: ValidationError, file: type[BaseModel]) -> Iterator[str]:
@@ -138,8 +261,7 @@ def problems(error: ValidationError, file: type[BaseModel]) -> Iterator[str]:
         elif item["type"] == "missing":
             yield f"{where}: expected a value, received none; add it"
         elif item["type"] == "value_error" and isinstance(refused := item["ctx"]["error"], Refused):
-            section, _, key = where.rpartition(".")
-            yield f"{section}.{refused.place(key)}: {str(refused).partition(': ')[2]}"
+            yield f"{refused.place(where, _keys_at(item['loc'], file))}: {str(refused).partition(': ')[2]}"
         elif item["type"] == "value_error":
             yield f"{where}: {item['msg'].removeprefix('Value error, ')}"
         else:
@@ -147,19 +269,43 @@ def problems(error: ValidationError, file: type[BaseModel]) -> Iterator[str]:
             yield f"{where}: {item['msg'][0].lower() + item['msg'][1:]}, received {received}; correct the value"
 
 
+def options_in(section: type[BaseModel] | Keys, above: str = "") -> Iterator[tuple[str, Any, Option]]:
+    """Yield each option that a file may say: its path, its type, and what is said of it."""
+    for name, kind in keys_in(section).items():
+        inner = next(sections_in(kind), None)
+        if inner is not None:
+            yield from options_in(inner, f"{above}{name}.")
+        elif typing.get_origin(kind) is Annotated:
+            plain, *notes = typing.get_args(kind)
+            yield from ((f"{above}{name}", plain, note) for note in notes if isinstance(note, Option))
+
+
+def keys_in(section: type[BaseModel] | Keys) -> Mapping[str, Any]:
+    """Return the keys of a section, or of a whole file, each with its annotation."""
+    if isinstance(section, Keys):
+        return section.kinds
+    return {name: (field.annotation, *field.metadata) for name, field in section.model_fields.items()}
+
+
+def sections_in(kind: Any) -> Iterator[type[BaseModel] | Keys]:
+    """The sections that an annotation allows, such as those of a mapping or of a section that may be left out."""
+    if isinstance(kind, Keys) or (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        yield kind
+    for inner in kind if isinstance(kind, tuple) else typing.get_args(kind):
+        yield from sections_in(inner)
+
+
 def _keys_at(location: tuple[int | str, ...], file: type[BaseModel]) -> list[str]:
-    if not location:
-        return list(file.model_fields)
-    model: type[BaseModel] = file
+    section: type[BaseModel] | Keys = file
     for part in location:
-        field = model.model_fields.get(str(part))
-        if field is None:
+        kind = keys_in(section).get(str(part))
+        if kind is None:
             continue  # a name inside a mapping of sections
-        inner = next(_models_in(field.annotation), None)
+        inner = next(sections_in(kind), None)
         if inner is None:
             return []
-        model = inner
-    return list(model.model_fields)
+        section = inner
+    return list(keys_in(section))
 
 
 def _leaves(kind: Any) -> Iterator[Any]:
@@ -170,11 +316,3 @@ def _leaves(kind: Any) -> Iterator[Any]:
             yield from _leaves(inner)
     else:
         yield kind
-
-
-def _models_in(kind: Any) -> Iterator[type[BaseModel]]:
-    """The sections that an annotation allows, such as those of a mapping or of a section that may be left out."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        yield kind
-    for inner in typing.get_args(kind):
-        yield from _models_in(inner)

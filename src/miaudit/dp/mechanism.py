@@ -24,6 +24,8 @@ __all__ = [
     "from_mapping",
 ]
 
+_DEEPEST = 20
+
 
 @dataclass(frozen=True)
 class GaussianNoise:
@@ -155,14 +157,25 @@ def from_mapping(description: Mapping[str, Any]) -> Mechanism:
     Raises
     ------
     InputError
-        For an unknown kind or key, a missing one, or a value out of range; the argument is its path.
+        For an unknown kind or key, a missing one, a value out of range, or mechanisms more than 20 deep; the argument
+        is the path.
 
     Examples
     --------
     >>> print(from_mapping({"kind": "repeated", "times": 3, "mechanism": {"kind": "laplace", "noise": 2}}))
     3 times (Laplace noise of scale 2 sensitivities)
     """
+    depth, level = 0, [description]
+    while level := [part for x in level for part in _parts(x)]:
+        depth += 1
+        if depth > 2 * _DEEPEST:  # deeper ones would exhaust the stack
+            allowed = f"at most {_DEEPEST} mechanisms inside each other"
+            raise InputError("mechanism", allowed, "more", "composed mechanisms stand beside each other")
     return _read("mechanism", description)
+
+
+def _parts(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 def check_mechanism(mechanism: object) -> Mechanism:

@@ -13,7 +13,7 @@ from annotated_types import MinLen
 from miaudit.arrays import NotNegative, Share, Text
 from miaudit.dp.bounds import Delta, LowerBound, Parameter, UpperBound, check_delta
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, roc_limit
-from miaudit.errors import InputError
+from miaudit.errors import InputError, Option
 from miaudit.metrics.rounding import at_least, at_most
 
 Status = Literal["refuted", "not-refuted", "not-testable"]
@@ -53,12 +53,26 @@ class Claim:
             raise InputError("delta", "0 beside mu", repr(self.delta), "claim epsilon and delta, or mu alone")
 
     @classmethod
-    def epsilon_delta(cls, epsilon: float, delta: float = 0.0) -> Claim:
+    def epsilon_delta(
+        cls,
+        epsilon: Annotated[
+            float, Option("Somebody claims (epsilon, delta)-DP: is it refuted?", "claim a finite parameter", ge=0)
+        ],
+        delta: Annotated[
+            float,
+            Option("The delta of that claim; without it, --delta.", "1e-5 is usual, 0 is pure epsilon", ge=0, lt=1),
+        ] = 0.0,
+    ) -> Claim:
         """Claim (epsilon, delta)-DP."""
         return cls("epsilon", epsilon, delta)
 
     @classmethod
-    def gaussian(cls, mu: float) -> Claim:
+    def gaussian(
+        cls,
+        mu: Annotated[
+            float, Option("Somebody claims mu-Gaussian DP: is it refuted?", "claim a finite parameter", ge=0)
+        ],
+    ) -> Claim:
         """Claim mu-Gaussian DP."""
         return cls("mu", mu)
 

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from miaudit.errors import InputError, OutputError, one_line
-from miaudit.findings.audit import Bound, Findings, Metric
+from miaudit.findings.audit import Findings, LowerBound, Metric
 from miaudit.findings.disclosure import DisclosureFindings, Limits
 from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.release import SynthesisFindings
@@ -126,9 +126,9 @@ def _entry(metric: Metric) -> dict[str, Any]:
     return {"type": metric.name, "value": metric.value, "name": name}
 
 
-def _named_bounds(content: Findings) -> dict[str, Bound]:
+def _named_bounds(content: Findings) -> dict[str, LowerBound]:
     """Bounds that may stand in a table of runs, by name: an epsilon at another delta than the first one's says so."""
-    found: dict[str, Bound] = {}
+    found: dict[str, LowerBound] = {}
     for bound in content.bounds:
         if not bound.exploratory:
             name = f"{bound.parameter}_lower_bound"
@@ -136,7 +136,7 @@ def _named_bounds(content: Findings) -> dict[str, Bound]:
     return found
 
 
-def _bound_entry(name: str, bound: Bound) -> dict[str, Any]:
+def _bound_entry(name: str, bound: LowerBound) -> dict[str, Any]:
     return {
         "type": name,
         "value": bound.value,
@@ -144,7 +144,7 @@ def _bound_entry(name: str, bound: Bound) -> dict[str, Any]:
     }
 
 
-def _parameter(bound: Bound) -> str:
+def _parameter(bound: LowerBound) -> str:
     return f"epsilon at delta = {bound.delta:g}" if bound.parameter == "epsilon" else bound.parameter
 
 

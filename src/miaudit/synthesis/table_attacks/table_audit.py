@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,7 @@ from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Plan
 from miaudit.causal.duplicates import Repeats
-from miaudit.errors import InputError
+from miaudit.errors import InputError, Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings import table as found
 from miaudit.findings import verdict as verdict_rule
@@ -79,26 +79,32 @@ class TablePlan:
     miaudit.errors.InputError: threshold: expected a number in [0, 1), received 5; 0.05 is five points
     """
 
-    records: int | None = 5000
-    secrets: tuple[str, ...] | None = None
-    known: tuple[str, ...] | None = None
+    records: Annotated[
+        int | None,
+        Option(
+            "At most so many members and others are attacked by distances.",
+            "5000 is the default",
+            ge=10,
+            allowed="10 or more, or None for all",
+        ),
+    ] = 5000
+    secrets: Annotated[tuple[str, ...] | None, Option("Columns that an attacker would guess; default: all.")] = None
+    known: Annotated[tuple[str, ...] | None, Option("Columns that the attacker knows; default: the others.")] = None
     parts: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     neighbours: int = 10
     attempts: int = 2000
     predicate_columns: int = 4
     tolerance: float = 0.05
-    threshold: float = 0.05
-    confidence: float = 0.95
+    threshold: Annotated[
+        float, Option("Difference in success that raises concern.", "0.05 is five points", ge=0, lt=1)
+    ] = 0.05
+    confidence: Annotated[
+        float, Option("Of all intervals of attacks together.", "write 0.95 for 95%", gt=0.5, lt=1)
+    ] = 0.95
     fidelity: bool = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.threshold < 1:
-            raise InputError("threshold", "a number in [0, 1)", f"{self.threshold:g}", "0.05 is five points")
-        if not 0.5 < self.confidence < 1:
-            received = f"{self.confidence:g}"
-            raise InputError("confidence", "a number in (0.5, 1)", received, "write 0.95 for 95%")
-        if self.records is not None and self.records < 10:
-            raise InputError("records", "10 or more, or None for all", str(self.records), "5000 is the default")
+        check_options(self)
 
 
 @dataclass(frozen=True, eq=False)
