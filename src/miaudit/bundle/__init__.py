@@ -1,4 +1,4 @@
-"""One file with all that repeats an audit: written, verified and challenged by people who do not trust each other."""
+"""Bundles: one file that repeats an audit, written, verified and challenged by independent parties."""
 
 from miaudit.bundle.contents import Bundle, record
 from miaudit.bundle.reading import read

@@ -57,7 +57,7 @@ class SavedLanguage(Traits):
 
     @property
     def kind(self) -> Kind:
-        """ "signals": one column for each attack."""
+        """Signals: one column for each attack."""
         return "signals"
 
     @property
@@ -115,7 +115,7 @@ class SmallLanguage(Traits):
 
     @property
     def kind(self) -> Kind:
-        """ "signals": one column for each attack."""
+        """Signals: one column for each attack."""
         return "signals"
 
     @property
