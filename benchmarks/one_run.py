@@ -23,7 +23,7 @@ import numpy as np
 
 import miaudit as ma
 from miaudit.dp import one_run
-from miaudit.dp.guesses import Pilot, gaussian_accuracy
+from miaudit.dp.selection import Pilot, gaussian_accuracy
 from miaudit.dp.tradeoff import Gaussian
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

@@ -25,6 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from miaudit.attacks import lira
+from miaudit.jobs import resumable
 from miaudit.metrics.roc import Roc
 from miaudit.models import nets, shadow
 from miaudit.models.shadow import ShadowOutputs
@@ -75,7 +76,7 @@ def rates(name: str, score: np.ndarray, member: np.ndarray) -> None:
     print(f"  {name:<14} AUC {roc.auc:.3f}   TPR at 0.1% FPR {above[0]:.3f}   at 1% {above[1]:.3f}")
 
 
-def show(progress: shadow.Progress) -> None:
+def show(progress: resumable.Progress) -> None:
     if progress.finished % 16 == 0:
         print(f"  {progress}", file=sys.stderr, flush=True)
 

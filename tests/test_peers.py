@@ -93,10 +93,10 @@ def test_what_is_installed_is_what_was_asked_for(peers, tmp_path, monkeypatch, c
 def test_our_options_are_all_there(peers):
     from typing import get_args
 
-    from miaudit.dp import guesses, multi_run
+    from miaudit.dp import multi_run, selection
 
     one = {name.split(", ")[-1] for name in peers["one_run"].WAYS["miaudit"] if name.startswith("audit")}
-    assert one == {option.__name__ for option in get_args(guesses.Option)} - {"Fixed"}
+    assert one == {option.__name__ for option in get_args(selection.Option)} - {"Fixed"}
     many = {tuple(name.split(", ")[1:]) for name in peers["multi_run"].WAYS["miaudit"] if name.startswith("epsilon")}
     rules = {rule.__name__ for rule in get_args(multi_run.ThresholdRule)}
     methods = {method.__name__ for method in get_args(multi_run.Method)}

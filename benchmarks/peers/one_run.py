@@ -45,9 +45,9 @@ def ours_fixed(parameter: str) -> Any:
 def ours_chosen(parameter: str, option: str) -> Any:
     def load() -> Any:
         import miaudit as ma
-        from miaudit.dp import guesses, one_run
+        from miaudit.dp import one_run, selection
 
-        rule = getattr(guesses, option)()
+        rule = getattr(selection, option)()
 
         def call(trials: Trials) -> measure.Answer:
             evidence = ma.Evidence(score=trials.score, member=trials.member, design="one-run")

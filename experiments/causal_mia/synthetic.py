@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from miaudit import Evidence
 from miaudit.collect import ridge, runs
 from miaudit.metrics.roc import Roc
+from miaudit.models import inclusion
 
 GRID = np.linspace(0.0, 1.0, 101)
 METRICS = ("auc", "sup", "ate_loss", "tpr")
@@ -186,7 +187,7 @@ def dpsgd_repetition(
         w = dpsgd.train(*base, plan, models=1, rng=rng)[0]
         return around_one_model(population, base, lambda x, b: -((b - x @ w) ** 2), settings, rng)
     base, (x, b) = population.draw(settings["train"], rng), population.draw(m, rng)
-    member = runs.memberships(m, rng=rng)
+    member = inclusion.coins(m, rng=rng)
     # One model more, whose extra record is never included, is the target of the one-run and the zero-run.
     extra = (np.concatenate([x, x[:1]]), np.concatenate([b, b[:1]]), np.append(member, False))
     weights = dpsgd.train(*base, plan, models=m + 1, rng=rng, extra=extra)

@@ -34,7 +34,7 @@ from miaudit.causal import propensity as propensities
 from miaudit.causal.challenge import challenge
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, zero_run
-from miaudit.dp.guesses import PAPERS_SIX, Bonferroni
+from miaudit.dp.selection import PAPERS_SIX, Bonferroni
 
 EXPECTED = Path(__file__).parent / "expected.json"
 RESULTS = Path("results/experiments/zero_run")

@@ -24,7 +24,7 @@ from miaudit import Evidence
 from miaudit.causal import propensity as propensities
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, zero_run
-from miaudit.dp.guesses import PAPERS_SIX, Bonferroni
+from miaudit.dp.selection import PAPERS_SIX, Bonferroni
 
 HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/zero_run")

@@ -18,9 +18,9 @@ from miaudit.bundle.verify import verify
 from miaudit.causal import propensity
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
-from miaudit.dp.guesses import Fixed
-from miaudit.dp.guesses import Schedule as GuessSchedule
 from miaudit.dp.mechanism import dp_sgd
+from miaudit.dp.selection import Fixed
+from miaudit.dp.selection import Schedule as GuessSchedule
 from miaudit.dp.verdict import Claim
 from miaudit.dp.zero_run.options import Composition, Thinning
 from miaudit.errors import InputError, OutputError

@@ -16,7 +16,7 @@ import pytest
 
 from miaudit.collect import runs
 from miaudit.errors import InputError
-from miaudit.jobs.executor import JobsFailedError
+from miaudit.jobs.resumable import JobsFailedError
 from miaudit.metrics.roc import Roc
 
 N, BASE = 30, np.arange(30, 40)

@@ -18,7 +18,7 @@ import yaml
 
 from miaudit import Evidence
 from miaudit.bundle import reading, sealing, written_plan
-from miaudit.collect import runs
+from miaudit.models import inclusion
 
 Run = Callable[..., tuple[int, str, str]]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -117,7 +117,7 @@ def test_the_seed_in_a_sealed_bundle_draws_no_sealed_label(place: Path, run: Run
     keys = sealing.Keys.read(place / "b.key.json")
     began = written_plan.generator_at({**reading.read(place / "b.zip").random, "children": 0})
     for coins in (began, *began.spawn(4)):
-        guessed = runs.memberships(120, rng=coins)[keys.order[keys.rows]]
+        guessed = inclusion.coins(120, rng=coins)[keys.order[keys.rows]]
         assert (guessed == keys.labels).mean() < 0.85, "the sealed labels follow from a published seed"
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from miaudit.auditing.plan import Bounds
 from miaudit.config import audit as audit_config
-from miaudit.dp.guesses import Bonferroni, Pilot
 from miaudit.dp.mechanism import dp_sgd
+from miaudit.dp.selection import Bonferroni, Pilot
 from miaudit.dp.verdict import Claim
 from miaudit.errors import ConfigError, InputError
 

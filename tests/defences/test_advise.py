@@ -10,8 +10,8 @@ import pytest
 from miaudit.defences import findings
 from miaudit.defences.advise import advise
 from miaudit.defences.calibration import Temperature
-from miaudit.defences.compare import Comparison, Option, compare
-from miaudit.defences.differences import Difference
+from miaudit.defences.compare import DefenceComparison, Option, compare
+from miaudit.defences.differences import PairedDifference
 from miaudit.defences.label_sets import ConformalSet, SetThreshold
 from miaudit.defences.noise import OutputNoise
 from miaudit.defences.outputs import AsItIs, LabelOnly, TopK
@@ -20,7 +20,7 @@ from worlds import disclosing
 
 
 @pytest.fixture(scope="module")
-def found() -> Comparison:
+def found() -> DefenceComparison:
     models = disclosing.models(effect=1.0)
     defences = {
         "temperature": Temperature(),
@@ -36,7 +36,7 @@ def found() -> Comparison:
     return compare(options, rng=np.random.default_rng(0))
 
 
-def test_what_helps_is_named_with_its_price_and_what_does_not_is_not(found: Comparison) -> None:
+def test_what_helps_is_named_with_its_price_and_what_does_not_is_not(found: DefenceComparison) -> None:
     advice = advise(found)
     effects = {one.name: one.effect for one in advice.judged[1:]}
     assert effects["temperature"] == "not shown"
@@ -51,9 +51,9 @@ def test_what_helps_is_named_with_its_price_and_what_does_not_is_not(found: Comp
     assert any("less fitted" in text for text in advice.rests_on)
 
 
-def test_the_smallest_estimate_is_not_a_recommendation(found: Comparison) -> None:
+def test_the_smallest_estimate_is_not_a_recommendation(found: DefenceComparison) -> None:
     """The same estimates with wider limits: nothing is shown, however small an AUC is."""
-    wide = tuple(Difference(d.first, d.second, d.value, d.value - 1, d.value + 1) for d in found.reductions)
+    wide = tuple(PairedDifference(d.first, d.second, d.value, d.value - 1, d.value + 1) for d in found.reductions)
     advice = advise(replace(found, reductions=wide))
     assert advice.recommended == ()
     assert advice.text.startswith("No defence is shown to help: of 6 measures, none")
@@ -61,7 +61,7 @@ def test_the_smallest_estimate_is_not_a_recommendation(found: Comparison) -> Non
     assert all("shown to help" in text for text in advice.parts)
 
 
-def test_an_attack_that_points_the_wrong_way_is_not_counted_as_help(found: Comparison) -> None:
+def test_an_attack_that_points_the_wrong_way_is_not_counted_as_help(found: DefenceComparison) -> None:
     """A measure behind which the attack has an AUC of .3 hides nothing: turned round the attack has .7."""
     place = [one.option.name for one in found.measured].index("noise")
     assert advise(found).judged[place].effect == "helps"  # the control
@@ -74,7 +74,7 @@ def test_an_attack_that_points_the_wrong_way_is_not_counted_as_help(found: Compa
     assert any("points the wrong way" in text for text in advice.rests_on)
 
 
-def test_a_release_whose_attack_points_the_wrong_way_is_not_clear(found: Comparison) -> None:
+def test_a_release_whose_attack_points_the_wrong_way_is_not_clear(found: DefenceComparison) -> None:
     inverted = replace(found.measured[0].leakage["auc"], value=0.3, low=0.25, high=0.35)
     one = replace(found.measured[0], leakage={**found.measured[0].leakage, "auc": inverted})
     verdict = findings.findings(replace(found, measured=(one, *found.measured[1:]))).verdict
@@ -82,7 +82,7 @@ def test_a_release_whose_attack_points_the_wrong_way_is_not_clear(found: Compari
     assert "point the wrong way" in verdict.text and "shadow: models" in verdict.text
 
 
-def test_an_undeclared_release_has_no_answer_but_what_it_would_be(found: Comparison) -> None:
+def test_an_undeclared_release_has_no_answer_but_what_it_would_be(found: DefenceComparison) -> None:
     declared, undeclared = (findings.findings(found, threshold=0.52, declared=d).verdict for d in (True, False))
     assert declared.status == "flagged"
     assert (undeclared.status, undeclared.exit_code) == ("not-testable", 4)
@@ -90,10 +90,10 @@ def test_an_undeclared_release_has_no_answer_but_what_it_would_be(found: Compari
     assert "design: one-run" in undeclared.text
 
 
-def test_a_price_that_is_not_known_is_not_bearable(found: Comparison) -> None:
+def test_a_price_that_is_not_known_is_not_bearable(found: DefenceComparison) -> None:
     place = [one.option.name for one in found.measured].index("less fitted") - 1
     costs = list(found.costs)
-    costs[place] = Difference(0, place + 1, 0.0, -0.05, 0.05)
+    costs[place] = PairedDifference(0, place + 1, 0.0, -0.05, 0.05)
     advice = advise(replace(found, costs=tuple(costs)), tolerance=0.02)
     assert advice.judged[place + 1].price == "not shown"
     assert "less fitted" not in advice.recommended
@@ -141,15 +141,15 @@ def test_where_nothing_leaks_nothing_helps() -> None:
         assert advice.text.startswith("No defence is shown to help")
 
 
-def test_the_front_is_that_of_its_definition(found: Comparison) -> None:
+def test_the_front_is_that_of_its_definition(found: DefenceComparison) -> None:
     points = [(one.leakage["auc"].value, one.accuracy.value) for one in found.measured]
     for judged, (auc, right) in zip(advise(found).judged, points, strict=True):
         dominated = any(a <= auc and b >= right and (a, b) != (auc, right) for a, b in points)
         assert judged.front == (not dominated)
 
 
-def test_nothing_compared_and_a_tolerance_outside_its_range(found: Comparison) -> None:
-    alone = Comparison(found.measured[:1], (), (), (), 0.95)
+def test_nothing_compared_and_a_tolerance_outside_its_range(found: DefenceComparison) -> None:
+    alone = DefenceComparison(found.measured[:1], (), (), (), 0.95)
     assert advise(alone).text == "Nothing was compared with the outputs as they are."
     with pytest.raises(InputError, match="tolerance"):
         advise(found, tolerance=1.5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from miaudit.defences.differences import Family
+from miaudit.defences.differences import PairedFamily
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Sample
@@ -16,7 +16,7 @@ def test_aucs_and_their_variance_agree_with_the_classical_ones() -> None:
     rng = np.random.default_rng(0)
     member = rng.random(300) < 0.4
     scores = np.stack([rng.normal(size=300) + member, np.round(rng.normal(size=300) + 0.5 * member)])
-    family = Family.aucs(scores, member)
+    family = PairedFamily.aucs(scores, member)
     for value, score in zip(family.values, scores, strict=True):
         assert value == pytest.approx(Sample.of(Evidence(score=score, member=member)).auc(0.95).value, abs=1e-12)
     # DeLong's variance by its definition: placements of each class.
@@ -31,7 +31,7 @@ def test_the_difference_is_paired() -> None:
     base = rng.normal(size=400) + member
     close = base + 0.1 * rng.normal(size=400)
     alone = rng.normal(size=400) + member
-    found = Family.aucs(np.stack([base, close, alone]), member).against(0, 0.95, rng=rng)
+    found = PairedFamily.aucs(np.stack([base, close, alone]), member).against(0, 0.95, rng=rng)
     assert (found[0].high - found[0].low) < 0.5 * (found[1].high - found[1].low)
 
 
@@ -40,15 +40,15 @@ def test_units_widen_what_records_would_narrow() -> None:
     units = np.arange(400) // 4
     member = units % 2 == 0
     shared = np.repeat(rng.normal(size=(2, 100)), 4, axis=1) + 0.1 * rng.normal(size=(2, 400))
-    wide = Family.aucs(shared, member, units).against(0, 0.95, rng=rng)[0]
-    narrow = Family.aucs(shared, member).against(0, 0.95, rng=rng)[0]
+    wide = PairedFamily.aucs(shared, member, units).against(0, 0.95, rng=rng)[0]
+    narrow = PairedFamily.aucs(shared, member).against(0, 0.95, rng=rng)[0]
     assert (wide.high - wide.low) > 1.7 * (narrow.high - narrow.low)
 
 
 def test_the_quantile_lies_between_one_interval_and_bonferroni() -> None:
     rng = np.random.default_rng(3)
     values = rng.random((9, 2000))
-    family = Family.means(values)
+    family = PairedFamily.means(values)
     independent = family.pairs([0, 1], 0.95, rng=rng)[0]
     error = np.sqrt(((family.influence[0] - family.influence[1]) ** 2).sum())
     assert (independent.high - independent.low) / 2 / error == pytest.approx(special.ndtri(0.975), rel=0.02)
@@ -62,7 +62,7 @@ def test_the_quantile_lies_between_one_interval_and_bonferroni() -> None:
 def test_equal_scores_are_not_known_to_be_equal_for_ever() -> None:
     member = np.arange(100) < 50
     score = np.random.default_rng(4).normal(size=100) + member
-    (same,) = Family.aucs(np.stack([score, 2 * score]), member).against(0, 0.95, rng=np.random.default_rng(0))
+    (same,) = PairedFamily.aucs(np.stack([score, 2 * score]), member).against(0, 0.95, rng=np.random.default_rng(0))
     assert same.value == 0
     assert same.low < -0.01 < 0.01 < same.high
 
@@ -78,7 +78,7 @@ def test_all_intervals_hold_together(effect: float) -> None:
         member = np.arange(240) < 120
         common = rng.normal(size=240)
         scores = np.sqrt(0.5) * common + np.sqrt(0.5) * rng.normal(size=(6, 240)) + effect * weights[:, None] * member
-        family = Family.aucs(scores, member)
+        family = PairedFamily.aucs(scores, member)
         found = family.against(0, 0.9, rng=rng)
         held += all(d.low <= truth[d.first] - truth[0] <= d.high for d in found)
         error = np.sqrt(((family.influence[1:] - family.influence[0]) ** 2).sum(axis=1))
@@ -90,6 +90,6 @@ def test_all_intervals_hold_together(effect: float) -> None:
 
 def test_too_few_records_are_refused() -> None:
     with pytest.raises(InputError, match="20 members and 20 non-members or more, received 5 and 45"):
-        Family.aucs(np.zeros((2, 50)), np.arange(50) < 5)
+        PairedFamily.aucs(np.zeros((2, 50)), np.arange(50) < 5)
     with pytest.raises(InputError, match="20 records or more"):
-        Family.means(np.zeros((2, 5)))
+        PairedFamily.means(np.zeros((2, 5)))

@@ -9,7 +9,7 @@ import pytest
 from scipy import special
 
 from miaudit.attacks import shadow_classifier
-from miaudit.defences.differences import Family
+from miaudit.defences.differences import PairedFamily
 from miaudit.defences.noise import AdversarialNoise
 
 LOCATION30 = Path(__file__).parents[3] / "shared" / "data" / "mia_scores_location30" / "location30_mia_scores.npz"
@@ -38,7 +38,7 @@ def test_an_attack_that_went_through_the_same_defence_finds_more(z: dict[str, np
         shadow_classifier.score(defended, labels, z["shadow_logits"], *shadow),
         shadow_classifier.score(defended, labels, logs(z["shadow_prob_memguard"]), *shadow),
     ]
-    family = Family.aucs(np.stack(scores), member)
+    family = PairedFamily.aucs(np.stack(scores), member)
     assert family.values == pytest.approx([0.854, 0.666, 0.770], abs=0.005)
     found = {(d.first, d.second): d for d in family.pairs([0, 1, 2], 0.95, rng=np.random.default_rng(0))}
     assert found[0, 1].low > 0.1  # against an attack of yesterday it helps much
@@ -61,5 +61,5 @@ def test_our_noise_changes_less_and_hides_less_and_keeps_the_label_as_the_publis
     distortion = [np.abs(changed - p).sum(axis=1).mean() for changed in (ours, published)]
     assert distortion == pytest.approx([0.10, 0.33], abs=0.01)
     own = [logs(changed)[np.arange(2000), labels] for changed in (p, ours, published)]
-    values = Family.aucs(np.stack(own), member).values
+    values = PairedFamily.aucs(np.stack(own), member).values
     assert values == pytest.approx([0.870, 0.825, 0.690], abs=0.005)

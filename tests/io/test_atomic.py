@@ -29,8 +29,13 @@ class Drawn:
         return {"description": str(self.number)}
 
 class Findings:
+    KIND = "audit"
+
     def __init__(self, number):
         self.number = number
+
+    def as_written(self):
+        return self
 
     def to_dict(self):
         return {"format": 1, "number": self.number}
@@ -38,10 +43,10 @@ class Findings:
     def to_json(self):
         return json.dumps(self.to_dict())
 
-audit_charts.charts = lambda content: {name: Drawn(content["number"]) for name in audit_charts.NAMES}
+audit_charts.charts = lambda found: {name: Drawn(found.number) for name in audit_charts.NAMES}
 chart_images.svg = lambda spec: spec["description"]
 chart_images.png = lambda spec: spec["description"].encode()
-audit_page.page = lambda content: str(content["number"])
+audit_page.page = lambda found: str(found.number)
 atomic.sync = lambda path: None  # a kill is not a power failure, and more of them fit into a second
 problems = []
 
@@ -162,8 +167,13 @@ def test_a_kill_where_files_are_moved_never_leaves_old_beside_new_and_the_next_r
 class Findings:
     """A set of files that says one number."""
 
+    KIND = "audit"
+
     def __init__(self, number: int) -> None:
         self.number = number
+
+    def as_written(self) -> "Findings":
+        return self
 
     def to_dict(self) -> dict[str, object]:
         return {"format": 1, "number": self.number}
@@ -176,7 +186,7 @@ class Findings:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing is tested elsewhere."""
     monkeypatch.setattr(audit_charts, "charts", lambda _: {})
-    monkeypatch.setattr(audit_page, "page", lambda content: str(content["number"]))
+    monkeypatch.setattr(audit_page, "page", lambda found: str(found.number))
 
 
 def number(out: Path) -> int:

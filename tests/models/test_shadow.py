@@ -19,7 +19,9 @@ from sklearn.neural_network import MLPClassifier
 
 from miaudit.attacks import signals
 from miaudit.errors import InputError, OutputError
-from miaudit.jobs.executor import JobsFailedError, Local
+from miaudit.jobs import resumable
+from miaudit.jobs.executor import Local
+from miaudit.jobs.resumable import JobsFailedError
 from miaudit.models import shadow
 from miaudit.models.shadow import ShadowOutputs
 from miaudit.models.targets import SklearnTarget
@@ -57,7 +59,7 @@ def test_a_plain_loop_gives_the_same() -> None:
 
 
 def test_workers_and_stores_change_nothing(tmp_path: Path) -> None:
-    seen: list[shadow.Progress] = []
+    seen: list[resumable.Progress] = []
     alone = train(NET)
     other = train(NET, workers=2, store=tmp_path, progress=seen.append)
     np.testing.assert_array_equal(everything(alone), everything(other))

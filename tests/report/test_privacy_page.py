@@ -275,7 +275,7 @@ def test_the_line_holds_claim_and_bounds_at_their_values():
 
 
 def test_without_a_claim_the_line_holds_the_first_bound():
-    plain = content("one-run") | {"claim": None}
+    plain = replace(one_run(), claim=None).to_dict()
     assert marks(plain)[0] == {"lower bound (95%) ≥ 1.31": 1.31, "most it could show 5.4": 5.4}
 
 

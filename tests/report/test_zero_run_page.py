@@ -316,7 +316,7 @@ def test_every_chart_is_in_the_page(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_chart_is_among_the_figures(kind, tmp_path):
     found = made(kind)
-    results_folder.rerender(found, tmp_path)
+    results_folder.rerender(typed(found), tmp_path)
     written = {path.name for path in (tmp_path / "figures").iterdir()}
     assert written == {f"{name}.{suffix}" for name in charts_of(found) for suffix in ("svg", "png")}
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import special
 
 from miaudit.defences.advise import advise
-from miaudit.defences.compare import Comparison, Models, Option, compare
+from miaudit.defences.compare import DefenceComparison, Models, Option, compare
 from miaudit.defences.outputs import AsItIs
 from worlds import disclosing
 
@@ -28,7 +28,7 @@ def trained_again(models: Models, effect: float, rng: np.random.Generator) -> Mo
     return replace(models, logits=logits)
 
 
-def comparison(seed: int, effect: float) -> Comparison:
+def comparison(seed: int, effect: float) -> DefenceComparison:
     rng = np.random.default_rng(seed)
     drawn = disclosing.models(n=300, held=20, shadows=6, seed=seed)
     options = [

@@ -7,7 +7,7 @@ import pytest
 
 from miaudit import Evidence
 from miaudit.dp import one_run
-from miaudit.dp.guesses import Bonferroni, Pilot, Schedule
+from miaudit.dp.selection import Bonferroni, Pilot, Schedule
 from worlds import one_run as worlds
 
 pytestmark = pytest.mark.slow

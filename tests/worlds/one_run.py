@@ -18,7 +18,8 @@ from scipy import optimize, stats
 from miaudit import Evidence
 from miaudit.dp import one_run
 from miaudit.dp.bounds import LowerBound
-from miaudit.dp.guesses import Bonferroni, Exploratory, Fixed, Pilot, Ranking, Schedule, choose, two_sided
+from miaudit.dp.ranking import two_sided
+from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule, choose
 
 N = 1_000
 LEVEL = 0.05
@@ -208,9 +209,8 @@ def clopper_pearson(world: World, score: NDArray[np.float64], member: NDArray[np
 
 def order_statistics(world: World, score: NDArray[np.float64], member: NDArray[np.bool_], rng) -> LowerBound:
     """The best over thresholds, records taken as independent and the sweep paid for (erratum B17)."""
-    order = Ranking("", np.argsort(-score), member)
     counts = (10, 20, 50, 100, 200)
-    right = order.right_among_first(np.ones(N, bool))
+    right = np.concatenate([[0], np.cumsum(member[np.argsort(-score)])])
     values = []
     for count in counts:  # (TPR - delta) / FPR at a threshold, by Clopper-Pearson at a tenth of the level each
         tpr = stats.beta.ppf(LEVEL / 10, right[count], N / 2 - right[count] + 1) if right[count] else 0.0

@@ -24,7 +24,7 @@ from miaudit import Evidence
 from miaudit.causal import propensity
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import zero_run
-from miaudit.dp.guesses import Bonferroni, Exploratory, Pilot
+from miaudit.dp.selection import Bonferroni, Exploratory, Pilot
 from miaudit.dp.tradeoff import mu_of_pure
 
 FloatArray = NDArray[np.float64]

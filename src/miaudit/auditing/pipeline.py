@@ -6,7 +6,8 @@ import math
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import BoolArray, IndexArray
 from miaudit.auditing import bounds, score_choice, summaries, zero_run
 from miaudit.auditing.plan import Bootstrap, Declared, Plan
+from miaudit.auditing.score_choice import Choice
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import effects
 from miaudit.causal.nuisance import Nuisance
@@ -22,6 +24,7 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings import verdict as verdict_rule
 from miaudit.findings.audit import Findings, GroupFindings, Memorisation, Metric, ScoreFindings, Vulnerability
+from miaudit.findings.verdict import Verdict
 from miaudit.findings.wording import chance, label
 from miaudit.metrics import bootstrap, classical, definition
 from miaudit.metrics.classical import Estimate, Sample
@@ -150,62 +153,36 @@ def examine(
     nuisance = _checked(nuisance, evidence)
     choose_rng, bootstrap_rng, correct_rng, bound_rng = rng.spawn(4)
     choice = score_choice.choose(evidence, plan, rng=choose_rng)
-    samples = {name: Sample.of(choice.audited.only(name)) for name in choice.names}
-    case = _Case.of(choice.audited, plan, nuisance.of_rows(choice.rows), rng=correct_rng)
+    case = _Case.of(choice, plan, nuisance.of_rows(choice.rows), rng=correct_rng)
     alone: Metric | str | None = None
     if evidence.design is None:  # a generator of its own, drawn last: no other draw moves
         alone = zero_run.covariates_alone(choice.audited, plan, rng=correct_rng.spawn(1)[0])
-    bounded = bounds.assess(
-        choice.audited,
-        choice.judged,
-        plan.bounds,
-        case.correction,
-        obstacle=case.obstacle,
-        confidence=choice.confidence,
-        paid="; ".join(choice.corrections),
-        exploratory=choice.exploratory,
-        rng=bound_rng,
-    )
-    if bounded.challenge is not None and bounded.challenge.p_value <= bounds.BEYOND_LEARNING:
-        case = case.refuted(bounded.challenge.text)
-    effective = {name: case.effective_nonmembers(name, samples[name], choice.confidence) for name in choice.names}
-    primary = score_choice.primary_metric(plan, min(effective[name] for name in choice.judged), choice.confidence)
-    told = _Stages(progress, plan.n_bootstrap, len(samples) + (case.learned is not None))
-    found = _measure(samples, plan, choice.confidence, bootstrap_rng, told)
-    if case.learned is not None:
-        causal = case.metrics(choice.confidence, told.next())
-        found = {name: (*causal[name], *raw) for name, raw in found.items()}
-    measured = [_measured(name, found[name], primary) for name in choice.judged]
-    verdict = _verdict(case, plan, primary, measured, exploratory=choice.exploratory, turn=turn)
-    best = choice.headline or max(measured, key=lambda m: (m.resolved and m.low, m.high)).score
-    order = [best, *(name for name in choice.names if name != best)]
-    shown = tuple(_score_findings(case, name, samples[name], found[name], plan, choice.confidence) for name in order)
+    privacy = case.privacy(bound_rng)
+    if privacy.challenge is not None and privacy.challenge.p_value <= bounds.BEYOND_LEARNING:
+        case = case.refuted(privacy.challenge.text)
+    found = case.measure(bootstrap_rng, progress)
+    verdict, best = _verdict(case, found, turn)
+    others = (name for name in choice.names if name != best)
+    shown = tuple(_score_findings(case, name, found[name]) for name in (best, *others))
+    remarks = [*notes, *choice.notes, *privacy.notes, *([alone] if isinstance(alone, str) else [])]
     findings = Findings(
         verdict=replace(verdict, besides=_besides(verdict, shown[0])),
         metrics=shown[0].metrics,
         design=evidence.design,
-        counts=summaries.counts(choice.audited, samples[best], effective[best], choice.confidence),
+        counts=summaries.counts(choice.audited, case.samples[best], case.nonmembers[best], choice.confidence),
         scores=shown,
-        plan={**plan.to_dict(), "primary_metric": primary, "threshold_for_concern": verdict.threshold},
+        plan={**plan.to_dict(), "primary_metric": verdict.metric, "threshold_for_concern": verdict.threshold},
         evidence={"digest": evidence.digest, "source": evidence.source, "scores": list(evidence.scores)},
-        groups=_groups(case, best, plan, choice) if case.shows_metrics else (),
+        groups=_groups(case, best) if case.shows_metrics else (),
         overlap=None if case.correction is None else case.correction.overlap,
         memorisation=case.memorisation(best, found[best]),
-        challenge=bounded.challenge,
-        claim=bounded.claim,
-        bounds=bounded.bounds,
-        no_bound=bounded.no_bound,
+        challenge=privacy.challenge,
+        claim=privacy.claim,
+        bounds=privacy.bounds,
+        no_bound=privacy.no_bound,
         corrections=(*choice.corrections, *case.corrections),
-        assumptions=(*case.assumptions, summaries.independence(samples[best])),
-        notes=(
-            *notes,
-            *choice.notes,
-            *bounded.notes,
-            *([alone] if isinstance(alone, str) else []),
-            *_louder_scores(found, plan, primary, verdict, best),
-            *_odd_scores(samples),
-            *summaries.opposed(samples[best]),
-        ),
+        assumptions=(*case.assumptions, summaries.independence(case.samples[best])),
+        notes=(*remarks, *_remarks(case, found, verdict, best)),
         rows=summaries.most_exposed(choice.audited.only(best), plan.row_level, choice.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
@@ -240,21 +217,43 @@ class _Case:
     ``correction`` is there for zero-run evidence with covariates; ``obstacle`` says why there can be no answer.
     """
 
-    audited: Evidence
+    choice: Choice
     plan: Plan
+    samples: Mapping[str, Sample]
     correction: Correction | None
     obstacle: str
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, audited: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random.Generator) -> _Case:
+    def of(cls, choice: Choice, plan: Plan, nuisance: Nuisance, *, rng: np.random.Generator) -> _Case:
+        audited = choice.audited
+        samples = {name: Sample.of(audited.only(name)) for name in choice.names}
         assess_rng, rest = rng.spawn(2)
         if audited.design != "zero-run":
-            return cls(audited, plan, None, "", rest)
+            return cls(choice, plan, samples, None, "", rest)
         assessed = zero_run.assess(audited, plan, nuisance, rng=assess_rng)
         if isinstance(assessed, str):
-            return cls(audited, plan, None, assessed, rest)
-        return cls(audited, plan, assessed, _obstacle(assessed), rest)
+            return cls(choice, plan, samples, None, assessed, rest)
+        return cls(choice, plan, samples, assessed, _obstacle(assessed), rest)
+
+    @property
+    def audited(self) -> Evidence:
+        """The records that are audited: all, or those that did not choose the score."""
+        return self.choice.audited
+
+    def privacy(self, rng: np.random.Generator) -> bounds.Privacy:
+        """Bounds on privacy parameters, the challenge before them and the verdict on a claim."""
+        return bounds.assess(
+            self.audited,
+            self.choice.judged,
+            self.plan.bounds,
+            self.correction,
+            obstacle=self.obstacle,
+            confidence=self.choice.confidence,
+            paid="; ".join(self.choice.corrections),
+            exploratory=self.choice.exploratory,
+            rng=rng,
+        )
 
     def refuted(self, reason: str) -> _Case:
         """Withhold the answer for a reason that was found after overlap was judged."""
@@ -285,18 +284,41 @@ class _Case:
             return (_ASSUMED["corrected"],)
         return (_ASSUMED[self.audited.design],)
 
-    def effective_nonmembers(self, score: str, sample: Sample, confidence: float) -> float:
-        """Non-members as a low FPR counts them: independent and, where they are weighted, as heavy as the heaviest."""
+    @cached_property
+    def nonmembers(self) -> dict[str, float]:
+        """Non-members of each score as a low FPR counts them: independent and, weighted, as heavy as the heaviest."""
         if self.learned is None:
-            return float(sample.effective_nonmembers)
-        return effects.effective_nonmembers(self.audited.only(score), self.learned, confidence=confidence)
+            return {name: float(sample.effective_nonmembers) for name, sample in self.samples.items()}
+        given: dict[str, Any] = {"confidence": self.choice.confidence}
+        return {
+            name: effects.effective_nonmembers(self.audited.only(name), self.learned, **given) for name in self.samples
+        }
 
-    def metrics(self, confidence: float, told: Callable[[int], None] | None) -> dict[str, tuple[Metric, ...]]:
+    def measure(
+        self, rng: np.random.Generator, progress: Callable[[int, int], None] | None
+    ) -> dict[str, tuple[Metric, ...]]:
+        """The metrics of every score with their bootstrap, where it is asked for; corrected ones stand first."""
+        plan, confidence, learned = self.plan, self.choice.confidence, self.learned is not None
+        told = _Stages(progress, plan.n_bootstrap, len(self.samples) + learned)
+        found: dict[str, tuple[Metric, ...]] = {}
+        for (name, sample), child in zip(self.samples.items(), rng.spawn(len(self.samples)), strict=True):
+            plain = definition.estimates(sample, plan.metric_names, confidence)
+            resampled: dict[str, Estimate] = {}
+            if plan.n_bootstrap:
+                drawn = bootstrap.replicates(
+                    sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=told.next()
+                )
+                resampled = bootstrap.estimates(sample, drawn, plan.fpr_targets, confidence)
+            found[name] = tuple(_metric(m, estimate, resampled.get(m), plan) for m, estimate in plain.items())
+        causal = self._causal(told) if learned else {}
+        return {name: (*causal.get(name, ()), *raw) for name, raw in found.items()}
+
+    def _causal(self, told: _Stages) -> dict[str, tuple[Metric, ...]]:
         """The causal metrics of every score, with a bootstrap beside those of Hajek weights where it is asked for."""
-        plan = self.plan
+        plan, confidence = self.plan, self.choice.confidence
         drawn: Mapping[str, Mapping[str, tuple[float, float]]] = {}
         if plan.n_bootstrap:
-            drawn = zero_run.bootstrapped(self.audited, self._correction, plan, confidence, progress=told)
+            drawn = zero_run.bootstrapped(self.audited, self._correction, plan, confidence, progress=told.next())
         return {
             score: tuple(
                 _metric(name, estimate, _resampled(estimate, method, drawn.get(score, {}).get(name)), plan, method)
@@ -336,25 +358,6 @@ def _obstacle(correction: Correction) -> str:
 
 
 # -- measuring --------------------------------------------------------------------------------------------------------
-
-
-def _measure(
-    samples: Mapping[str, Sample],
-    plan: Plan,
-    confidence: float,
-    rng: np.random.Generator,
-    told: _Stages,
-) -> dict[str, tuple[Metric, ...]]:
-    found: dict[str, tuple[Metric, ...]] = {}
-    for name, child in zip(samples, rng.spawn(len(samples)), strict=True):
-        sample = samples[name]
-        plain = definition.estimates(sample, plan.metric_names, confidence)
-        resampled: dict[str, Estimate] = {}
-        if plan.n_bootstrap:
-            drawn = bootstrap.replicates(sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=told.next())
-            resampled = bootstrap.estimates(sample, drawn, plan.fpr_targets, confidence)
-        found[name] = tuple(_metric(m, estimate, resampled.get(m), plan) for m, estimate in plain.items())
-    return found
 
 
 class _Stages:
@@ -416,41 +419,44 @@ def _named(metrics: Sequence[Metric], name: str) -> Metric:
     return next(metric for metric in metrics if metric.name == name)
 
 
-def _verdict(
-    case: _Case, plan: Plan, primary: str, measured: list[verdict_rule.Measured], *, exploratory: bool, turn: str
-) -> verdict_rule.Verdict:
+def _verdict(case: _Case, found: Mapping[str, Sequence[Metric]], turn: str) -> tuple[Verdict, str]:
+    """The verdict, and the score that the findings are about."""
+    plan, choice = case.plan, case.choice
+    primary = score_choice.primary_metric(plan, min(case.nonmembers[name] for name in choice.judged), choice.confidence)
+    measured = [_measured(name, found[name], primary) for name in choice.judged]
+    best = choice.headline or max(measured, key=lambda m: (m.resolved and m.low, m.high)).score
     threshold = plan.threshold_for_concern
     threshold = definition.of(primary).threshold if threshold is None else threshold
+    about: dict[str, Any] = {"metric": primary, "threshold": threshold, "confidence": plan.confidence}
     if case.obstacle:
         # Not learned yet is not testable; anything else that is wrong with the propensity or the overlap is refused.
         refused = case.correction is not None and case.correction.overlap.reasons != (case.correction.still_learning,)
-        return verdict_rule.no_answer(
-            "refused" if refused else "not-testable",
-            f"{_NO_ANSWER} {case.obstacle}" if case.correction is not None else f"{_NO_ANSWER} Here {case.obstacle}.",
-            metric=primary,
-            threshold=threshold,
-            confidence=plan.confidence,
-        )
+        reason = case.obstacle if case.correction is not None else f"Here {case.obstacle}."
+        status: Literal["refused", "not-testable"] = "refused" if refused else "not-testable"
+        return verdict_rule.no_answer(status, f"{_NO_ANSWER} {reason}", **about), best
     judged = verdict_rule.judge(
         measured,
-        metric=primary,
-        threshold=threshold,
-        confidence=plan.confidence,
+        **about,
         levels=plan.levels,
         condition=_CONDITIONS.get(case.audited.design, ""),
-        exploratory=exploratory,
+        exploratory=choice.exploratory,
         turn=turn,
     )
-    return verdict_rule.undeclared(judged) if case.audited.design is None else judged
+    return verdict_rule.undeclared(judged) if case.audited.design is None else judged, best
 
 
-def _louder_scores(
-    found: Mapping[str, Sequence[Metric]], plan: Plan, primary: str, verdict: verdict_rule.Verdict, best: str
-) -> tuple[str, ...]:
+def _remarks(case: _Case, found: Mapping[str, Sequence[Metric]], verdict: Verdict, best: str) -> Iterator[str]:
+    """What the scores themselves call for saying."""
+    yield from _louder_scores(found, case.plan, verdict, best)
+    yield from _odd_scores(case.samples)
+    yield from summaries.opposed(case.samples[best])
+
+
+def _louder_scores(found: Mapping[str, Sequence[Metric]], plan: Plan, verdict: Verdict, best: str) -> tuple[str, ...]:
     """Say so when a score that was not declared exceeds the threshold: the verdict is not about it."""
     if not isinstance(plan.headline, Declared) or verdict.status not in ("clear", "inconclusive"):
         return ()
-    rivals = {name: _named(metrics, primary) for name, metrics in found.items() if name != best}
+    rivals = {name: _named(metrics, verdict.metric) for name, metrics in found.items() if name != best}
     louder = [n for n, m in rivals.items() if m.value is not None and (m.low or 0.0) > verdict.threshold]
     return tuple(
         f"The score {name} exceeds the threshold, though the verdict is about {best}, which was declared."
@@ -470,7 +476,7 @@ def _odd_scores(samples: Mapping[str, Sample]) -> Iterator[str]:
             )
 
 
-def _besides(verdict: verdict_rule.Verdict, shown_score: ScoreFindings) -> str:
+def _besides(verdict: Verdict, shown_score: ScoreFindings) -> str:
     """Say which other metrics exceed chance, where the verdict alone would read as if nothing did."""
     if verdict.status not in ("clear", "inconclusive"):
         return ""
@@ -486,15 +492,13 @@ def _besides(verdict: verdict_rule.Verdict, shown_score: ScoreFindings) -> str:
     return f"The verdict is about one metric and its threshold. Above chance: {'; '.join(above)}." if above else ""
 
 
-def _score_findings(
-    case: _Case, name: str, sample: Sample, found: tuple[Metric, ...], plan: Plan, confidence: float
-) -> ScoreFindings:
+def _score_findings(case: _Case, name: str, found: tuple[Metric, ...]) -> ScoreFindings:
+    sample, nonmembers, confidence = case.samples[name], case.nonmembers[name], case.choice.confidence
     binned = histogram(sample.score, sample.member)
     if not case.shows_metrics:
         return ScoreFindings(name, (), None, binned)
-    nonmembers = case.effective_nonmembers(name, sample, confidence)
     resolved = summaries.smallest_fpr(nonmembers, confidence)
-    fpr = summaries.grid(plan, nonmembers, resolved)
+    fpr = summaries.grid(case.plan, nonmembers, resolved)
     if case.learned is None:
         curve = summaries.curve(sample.roc, fpr, *sample.tpr_band(fpr, confidence), resolved)
     else:
@@ -504,7 +508,7 @@ def _score_findings(
     return ScoreFindings(name, found, curve, binned)
 
 
-def _groups(case: _Case, score: str, plan: Plan, choice: score_choice.Choice) -> tuple[GroupFindings, ...]:
+def _groups(case: _Case, score: str) -> tuple[GroupFindings, ...]:
     """Metrics of each group, with intervals that hold for all groups and all scores looked at (Bonferroni)."""
     audited = case.audited.only(score)
     if audited.group is None:
@@ -513,12 +517,12 @@ def _groups(case: _Case, score: str, plan: Plan, choice: score_choice.Choice) ->
     if len(names) > _MOST_GROUPS:
         raise InputError("group", f"at most {_MOST_GROUPS} groups", f"{len(names)}", "was it meant to be the unit?")
     names, codes, merged = _without_small_groups(names, codes, audited.member)
-    confidence = 1 - (1 - choice.confidence) / len(names)
+    confidence = 1 - (1 - case.choice.confidence) / len(names)
     said = f"intervals hold for all {len(names)} groups at once"
-    if choice.exploratory:
+    if case.choice.exploratory:
         said = f"exploratory: {said}, but not for the choice of the score"
     return tuple(
-        _group(case, audited, name, codes == k, plan, confidence, f"{merged}; {said}" if name == _OTHER else said)
+        _group(case, audited, name, codes == k, confidence, f"{merged}; {said}" if name == _OTHER else said)
         for k, name in enumerate(map(str, names))
     )
 
@@ -538,14 +542,12 @@ def _without_small_groups(
     return kept, recoded, said
 
 
-def _group(
-    case: _Case, audited: Evidence, name: str, rows: BoolArray, plan: Plan, confidence: float, said: str
-) -> GroupFindings:
+def _group(case: _Case, audited: Evidence, name: str, rows: BoolArray, confidence: float, said: str) -> GroupFindings:
     inside = int(np.count_nonzero(audited.member[rows]))
     outside = int(np.count_nonzero(rows)) - inside
     if min(inside, outside) < _FEWEST_FOR_METRICS:
         return GroupFindings(name, inside, outside, (), "no metrics: fewer than two members or two non-members")
-    part = audited.take(rows)
+    part, plan = audited.take(rows), case.plan
     plain = definition.estimates(Sample.of(part), plan.metric_names, confidence)
     found = [_metric(metric, estimate, None, plan) for metric, estimate in plain.items()]
     if case.learned is not None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from miaudit.causal.propensity import Propensity
-from miaudit.dp import accounting, guesses
+from miaudit.dp import accounting, selection
 from miaudit.dp.bounds import LowerBound
 from miaudit.dp.mechanism import Mechanism, check_mechanism, from_mapping
 from miaudit.dp.verdict import Claim
@@ -99,8 +99,8 @@ def _mechanism_named(value: Any) -> Mechanism:
     return value if isinstance(value, Mechanism) else from_mapping(value)
 
 
-def _guesses_named(value: object) -> guesses.Option | int:
-    return guesses.named(str(value))
+def _guesses_named(value: object) -> selection.Option | int:
+    return selection.named(str(value))
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Bounds:
         beside the lower bound. Without a claim, that guarantee is the claim.
     delta : float in [0, 1)
         Of the bound on epsilon; the delta of a claim takes its place.
-    guesses : int, or an option of :mod:`miaudit.dp.guesses`, optional
+    guesses : int, or an option of :mod:`miaudit.dp.selection`, optional
         Of one-run and zero-run bounds: how many guesses count. Default: chosen on a pilot of 20% of the records.
     correction : str, or an option of :mod:`miaudit.dp.zero_run`
         Of zero-run bounds on mu and on epsilon at a delta: thinning, conditional or composition.
@@ -141,7 +141,7 @@ class Bounds:
     ] = None
     delta: Annotated[float, Option("Of the bound on epsilon.", "1e-5 is usual, 0 is pure epsilon", ge=0, lt=1)] = 1e-5
     guesses: Annotated[
-        guesses.Option | int | None,
+        selection.Option | int | None,
         Option(
             "How many guesses count (one-run, zero-run): pilot, bonferroni, schedule, exploratory or a number.",
             read=_guesses_named,
@@ -173,7 +173,7 @@ class Bounds:
         if self.mechanism is not None:
             check_mechanism(self.mechanism)
         check_options(self)
-        guesses.check(self.guesses)
+        selection.check(self.guesses)
         options.check(self.correction)
         if self.mechanism is not None and self.claim is not None and self.claim.parameter == "mu":
             accounting.upper_bound(self.mechanism, parameter="mu")  # refused now where a mechanism has none

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from miaudit.arrays import FloatArray
-from miaudit.dp import guesses, multi_run, one_run
+from miaudit.dp import multi_run, one_run, selection
 from miaudit.dp.bounds import LowerBound, check_delta
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.verdict import Claim
@@ -358,7 +358,7 @@ class _OneRun:
 
     @classmethod
     def of(cls, members: int, nonmembers: int, confidence: float, delta: float) -> _OneRun:
-        n, pilot = members + nonmembers, guesses.Pilot()
+        n, pilot = members + nonmembers, selection.Pilot()
         if abs(members - nonmembers) > one_run.UNFAIR * math.sqrt(n):
             n = 2 * min(members, nonmembers)
         revealed = round(pilot.share * n)
@@ -372,7 +372,7 @@ class _OneRun:
     def _bounds(self, parameter: str, mu: float) -> Iterator[LowerBound]:
         for fraction in self.fractions:
             r = max(1, round(fraction * self.audited))
-            right = round(r * guesses.gaussian_accuracy(mu, r / self.audited))
+            right = round(r * selection.gaussian_accuracy(mu, r / self.audited))
             if parameter == "mu":
                 yield one_run.mu_lower_bound(
                     correct=right, guesses=r, canaries=self.audited, confidence=self.confidence
@@ -397,11 +397,10 @@ class _MultiRun:
         return self.members + self.nonmembers
 
     def typical(self, parameter: str, mu: float) -> LowerBound:
-        n0, quantiles = self.nonmembers, multi_run.Bonferroni().quantiles
-        ranks = sorted({min(math.floor((1 - q) * n0 + 1e-9), n0 - 1) for q in quantiles})
+        ranks = multi_run.Bonferroni().ranks(self.nonmembers)
         quick = [self._bound(parameter, j, mu, len(ranks), multi_run.ClopperPearson()) for j in ranks]
         best = max(range(len(ranks)), key=lambda i: quick[i].value)
-        if max(self.members, n0) > _MANY_MODELS:
+        if max(self.members, self.nonmembers) > _MANY_MODELS:
             return quick[best]
         return self._bound(parameter, ranks[best], mu, len(ranks), multi_run.Joint())
 

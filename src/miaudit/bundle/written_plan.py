@@ -10,7 +10,7 @@ import numpy as np
 
 from miaudit.auditing.plan import Bonferroni as BonferroniHeadline
 from miaudit.auditing.plan import Bootstrap, Bounds, Calibrated, Declared, Exploratory, Plan, Split
-from miaudit.dp import guesses, mechanism, verdict
+from miaudit.dp import mechanism, selection, verdict
 from miaudit.dp.zero_run import options, thinning
 from miaudit.errors import InputError
 
@@ -24,11 +24,11 @@ _RECORDS: dict[str, type] = {
     "calibrated": Calibrated,
     "bootstrap": Bootstrap,
     "claim": verdict.Claim,
-    "guesses-fixed": guesses.Fixed,
-    "guesses-pilot": guesses.Pilot,
-    "guesses-bonferroni": guesses.Bonferroni,
-    "guesses-schedule": guesses.Schedule,
-    "guesses-exploratory": guesses.Exploratory,
+    "guesses-fixed": selection.Fixed,
+    "guesses-pilot": selection.Pilot,
+    "guesses-bonferroni": selection.Bonferroni,
+    "guesses-schedule": selection.Schedule,
+    "guesses-exploratory": selection.Exploratory,
     "thinning": options.Thinning,
     "poisson-binomial": options.PoissonBinomial,
     "conditional": options.Conditional,

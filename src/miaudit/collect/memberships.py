@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from miaudit.arrays import BoolArray, IndexArray
 from miaudit.attacks import registry
 from miaudit.auditing import vulnerable_records
-from miaudit.collect import runs
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.vulnerability import least_models
-from miaudit.models import shadow
+from miaudit.models import inclusion
 
 _POPULATION_SHARE = 5
 
@@ -69,7 +68,8 @@ class Draws:
         else:
             population = _population(campaign, whole, coins)
             rows = np.setdiff1d(np.arange(n), population)
-        member = _coins(whole, rows, coins) if campaign.draws else whole.member[rows]
+        several = None if whole.unit_codes is None else whole.unit_codes[rows]
+        member = inclusion.coins(len(rows), unit=several, rng=coins) if campaign.draws else whole.member[rows]
         base = whole.replace(**_rows_of(whole, rows), member=member)
         if design == "multi-run":
             included = np.ones((len(rows), n), dtype=np.bool_)
@@ -77,13 +77,8 @@ class Draws:
             included[np.arange(len(rows)), rows] = member
         else:
             _check_vulnerability(campaign, base)
-            included = np.zeros((0 if campaign.stands else 1, n), dtype=np.bool_)
-            included[:, rows] = member
-            if campaign.shadows.models:
-                unit = None if base.unit_codes is None else base.unit
-                others = np.zeros((campaign.shadows.models, n), dtype=np.bool_)
-                others[:, rows] = shadow.inclusion(len(rows), campaign.shadows.models, unit=unit, rng=halves)
-                included = np.concatenate([included, others])
+            first, unit = None if campaign.stands else member, None if base.unit_codes is None else base.unit
+            included = inclusion.audited_and_shadows(n, rows, first, campaign.shadows.models, unit=unit, rng=halves)
             _check_models(included, base)
         return cls(base, rows, population, included, y, int(seeds.integers(2**31)), attacks)
 
@@ -101,14 +96,6 @@ def _fields(records: Records, design: str | None) -> dict[str, Any]:
 def _rows_of(whole: Evidence, rows: IndexArray) -> dict[str, Any]:
     taken = {name: getattr(whole, name) for name in ("covariates", "text", "unit", "group")}
     return {"score": np.zeros(len(rows)), **{k: None if v is None else v[rows] for k, v in taken.items()}}
-
-
-def _coins(whole: Evidence, rows: IndexArray, rng: np.random.Generator) -> BoolArray:
-    """One fair coin for each of the records, or one for all records of a unit."""
-    if whole.unit_codes is None:
-        return runs.memberships(len(rows), rng=rng)
-    units, codes = np.unique(whole.unit_codes[rows], return_inverse=True)
-    return runs.memberships(len(units), rng=rng)[codes]
 
 
 def _runs(whole: Evidence, asked: int | None, rng: np.random.Generator) -> tuple[IndexArray, IndexArray]:

@@ -14,19 +14,18 @@ from miaudit.arrays import FloatArray, IndexArray
 from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing.plan import Declared, Headline
-from miaudit.collect.runs import memberships, multi_run, zero_run
+from miaudit.collect.runs import multi_run, zero_run
 from miaudit.errors import InputError, Option, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
 from miaudit.io import tables
-from miaudit.jobs.executor import JobsFailedError
+from miaudit.models.inclusion import coins
 
 __all__ = [
     "GAUSSIAN_LIRA",
     "SIDE_FILES",
     "Attack",
     "Collected",
-    "JobsFailedError",
     "SignalKind",
     "from_outputs",
     "from_pairs",
@@ -117,7 +116,7 @@ def one_run(
     >>> evidence.design, evidence.n
     ('one-run', 200)
     """
-    member = memberships(records, inclusion=inclusion, rng=rng)  # refuses a class that is empty before training
+    member = coins(records, inclusion=inclusion, rng=rng)  # refuses a class that is empty before training
     model = fit(np.flatnonzero(member))
     return Evidence(score=score(model, np.arange(records)), member=member, design="one-run", source=source)
 

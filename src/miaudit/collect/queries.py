@@ -15,6 +15,7 @@ from miaudit.attacks import registry
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.memberships import Draws
 from miaudit.errors import InputError
+from miaudit.jobs import resumable
 from miaudit.models import shadow
 from miaudit.models.protocol import traits_of
 from miaudit.models.shadow import ShadowOutputs
@@ -117,7 +118,7 @@ def _trained(campaign: Campaign, draws: Draws, progress: Progress | None) -> Sha
     return shadow.train(**training(campaign, draws), executor=campaign.shadows.executor, progress=told)
 
 
-def _told(progress: Progress, state: shadow.Progress) -> None:
+def _told(progress: Progress, state: resumable.Progress) -> None:
     progress(state.finished + state.failed, state.total)
 
 

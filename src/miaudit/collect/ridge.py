@@ -13,6 +13,7 @@ from miaudit.arrays import FloatArray
 from miaudit.collect import runs
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
+from miaudit.models.inclusion import coins
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -194,7 +195,7 @@ def multi_run(
     y = _vector(targets, "targets", len(x))
     evaluated = runs.row_indices(records, "records", len(x))
     fixed = runs.base_indices(base, evaluated, len(x))
-    member = runs.memberships(len(evaluated), inclusion=inclusion, rng=rng)
+    member = coins(len(evaluated), inclusion=inclusion, rng=rng)
     model = Ridge.fit(x[fixed], y[fixed], penalty=penalty)
     residual = model.residual(x[evaluated], y[evaluated])
     inside = evaluated[member]

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miaudit.arrays import BoolArray, FloatArray, IndexArray
+from miaudit.arrays import FloatArray, IndexArray
 from miaudit.errors import InputError
 from miaudit.evidence import LARGEST, Evidence
 from miaudit.io import locks, tables
 from miaudit.jobs import executor as execution
-from miaudit.jobs.executor import JobsFailedError
+from miaudit.jobs import resumable
+from miaudit.models.inclusion import coins
 
 Fit = Callable[..., Any]
 Scorer = Callable[[Any, IndexArray], ArrayLike | Mapping[str, ArrayLike]]
@@ -111,20 +112,25 @@ def multi_run(
     rows = row_indices(records, "records")
     fixed = np.empty(0, np.intp) if base is None else base_indices(base, rows)
     where = execution.chosen(executor, workers)
-    member = memberships(len(rows), inclusion=inclusion, rng=rng)
-    plan = _Plan(rows, fixed, member, tuple(rng.spawn(len(rows))))
+    member = coins(len(rows), inclusion=inclusion, rng=rng)
+    jobs = [
+        _Run(int(row), bool(inside), own) for row, inside, own in zip(rows, member, rng.spawn(len(rows)), strict=True)
+    ]
     target = _Target(fit, score, _takes_rng(fit), fixed)
-    finished: dict[int, Mapping[str, float]] = {}
-    with nullcontext() if store is None else _Store.alone(Path(store), plan, key) as place:
-        if place is not None:
-            finished |= place.finished(len(rows))
-        failed, first = _perform(target, plan, finished, place, where, progress)
-    if failed:
-        named = sorted(failed, key=lambda one: one.run)
-        error = JobsFailedError(named, len(rows), None if place is None else place.folder, "runs")
-        if first:
-            error.add_note(first)
-        raise error
+    with (
+        nullcontext() if store is None else _Folder.alone(Path(store), rows, fixed, jobs, key) as place,
+        _as_functions(),
+    ):
+        finished = resumable.finish(
+            _Target.scores,
+            target,
+            jobs,
+            place=place,
+            what="runs",
+            failure=lambda i, problem: FailedRun(i, jobs[i].row, jobs[i].member, problem),
+            executor=where,
+            progress=resumable.counted(progress),
+        )
     return Evidence(score=_joined(finished), member=member, design="multi-run", source=source)
 
 
@@ -178,27 +184,6 @@ def zero_run(
     return Evidence(score=score(both), member=member, covariates=x, design="zero-run", source=source, **fields)
 
 
-def memberships(records: int, *, inclusion: float = 0.5, rng: np.random.Generator) -> BoolArray:
-    """Draw which records are members (n,): each with probability ``inclusion``, in (0, 1), independently.
-
-    Raises
-    ------
-    InputError
-        If the draw has members only, or none: better before training than after.
-
-    Examples
-    --------
-    >>> memberships(5, rng=np.random.default_rng(0)).tolist()
-    [False, True, True, True, False]
-    """
-    if not 0 < inclusion < 1:
-        raise InputError("inclusion", "a probability in (0, 1)", str(inclusion), "0.5 is the most informative")
-    drawn = rng.random(records) < inclusion
-    if drawn.all() or not drawn.any():
-        raise InputError("records", "enough for members and non-members", f"{records}, all drawn alike", "use more")
-    return drawn
-
-
 def row_indices(records: int | ArrayLike, name: str, most: int | None = None) -> IndexArray:
     """Return distinct, non-negative row indices (n,), from a number n (0 to n - 1) or an array, below ``most``."""
     if isinstance(records, int | np.integer):
@@ -229,22 +214,6 @@ def base_indices(base: ArrayLike, records: IndexArray, most: int | None = None) 
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
-    """What is fixed before the first training."""
-
-    rows: IndexArray
-    base: IndexArray
-    member: BoolArray
-    generators: tuple[np.random.Generator, ...]
-
-    def failed(self, run: int, problem: str) -> FailedRun:
-        return FailedRun(run, int(self.rows[run]), bool(self.member[run]), problem)
-
-    def runs(self, numbers: Sequence[int]) -> list[_Run]:
-        return [_Run(int(self.rows[i]), bool(self.member[i]), self.generators[i]) for i in numbers]
-
-
-@dataclass(frozen=True, eq=False)
 class _Run:
     """What one run needs apart from the functions."""
 
@@ -262,46 +231,26 @@ class _Target:
     takes_rng: bool
     base: IndexArray
 
-    def scores(self, run: _Run) -> dict[str, float]:
-        """Train with the record of this run or without it, and score it."""
+    def scores(self, runs: list[_Run]) -> list[dict[str, float]]:
+        """Train with the record of this one run or without it, and score it."""
+        (run,) = runs
         own = np.array([run.row], dtype=np.intp)
         rows = np.concatenate([self.base, own]) if run.member else self.base.copy()
         model = self.fit(rows, rng=run.rng) if self.takes_rng else self.fit(rows)
-        return _checked(self.score(model, own))
+        return [_checked(self.score(model, own))]
 
 
-def _perform(
-    target: _Target,
-    plan: _Plan,
-    finished: dict[int, Mapping[str, float]],
-    place: _Store | None,
-    where: execution.Local | execution.Ray,
-    progress: Progress | None,
-) -> tuple[list[FailedRun], str]:
-    """Do the runs that are missing; add them to ``finished``; return those that failed, and the first traceback."""
-    total = len(plan.rows)
-    missing = [i for i in range(total) if i not in finished]
-    failed: list[FailedRun] = []
-    first = ""
+@contextmanager
+def _as_functions() -> Iterator[None]:
+    """Name what cannot be sent to other processes as the caller does."""
     try:
-        for outcome in execution.outcomes(_Target.scores, target, plan.runs(missing), executor=where):
-            run = missing[outcome.number]
-            if outcome.problem:
-                failed.append(plan.failed(run, outcome.problem))
-                first = first or outcome.where
-            else:
-                finished[run] = outcome.value
-                if place is not None:
-                    place.keep(run, outcome.value)
-            if progress is not None:
-                progress(len(finished), total)
+        yield
     except InputError as error:
         if error.argument != "task":
             raise
         next_step = "make what they hold inside fit, or use workers=1"
         allowed = "functions that can be sent to other processes"
         raise InputError("fit and score", allowed, error.received, next_step) from error
-    return failed, first
 
 
 def _takes_rng(fit: Fit) -> bool:
@@ -354,7 +303,7 @@ def _both_classes(members: Any, nonmembers: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Store:
+class _Folder:
     """A folder of finished runs, one small file each, named by the fingerprint of all that decides them."""
 
     folder: Path
@@ -362,21 +311,21 @@ class _Store:
 
     @classmethod
     @contextmanager
-    def alone(cls, root: Path, plan: _Plan, key: str) -> Iterator[_Store]:
+    def alone(cls, root: Path, rows: IndexArray, base: IndexArray, runs: Sequence[_Run], key: str) -> Iterator[_Folder]:
         """Open the folder of these runs, or make it, and keep every other process out of it."""
         if not key:
             raise InputError("key", "a word for what is trained on what, with store=", "none", "change it with them")
         if root.exists() and not root.is_dir():
             raise InputError("store", "a folder", f"the file {root}", "name a folder")
-        fingerprint = _fingerprint(plan, key)
+        fingerprint = _fingerprint(rows, base, runs, key)
         opened = cls(root / fingerprint[:32], fingerprint)
-        about = {"format": _FORMAT, "key": key, "runs": len(plan.rows), "members": int(plan.member.sum())}
+        about = {"format": _FORMAT, "key": key, "runs": len(runs), "members": sum(run.member for run in runs)}
         text = json.dumps({**about, "fingerprint": fingerprint}, indent=1) + "\n"
         with locks.folder(opened.folder):
             tables.write_atomically(opened.folder / "about.json", lambda target: _write_text(target, text))
             yield opened
 
-    def keep(self, run: int, scores: Mapping[str, float]) -> None:
+    def keep(self, run: int, scores: Mapping[str, float]) -> Mapping[str, float]:
         """Write one run; renamed into place, so a killed process leaves it whole or absent."""
         columns = {
             "fingerprint": np.array(self.fingerprint),
@@ -384,35 +333,31 @@ class _Store:
             "values": np.array(list(scores.values())),
         }
         tables.write_columns(self._path(run), columns)
+        return scores
 
     def finished(self, total: int) -> dict[int, Mapping[str, float]]:
         """Read the runs that are whole; a damaged or foreign file counts as absent, and its run is repeated."""
         found: dict[int, Mapping[str, float]] = {}
-        for run in range(total):
-            path = self._path(run)
-            if not path.is_file():
-                continue
-            try:
-                columns = tables.read_columns(path, ["fingerprint", "names", "values"])
+        for run in filter(lambda run: self._path(run).is_file(), range(total)):
+            with suppress(InputError, ValueError):
+                columns = tables.read_columns(self._path(run), ["fingerprint", "names", "values"])
                 if str(columns["fingerprint"]) == self.fingerprint:
                     values = columns["values"].tolist()
                     found[run] = _checked(dict(zip(columns["names"].tolist(), values, strict=True)))
-            except (InputError, ValueError):
-                continue
         return found
 
     def _path(self, run: int) -> Path:
         return self.folder / f"run-{run:07d}.npz"
 
 
-def _fingerprint(plan: _Plan, key: str) -> str:
-    state = hashlib.sha256(f"{_FORMAT}|{key}|{len(plan.rows)}|{len(plan.base)}|".encode())
-    state.update(plan.rows.astype("<i8").tobytes())
-    state.update(plan.base.astype("<i8").tobytes())
-    state.update(plan.member.tobytes())
-    for generator in plan.generators:
-        seed = generator.bit_generator.seed_seq
-        state.update(seed.generate_state(4).astype("<u4").tobytes())
+def _fingerprint(rows: IndexArray, base: IndexArray, runs: Sequence[_Run], key: str) -> str:
+    state = hashlib.sha256(f"{_FORMAT}|{key}|{len(rows)}|{len(base)}|".encode())
+    state.update(rows.astype("<i8").tobytes())
+    state.update(base.astype("<i8").tobytes())
+    state.update(np.array([run.member for run in runs]).tobytes())
+    for run in runs:
+        seed = run.rng.bit_generator.seed_seq
+        state.update(seed.generate_state(4).astype("<u4").tobytes())  # type: ignore[attr-defined, unused-ignore]
     return state.hexdigest()
 
 

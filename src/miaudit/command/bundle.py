@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from miaudit.bundle.sealing import Opening
+    from miaudit.findings.verification import ChallengeFindings, VerificationFindings
 
 BundleFile = Annotated[Path, typer.Argument(help="A bundle (.zip) that miaudit wrote.", show_default=False)]
 Key = Annotated[
@@ -36,7 +37,7 @@ def verify(
     with progress("bootstrap", meanwhile="recomputing the findings") as told:
         found = check(bundle, keys=_keys(key), progress=told)
     content = findings.of_verification(found, repeat())
-    deliver(content, lambda: _lines(content.to_dict()), out, overwrite=overwrite, json=json)
+    deliver(content, lambda: _lines(content), out, overwrite=overwrite, json=json)
 
 
 def challenge(
@@ -85,7 +86,7 @@ def challenge(
         with progress("", meanwhile="audit"):
             outcome = contest.by_propensity(held, values, keys=_keys(key), made_before=made_before, rng=rng)
     content = findings.of_challenge(held, outcome, repeat())
-    deliver(content, lambda: _lines(content.to_dict()), out, overwrite=overwrite, json=json)
+    deliver(content, lambda: _lines(content), out, overwrite=overwrite, json=json)
 
 
 def unseal(
@@ -129,17 +130,17 @@ def _keys(path: Path | None) -> Opening | None:
     return None if path is None else sealing.read(path)
 
 
-def _lines(content: dict[str, Any]) -> str:
-    lines = [one_line(content["text"]), f"SHA-256 of the bundle: {content['digest']}"]
-    if content["kind"] == "challenge":
-        return "\n".join([*lines, f"SHA-256 of the submission: {content['submission']}"])
-    lines += [f"  {one_line(text)}" for text in content["tampered"]]
-    lines += [
-        f"  {d['place']}: stated {d['stated']}, recomputed {d['recomputed']}" for d in content["differences"][:20]
-    ]
-    if len(content["differences"]) > 20:
-        lines.append(f"  ... and {len(content['differences']) - 20} more")
-    lines += [f"Not recomputed: {one_line(text)}" for text in content["not_recomputed"]]
-    if content["environment"]:
-        lines.append(f"Environment: {one_line('; '.join(content['environment']))}")
+def _lines(found: VerificationFindings | ChallengeFindings) -> str:
+    from miaudit.findings.verification import ChallengeFindings
+
+    lines = [one_line(found.text), f"SHA-256 of the bundle: {found.digest}"]
+    if isinstance(found, ChallengeFindings):
+        return "\n".join([*lines, f"SHA-256 of the submission: {found.submission}"])
+    lines += [f"  {one_line(text)}" for text in found.tampered]
+    lines += [f"  {d.place}: stated {d.stated}, recomputed {d.recomputed}" for d in found.differences[:20]]
+    if len(found.differences) > 20:
+        lines.append(f"  ... and {len(found.differences) - 20} more")
+    lines += [f"Not recomputed: {one_line(text)}" for text in found.not_recomputed]
+    if found.environment:
+        lines.append(f"Environment: {one_line('; '.join(found.environment))}")
     return "\n".join(lines)

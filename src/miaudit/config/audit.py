@@ -17,7 +17,7 @@ from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
 from miaudit.config.section import File, Keys, keys_in, keys_of, read_mapping, record_keys, sections_in, validated
 from miaudit.config.target import DataSection, ShadowSection, TargetSection, missing_line
-from miaudit.dp import guesses
+from miaudit.dp import selection
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
@@ -325,7 +325,7 @@ class Options(File):
 
     def bounds(self) -> Bounds | None:
         """Return what is asked of privacy bounds; None where none are wanted."""
-        options = {"guesses": guesses.Pilot(), **self.privacy}
+        options = {"guesses": selection.Pilot(), **self.privacy}
         if not options.pop("bounds", True):
             return None
         claim = options.pop("claim", None)

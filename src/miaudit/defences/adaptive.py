@@ -28,7 +28,7 @@ _MOST_RECORDS = 2000  # for the choice of the attack
 
 
 @dataclass(frozen=True)
-class Attack:
+class Reading:
     """How a disclosure is read.
 
     Attributes
@@ -129,7 +129,7 @@ def attack(seen: Observed, *, rng: np.random.Generator) -> Attacked:
     return Attacked(name, chosen.score(target, shadow, seen.included, seen.labels)[:, 0], tried)
 
 
-def attacks_on(kind: Kind, queries: int = 1) -> dict[str, Attack]:
+def attacks_on(kind: Kind, queries: int = 1) -> dict[str, Reading]:
     """Return the attacks that a disclosure allows, by name; the first needs the fewest shadow models.
 
     Examples
@@ -139,25 +139,25 @@ def attacks_on(kind: Kind, queries: int = 1) -> dict[str, Attack]:
     """
     alone = kind in {"decision-set", "label"}  # shares of labels do not add up to 1
     gaussian = {
-        "LiRA, global variance": Attack(_lira("global", alone=alone)),
-        "LiRA, variance of the record": Attack(_lira("record", alone=alone)),
+        "LiRA, global variance": Reading(_lira("global", alone=alone)),
+        "LiRA, variance of the record": Reading(_lira("record", alone=alone)),
     }
     if kind == "confidence-vector":
         undone = {
-            "LiRA, temperature undone": Attack(_lira("global", alone=False), one_temperature),
-            "LiRA, calibration undone": Attack(_lira_as_they_are, ranks),
+            "LiRA, temperature undone": Reading(_lira("global", alone=False), one_temperature),
+            "LiRA, calibration undone": Reading(_lira_as_they_are, ranks),
         }
-        return {**gaussian, **undone, "Dirichlet ratio": Attack(_dirichlet)}
+        return {**gaussian, **undone, "Dirichlet ratio": Reading(_dirichlet)}
     if kind == "true-label":
-        return {**gaussian, "Beta ratio": Attack(_beta)}
+        return {**gaussian, "Beta ratio": Reading(_beta)}
     bernoulli = {
-        "Bernoulli ratio of all labels": Attack(_bernoulli),
-        "Bernoulli ratio of the true label": Attack(_bernoulli_own),
+        "Bernoulli ratio of all labels": Reading(_bernoulli),
+        "Bernoulli ratio of the true label": Reading(_bernoulli_own),
     }
     return {**gaussian, **bernoulli} if queries > 1 else bernoulli
 
 
-def _tried(seen: Observed, known: Mapping[str, Attack], rng: np.random.Generator) -> dict[str, float]:
+def _tried(seen: Observed, known: Mapping[str, Reading], rng: np.random.Generator) -> dict[str, float]:
     """AUC of each attack where shadow models stand in for the audited one.
 
     As many models that learnt a record as did not are left out, drawn for each record: the number of the others on

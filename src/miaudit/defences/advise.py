@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from miaudit.defences.compare import Comparison, Measured
-from miaudit.defences.differences import Difference
+from miaudit.defences.compare import DefenceComparison, MeasuredOption
+from miaudit.defences.differences import PairedDifference
 from miaudit.errors import InputError
 from miaudit.metrics.rounding import in_points, percent
 
@@ -20,7 +20,7 @@ Price = Literal["none", "bearable", "too high", "not shown"]
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedOption:
     """What the limits say of one option.
 
     Attributes
@@ -57,11 +57,11 @@ class Advice:
     text: str
     parts: tuple[str, ...]
     rests_on: tuple[str, ...]
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedOption, ...]
     recommended: tuple[str, ...]
 
 
-def advise(comparison: Comparison, *, tolerance: float = 0.02) -> Advice:
+def advise(comparison: DefenceComparison, *, tolerance: float = 0.02) -> Advice:
     """Say which measures help, at what price, and which of them the data tell apart.
 
     Parameters
@@ -77,10 +77,10 @@ def advise(comparison: Comparison, *, tolerance: float = 0.02) -> Advice:
     if not 0 <= tolerance < 1:
         raise InputError("tolerance", "a share in [0, 1)", repr(tolerance), "0.02 is two points of accuracy")
     front = _front(comparison)
-    judged = [Judged(comparison.measured[0].option.name, "not shown", "none", front[0])]
+    judged = [JudgedOption(comparison.measured[0].option.name, "not shown", "none", front[0])]
     for i, (one, gain, cost) in enumerate(_beside(comparison), start=1):
         effect = _effect(gain) if _adapts(one) and not _is_inverted(one) else "not shown"
-        judged.append(Judged(one.option.name, effect, _price(cost, tolerance), front[i]))
+        judged.append(JudgedOption(one.option.name, effect, _price(cost, tolerance), front[i]))
     parts: list[str] = []
     recommended: list[str] = []
     for use, places in _uses(comparison):
@@ -96,36 +96,36 @@ def advise(comparison: Comparison, *, tolerance: float = 0.02) -> Advice:
     )
 
 
-def _beside(comparison: Comparison) -> list[tuple[Measured, Difference, Difference | None]]:
+def _beside(comparison: DefenceComparison) -> list[tuple[MeasuredOption, PairedDifference, PairedDifference | None]]:
     return list(zip(comparison.measured[1:], comparison.reductions, comparison.costs, strict=True))
 
 
-def _effect(gain: Difference) -> Effect:
+def _effect(gain: PairedDifference) -> Effect:
     return "helps" if gain.low > 0 else "harms" if gain.high < 0 else "not shown"
 
 
-def _adapts(one: Measured) -> bool:
+def _adapts(one: MeasuredOption) -> bool:
     """Whether the attack knew of the measure: shadow models went through it. Otherwise it only shows what it misses."""
     return one.option.adaptive and len(one.option.models.logits) > 1
 
 
-def _is_inverted(one: Measured) -> bool:
+def _is_inverted(one: MeasuredOption) -> bool:
     """Whether the attack points the wrong way, so that its small AUC is its own mistake and hides nothing."""
     return one.leakage["auc"].high < 0.5
 
 
-def _price(cost: Difference | None, tolerance: float) -> Price:
+def _price(cost: PairedDifference | None, tolerance: float) -> Price:
     if cost is None:
         return "none"
     return "bearable" if cost.high <= tolerance else "too high" if cost.low > tolerance else "not shown"
 
 
-def _front(comparison: Comparison) -> list[bool]:
+def _front(comparison: DefenceComparison) -> list[bool]:
     points = [(one.leakage["auc"].value or 0.0, one.accuracy.value or 0.0) for one in comparison.measured]
     return [not any((a <= auc and b >= right) and (a < auc or b > right) for a, b in points) for auc, right in points]
 
 
-def _uses(comparison: Comparison) -> list[tuple[str, list[int]]]:
+def _uses(comparison: DefenceComparison) -> list[tuple[str, list[int]]]:
     """What the options are for, with their places."""
     uses: dict[str, list[int]] = {
         "Where probabilities must be released": [],
@@ -142,7 +142,7 @@ def _uses(comparison: Comparison) -> list[tuple[str, list[int]]]:
 
 
 def _part(
-    comparison: Comparison, judged: list[Judged], use: str, places: list[int], tolerance: float
+    comparison: DefenceComparison, judged: list[JudgedOption], use: str, places: list[int], tolerance: float
 ) -> tuple[str, list[str]]:
     helping = [i for i in places if judged[i].effect == "helps"]
     if not helping:
@@ -168,11 +168,11 @@ def _part(
     return text, [comparison.measured[i].option.name for i in best]
 
 
-def _says_something(one: Measured) -> bool:
+def _says_something(one: MeasuredOption) -> bool:
     return one.empty < 1 and one.full < 1
 
 
-def _not_worse(comparison: Comparison, places: list[int]) -> list[int]:
+def _not_worse(comparison: DefenceComparison, places: list[int]) -> list[int]:
     """Those that are not shown to leave more than the one with the largest lower limit of its reduction."""
     leader = max(places, key=lambda i: comparison.reductions[i - 1].low)
     kept = []
@@ -187,7 +187,7 @@ def _not_worse(comparison: Comparison, places: list[int]) -> list[int]:
     return kept
 
 
-def _told(comparison: Comparison, i: int) -> str:
+def _told(comparison: DefenceComparison, i: int) -> str:
     one, gain, cost = comparison.measured[i], comparison.reductions[i - 1], comparison.costs[i - 1]
     low, high = in_points(gain.low, "down", sign=False), in_points(gain.high, "up", sign=False)
     said = [f"takes {low} to {high} points off the AUC"]
@@ -203,11 +203,13 @@ def _told(comparison: Comparison, i: int) -> str:
     return f"{one.option.called} ({'; '.join(said)})"
 
 
-def _value(one: Measured) -> float:
+def _value(one: MeasuredOption) -> float:
     return 0.0 if one.coverage is None or one.coverage.value is None else one.coverage.value
 
 
-def _summary(comparison: Comparison, judged: list[Judged], recommended: list[str], tolerance: float) -> str:
+def _summary(
+    comparison: DefenceComparison, judged: list[JudgedOption], recommended: list[str], tolerance: float
+) -> str:
     count = len(judged) - 1
     if count == 0:
         return "Nothing was compared with the outputs as they are."
@@ -233,7 +235,7 @@ def _summary(comparison: Comparison, judged: list[Judged], recommended: list[str
     )
 
 
-def _rests_on(comparison: Comparison, tolerance: float) -> list[str]:
+def _rests_on(comparison: DefenceComparison, tolerance: float) -> list[str]:
     reference = comparison.measured[0]
     models, member = reference.option.models, reference.option.models.member
     shadows = len(models.logits) - 1

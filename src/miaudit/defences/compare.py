@@ -18,7 +18,7 @@ from scipy import special
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.defences.adaptive import Attacked, Observed, attack, averaged, plain
 from miaudit.defences.calibration import calibration_error
-from miaudit.defences.differences import Difference, Family
+from miaudit.defences.differences import PairedDifference, PairedFamily
 from miaudit.defences.outputs import AsItIs, Defence, Disclosed, Kind, one_hot
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -124,7 +124,7 @@ class Option:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredOption:
     """What one option lets an attacker learn, and what is left for its users.
 
     Attributes
@@ -155,7 +155,7 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class DefenceComparison:
     """All options measured on the same records.
 
     Attributes
@@ -168,10 +168,10 @@ class Comparison:
     queries : how often an attacker asked for each record
     """
 
-    measured: tuple[Measured, ...]
-    reductions: tuple[Difference, ...]
-    costs: tuple[Difference | None, ...]
-    between: tuple[Difference, ...]
+    measured: tuple[MeasuredOption, ...]
+    reductions: tuple[PairedDifference, ...]
+    costs: tuple[PairedDifference | None, ...]
+    between: tuple[PairedDifference, ...]
     confidence: float
     queries: int = 1
 
@@ -184,7 +184,7 @@ def compare(
     queries: int = 1,
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
-) -> Comparison:
+) -> DefenceComparison:
     """Measure every option.
 
     Parameters
@@ -212,11 +212,13 @@ def compare(
     measured[0] = _with_best_reading(measured)
     models = options[0].models
     units = None if models.units is None else models.units[models.rows]
-    aucs = Family.aucs(np.stack([one.attacked.scores for one in measured]), models.member, units)
-    guesses = Family.means(np.stack([one.guess for one in measured]), None if units is None else units[~models.member])
+    aucs = PairedFamily.aucs(np.stack([one.attacked.scores for one in measured]), models.member, units)
+    guesses = PairedFamily.means(
+        np.stack([one.guess for one in measured]), None if units is None else units[~models.member]
+    )
     against = aucs.against(0, confidence, rng=streams[-1])
     lost = guesses.against(0, confidence, rng=streams[-1])
-    return Comparison(
+    return DefenceComparison(
         tuple(measured),
         tuple(_turned(one) for one in against),
         tuple(
@@ -246,7 +248,7 @@ def _check(options: Sequence[Option], queries: int) -> None:
             raise InputError("options", "the same records and memberships", f"others in {option.name}", hint)
 
 
-def _with_best_reading(measured: Sequence[Measured]) -> Measured:
+def _with_best_reading(measured: Sequence[MeasuredOption]) -> MeasuredOption:
     """The reference with the attack on it or on whatever an attacker can make of it.
 
     Who sees the whole vector can do to it, and to shadow models, what any measure on outputs would have done. Which
@@ -267,9 +269,9 @@ def _keeps_accuracy(option: Option) -> bool:
     return option.defence.keeps_label and option.defence.kind != "decision-set"
 
 
-def _turned(one: Difference) -> Difference:
+def _turned(one: PairedDifference) -> PairedDifference:
     """Reference less the other, from the other less the reference."""
-    return Difference(one.second, one.first, 0.0 - one.value, 0.0 - one.high, 0.0 - one.low)
+    return PairedDifference(one.second, one.first, 0.0 - one.value, 0.0 - one.high, 0.0 - one.low)
 
 
 # -- one option ------------------------------------------------------------------------------------------------------
@@ -277,7 +279,7 @@ def _turned(one: Difference) -> Difference:
 
 def _measured(
     option: Option, fpr_targets: Sequence[float], confidence: float, queries: int, rng: np.random.Generator
-) -> Measured:
+) -> MeasuredOption:
     models, member = option.models, option.models.member
     drawing, choosing, resampling = rng.spawn(3)
     asked = queries if option.defence.randomness == "redrawn" else 1
@@ -295,7 +297,7 @@ def _measured(
     probabilities = single.kind in ("confidence-vector", "true-label")
     held = values[np.arange(len(values)), labels].astype(np.float64)
     sizes = values.astype(np.float64).sum(axis=1)
-    return Measured(
+    return MeasuredOption(
         option,
         attacked,
         leakage,
@@ -350,7 +352,7 @@ def _mean(values: FloatArray, units: IntArray | None, confidence: float, *, most
         low = 0.0 if hits == 0 else float(special.betaincinv(hits, n - hits + 1, tail))
         high = 1.0 if hits == n else float(special.betaincinv(hits + 1, n - hits, 1 - tail))
         return Estimate(mean, low, high, confidence)
-    family = Family.means(values[None], units)
+    family = PairedFamily.means(values[None], units)
     count = family.influence.shape[1]
     error = max(float(np.sqrt((family.influence**2).sum() * count / (count - 1))), 1 / n)
     width = float(special.stdtrit(family.freedom, 1 - tail)) * error

@@ -16,7 +16,7 @@ _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
-class Difference:
+class PairedDifference:
     """A difference with simultaneous limits: with the family's confidence, all intervals of one family hold at once.
 
     Attributes
@@ -33,7 +33,7 @@ class Difference:
 
 
 @dataclass(frozen=True, eq=False)
-class Family:
+class PairedFamily:
     """Means or AUCs of the same records under several defences, with the covariance between them.
 
     Attributes
@@ -50,7 +50,7 @@ class Family:
     smallest: float
 
     @classmethod
-    def aucs(cls, scores: FloatArray, member: BoolArray, units: IntArray | None = None) -> Family:
+    def aucs(cls, scores: FloatArray, member: BoolArray, units: IntArray | None = None) -> PairedFamily:
         """AUCs of scores (d, n), higher for members; their covariance is DeLong's (1988), by units where there are any.
 
         Raises
@@ -61,7 +61,7 @@ class Family:
         Examples
         --------
         >>> member = np.arange(40) < 20
-        >>> Family.aucs(np.stack([member + 0.0, np.zeros(40)]), member).values.tolist()
+        >>> PairedFamily.aucs(np.stack([member + 0.0, np.zeros(40)]), member).values.tolist()
         [1.0, 0.5]
         """
         n1, n0 = int(member.sum()), int((~member).sum())
@@ -84,7 +84,7 @@ class Family:
         return cls(values, _by_unit(influence, units), min(counts) - 1.0, smallest)
 
     @classmethod
-    def means(cls, values: FloatArray, units: IntArray | None = None) -> Family:
+    def means(cls, values: FloatArray, units: IntArray | None = None) -> PairedFamily:
         """Mean over records of values (d, n) in [0, 1]."""
         n = values.shape[1] if units is None else len(np.unique(units))
         if n < LEAST:
@@ -93,19 +93,19 @@ class Family:
         influence = (values - mean[:, None]) / values.shape[1]
         return cls(mean, _by_unit(influence, units), n - 1.0, 1 / n)
 
-    def against(self, reference: int, confidence: float, *, rng: np.random.Generator) -> list[Difference]:
+    def against(self, reference: int, confidence: float, *, rng: np.random.Generator) -> list[PairedDifference]:
         """Each other value less the reference's: one family, as of Dunnett (1955)."""
         others = [i for i in range(len(self.values)) if i != reference]
         return self._differences([(i, reference) for i in others], confidence, rng)
 
-    def pairs(self, chosen: list[int], confidence: float, *, rng: np.random.Generator) -> list[Difference]:
+    def pairs(self, chosen: list[int], confidence: float, *, rng: np.random.Generator) -> list[PairedDifference]:
         """All differences between the chosen ones: one family, as of Tukey (1949)."""
         pairs = [(a, b) for i, a in enumerate(chosen) for b in chosen[i + 1 :]]
         return self._differences(pairs, confidence, rng)
 
     def _differences(
         self, pairs: list[tuple[int, int]], confidence: float, rng: np.random.Generator
-    ) -> list[Difference]:
+    ) -> list[PairedDifference]:
         if not pairs:
             return []
         first, second = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
@@ -115,7 +115,7 @@ class Family:
         width = self._critical(first, second, error, confidence, rng) * error
         value = self.values[first] - self.values[second]
         return [
-            Difference(int(a), int(b), float(v), float(v - w), float(v + w))
+            PairedDifference(int(a), int(b), float(v), float(v - w), float(v + w))
             for a, b, v, w in zip(first, second, value, width, strict=True)
         ]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from miaudit.arrays import BoolArray, IndexArray
-from miaudit.defences.compare import Measured
+from miaudit.defences.compare import MeasuredOption
 from miaudit.disclosure import groups
 from miaudit.disclosure.intervals import Interval
 from miaudit.evidence import Evidence
@@ -21,7 +21,7 @@ _REPLICATES = 200
 
 
 def drivers(
-    released: Measured, reference: Measured, *, confidence: float = 0.95, rng: np.random.Generator
+    released: MeasuredOption, reference: MeasuredOption, *, confidence: float = 0.95, rng: np.random.Generator
 ) -> tuple[Driver, ...]:
     """Say of each group how well the attack on the release does in it, and what its records are like.
 
@@ -54,7 +54,7 @@ def drivers(
     return tuple(sorted(found, key=lambda one: -1.0 if one.auc is None else one.auc.low, reverse=True))
 
 
-def _auc(released: Measured, inside: BoolArray, confidence: float) -> Limits | None:
+def _auc(released: MeasuredOption, inside: BoolArray, confidence: float) -> Limits | None:
     models = released.option.models
     member = models.member[inside]
     if min(int(member.sum()), int((~member).sum())) < _LEAST:
@@ -66,7 +66,7 @@ def _auc(released: Measured, inside: BoolArray, confidence: float) -> Limits | N
 
 
 def _figures(
-    reference: Measured, code: IndexArray, chosen: list[int], confidence: float, rng: np.random.Generator
+    reference: MeasuredOption, code: IndexArray, chosen: list[int], confidence: float, rng: np.random.Generator
 ) -> dict[int, dict[str, Any]]:
     """Calibration error and uncertainties by the number of the group, where shadow models and records allow them."""
     models = reference.option.models

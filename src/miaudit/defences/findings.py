@@ -9,8 +9,8 @@ import numpy as np
 
 from miaudit.attacks.disclosed import LEAST
 from miaudit.defences.advise import Advice, advise
-from miaudit.defences.compare import Comparison, Measured, Models
-from miaudit.defences.differences import Difference
+from miaudit.defences.compare import DefenceComparison, MeasuredOption, Models
+from miaudit.defences.differences import PairedDifference
 from miaudit.disclosure import prediction
 from miaudit.errors import InputError, nearest
 from miaudit.findings import verdict as verdict_rule
@@ -25,7 +25,7 @@ _DECLARE = "Declare it if inclusion was decided at random: evaluation: design: o
 
 
 def findings(
-    comparison: Comparison,
+    comparison: DefenceComparison,
     *,
     release: str | None = None,
     metric: str = "auc",
@@ -122,7 +122,7 @@ def predicted(
 
 
 def _verdict(
-    one: Measured, metric: str, threshold: float | None, confidence: float, *, declared: bool
+    one: MeasuredOption, metric: str, threshold: float | None, confidence: float, *, declared: bool
 ) -> verdict_rule.Verdict:
     if metric not in one.leakage:
         hint = nearest(metric, one.leakage) or "choose one"
@@ -148,7 +148,7 @@ def _verdict(
     return verdict if declared else verdict_rule.undeclared(verdict, _DECLARE)
 
 
-def _compared(comparison: Comparison, advice: Advice, i: int) -> Compared:
+def _compared(comparison: DefenceComparison, advice: Advice, i: int) -> Compared:
     one, judged = comparison.measured[i], advice.judged[i]
     auc = one.leakage["auc"]
     return Compared(
@@ -181,5 +181,5 @@ def _limits(found: Estimate) -> Limits:
     return Limits(found.value, found.low, found.high, found.note)
 
 
-def _difference(found: Difference | None) -> Limits | None:
+def _difference(found: PairedDifference | None) -> Limits | None:
     return None if found is None else Limits(found.value, found.low, found.high)

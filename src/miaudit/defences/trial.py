@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, Float32Array, IndexArray, IntArray
-from miaudit.collect import runs
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
-from miaudit.defences.compare import Comparison, Models, Option, Source, compare
+from miaudit.defences.compare import DefenceComparison, Models, Option, Source, compare
 from miaudit.defences.outputs import AsItIs, Defence
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.models import shadow
+from miaudit.jobs import resumable
+from miaudit.models import inclusion, shadow
 from miaudit.models.protocol import Target, can_be_trained_together, check_target, stands, trainable
 from miaudit.models.targets import class_count
 
@@ -76,7 +76,7 @@ def measure(
     confidence: float = 0.95,
     rng: np.random.Generator,
     progress: Progress | None = None,
-) -> Comparison:
+) -> DefenceComparison:
     """Train what is to be trained, and measure every option. Runs the target's code.
 
     Parameters
@@ -89,7 +89,7 @@ def measure(
     ------
     InputError
         For records, targets and defences that do not go together: before anything is trained.
-    ShadowFailedError
+    JobsFailedError
         If models failed; the others are kept where there is a store.
     """
     drawn = _Drawn.of(trial, rng)
@@ -157,11 +157,8 @@ class _Drawn:
         whole = Evidence(score=np.zeros(n), member=member, unit=unit, design="one-run")
         _check(trial)
         calibration, rows = _set_aside(trial, whole, coins)
-        inside = runs.memberships(len(rows), rng=coins) if given is None else whole.member[rows]
-        included = np.zeros((1 + trial.shadows.models, n), dtype=np.bool_)
-        included[0, rows] = inside
-        if trial.shadows.models:
-            included[1:, rows] = shadow.inclusion(len(rows), trial.shadows.models, rng=halves)
+        inside = inclusion.coins(len(rows), rng=coins) if given is None else whole.member[rows]
+        included = inclusion.audited_and_shadows(n, rows, inside, trial.shadows.models, rng=halves)
         return cls(rows, calibration, included, y, whole.unit_codes, int(seeds.integers(2**31)), measuring)
 
 
@@ -236,7 +233,7 @@ def _options(trial: Trial, drawn: _Drawn, progress: Progress | None) -> list[Opt
 
 
 def _models(
-    trial: Trial, drawn: _Drawn, name: str, target: Target, progress: Callable[[shadow.Progress], None] | None
+    trial: Trial, drawn: _Drawn, name: str, target: Target, progress: Callable[[resumable.Progress], None] | None
 ) -> Models:
     stands = trial.stands and name == AS_IT_IS
     included = drawn.included[1:] if stands else drawn.included
@@ -268,7 +265,7 @@ def _asked(target: Target, x: Any, n: int) -> Float32Array:
     return outputs
 
 
-def _told(progress: Progress, before: int, total: int, state: shadow.Progress) -> None:
+def _told(progress: Progress, before: int, total: int, state: resumable.Progress) -> None:
     progress(before + state.finished + state.failed, total)
 
 

@@ -21,7 +21,8 @@ from scipy.special.cython_special import betainc, ndtr, ndtri
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.causal.crossfit import one_of_each
 from miaudit.dp.bounds import LowerBound, Parameter, check_confidence, check_counts, check_delta
-from miaudit.dp.guesses import GUESSES_FIRST, CountBound, Fixed, Option, Pilot, Ranking, choose, one_sided, two_sided
+from miaudit.dp.ranking import Ranking, one_sided, two_sided
+from miaudit.dp.selection import GUESSES_FIRST, CountBound, Fixed, Option, Pilot, choose
 from miaudit.dp.tradeoff import Gaussian, TradeOff
 from miaudit.errors import DesignError, InputError, is_number
 from miaudit.evidence import Evidence
@@ -389,7 +390,7 @@ def audit(
     parameter : "mu" (f-DP test, Gaussian DP) or "epsilon" ((epsilon, delta) test)
     delta : float in [0, 1)
         For "epsilon" only.
-    guesses : int, an option of :mod:`miaudit.dp.guesses`, or None
+    guesses : int, an option of :mod:`miaudit.dp.selection`, or None
         How many guesses; None chooses on a pilot, which also chooses between guessing on both sides of the median and
         on one side only. Every other option guesses on both sides, the farthest from the median first.
     confidence : float in (0, 1), one-sided

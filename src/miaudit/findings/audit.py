@@ -16,7 +16,7 @@ from miaudit.dp.bounds import LowerBound
 from miaudit.dp.verdict import ClaimVerdict, RocLimit
 from miaudit.errors import InputError
 from miaudit.findings import wording
-from miaudit.findings.kind import FindingsRecord, Keys, Pattern
+from miaudit.findings.kind import FindingsRecord, Keys, Pattern, Rule
 from miaudit.findings.verdict import MetricName, Verdict
 from miaudit.metrics.histogram import Histogram
 
@@ -114,12 +114,14 @@ class Metric:
         """The value with its interval in words; an unresolved one as an upper limit, never a value."""
         return wording.reading(vars(self))
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        """Return what reading checks it by: all but an effect on the score are shares."""
-        from pydantic_core import core_schema
 
-        return core_schema.no_info_after_validator_function(_share_or_effect, handler(source))
+def _share_or_effect(metric: Metric) -> Metric:
+    if metric.name != "ate" and any(x is not None and not 0 <= x <= 1 for x in (metric.value, metric.low, metric.high)):
+        raise ValueError("value and limits should be between 0 and 1")
+    return metric
+
+
+Measured = Annotated[Metric, Rule(_share_or_effect)]
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class ScoreFindings:
     """What one score showed."""
 
     score: str
-    metrics: tuple[Metric, ...]
+    metrics: tuple[Measured, ...]
     curve: Curve | None = None
     distribution: Histogram | None = None
 
@@ -157,7 +159,7 @@ class GroupFindings:
     group: str
     members: Count
     nonmembers: Count
-    metrics: tuple[Metric, ...]
+    metrics: tuple[Measured, ...]
     note: str = ""
 
 
@@ -307,7 +309,7 @@ class Findings(FindingsRecord):
     LATER = ("vulnerability", "covariates_alone")
 
     verdict: Verdict
-    metrics: tuple[Metric, ...]
+    metrics: tuple[Measured, ...]
     design: Literal["multi-run", "one-run", "zero-run"] | None
     counts: Counts
     scores: Annotated[tuple[ScoreFindings, ...], MinLen(1)]
@@ -326,7 +328,7 @@ class Findings(FindingsRecord):
     rows: tuple[Annotated[Mapping[str, Any], _ROW], ...] = ()
     repeat: Annotated[Mapping[str, Any], _REPEAT] = field(default_factory=dict)
     vulnerability: Vulnerability | None = None
-    covariates_alone: Metric | None = None
+    covariates_alone: Measured | None = None
 
     @property
     def exit_code(self) -> int:
@@ -347,9 +349,3 @@ class Findings(FindingsRecord):
     def head(cls) -> dict[str, Any]:
         """Return what the file starts with: an audit's does not name its kind."""
         return {"format": cls.FORMAT}
-
-
-def _share_or_effect(metric: Metric) -> Metric:
-    if metric.name != "ate" and any(x is not None and not 0 <= x <= 1 for x in (metric.value, metric.low, metric.high)):
-        raise ValueError("value and limits should be between 0 and 1")
-    return metric

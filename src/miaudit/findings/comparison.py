@@ -14,7 +14,7 @@ from miaudit.findings import verdict
 from miaudit.findings.audit import Findings, Metric
 from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.verdict import TURN
-from miaudit.findings.wording import amount, difference, label, reading
+from miaudit.findings.wording import amount, difference, label
 from miaudit.metrics.rounding import written
 
 Status = Literal["rose", "fell", "no-difference", "not-comparable"]
@@ -319,7 +319,7 @@ def _row(name: str, audit: Findings, primary: str) -> Audited:
     causal = [m for m in found if audit.design != _ZERO_RUN or m.estimator != "raw"]
     said = "not measured"
     if found:
-        said = reading(vars(causal[0])) if causal else f"{reading(vars(found[0]))}, {NOT_CAUSAL}"
+        said = causal[0].reading if causal else f"{found[0].reading}, {NOT_CAUSAL}"
     value, low, high = (causal[0].value, causal[0].low, causal[0].high) if causal else (None, None, None)
     return Audited(
         name=name,

@@ -111,8 +111,8 @@ class FindingsRecord:
         """
         from pydantic import ValidationError
 
-        if not isinstance(content, dict) or content.get("format") != cls.FORMAT:
-            version = content.get("format") if isinstance(content, dict) else type(content).__name__
+        version = content.get("format") if isinstance(content, dict) else type(content).__name__
+        if version is True or version != cls.FORMAT:
             next_step = "use the version of miaudit that wrote these findings"
             raise InputError("format", str(cls.FORMAT), repr(version)[:40], next_step)
         try:
@@ -270,6 +270,19 @@ class Whole:
         from pydantic_core import core_schema
 
         return core_schema.no_info_after_validator_function(source.from_dict, core_schema.dict_schema())
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a record that is read must follow beyond the types of its fields: a function that raises ValueError."""
+
+    check: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return what pydantic checks such a record by."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
 
 
 @dataclass(frozen=True)

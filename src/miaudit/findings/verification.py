@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from miaudit.arrays import Count
-from miaudit.findings.audit import Findings, Metric
+from miaudit.findings.audit import Findings, Measured
 from miaudit.findings.kind import FindingsRecord, Whole
 
 _VERIFIED = {"verified": 0, "failed": 3, "in-part": 4, "not-testable": 4}
@@ -71,7 +71,7 @@ class ChallengeFindings(FindingsRecord):
     metric: str | None
     difference: Mapping[str, Any] | None
     bet: Mapping[str, Any] | None
-    bundle: tuple[Metric, ...]
+    bundle: tuple[Measured, ...]
     findings: Annotated[Findings, Whole()] | None
     environment: tuple[str, ...]
     repeat: Mapping[str, Any]

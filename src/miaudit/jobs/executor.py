@@ -33,7 +33,6 @@ from miaudit.errors import InputError, MiauditError, nearest, one_line
 
 Task = Callable[[Any, Any], Any]
 
-_NAMED = 3  # failed jobs spelt out in a message
 _DIED = "a worker process died (killed, or out of memory)"
 _ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
@@ -89,27 +88,6 @@ class Outcome:
     value: Any = None
     problem: str = ""
     where: str = ""  # the traceback
-
-
-class JobsFailedError(MiauditError):
-    """Some models or runs failed; the others finished, and are kept where there is a store.
-
-    Attributes
-    ----------
-    failed : tuple, one record for each that failed, which says in words what went wrong
-    """
-
-    def __init__(self, failed: Sequence[Any], total: int, store: Path | None, what: str) -> None:
-        self.failed = tuple(failed)
-        shown = "; ".join(str(one) for one in self.failed[:_NAMED])
-        more = f"; and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-        if store is None:
-            kept = "give store= (shadow.store in a configuration file) to keep what finishes"
-        elif len(failed) == total:
-            kept = "none finished: mend the cause and run again"
-        else:
-            kept = f"the {total - len(failed)} others are kept in {store}: run again to repeat only these"
-        super().__init__(one_line(f"{len(failed)} of {total} {what} failed: {shown}{more}; {kept}"))
 
 
 def chosen(executor: str | Local | Ray, workers: int = 1) -> Local | Ray:

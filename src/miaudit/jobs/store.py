@@ -173,6 +173,28 @@ class Store:
             raise OutputError(one_line(message)) from error
 
 
+@dataclass(frozen=True)
+class Numbered:
+    """The arrays of a store by number, under one name: ``model-00003``."""
+
+    store: Store
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are."""
+        return self.store.folder
+
+    def finished(self, total: int) -> dict[int, Path]:
+        """Return where the arrays are that are whole, of so many."""
+        names = [f"{self.name}-{number:05d}" for number in range(total)]
+        return {number: self.store.path(name) for number, name in enumerate(names) if self.store.has(name)}
+
+    def keep(self, number: int, values: NDArray[Any]) -> Path:
+        """Write an array, as :meth:`Store.keep`."""
+        return self.store.keep(f"{self.name}-{number:05d}", values)
+
+
 def digest(values: Any) -> str:
     """Return the SHA-256 of an array, or of a sequence of texts, numbers or arrays: values, type and shape.
 

@@ -1,14 +1,46 @@
-"""Which models learn which records."""
+"""Which models learn which records: every draw of memberships, by coins or in halves, of records or of whole units."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray
+from miaudit.arrays import BoolArray, IndexArray
 from miaudit.errors import InputError
 
 _BLOCK_BYTES = 1 << 26
+OUT, IN, NEITHER = 0, 1, -1  # of a model and a target: learned all but it, learned it too, is not about it
+
+
+def coins(
+    records: int, *, inclusion: float = 0.5, unit: ArrayLike | None = None, rng: np.random.Generator
+) -> BoolArray:
+    """Draw which records are members (n,): each with probability ``inclusion``, in (0, 1), independently.
+
+    Parameters
+    ----------
+    unit : array (n,), optional
+        Who or what a record belongs to: the records of a unit share one coin.
+
+    Raises
+    ------
+    InputError
+        If the draw has members only, or none: better before training than after.
+
+    Examples
+    --------
+    >>> coins(5, rng=np.random.default_rng(0)).tolist()
+    [False, True, True, True, False]
+    """
+    if unit is not None:
+        names, codes = np.unique(np.asarray(unit), return_inverse=True)
+        return coins(len(names), inclusion=inclusion, rng=rng)[codes]
+    if not 0 < inclusion < 1:
+        raise InputError("inclusion", "a probability in (0, 1)", str(inclusion), "0.5 is the most informative")
+    drawn = rng.random(records) < inclusion
+    if drawn.all() or not drawn.any():
+        raise InputError("records", "enough for members and non-members", f"{records}, all drawn alike", "use more")
+    return drawn
 
 
 def inclusion(n: int, models: int, *, unit: ArrayLike | None = None, rng: np.random.Generator) -> BoolArray:
@@ -50,6 +82,58 @@ def inclusion(n: int, models: int, *, unit: ArrayLike | None = None, rng: np.ran
         order = rng.random((models, min(step, n - start))).argsort(axis=0)
         drawn[:, start : start + step] = order < models // 2
     return drawn
+
+
+def audited_and_shadows(
+    n: int,
+    rows: IndexArray,
+    member: BoolArray | None,
+    shadows: int,
+    *,
+    unit: ArrayLike | None = None,
+    rng: np.random.Generator,
+) -> BoolArray:
+    """Return what the audited model learns, unless it stands (None), and draw what each of its shadow models learns.
+
+    Parameters
+    ----------
+    n, rows : all records, and the numbers (a,) of those that are audited; nobody learns the others
+    member, unit : arrays (a,)
+
+    Returns
+    -------
+    array (1 + shadows, n) of bool, or (shadows, n) beside a model that stands
+    """
+    first = 0 if member is None else 1
+    included = np.zeros((first + shadows, n), dtype=np.bool_)
+    if member is not None:
+        included[0, rows] = member
+    if shadows:
+        included[first:, rows] = inclusion(len(rows), shadows, unit=unit, rng=rng)
+    return included
+
+
+def with_and_without(targets: int, repeats: int, *, shared: bool, rng: np.random.Generator) -> NDArray[np.int8]:
+    """Return which models learn which targets (M, T): -1 where a model is not about a target (causal-synthesis).
+
+    Parameters
+    ----------
+    targets, repeats : T, and models with and as many without each target
+    shared : whether each of 2 x repeats models learns a random half of the targets and is about all of them; else the
+        2 x repeats x T models are about one target each, in the order of Algorithm 1, and nothing is drawn
+
+    Examples
+    --------
+    >>> with_and_without(2, 1, shared=False, rng=np.random.default_rng(0)).tolist()
+    [[0, -1], [1, -1], [-1, 0], [-1, 1]]
+    """
+    if shared:
+        halves = np.tile(np.repeat([OUT, IN], repeats)[:, None], (1, targets))
+        return np.asarray(rng.permuted(halves, axis=0), dtype=np.int8)
+    found = np.full((targets, repeats, 2, targets), NEITHER, dtype=np.int8)
+    for target in range(targets):
+        found[target, :, :, target] = (OUT, IN)
+    return found.reshape(-1, targets)
 
 
 def checked_included(included: ArrayLike, n: int) -> BoolArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from miaudit.arrays import BoolArray, Float32Array, IndexArray
 from miaudit.attacks import signals
 from miaudit.errors import InputError, MiauditError, nearest
 from miaudit.jobs import executor as execution
-from miaudit.jobs.executor import JobsFailedError
-from miaudit.jobs.store import Store, digest
+from miaudit.jobs import resumable
+from miaudit.jobs.resumable import JobsFailedError, batches, duration
+from miaudit.jobs.store import Numbered, Store, digest
 from miaudit.metrics.vulnerability import Vulnerability, vulnerability
 from miaudit.models.inclusion import checked_included, inclusion
 from miaudit.models.protocol import (
@@ -33,6 +35,7 @@ Signal = Callable[[Any, Any], ArrayLike]
 View = Callable[[Any], Any]
 SQUARED_ERROR = "negative_squared_error"
 _BLOCK_BYTES = 1 << 26
+_NAME = "model"  # of the files of a store
 
 
 # -- outputs ---------------------------------------------------------------------------------------------------------
@@ -173,23 +176,6 @@ def _require_finite(values: NDArray[Any], name: str) -> None:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far the work is: models that are there (some from before), that failed, of how many, and seconds left."""
-
-    finished: int
-    reused: int
-    failed: int
-    total: int
-    seconds_left: float
-
-    def __str__(self) -> str:
-        if self.reused == self.total:
-            return f"all {self.total} models are there from before: nothing left to train"
-        failed = f", {self.failed} failed" if self.failed else ""
-        return f"{self.finished} of {self.total} models{failed}, {_duration(self.seconds_left)} left"
-
-
-@dataclass(frozen=True)
 class FailedModel:
     """A model that gave no outputs: its number, its seed, and what went wrong."""
 
@@ -215,7 +201,7 @@ def train(
     views: Sequence[View] = (),
     at_once: int = 1,
     keep: ArrayLike | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[resumable.Progress], None] | None = None,
 ) -> ShadowOutputs:
     """Train shadow models and keep what each says of every record. Runs the target's code.
 
@@ -245,7 +231,7 @@ def train(
     at_once : models that are trained together by a target with ``fit_many``
     keep : array (k,) of row numbers, optional
         Outputs of these records only are asked for and kept, in this order.
-    progress : function of :class:`Progress`, called in this process
+    progress : function of :class:`miaudit.jobs.resumable.Progress`, called in this process
 
     Raises
     ------
@@ -267,10 +253,21 @@ def train(
     (4, (40, 2), (40, 4))
     """
     plan = _Plan.checked(target, x, y, included, seed, signal, tuple(views), at_once, keep)
-    if store is None:
-        return _train(plan, None, executor, workers, progress)
-    with Store.alone(store, plan.decides()) as place:
-        return _train(plan, place, executor, workers, progress)
+    seeds = plan.seeds()
+    with nullcontext() if store is None else Store.alone(store, plan.decides()) as place:
+        kept = resumable.finish(
+            _fit_group,
+            plan,
+            list(enumerate(seeds)),
+            place=None if place is None else Numbered(place, _NAME),
+            what="shadow models",
+            failure=lambda m, problem: FailedModel(m, seeds[m], problem),
+            at_once=plan.at_once,
+            executor=executor,
+            workers=workers,
+            progress=progress,
+        )
+    return _gathered(plan, kept, "" if place is None else place.fingerprint)
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,10 +339,6 @@ class _Plan:
         children = np.random.SeedSequence(self.seed).spawn(self.models)
         return [int(child.generate_state(1)[0]) for child in children]
 
-    def groups(self) -> list[tuple[int, ...]]:
-        """Models that are trained together: always the same ones, so that a resumed run fits alike."""
-        return [tuple(range(i, min(i + self.at_once, self.models))) for i in range(0, self.models, self.at_once)]
-
     def decides(self) -> dict[str, str]:
         """All that decides the outputs, by name."""
         kept = "outputs" if self.signal is None else self.signal
@@ -360,48 +353,6 @@ class _Plan:
             "at_once": str(self.at_once),
             **({} if self.keep is None else {"keep": digest(self.keep)}),
         }
-
-
-def _train(
-    plan: _Plan,
-    place: Store | None,
-    executor: str | execution.Local | execution.Ray,
-    workers: int,
-    progress: Callable[[Progress], None] | None,
-) -> ShadowOutputs:
-    kept: dict[int, Path | Float32Array] = {}
-    if place is not None:
-        kept = {m: place.path(_name(m)) for m in range(plan.models) if place.has(_name(m))}
-    seeds, reused, start = plan.seeds(), len(kept), time.monotonic()
-    jobs = [tuple((m, seeds[m]) for m in group) for group in plan.groups() if any(m not in kept for m in group)]
-    failed: dict[int, FailedModel] = {}
-    first = ""
-
-    def tell() -> None:
-        if progress is not None:
-            done = len(kept) - reused + len(failed)
-            left = (time.monotonic() - start) / done * (plan.models - reused - done) if done else float("nan")
-            progress(Progress(len(kept), reused, len(failed), plan.models, left))
-
-    tell()
-    for outcome in execution.outcomes(_fit_group, plan, jobs, executor=executor, workers=workers):
-        first = first or outcome.where
-        results = outcome.value if not outcome.problem else [outcome.problem] * len(jobs[outcome.number])
-        for (m, own_seed), result in zip(jobs[outcome.number], results, strict=True):
-            if m in kept:
-                continue
-            if isinstance(result, str):
-                failed[m] = FailedModel(m, own_seed, result)
-            else:
-                kept[m] = result if place is None else place.keep(_name(m), result)
-            tell()
-    if failed:
-        named = [failed[m] for m in sorted(failed)]
-        error = JobsFailedError(named, plan.models, None if place is None else place.folder, "shadow models")
-        if first:
-            error.add_note(first)
-        raise error
-    return _gathered(plan, kept, "" if place is None else place.fingerprint)
 
 
 def _gathered(plan: _Plan, kept: dict[int, Path | Float32Array], fingerprint: str) -> ShadowOutputs:
@@ -454,18 +405,6 @@ def _within(rows: NDArray[Any], n: int) -> bool:
     return bool(rows.size and rows.min() >= 0 and rows.max() < n)
 
 
-def _name(model: int) -> str:
-    return f"model-{model:05d}"
-
-
-def _duration(seconds: float) -> str:
-    if not np.isfinite(seconds):
-        return "unknown time"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 # -- what it will cost -----------------------------------------------------------------------------------------------
 
 
@@ -483,7 +422,7 @@ class Cost:
     def __str__(self) -> str:
         reused = f" ({self.reused} more are there)" if self.reused else ""
         size = f"{self.disk_bytes / 1e6:,.1f} MB"
-        return f"{self.fits} fits{reused}, {_duration(self.hours * 3600)}, {size} on disk; {self.how}"
+        return f"{self.fits} fits{reused}, {duration(self.hours * 3600)}, {size} on disk; {self.how}"
 
 
 def estimate(
@@ -525,7 +464,7 @@ def estimate(
     if workers < 1:
         raise InputError("workers", "at least 1", str(workers), "1 runs one after another")
     place = None if store is None else Store.found(store, plan.decides())
-    reused = 0 if place is None else sum(place.has(_name(m)) for m in range(plan.models))
+    reused = 0 if place is None else len(Numbered(place, _NAME).finished(plan.models))
     fits = plan.models - reused
     if not fits:
         return Cost(0, reused, 0.0, 0.0, 0, "all are there from before")
@@ -537,9 +476,9 @@ def estimate(
         seconds, bytes_each = float(seconds_per_fit), 4 * records * width * max(1, len(plan.views))
         how = f"at the stated {seconds:.3g} s a fit and {workers} at a time"
     else:
-        group = plan.groups()[0]
+        group = batches(plan.models, at_once)[0]
         seeds, begin = plan.seeds(), time.perf_counter()
-        (outcome,) = execution.outcomes(_fit_group, plan, [tuple((m, seeds[m]) for m in group)])
+        (outcome,) = execution.outcomes(_fit_group, plan, [[(m, seeds[m]) for m in group]])
         problem = outcome.problem or next((one for one in outcome.value if isinstance(one, str)), "")
         if problem:
             named = [FailedModel(group[0], seeds[group[0]], problem)]
@@ -553,7 +492,6 @@ def estimate(
 __all__ = [
     "Cost",
     "FailedModel",
-    "Progress",
     "ShadowOutputs",
     "Target",
     "Vulnerability",

@@ -16,7 +16,7 @@ from miaudit.findings.disclosure import DisclosureFindings, Limits
 from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.release import SynthesisFindings
 from miaudit.findings.table import TableFindings
-from miaudit.findings.wording import amount, interval, label
+from miaudit.findings.wording import amount, label
 from miaudit.metrics.rounding import at_least, percent
 from miaudit.report import kinds
 
@@ -122,7 +122,7 @@ def _usable(content: Findings) -> Iterator[Metric]:
 def _entry(metric: Metric) -> dict[str, Any]:
     name = label(metric.name)
     if metric.low is not None and metric.high is not None:
-        name += f" ({percent(metric.confidence)} interval {interval(vars(metric))})"
+        name += f" ({percent(metric.confidence)} interval {metric.interval})"
     return {"type": metric.name, "value": metric.value, "name": name}
 
 
@@ -182,7 +182,7 @@ def _rows(content: Findings) -> Iterator[str]:
         raw = "raw, not causal" if content.design == "zero-run" and metric.estimator == "raw" else ""
         value = "–" if metric.value is None else amount(metric.name, metric.value)
         notes = escaped("; ".join(text for text in (raw, metric.note) if text))
-        yield f"| {escaped(label(metric.name))} | {value} | {interval(vars(metric))} | {notes} |"
+        yield f"| {escaped(label(metric.name))} | {value} | {metric.interval} | {notes} |"
 
 
 def numbers(findings: FindingsRecord) -> dict[str, float]:

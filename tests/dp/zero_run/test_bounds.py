@@ -14,11 +14,12 @@ from miaudit.causal import propensity
 from miaudit.causal.balance import judge_overlap, measure
 from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.dp import one_run, zero_run
-from miaudit.dp.guesses import Bonferroni, Exploratory, Fixed, Pilot, Schedule
+from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.zero_run import audit as zero_run_audit
 from miaudit.dp.zero_run import composition
-from miaudit.dp.zero_run.bounds import Composition, Conditional, PoissonBinomial, SeedStable, Sides, Thinning
+from miaudit.dp.zero_run.options import Composition, Conditional, PoissonBinomial, Sides, Thinning
+from miaudit.dp.zero_run.thinning import SeedStable
 from miaudit.dp.zero_run.untampered import epsilon_bound
 from miaudit.errors import DesignError, InputError
 from worlds import zero_run as worlds

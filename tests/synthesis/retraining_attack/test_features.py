@@ -9,7 +9,7 @@ import pytest
 
 from miaudit.errors import InputError
 from miaudit.synthesis.retraining_attack import closeness
-from miaudit.synthesis.retraining_attack.features import EXTRACTORS, MISSING, Features, Layout, extract, fractional
+from miaudit.synthesis.retraining_attack.features import EXTRACTORS, MISSING, Layout, SetFeatures, extract, fractional
 from miaudit.synthesis.retraining_attack.sets import compact
 from miaudit.synthesis.schema import Column, Schema
 
@@ -199,7 +199,7 @@ def test_a_copy_of_the_record_agrees_on_every_part() -> None:
         (np.zeros((2, 3, 2)), "naive", r"sets: expected shape \(m, s, 4\)"),
         (np.zeros((2, 0, 4)), "naive", "at least one record"),
         (np.zeros((2, 3, 4)), "histgram", "did you mean histogram"),
-        (np.zeros((2, 3, 4)), "nearness", "nearness.extract"),
+        (np.zeros((2, 3, 4)), "nearness", "closeness.extract"),
     ],
 )
 def test_bad_input(sets, extractor, message) -> None:
@@ -209,4 +209,4 @@ def test_bad_input(sets, extractor, message) -> None:
 
 
 def test_no_sets_are_no_features() -> None:
-    assert Features.of(np.zeros((0, 3), dtype=np.float32)).varying == 0
+    assert SetFeatures.of(np.zeros((0, 3), dtype=np.float32)).varying == 0

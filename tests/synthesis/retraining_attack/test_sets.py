@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from miaudit.errors import InputError
-from miaudit.synthesis.retraining_attack.sets import GeneratorsFailedError, SyntheticSets, compact, train
+from miaudit.jobs.resumable import JobsFailedError
+from miaudit.synthesis.retraining_attack.sets import SyntheticSets, compact, train
 from miaudit.synthesis.schema import Column, Schema, Table
 from worlds.generators import Copies, Marginals, Resampling
 
@@ -84,7 +85,7 @@ def test_the_same_seed_gives_the_same_sets_wherever_they_are_made() -> None:
 def test_a_store_keeps_what_finished(tmp_path) -> None:
     broken = Failing(after=3)
     options = {"repeats": 3, "sets": 2, "set_size": 10, "store": tmp_path / "s", "key": "marginals"}
-    with pytest.raises(GeneratorsFailedError, match=r"3 of 6 generators failed.*run again to repeat only these"):
+    with pytest.raises(JobsFailedError, match=r"3 of 6 generators failed.*run again to repeat only these"):
         train(table(), [0], fit=broken, **options, rng=np.random.default_rng(5))
     second = Telling()
     sets = train(table(), [0], fit=second, **options, rng=np.random.default_rng(5))
@@ -125,7 +126,7 @@ def test_many_at_once_see_the_rows_of_each() -> None:
     assert [len(rows) for rows in seen] == [3, 3, 2]
     assert (np.concatenate(seen).sum(axis=1) == np.where(sets.membership[:, 0] == 1, 40, 39)).all()
     assert learned(sets, given, 1) == (sets.membership[:, 0] == 1).tolist()
-    with pytest.raises(GeneratorsFailedError, match="a generator for each row"):
+    with pytest.raises(JobsFailedError, match="a generator for each row"):
         train(
             given,
             [1],
@@ -155,7 +156,7 @@ def test_bad_input(options, message) -> None:
 
 
 def test_a_sample_of_another_shape_is_named() -> None:
-    with pytest.raises(GeneratorsFailedError, match="10 records of 6 columns"):
+    with pytest.raises(JobsFailedError, match="10 records of 6 columns"):
         train(
             table(),
             [0],

@@ -1,26 +1,27 @@
 """Lower bounds from no run at all: a fixed model, known members and known non-members, and covariates that differ."""
 
+from miaudit.dp.zero_run.audit import LEAST_ROWS_PER_COVARIATE
 from miaudit.dp.zero_run.bounds import (
-    LEAST_ROWS_PER_COVARIATE,
+    Testability,
+    Thinned,
+    epsilon_lower_bound,
+    mu_lower_bound,
+    shift_curve,
+    testability,
+    thin,
+)
+from miaudit.dp.zero_run.logit_interval import Scheffe, StandardErrors
+from miaudit.dp.zero_run.options import (
     Composition,
     Conditional,
     Correction,
     PoissonBinomial,
-    Scheffe,
-    SeedStable,
     Sides,
-    StandardErrors,
-    Testability,
-    Thinned,
     Thinning,
     check,
-    epsilon_lower_bound,
-    mu_lower_bound,
-    shift_curve,
     stated,
-    testability,
-    thin,
 )
+from miaudit.dp.zero_run.thinning import SeedStable
 
 __all__ = [
     "LEAST_ROWS_PER_COVARIATE",

@@ -19,11 +19,9 @@ from miaudit.causal import propensity as propensities
 from miaudit.causal.crossfit import one_of_each
 from miaudit.causal.one_per_unit import drawn_alike, equal_sizes, independent_share
 from miaudit.causal.propensity import Propensity
-from miaudit.dp import guesses as counts
-from miaudit.dp import one_run
+from miaudit.dp import one_run, selection
 from miaudit.dp.bounds import LowerBound, Parameter
-from miaudit.dp.guesses import Ranking
-from miaudit.dp.row_choice import Order, choose_rows
+from miaudit.dp.ranking import Order, Ranking
 from miaudit.dp.zero_run import composition
 from miaudit.dp.zero_run.composition import Shift
 from miaudit.dp.zero_run.conditional import ConditionalTest, expected_success
@@ -56,7 +54,7 @@ SCORES_ONLY = "the attack's order and guesses use scores and covariates, never l
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class AuditedRecords:
     """What is audited: one record of each unit, perhaps fewer, and what was done to get there.
 
     ``rows`` says which records of the evidence they are; all arrays are in that order.
@@ -69,7 +67,7 @@ class Records:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, ev: Evidence, propensity: Propensity, rng: np.random.Generator) -> Records:
+    def of(cls, ev: Evidence, propensity: Propensity, rng: np.random.Generator) -> AuditedRecords:
         """Take zero-run evidence and its propensities; one record of each unit, drawn at random.
 
         A learned propensity is one of records. It holds for one record of each unit only if all records have the same
@@ -99,9 +97,9 @@ class Records:
             notes = (f"{said}; the other {ev.n - len(rows):,} left out",)
         return cls(rows, score[rows], ev.member[rows], logit(values[rows]), notes)
 
-    def take(self, chosen: IntArray, note: str) -> Records:
+    def take(self, chosen: IntArray, note: str) -> AuditedRecords:
         """Return some of the records and say why."""
-        return Records(
+        return AuditedRecords(
             self.rows[chosen], self.score[chosen], self.member[chosen], self.logit[chosen], (*self.notes, note)
         )
 
@@ -114,26 +112,26 @@ class Job:
     propensity: Propensity
     parameter: Parameter
     delta: float
-    guesses: counts.Option | Sides | int | None
+    guesses: selection.Option | Sides | int | None
     centre: str | None
     confidence: float
     replicates: FloatArray | None
     rng: np.random.Generator
 
     @property
-    def one_run(self) -> counts.CountBound:
+    def one_run(self) -> selection.CountBound:
         """The bound from counts of fair coins."""
         if self.parameter == "mu":
             return one_run.mu_lower_bound
         return partial(one_run.epsilon_lower_bound, delta=self.delta)
 
     @property
-    def number(self) -> counts.Option | int | None:
+    def number(self) -> selection.Option | int | None:
         """How many guesses, whichever they are."""
         return self.guesses.members + self.guesses.nonmembers if isinstance(self.guesses, Sides) else self.guesses
 
 
-def audit(job: Job, records: Records, correction: Correction) -> LowerBound:
+def audit(job: Job, records: AuditedRecords, correction: Correction) -> LowerBound:
     """Run one audit."""
     match correction:
         case Thinning():
@@ -152,7 +150,7 @@ def audit(job: Job, records: Records, correction: Correction) -> LowerBound:
 # -- the corrections ------------------------------------------------------------------------------------------------
 
 
-def _thinned(job: Job, records: Records, option: Thinning) -> LowerBound:
+def _thinned(job: Job, records: AuditedRecords, option: Thinning) -> LowerBound:
     _refuse_few_rows_without_bounds(job, option)
     wide = half_width_of(option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev)
     low, high = records.logit - wide.values, records.logit + wide.values
@@ -164,11 +162,11 @@ def _thinned(job: Job, records: Records, option: Thinning) -> LowerBound:
             SeedStableTest.of(order, guessed, option.seeds, job.one_run, job.rng)
             for order, guessed in zip(ways, ordered, strict=True)
         ]
-        found = choose_rows(job.number, tests, confidence=inner, rng=job.rng)
+        found = selection.best_of(job.number, tests, confidence=inner, rng=job.rng)
     else:
         rankings = [_kept(o, guessed, job.rng) for o, guessed in zip(ways, ordered, strict=True)]
         size = coins_worth(low, high)
-        found = counts.choose(job.number, rankings, bound=job.one_run, confidence=inner, rng=job.rng, size=size)
+        found = selection.choose(job.number, rankings, bound=job.one_run, confidence=inner, rng=job.rng, size=size)
     worth = ordered[0].effective
     thinned = f"{len(low):,} records thinned at random, worth {worth:,.1f} fair coins (Theorem Z); {wide.how}"
     paid = (f"error probability {wide.cost:.3g} charged for the band of the log-odds",) if wide.cost else ()
@@ -190,7 +188,7 @@ def _kept(order: Order, guessed: Guessed, rng: np.random.Generator) -> Ranking:
     return Ranking(order.name, order.places, correct, kept)
 
 
-def _untampered(job: Job, records: Records, option: PoissonBinomial) -> LowerBound:
+def _untampered(job: Job, records: AuditedRecords, option: PoissonBinomial) -> LowerBound:
     records = _smallest(records, option.smallest, job.propensity)
     margin, drawn, notes = _pessimism(job, option.margin)
 
@@ -204,11 +202,11 @@ def _untampered(job: Job, records: Records, option: PoissonBinomial) -> LowerBou
         )
 
     tests = [test(order) for order in orders(job, records)]
-    found = choose_rows(job.number, tests, confidence=job.confidence, rng=job.rng)
+    found = selection.best_of(job.number, tests, confidence=job.confidence, rng=job.rng)
     return replace(found, corrections=(*records.notes, *notes, *found.corrections))
 
 
-def _conditional(job: Job, records: Records, option: Conditional) -> LowerBound:
+def _conditional(job: Job, records: AuditedRecords, option: Conditional) -> LowerBound:
     records = _smallest(records, option.smallest, job.propensity)
     margin, drawn, notes = _pessimism(job, option.margin)
     uniforms = job.rng.random(len(records.rows))
@@ -227,12 +225,12 @@ def _conditional(job: Job, records: Records, option: Conditional) -> LowerBound:
 
     aware = partial(_toward, signed=option.signed, margin=margin) if option.aware else None
     tests = [test(order) for order in orders(job, records, aware)]
-    found = choose_rows(job.number, tests, confidence=job.confidence, rng=job.rng)
+    found = selection.best_of(job.number, tests, confidence=job.confidence, rng=job.rng)
     how = "guesses tampered with by their log-odds" + (", and ranked by what survives" if option.aware else "")
     return replace(found, corrections=(*records.notes, how, *notes, *found.corrections))
 
 
-def _composed(job: Job, records: Records, option: Composition) -> LowerBound:
+def _composed(job: Job, records: AuditedRecords, option: Composition) -> LowerBound:
     shift, records = _shift(job, records, option)
     records = _equal_sizes(records, job.rng)
     rankings = []
@@ -242,7 +240,7 @@ def _composed(job: Job, records: Records, option: Composition) -> LowerBound:
         rankings.append(Ranking(order.name, order.places, correct))
     bound = partial(_composition_bound, shift, job)
     inner = job.confidence + shift.cost
-    found = counts.choose(job.number, rankings, bound=bound, confidence=inner, rng=job.rng)
+    found = selection.choose(job.number, rankings, bound=bound, confidence=inner, rng=job.rng)
     paid = (f"error probability {shift.cost:.3g} charged for the upper limit on delta_DS",) if shift.cost else ()
     return replace(
         found,
@@ -266,11 +264,11 @@ def _composition_bound(
 # -- the order of the guesses ---------------------------------------------------------------------------------------
 
 
-def orders(job: Job, records: Records, aware: Callable[..., FloatArray] | None = None) -> tuple[Order, ...]:
+def orders(job: Job, records: AuditedRecords, aware: Callable[..., FloatArray] | None = None) -> tuple[Order, ...]:
     """Return the ways to guess, of which a pilot may choose; every other option uses the first."""
     if isinstance(job.guesses, Sides):
         return (_by_sides(job.guesses, records.score, job.rng),)
-    piloted = job.guesses is None or isinstance(job.guesses, counts.Pilot)
+    piloted = job.guesses is None or isinstance(job.guesses, selection.Pilot)
     beyond = None
     if job.centre == "covariates" or (job.centre is None and piloted):
         beyond = _beyond_covariates(records, job.ev, job.propensity)
@@ -297,7 +295,7 @@ def _from_centre(
     return Order(f"{name}, the farthest first", places, guess[places])
 
 
-def _beyond_covariates(records: Records, ev: Evidence, propensity: Propensity) -> FloatArray | None:
+def _beyond_covariates(records: AuditedRecords, ev: Evidence, propensity: Propensity) -> FloatArray | None:
     """Return the part of the score that is not linear in covariates and log-odds; None where that would be all of it.
 
     What the covariates say of a score is what it would be of a record that the model never saw, so far as labels may
@@ -316,7 +314,7 @@ def _beyond_covariates(records: Records, ev: Evidence, propensity: Propensity) -
     return beyond if beyond.std() > _LEAST_REMAINDER * records.score.std() else None
 
 
-def _label_free(records: Records, ev: Evidence, propensity: Propensity) -> list[FloatArray]:
+def _label_free(records: AuditedRecords, ev: Evidence, propensity: Propensity) -> list[FloatArray]:
     """Columns (n,) to explain a score with, none of which was learned from labels of the audited records."""
     columns = [records.logit] if is_given(propensity) or propensity.folds is None else []
     learned = propensity.features if not columns else None
@@ -355,7 +353,7 @@ def _by_sides(sides: Sides, score: FloatArray, rng: np.random.Generator) -> Orde
 
 
 def _drawn_toward(
-    drawn: FloatArray, records: Records, order: Order, signed: bool, margin: float, places: IntArray
+    drawn: FloatArray, records: AuditedRecords, order: Order, signed: bool, margin: float, places: IntArray
 ) -> FloatArray:
     """Log-odds (K, r) that the guesses at some places are right, under each replicate of the propensities (K, n)."""
     values = logit(drawn[:, records.rows[order.places[places]]])
@@ -375,7 +373,7 @@ def half_width_of(
     propensity: Propensity,
     level: float,
     replicates: FloatArray | None,
-    records: Records | None,
+    records: AuditedRecords | None,
     ev: Evidence,
 ) -> HalfWidth:
     """Return the half-widths of the audited records, or of all."""
@@ -456,7 +454,7 @@ def _refuse_few_rows(propensity: Propensity, ev: Evidence) -> None:
         )
 
 
-def _smallest(records: Records, count: int | None, propensity: Propensity) -> Records:
+def _smallest(records: AuditedRecords, count: int | None, propensity: Propensity) -> AuditedRecords:
     """Keep the records of smallest |lambda|; with learned log-odds that would pick the underestimated ones."""
     if count is None:
         return records
@@ -475,7 +473,7 @@ def _smallest(records: Records, count: int | None, propensity: Propensity) -> Re
     return records.take(chosen, f"only the {count:,} records of smallest |log-odds| were audited")
 
 
-def _shift(job: Job, records: Records, option: Composition) -> tuple[Shift, Records]:
+def _shift(job: Job, records: AuditedRecords, option: Composition) -> tuple[Shift, AuditedRecords]:
     """Return the shift that was stated, or choose its eta on a propensity sample, and the records left to audit."""
     stated = option.stated()
     if stated is not None:
@@ -497,8 +495,8 @@ def _shift(job: Job, records: Records, option: Composition) -> tuple[Shift, Reco
 
 
 def _propensity_sample(
-    job: Job, records: Records, option: Composition
-) -> tuple[tuple[FloatArray, BoolArray], HalfWidth, Records]:
+    job: Job, records: AuditedRecords, option: Composition
+) -> tuple[tuple[FloatArray, BoolArray], HalfWidth, AuditedRecords]:
     """Return log-odds and membership to choose eta on, how far the log-odds may be off, and the records to audit."""
     if option.sample is None:
         _refuse_few_rows_without_bounds(job, option)
@@ -516,7 +514,7 @@ def _propensity_sample(
     return sample, half_width(option.half_width, as_given, 1 - job.confidence), records
 
 
-def _prior(job: Job, records: Records) -> float:
+def _prior(job: Job, records: AuditedRecords) -> float:
     """Log-odds of membership in the sample that the propensities speak of: all records, or one of each unit."""
     if not is_given(job.propensity):
         return math.log(job.ev.n_members / job.ev.n_nonmembers)
@@ -526,7 +524,7 @@ def _prior(job: Job, records: Records) -> float:
     return math.log(inside / (len(records.member) - inside))
 
 
-def _equal_sizes(records: Records, rng: np.random.Generator) -> Records:
+def _equal_sizes(records: AuditedRecords, rng: np.random.Generator) -> AuditedRecords:
     inside, outside = np.flatnonzero(records.member), np.flatnonzero(~records.member)
     fewer = min(len(inside), len(outside))
     if fewer == 0:

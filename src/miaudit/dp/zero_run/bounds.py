@@ -19,50 +19,22 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import BoolArray, IntArray
 from miaudit.causal.balance import Overlap
 from miaudit.causal.propensity import LearningCurve, Propensity
-from miaudit.dp import guesses as counts
+from miaudit.dp import selection
 from miaudit.dp.bounds import LowerBound, Parameter, check_confidence, check_delta
 from miaudit.dp.zero_run import audit as zero_run_audit
 from miaudit.dp.zero_run import composition
-from miaudit.dp.zero_run.audit import LEAST_ROWS_PER_COVARIATE, Job, Records
+from miaudit.dp.zero_run.audit import AuditedRecords, Job
 from miaudit.dp.zero_run.composition import ShiftCurve
-from miaudit.dp.zero_run.logit_interval import Scheffe, StandardErrors, check_replicates, is_given
+from miaudit.dp.zero_run.logit_interval import check_replicates, is_given
 from miaudit.dp.zero_run.options import (
-    Composition,
-    Conditional,
     Correction,
     PoissonBinomial,
     Sides,
-    Thinning,
-    check,
     correction_of,
-    stated,
 )
-from miaudit.dp.zero_run.thinning import Guessed, SeedStable, coins_worth
+from miaudit.dp.zero_run.thinning import Guessed, coins_worth
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-
-__all__ = [
-    "LEAST_ROWS_PER_COVARIATE",
-    "Composition",
-    "Conditional",
-    "Correction",
-    "PoissonBinomial",
-    "Scheffe",
-    "SeedStable",
-    "Sides",
-    "StandardErrors",
-    "Testability",
-    "Thinned",
-    "Thinning",
-    "check",
-    "epsilon_lower_bound",
-    "mu_lower_bound",
-    "shift_curve",
-    "stated",
-    "testability",
-    "thin",
-]
-
 
 # -- the bounds -----------------------------------------------------------------------------------------------------
 
@@ -71,7 +43,7 @@ def mu_lower_bound(
     ev: Evidence,
     propensity: Propensity,
     *,
-    guesses: counts.Option | Sides | int | None = None,
+    guesses: selection.Option | Sides | int | None = None,
     confidence: float = 0.95,
     rng: np.random.Generator,
     correction: str | Correction = "thinning",
@@ -86,7 +58,7 @@ def mu_lower_bound(
         A unit with several records keeps one of them, drawn at random; where units differ in size and the propensity
         was learned from all records, large units are represented more often (``docs/zero_run.md``, Units).
     propensity : Propensity of the same records
-    guesses : int, Sides, or an option of :mod:`miaudit.dp.guesses`
+    guesses : int, Sides, or an option of :mod:`miaudit.dp.selection`
         None: chosen on a pilot of 20% of the records.
     confidence : in (0, 1), one-sided
     rng : coins, pilot, order of ties, subsampling; record its seed
@@ -133,7 +105,7 @@ def epsilon_lower_bound(
     ev: Evidence,
     propensity: Propensity,
     *,
-    guesses: counts.Option | Sides | int | None = None,
+    guesses: selection.Option | Sides | int | None = None,
     delta: float = 0.0,
     confidence: float = 0.95,
     rng: np.random.Generator,
@@ -182,7 +154,7 @@ def _audit(
     propensity: Propensity,
     parameter: Parameter,
     delta: float,
-    guesses: counts.Option | Sides | int | None,
+    guesses: selection.Option | Sides | int | None,
     centre: str | None,
     confidence: float,
     correction: Correction,
@@ -190,7 +162,7 @@ def _audit(
     rng: np.random.Generator,
 ) -> LowerBound:
     confidence = check_confidence(confidence)
-    records = Records.of(ev, propensity, rng)
+    records = AuditedRecords.of(ev, propensity, rng)
     drawn = None if replicates is None else check_replicates(replicates, ev.n)
     checked = zero_run_audit.check_centre(centre)
     job = Job(ev, propensity, parameter, delta, guesses, checked, confidence, drawn, rng)
@@ -246,7 +218,7 @@ def thin(ev: Evidence, propensity: Propensity, half_width: Any = 0.0, *, rng: np
     >>> found.evidence.design, bool(abs(found.evidence.member.mean() - 0.5) < 0.03), round(found.effective)
     ('one-run', True, 1297)
     """
-    records = Records.of(ev, propensity, rng)
+    records = AuditedRecords.of(ev, propensity, rng)
     wide = zero_run_audit.half_width_of(half_width, propensity, 0.05, None, records, ev)
     job = Job(ev, propensity, "mu", 0.0, 1, "median", 0.95, None, rng)
     (order,) = zero_run_audit.orders(job, records)

@@ -16,8 +16,8 @@ import numpy as np
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.dp import one_run
 from miaudit.dp.bounds import LowerBound, Parameter
-from miaudit.dp.guesses import GUESSES_FIRST
-from miaudit.dp.row_choice import Order
+from miaudit.dp.ranking import Order
+from miaudit.dp.selection import GUESSES_FIRST
 
 
 def tampering_at(epsilon: float, toward: FloatArray) -> FloatArray:

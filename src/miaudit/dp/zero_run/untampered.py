@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal.logistic import expit
 from miaudit.dp.bounds import LowerBound
-from miaudit.dp.guesses import GUESSES_FIRST
-from miaudit.dp.row_choice import Order
+from miaudit.dp.ranking import Order
+from miaudit.dp.selection import GUESSES_FIRST
 from miaudit.errors import InputError
 from miaudit.metrics.poisson_binomial import approximate_tail, tail
 
@@ -49,7 +49,7 @@ def epsilon_bound(toward: ArrayLike, correct: int, level: float) -> float:
     >>> round(epsilon_bound(np.zeros(100), 80, 0.05), 2)
     0.96
     """
-    return Replicates(np.asarray(toward, dtype=np.float64)[None, :], correct).bound(level, 0)
+    return ReplicatedGuesses(np.asarray(toward, dtype=np.float64)[None, :], correct).bound(level, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class _Span:
 
 
 @dataclass(frozen=True, eq=False)
-class Replicates:
+class ReplicatedGuesses:
     """The same guesses under many propensities: replicates of a bootstrap, or a single one.
 
     Attributes
@@ -172,7 +172,7 @@ class UntamperedTest:
         level, cost = (1 - confidence, 0.0) if self.replicates is None else ((1 - confidence) / 2, (1 - confidence) / 2)
         toward = self.toward[None, chosen] if self.replicates is None else self.replicates(chosen)
         below = math.floor(cost * len(toward))
-        test = Replicates(toward, right)
+        test = ReplicatedGuesses(toward, right)
         return LowerBound(
             parameter="epsilon",
             value=test.bound(level, below),
@@ -193,7 +193,7 @@ class UntamperedTest:
 
     def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
         """Return the approximate bound if this share of the guesses were right."""
-        test = Replicates(self.toward[None, rows[:guesses]], math.floor(share * guesses))
+        test = ReplicatedGuesses(self.toward[None, rows[:guesses]], math.floor(share * guesses))
         return float(test.approximate_bounds(1 - confidence)[0])
 
     def canaries(self, rows: IntArray) -> int:

@@ -73,7 +73,7 @@ def lower_bound(
     -------
     AttackBound, or None if a target has fewer than four models of a kind
     """
-    single = [part for one in trials for part in _by_target(one)]
+    single = [one.at(one.target == target) for one in trials for target in np.unique(one.target)]
     if any(min(np.count_nonzero(part.member), np.count_nonzero(~part.member)) < _LEAST for part in single):
         return None
     halves = [_halves(part, rng) for part in single]
@@ -111,14 +111,6 @@ class _Half:
     testing: IndexArray
 
 
-def _by_target(trials: Trials) -> list[Trials]:
-    found = []
-    for target in np.unique(trials.target):
-        keep = trials.target == target
-        found.append(Trials(trials.model[keep], trials.target[keep], trials.member[keep], trials.fold[keep]))
-    return found
-
-
 def _halves(trials: Trials, rng: np.random.Generator) -> _Half:
     """Divide both kinds at random; the folds of the learning half are drawn anew, up to four."""
     learning, testing = [], []
@@ -144,7 +136,7 @@ def _chosen(
     """Return the attack with the largest AUC of models on the learning halves, and its best threshold there."""
     judged: dict[tuple[Extractor, Classifier], list[Judged]] = {}
     for half in halves:
-        kept = Trials(*(getattr(half.trials, name)[half.learning] for name in ("model", "target", "member", "fold")))
+        kept = half.trials.at(half.learning)
         for extractor, products in described.products(extractors, kept):
             cache: dict[int, Fold] = {}
             for classifier in classifiers:
@@ -153,19 +145,13 @@ def _chosen(
                 )
     best, most, models = None, (-1.0, -1.0), None
     for pair, parts in judged.items():
-        joined = _joined(parts)
+        joined = Judged.joined(parts)
         found = measure(joined, 0.95)
         areas = found["auc_of_models"].value or 0.0, found["auc"].value or 0.0  # sets decide between equals
         if areas > most:
             best, most, models = pair, areas, joined.of_models()
     assert best is not None and models is not None  # noqa: S101 - there is at least one attack
     return *best, _best_threshold(models.score, models.member)
-
-
-def _joined(parts: Sequence[Judged]) -> Judged:
-    return Judged(
-        *(np.concatenate([getattr(p, name) for p in parts]) for name in ("score", "member", "model", "stratum"))
-    )
 
 
 def _best_threshold(score: FloatArray, member: BoolArray) -> float:
@@ -193,11 +179,7 @@ def _called(
     """Train on the learning half; return what the models of the other half were called, and what they are."""
     trials, k = half.trials, described.sets.per_model
     ((_, products),) = described.products([extractor], trials, scaled_by=half.learning)
-
-    def rows(positions: IndexArray) -> IndexArray:
-        return (positions[:, None] * k + np.arange(k)).ravel()
-
-    fold = Fold.of(products, rows(half.learning), rows(half.testing))
+    fold = Fold.of(products, described.positions(half.learning), described.positions(half.testing))
     scores = log_odds(fold, classifier, np.repeat(trials.member, k), rng=rng).reshape(-1, k).mean(axis=1)
     return scores >= threshold, trials.member[half.testing]
 

@@ -50,6 +50,12 @@ class Judged:
         """Return some of the sets."""
         return Judged(self.score[keep], self.member[keep], self.model[keep], self.stratum[keep])
 
+    @classmethod
+    def joined(cls, parts: Sequence[Judged]) -> Judged:
+        """Return the sets of all parts, in their order."""
+        names = ("score", "member", "model", "stratum")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
     @property
     def constant(self) -> float:
         """Share of the strata in which all sets got one answer: such a classifier has learned nothing (erratum D1)."""

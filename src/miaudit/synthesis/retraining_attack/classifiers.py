@@ -15,7 +15,7 @@ import numpy as np
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray
 from miaudit.errors import InputError, nearest
-from miaudit.synthesis.retraining_attack.features import Features
+from miaudit.synthesis.retraining_attack.features import SetFeatures
 
 Classifier = Literal["kernel", "svc", "random forest", "knn", "logistic"]
 
@@ -46,7 +46,7 @@ class InnerProducts:
     columns: int
 
     @classmethod
-    def of(cls, features: Features, scaled_by: IndexArray | None = None) -> InnerProducts:
+    def of(cls, features: SetFeatures, scaled_by: IndexArray | None = None) -> InnerProducts:
         """Compute the inner products of sets; those at ``scaled_by`` alone scale the features, by default all do."""
         values = features.values
         m = len(values)
@@ -152,7 +152,7 @@ def log_odds(fold: Fold, classifier: Classifier, member: BoolArray, *, rng: np.r
     >>> rng = np.random.default_rng(0)
     >>> member = np.arange(60) % 2 == 0
     >>> values = rng.normal(size=(60, 3)).astype(np.float32) + 3 * member[:, None].astype(np.float32)
-    >>> fold = Fold.of(InnerProducts.of(Features.of(values)), np.arange(40), np.arange(40, 60))
+    >>> fold = Fold.of(InnerProducts.of(SetFeatures.of(values)), np.arange(40), np.arange(40, 60))
     >>> [bool(((log_odds(fold, name, member, rng=rng) >= 0) == member[40:]).mean() > 0.9) for name in CLASSIFIERS]
     [True, True, True, True, True]
     """

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from miaudit.arrays import Float32Array, FloatArray
 from miaudit.errors import InputError
-from miaudit.synthesis.retraining_attack.features import MISSING, Features, Layout
+from miaudit.synthesis.retraining_attack.features import MISSING, Layout, SetFeatures
 
 _RANKS = (1, 2, 3, 5, 10)
 _WITHIN = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
@@ -31,7 +31,7 @@ def names() -> tuple[str, ...]:
     return (*ranks, "mean distance", *shares, *(f"share that agrees on part {i}" for i in range(_QUERIES)))
 
 
-def extract(sets: NDArray[Any], layout: Layout, record: FloatArray) -> Features:
+def extract(sets: NDArray[Any], layout: Layout, record: FloatArray) -> SetFeatures:
     """Describe synthetic sets by what they say of a record.
 
     Parameters
@@ -42,7 +42,7 @@ def extract(sets: NDArray[Any], layout: Layout, record: FloatArray) -> Features:
 
     Returns
     -------
-    Features of m rows
+    SetFeatures of m rows
         Gower's distance to the nearest records and on average (0 to 1), the shares of records within given distances,
         and the shares that agree with the record on 48 random parts of two to five columns. The parts are the same for
         all records. Missing agrees with missing and differs by 1 from any value: over the columns that both have, as
@@ -64,7 +64,7 @@ def extract(sets: NDArray[Any], layout: Layout, record: FloatArray) -> Features:
     for start in range(0, len(sets), step):
         rows = slice(start, start + step)
         _describe(sets[rows], layout, record, values[rows])
-    return Features.of(values)
+    return SetFeatures.of(values)
 
 
 def _describe(block: NDArray[Any], layout: Layout, record: FloatArray, out: Float32Array) -> None:

@@ -28,7 +28,7 @@ _BLOCK = 1 << 25  # bytes of work at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Features:
+class SetFeatures:
     """Sets as rows of numbers.
 
     Attributes
@@ -41,7 +41,7 @@ class Features:
     constant: BoolArray
 
     @classmethod
-    def of(cls, values: Float32Array) -> Features:
+    def of(cls, values: Float32Array) -> SetFeatures:
         """Flag what is constant."""
         return cls(values, np.ptp(values, axis=0) == 0 if len(values) else np.ones(values.shape[1], dtype=bool))
 
@@ -135,7 +135,7 @@ class Layout:
         return sum(own) + sum(column.missing for column in self.schema.columns)
 
 
-def extract(sets: NDArray[Any], layout: Layout | Schema, extractor: Extractor) -> Features:
+def extract(sets: NDArray[Any], layout: Layout | Schema, extractor: Extractor) -> SetFeatures:
     """Describe synthetic sets.
 
     Parameters
@@ -153,7 +153,7 @@ def extract(sets: NDArray[Any], layout: Layout | Schema, extractor: Extractor) -
 
     Returns
     -------
-    Features of m rows
+    SetFeatures of m rows
 
     Raises
     ------
@@ -180,7 +180,7 @@ def extract(sets: NDArray[Any], layout: Layout | Schema, extractor: Extractor) -
         raise InputError("sets", allowed, f"shape {sets.shape}", "one column for each of the schema")
     if extractor == "ensemble":
         parts = [extract(sets, plan, part) for part in PARTS]
-        return Features(
+        return SetFeatures(
             np.concatenate([part.values for part in parts], axis=1),
             np.concatenate([part.constant for part in parts]),
         )
@@ -189,7 +189,7 @@ def extract(sets: NDArray[Any], layout: Layout | Schema, extractor: Extractor) -
         _correlations(sets, plan, values)
     else:
         _describe(sets, plan, extractor, values)
-    return Features.of(values)
+    return SetFeatures.of(values)
 
 
 def fractional(sets: NDArray[Any], schema: Schema) -> frozenset[str]:

@@ -42,6 +42,10 @@ class Trials:
         """The folds that there are."""
         return np.unique(self.fold)
 
+    def at(self, rows: IndexArray | BoolArray) -> Trials:
+        """Return some of the trials."""
+        return Trials(self.model[rows], self.target[rows], self.member[rows], self.fold[rows])
+
     def placebo(self, rng: np.random.Generator) -> BoolArray:
         """Permute the memberships of whole models within each fold of each target: nothing is left to be learned.
 
@@ -127,7 +131,7 @@ class Described:
         ``scaled_by`` are positions among the trials that decide the scale of the features; all of them by default. An
         ensemble joins what its parts have.
         """
-        scale = None if scaled_by is None else self._positions(scaled_by)
+        scale = None if scaled_by is None else self.positions(scaled_by)
         found: list[InnerProducts] = []
         for part in PARTS:
             if part in extractors or "ensemble" in extractors:
@@ -139,7 +143,8 @@ class Described:
         if "nearness" in extractors:
             yield "nearness", InnerProducts.of(self.sets.about_record(trials.model, trials.target), scaled_by=scale)
 
-    def _positions(self, trials: IndexArray) -> IndexArray:
+    def positions(self, trials: IndexArray) -> IndexArray:
+        """Return where the sets of some trials are among those of all."""
         k = self.sets.per_model
         return (trials[:, None] * k + np.arange(k)).ravel()
 
@@ -167,7 +172,7 @@ class Described:
             held = np.flatnonzero(trials.fold == fold)
             if fold not in cache:
                 known = trials.fold < fold if progressive else trials.fold != fold
-                cache[fold] = Fold.of(products, self._positions(np.flatnonzero(known)), self._positions(held))
+                cache[fold] = Fold.of(products, self.positions(np.flatnonzero(known)), self.positions(held))
             judged_rows.append(held)
             for score, member in zip(scores, labels, strict=True):
                 score.append(log_odds(cache[fold], classifier, np.repeat(member, k), rng=rng))

@@ -148,7 +148,7 @@ class MembershipAttack:
 
 
 @dataclass(frozen=True)
-class Change:
+class AttackChange:
     """How far a defence lowers an attack: positive where it helps.
 
     Attributes
@@ -220,7 +220,7 @@ def membership_attack(
     InputError
         For unusable arguments, a target that is not in the table, or too few models for the folds: what would suffice
         is said.
-    GeneratorsFailedError
+    JobsFailedError
         If generators failed.
 
     Examples
@@ -287,7 +287,7 @@ def membership_attack(
     )
 
 
-def compare(without: MembershipAttack, with_it: MembershipAttack) -> tuple[Change, ...]:
+def compare(without: MembershipAttack, with_it: MembershipAttack) -> tuple[AttackChange, ...]:
     """How far each attack falls when a defence (privacy, causal structure) is added: the form of Figures 2 to 5 and 8.
 
     Parameters
@@ -303,7 +303,7 @@ def compare(without: MembershipAttack, with_it: MembershipAttack) -> tuple[Chang
     for row in without.rows:
         other = with_it.row(row.extractor, row.classifier)
         drops = [_difference(row.metrics[name], other.metrics[name]) for name in ("advantage", "accuracy")]
-        found.append(Change(row.extractor, row.classifier, drops[0], drops[1]))
+        found.append(AttackChange(row.extractor, row.classifier, drops[0], drops[1]))
     return tuple(found)
 
 
@@ -375,16 +375,12 @@ def _row(
     targets: int,
     confidence: float,
 ) -> AttackRow:
-    arms = [_joined([part[i] for part in parts]) for i in range(len(parts[0]))]
+    arms = [Judged.joined([part[i] for part in parts]) for i in range(len(parts[0]))]
     folds = max(int(one.fold.max()) for one in trials) + 1
     own = [measure(arms[0].within(arms[0].stratum // folds == t), confidence)["auc"] for t in range(targets)]
     return AttackRow(
         extractor, classifier, measure(arms[0], confidence), measure(arms[1:], confidence), tuple(own), arms[0].constant
     )
-
-
-def _joined(parts: Sequence[Judged]) -> Judged:
-    return Judged(*(np.concatenate([getattr(p, n) for p in parts]) for n in ("score", "member", "model", "stratum")))
 
 
 def _notes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
-from miaudit.errors import InputError, MiauditError, one_line
+from miaudit.errors import InputError
 from miaudit.io import tables
 from miaudit.jobs import executor as execution
-from miaudit.jobs.store import Store, digest
+from miaudit.jobs import resumable
+from miaudit.jobs.store import Numbered, Store, digest
+from miaudit.models.inclusion import NEITHER, OUT, with_and_without
 from miaudit.synthesis.retraining_attack import closeness
-from miaudit.synthesis.retraining_attack.features import MISSING, Extractor, Features, Layout, extract, fractional
+from miaudit.synthesis.retraining_attack.features import MISSING, Extractor, Layout, SetFeatures, extract, fractional
 from miaudit.synthesis.retraining_attack.targets import Targets, check_targets
 from miaudit.synthesis.schema import Schema, Table
 
@@ -32,28 +35,17 @@ DESIGNS: tuple[Design, ...] = get_args(Design)
 MANIFEST = "manifest.csv"
 
 _MANIFEST_COLUMNS = ("file", "model", "target", "member")
-_NAMED = 3
-_OUT, _IN, _NEITHER = 0, 1, -1
 
 
-class GeneratorsFailedError(MiauditError):
-    """Some generators gave no sets; the others finished, and are kept where there is a store.
+@dataclass(frozen=True)
+class FailedGenerator:
+    """A generator that gave no sets: the number of its model, and what went wrong."""
 
-    Attributes
-    ----------
-    failed : tuple of (number of the model, what went wrong)
-    """
+    model: int
+    problem: str
 
-    def __init__(self, failed: Sequence[tuple[int, str]], total: int, store: Path | None) -> None:
-        self.failed = tuple(sorted(failed))
-        shown = "; ".join(f"model {m}: {problem}" for m, problem in self.failed[:_NAMED])
-        more = f"; and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-        kept = (
-            "give store= to keep what finishes"
-            if store is None
-            else f"the {total - len(failed)} others are kept in {store}: run again to repeat only these"
-        )
-        super().__init__(one_line(f"{len(failed)} of {total} generators failed: {shown}{more}; {kept}"))
+    def __str__(self) -> str:
+        return f"model {self.model}: {self.problem}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +82,7 @@ class SyntheticSets:
     @property
     def shared(self) -> bool:
         """Whether one model is about several targets, so that the targets' trials are not independent."""
-        return bool(((self.membership != _NEITHER).sum(axis=1) > 1).any())
+        return bool(((self.membership != NEITHER).sum(axis=1) > 1).any())
 
     @property
     def per_model(self) -> int:
@@ -104,7 +96,7 @@ class SyntheticSets:
 
     def about(self, target: int) -> IndexArray:
         """Return the models that are about a target, in order."""
-        return np.flatnonzero(self.membership[:, target] != _NEITHER)
+        return np.flatnonzero(self.membership[:, target] != NEITHER)
 
     def model(self, number: int) -> NDArray[Any]:
         """Return the sets (k, s, d) of one model."""
@@ -119,7 +111,7 @@ class SyntheticSets:
         """How the columns become features: the same way for all models."""
         return Layout(self.schema, frozenset().union(*(self._fractional(m) for m in range(self.models))))
 
-    def about_record(self, models: IndexArray, targets: IndexArray) -> Features:
+    def about_record(self, models: IndexArray, targets: IndexArray) -> SetFeatures:
         """Describe the sets of some models by what they say of a target each: (models k, number of features)."""
         if self.records is None:
             hint = "pass records= to SyntheticSets.from_folder, or leave nearness out"
@@ -128,15 +120,15 @@ class SyntheticSets:
             closeness.extract(np.asarray(self.model(m)), self.layout, self.records[t]).values
             for m, t in zip(models, targets, strict=True)
         ]
-        return Features.of(np.concatenate(parts))
+        return SetFeatures.of(np.concatenate(parts))
 
-    def features(self, extractor: Extractor, models: IndexArray) -> Features:
+    def features(self, extractor: Extractor, models: IndexArray) -> SetFeatures:
         """Describe the sets of some models, in order: (models k, number of features)."""
         values = np.empty((len(models) * self.per_model, self.layout.width(extractor)), dtype=np.float32)
         for place, m in enumerate(models):
             rows = slice(place * self.per_model, (place + 1) * self.per_model)
             values[rows] = extract(np.asarray(self.model(m)), self.layout, extractor).values
-        return Features.of(values)
+        return SetFeatures.of(values)
 
     def _fractional(self, number: int) -> frozenset[str]:
         return fractional(self.model(number), self.schema)
@@ -178,11 +170,11 @@ class SyntheticSets:
         place = Path(folder)
         rows = _read_manifest(tables.existing_file(place / MANIFEST, "folder", (".csv",)))
         models, targets = list(dict.fromkeys(row[1] for row in rows)), list(dict.fromkeys(row[2] for row in rows))
-        membership = np.full((len(models), len(targets)), _NEITHER, dtype=np.int8)
+        membership = np.full((len(models), len(targets)), NEITHER, dtype=np.int8)
         files: dict[str, list[str]] = {model: [] for model in models}
         for file, model, target, member in rows:
             at = models.index(model), targets.index(target)
-            if membership[at] not in (_NEITHER, int(member)):
+            if membership[at] not in (NEITHER, int(member)):
                 received = f"both for model {model} and target {target}"
                 raise InputError(MANIFEST, "one membership of a model and a target", received, "correct the manifest")
             membership[at] = int(member)
@@ -250,14 +242,26 @@ def train(
     ------
     InputError
         For unusable arguments, or sets of another shape than asked for.
-    GeneratorsFailedError
+    JobsFailedError
         If models failed; it names them, after all others have finished.
     """
     plan = _Plan.checked(table, targets, fit, fit_many, sample, repeats, sets, set_size, design, at_once, rng)
-    if store is None:
-        return _train(plan, None, executor, workers, progress)
-    with Store.alone(store, plan.decides(key)) as place:
-        return _train(plan, place, executor, workers, progress)
+    with nullcontext() if store is None else Store.alone(store, plan.decides(key)) as place:
+        kept = resumable.finish(
+            _released,
+            plan,
+            list(enumerate(np.random.SeedSequence(plan.seed).spawn(plan.models))),
+            place=None if place is None else Numbered(place, "sets"),
+            what="generators",
+            failure=FailedGenerator,
+            at_once=at_once,
+            executor=executor,
+            workers=workers,
+            progress=resumable.counted(progress),
+        )
+    names = tuple(f"row {row}" for row in plan.rows)
+    sources = tuple(kept[m] for m in range(plan.models))
+    return SyntheticSets(table.schema, sources, plan.membership, names, table.values[plan.rows])
 
 
 def compact(values: NDArray[Any], schema: Schema) -> NDArray[Any]:
@@ -317,7 +321,7 @@ class _Plan:
         rows = check_targets(targets).choose(table, rng)
         if len(table) - len(rows) < 1:
             raise InputError("targets", "fewer targets than records", f"{len(rows)}", "leave records to learn from")
-        membership = _memberships(len(rows), repeats, design, rng)
+        membership = with_and_without(len(rows), repeats, shared=design == "shared", rng=rng)
         seed = int(rng.integers(2**62))
         return cls(table, rows, membership, fit, fit_many, sample, sets, set_size, at_once, seed)
 
@@ -328,16 +332,8 @@ class _Plan:
     def learned(self, model: int) -> BoolArray:
         """Which rows (n,) a model learns: all but the targets it must not."""
         keep = np.ones(len(self.table), dtype=bool)
-        keep[self.rows[self.membership[model] == _OUT]] = False
+        keep[self.rows[self.membership[model] == OUT]] = False
         return keep
-
-    def jobs(self) -> list[tuple[tuple[int, np.random.SeedSequence], ...]]:
-        """Models that are trained together, each with its seed: always the same, so that a resumed run fits alike."""
-        seeds = np.random.SeedSequence(self.seed).spawn(self.models)
-        return [
-            tuple((m, seeds[m]) for m in range(i, min(i + self.at_once, self.models)))
-            for i in range(0, self.models, self.at_once)
-        ]
 
     def decides(self, key: str) -> dict[str, str]:
         if not key:
@@ -352,49 +348,6 @@ class _Plan:
             "at_once": str(self.at_once),
             "key": key,
         }
-
-
-def _memberships(targets: int, repeats: int, design: Design, rng: np.random.Generator) -> NDArray[np.int8]:
-    """Memberships (M, T): in the order of Algorithm 1, or balanced random halves of shared models."""
-    if design == "shared":
-        halves = np.tile(np.repeat([_OUT, _IN], repeats)[:, None], (1, targets))
-        return np.asarray(rng.permuted(halves, axis=0), dtype=np.int8)
-    found = np.full((targets, repeats, 2, targets), _NEITHER, dtype=np.int8)
-    for target in range(targets):
-        found[target, :, :, target] = (_OUT, _IN)
-    return found.reshape(-1, targets)
-
-
-def _train(
-    plan: _Plan,
-    place: Store | None,
-    executor: str | execution.Local | execution.Ray,
-    workers: int,
-    progress: Progress | None,
-) -> SyntheticSets:
-    kept: dict[int, Path | NDArray[Any]] = {}
-    if place is not None:
-        kept = {m: place.path(_name(m)) for m in range(plan.models) if place.has(_name(m))}
-    jobs = [job for job in plan.jobs() if any(m not in kept for m, _ in job)]
-    failed: list[tuple[int, str]] = []
-    first = ""
-    for outcome in execution.outcomes(_released, plan, jobs, executor=executor, workers=workers):
-        first = first or outcome.where
-        job = jobs[outcome.number]
-        if outcome.problem:
-            failed += [(m, outcome.problem) for m, _ in job if m not in kept]
-        else:
-            for (m, _), values in zip(job, outcome.value, strict=True):
-                kept[m] = values if place is None else place.keep(_name(m), values)
-        if progress is not None:
-            progress(len(kept), plan.models)
-    if failed:
-        error = GeneratorsFailedError(failed, plan.models, None if place is None else place.folder)
-        error.add_note(first)
-        raise error
-    names = tuple(f"row {row}" for row in plan.rows)
-    sources = tuple(kept[m] for m in range(plan.models))
-    return SyntheticSets(plan.table.schema, sources, plan.membership, names, plan.table.values[plan.rows])
 
 
 def _released(plan: _Plan, job: Sequence[tuple[int, np.random.SeedSequence]]) -> list[NDArray[Any]]:
@@ -425,10 +378,6 @@ def _drawn(plan: _Plan, generator: Any, rng: np.random.Generator) -> NDArray[Any
         received = f"shape {values.shape}" if values.shape != (n, width) else "infinite values"
         raise InputError("sample", f"{n:,} records of {width} columns", received, "return a Table or an array (n, d)")
     return compact(values.reshape(plan.sets, plan.set_size, width), plan.table.schema)
-
-
-def _name(model: int) -> str:
-    return f"sets-{model:05d}"
 
 
 # -- folders ----------------------------------------------------------------------------------------------------------

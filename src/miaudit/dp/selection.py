@@ -10,16 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special.cython_special import ndtr
 
-from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.arrays import FloatArray, IntArray
 from miaudit.dp.bounds import LowerBound
-from miaudit.errors import InputError, nearest
+from miaudit.dp.ranking import Order, Ranking
+from miaudit.errors import InputError, is_number, nearest
 
 __all__ = ["PAPERS_SIX", "SWEEP", "TEN", "Bonferroni", "Exploratory", "Fixed", "Pilot", "Schedule"]
 
@@ -68,7 +68,7 @@ class Pilot:
     fractions: tuple[float, ...] = TEN
 
     def __post_init__(self) -> None:
-        if not (_is_number(self.share) and 0 < self.share < 1):
+        if not (is_number(self.share) and 0 < self.share < 1):
             raise InputError("share", "a number strictly between 0 and 1", repr(self.share), "0.2 is the default")
         _check_fractions(self.fractions)
 
@@ -183,62 +183,73 @@ class CountBound(Protocol):
     def __hash__(self) -> int: ...
 
 
-@dataclass(frozen=True, eq=False)
-class Ranking:
-    """Records in falling order of the attack's confidence, and whether its guess at each is right.
+class RankedTest(Protocol):
+    """A test of ranked records; ``rows`` are their positions in falling order of confidence."""
 
-    The order and the guesses may use scores and covariates, never labels.
+    @property
+    def order(self) -> Order | Ranking:
+        """Return the order of the records and the guesses."""
+        ...
+
+    def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:
+        """Return the bound of the first so many guesses among these rows."""
+        ...
+
+    def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
+        """Return right and made guesses, at most so many, among these rows."""
+        ...
+
+    def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
+        """Return about what the bound would be if this share of the guesses were right; looks at no label."""
+        ...
+
+    def canaries(self, rows: IntArray) -> int:
+        """Return the number of which fractions are taken; depends on covariates only."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class CountTest:
+    """The test of how many guesses were right, whichever they are.
 
     Attributes
     ----------
-    name : how the guesses are made, in words
-    order : ints (n,), record numbers, the surest guess first
-    correct : bools (n,), of record i (not of the i-th in order)
-    kept : bools (n,), records that thinning left (statistics.md, section 7); None for all
+    order : the guesses
+    from_counts : bound from counts
+    size : (n,), what each record counts for, in the order of the records; None: 1
     """
 
-    name: str
-    order: IntArray
-    correct: BoolArray
-    kept: BoolArray | None = None
+    order: Ranking
+    from_counts: CountBound
+    size: FloatArray | None = None
 
-    @classmethod
-    def of(cls, correct: ArrayLike) -> Ranking:
-        """Return the ranking of correctness indicators (n,) that already are in falling order of confidence."""
-        indicators = np.asarray(correct)
-        if indicators.ndim != 1 or not len(indicators) or not np.isin(indicators, (0, 1)).all():
-            raise InputError(
-                "correct", "an array (n,) of bool", f"an array of shape {indicators.shape}", "one entry per guess"
-            )
-        return cls("as given", np.arange(len(indicators)), indicators.astype(bool))
+    def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:
+        """Return the bound with the first so many guesses; where thinning left fewer, the missing count as wrong."""
+        return self.counted(self.share_right(rows, guesses)[0], guesses, self.canaries(rows), confidence)
 
-    def right_among_first(self, rows: BoolArray) -> IntArray:
-        """Correct guesses among the first 0, 1, 2, ... kept records of some rows, given as a mask (n,)."""
-        wanted = rows if self.kept is None else rows & self.kept
-        inside = self.order[wanted[self.order]]
-        return np.concatenate([[0], np.cumsum(self.correct[inside])]).astype(np.int64)
+    def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
+        """Return right and made guesses among the first kept ones."""
+        records = self.order.places[rows]
+        made = records[:guesses] if self.order.kept is None else records[self.order.kept[records]][:guesses]
+        return int(np.count_nonzero(self.order.correct[made])), len(made)
 
+    def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
+        """Return the bound if this share of the guesses were right."""
+        return self.counted(math.floor(guesses * share), guesses, self.canaries(rows), confidence).value
 
-def two_sided(score: FloatArray, member: BoolArray, *, rng: np.random.Generator, by_rank: bool = False) -> Ranking:
-    """Guess "member" above the median score and "non-member" below it, the farthest first; ties in random order.
+    def canaries(self, rows: IntArray) -> int:
+        """Return their effective number; it depends on covariates only, as the number of guesses must."""
+        if self.size is None:
+            return len(rows)
+        inside = np.zeros(len(self.size), dtype=np.bool_)
+        inside[self.order.places[rows]] = True
+        return max(1, math.ceil(float(self.size[inside].sum()) - 1e-9))
 
-    Parameters
-    ----------
-    score : (n,), higher is more member-like
-    member : (n,)
-    by_rank : whether distance is counted in records, so that both ends take turns, instead of in score
-    """
-    position = _ranks(score, rng) if by_rank else score
-    offset = position - _centre(position)
-    guess = np.where(offset == 0, rng.random(len(score)) < 0.5, offset > 0)
-    name = "both ends of the scores in turn" if by_rank else "both sides of the median score, the farthest first"
-    return Ranking(name, _falling(np.abs(offset), rng), guess == member)
-
-
-def one_sided(score: FloatArray, member: BoolArray, *, guess: bool, rng: np.random.Generator) -> Ranking:
-    """Guess "member" from the highest score down (``guess=True``), or "non-member" from the lowest up."""
-    name = "members only, the highest scores first" if guess else "non-members only, the lowest scores first"
-    return Ranking(name, _falling(score if guess else -score, rng), member == guess)
+    def counted(self, correct: int, guesses: int, canaries: int, confidence: float) -> LowerBound:
+        """Return the bound of any counts among so many canaries."""
+        return self.from_counts(
+            correct=correct, guesses=guesses, canaries=max(canaries, guesses), confidence=confidence
+        )
 
 
 def choose(
@@ -250,28 +261,18 @@ def choose(
     rng: np.random.Generator,
     size: FloatArray | None = None,
 ) -> LowerBound:
-    """Return the lower bound of an attack's guesses, their number chosen as the option says.
+    """Return the lower bound of an attack's guesses from counts, their number chosen as the option says.
 
     Parameters
     ----------
-    option : Fixed, Pilot, Bonferroni, Schedule or Exploratory; an int means Fixed, None means Pilot()
+    option, confidence, rng : as of :func:`best_of`
     rankings : one or more of the same records
-        A pilot chooses among them; every other option uses the first.
+        A pilot, which is small, yields to a later one for a clear gain only: the best of several looks better than it
+        is.
     bound : from counts to a LowerBound
-    confidence : in (0, 1), one-sided
     size : (n,), optional
         What each record counts for: the s_i of thinning (statistics.md, section 7), 1 otherwise. Must not depend on
         labels.
-
-    Returns
-    -------
-    LowerBound
-        With what was chosen and what was paid in ``corrections``.
-
-    Raises
-    ------
-    InputError
-        For more guesses than records, or an option that is none of these.
 
     Examples
     --------
@@ -285,132 +286,140 @@ def choose(
     """
     if not rankings:
         raise InputError("rankings", "at least one ranking", "none", "pass Ranking.of(correct)")
-    n = len(rankings[0].order)
-    audit = _Audit(rankings[0], np.ones(n, bool), np.ones(n) if size is None else size, bound, confidence)
+    tests = [CountTest(ranking, bound, size) for ranking in rankings]
+    return best_of(option, tests, confidence=confidence, rng=rng, gain=_CLEARLY)
+
+
+def best_of(
+    option: object, tests: Sequence[RankedTest], *, confidence: float, rng: np.random.Generator, gain: float = 1.0
+) -> LowerBound:
+    """Return the bound of a test over ranked records, the number of guesses chosen as the option says.
+
+    Parameters
+    ----------
+    option : Fixed, Pilot, Bonferroni, Schedule or Exploratory; an int means Fixed, None means Pilot()
+    tests : of the same records in different orders
+        A pilot chooses among them; every other option uses the first.
+    confidence : in (0, 1), one-sided
+    rng : draws the pilot
+    gain : factor by which a later test has to promise more than an earlier one for a pilot to choose it
+
+    Returns
+    -------
+    LowerBound
+        With what was chosen and what was paid in ``corrections``.
+
+    Raises
+    ------
+    InputError
+        For more guesses than records, for ``Schedule`` (it ties counts to parameters) with a test that looks at more
+        than counts, or an option that is none of these.
+    """
+    test = tests[0]
+    rows = np.arange(len(test.order.places))
     match option:
         case None | Pilot():
-            return _piloted(option or Pilot(), rankings, audit, rng)
+            return _piloted(option or Pilot(), tests, rows, confidence, rng, gain)
         case Fixed(count):
-            return audit.bound_at(count)
+            return test.bound(rows, _at_most(count, len(rows)), confidence)
         case int() if not isinstance(option, bool):
-            return audit.bound_at(Fixed(option).count)
-        case Bonferroni():
-            return _bonferroni(option, audit)
+            return test.bound(rows, _at_most(Fixed(option).count, len(rows)), confidence)
+        case Bonferroni() | Exploratory():
+            return _swept(option, test, rows, confidence)
+        case Schedule() if isinstance(test, CountTest):
+            return _scheduled(option, test, rows, confidence)
         case Schedule():
-            return _scheduled(option, audit)
-        case Exploratory():
-            return _explored(option, audit)
+            raise InputError(
+                "guesses", "Fixed, Pilot, Bonferroni or Exploratory for this test", "Schedule", "use thinning with it"
+            )
     check(option)
     raise AssertionError(f"{option!r} passed the check")  # pragma: no cover
-
-
-@dataclass(frozen=True, eq=False)
-class _Audit:
-    """Some rows of a ranking, to be audited with any number of guesses."""
-
-    ranking: Ranking
-    rows: BoolArray
-    size: FloatArray
-    bound: CountBound
-    confidence: float
-
-    @cached_property
-    def right(self) -> IntArray:
-        """Correct guesses among the first 0, 1, 2, ..."""
-        return self.ranking.right_among_first(self.rows)
-
-    @cached_property
-    def canaries(self) -> int:
-        """Their effective number; it depends on covariates only, as the number of guesses must."""
-        return max(1, math.ceil(float(self.size[self.rows].sum()) - 1e-9))
-
-    def guesses(self, fractions: Sequence[float], counts: Sequence[int] = ()) -> list[int]:
-        """Return the numbers of guesses that are meant, without repetition, in rising order."""
-        if counts:
-            return sorted(set(counts))
-        return sorted({max(1, round(fraction * self.canaries)) for fraction in fractions})
-
-    def bound_at(self, guesses: int, *, confidence: float | None = None, perfect: bool = False) -> LowerBound:
-        """Return the bound with the first so many guesses; where thinning left fewer, the missing count as wrong."""
-        n = int(np.count_nonzero(self.rows))
-        if guesses > n:
-            raise InputError("guesses", f"at most the {n:,} records audited", f"{guesses:,}", "make fewer guesses")
-        correct = guesses if perfect else int(self.right[min(guesses, len(self.right) - 1)])
-        return self.counted(correct, guesses, self.confidence if confidence is None else confidence)
-
-    def counted(self, correct: int, guesses: int, confidence: float) -> LowerBound:
-        """Return the bound of any counts at this size."""
-        canaries = max(self.canaries, guesses)
-        return self.bound(correct=correct, guesses=guesses, canaries=canaries, confidence=confidence)
 
 
 # -- the options ------------------------------------------------------------------------------------------------------
 
 
-def _piloted(option: Pilot, rankings: Sequence[Ranking], audit: _Audit, rng: np.random.Generator) -> LowerBound:
-    n = len(audit.rows)
+def _at_most(count: int, n: int) -> int:
+    if count > n:
+        raise InputError("guesses", f"at most the {n:,} records audited", f"{count:,}", "make fewer guesses")
+    return count
+
+
+def _numbers(fractions: Sequence[float], test: RankedTest, rows: IntArray) -> list[int]:
+    """Return the numbers of guesses that are meant by fractions of the canaries among these rows."""
+    whole = test.canaries(rows)
+    return [min(len(rows), max(1, round(fraction * whole))) for fraction in fractions]
+
+
+def _piloted(
+    option: Pilot, tests: Sequence[RankedTest], rows: IntArray, confidence: float, rng: np.random.Generator, gain: float
+) -> LowerBound:
+    n = len(rows)
     revealed = round(option.share * n)
     if not 1 <= revealed < n:
-        found = audit.bound_at(audit.guesses((1.0,))[0])
+        every = tests[0].canaries(rows) if isinstance(tests[0], CountTest) else n
+        found = tests[0].bound(rows, every, confidence)
         return settled(found, "too few records for a pilot: a guess at every one of them")
-    pilot = np.zeros(n, bool)
-    pilot[rng.permutation(n)[:revealed]] = True
-    best, chosen, count = -1.0, audit, 1
-    for ranking in rankings:
-        trial = replace(audit, ranking=ranking, rows=pilot)
-        rest = replace(audit, ranking=ranking, rows=~pilot)
-        promised = []
-        for fraction in option.fractions:
-            guesses = rest.guesses((fraction,))[0]
-            foreseen = _foreseen(trial, fraction, guesses)
-            promised.append((rest.counted(foreseen, guesses, audit.confidence).value, guesses))
-        value, guesses = max(promised, key=lambda pair: pair[0])
-        # A pilot is small, and the best of several looks better than it is: the first yields to a clear gain only.
-        if value > max(best, 0.0) * _CLEARLY or best < 0:
-            best, chosen, count = value, rest, guesses
+    shown = np.zeros(n, dtype=np.bool_)
+    shown[rng.permutation(n)[:revealed]] = True
+    best, chosen, left, count = -1.0, tests[0], rows, 1
+    for test in tests:
+        seen = shown[test.order.places]
+        rest = rows[~seen]
+        value, guesses = _promised(option.fractions, test, rows[seen], rest, confidence)
+        if value > max(best, 0.0) * gain or best < 0:
+            best, chosen, left, count = value, test, rest, guesses
     text = (
-        f"{count:,} guesses ({chosen.ranking.name}) chosen on {revealed:,} records drawn at random, "
+        f"{count:,} guesses ({chosen.order.name}) chosen on {revealed:,} records drawn at random, "
         f"whose labels were revealed for it; the other {n - revealed:,} were audited"
     )
-    return settled(chosen.bound_at(count), text)
+    return settled(chosen.bound(left, count, confidence), text)
 
 
-def _foreseen(pilot: _Audit, fraction: float, guesses: int) -> int:
-    """Correct guesses to expect from a pilot, rounded down and a little pessimistic (statistics.md, section 9)."""
-    made = min(pilot.guesses((fraction,))[0], len(pilot.right) - 1)
-    if made < 1:
-        return 0
-    share = (int(pilot.right[made]) + 0.5) / (made + 1) - 0.125 / math.sqrt(made)
-    return min(guesses, max(0, math.floor(guesses * share)))
+def _promised(
+    fractions: Sequence[float], test: RankedTest, seen: IntArray, rest: IntArray, confidence: float
+) -> tuple[float, int]:
+    """Return the largest bound that a pilot lets expect of the other records, and with how many guesses.
+
+    The share of right guesses is taken a little pessimistic (statistics.md, section 9).
+    """
+    found = []
+    for tried, guesses in zip(_numbers(fractions, test, seen), _numbers(fractions, test, rest), strict=True):
+        right, made = test.share_right(seen, tried)
+        share = (right + 0.5) / (made + 1) - 0.125 / math.sqrt(max(1, made))
+        value = test.foreseen(rest, guesses, min(1.0, max(0.0, share)), confidence) if made else 0.0
+        found.append((value, guesses))
+    return max(found, key=lambda pair: pair[0])
 
 
-def _bonferroni(option: Bonferroni, audit: _Audit) -> LowerBound:
-    counts = audit.guesses(option.fractions, option.counts)
-    each = 1 - (1 - audit.confidence) / len(counts)
-    found = [audit.bound_at(count, confidence=each) for count in counts]
-    best = max(found, key=lambda bound: bound.value)
-    text = f"best of {len(counts)} numbers of guesses ({_listed(counts)}), the level divided by {len(counts)}"
-    return settled(_joined(best, found, audit.confidence, times=len(counts)), text)
+def _swept(option: Bonferroni | Exploratory, test: RankedTest, rows: IntArray, confidence: float) -> LowerBound:
+    counts = sorted({_at_most(count, len(rows)) for count in option.counts or _numbers(option.fractions, test, rows)})
+    unpaid = isinstance(option, Exploratory)
+    paid = 1 if unpaid else len(counts)
+    found = [test.bound(rows, count, confidence if unpaid else 1 - (1 - confidence) / paid) for count in counts]
+    how = "and nothing was paid for that" if unpaid else f"the level divided by {len(counts)}"
+    text = f"{'exploratory: ' if unpaid else ''}best of {len(counts)} numbers of guesses ({_listed(counts)}), {how}"
+    smallest = min((bound.p_value for bound in found if bound.p_value is not None), default=None)
+    return replace(
+        settled(max(found, key=lambda bound: bound.value), text),
+        confidence=confidence,
+        p_value=None if smallest is None else min(1.0, paid * smallest),
+        reachable=max((bound.reachable for bound in found if bound.reachable is not None), default=None),
+        exploratory=unpaid,
+    )
 
 
-def _explored(option: Exploratory, audit: _Audit) -> LowerBound:
-    counts = audit.guesses(option.fractions, option.counts)
-    found = [audit.bound_at(count) for count in counts]
-    best = max(found, key=lambda bound: bound.value)
-    text = f"exploratory: best of {len(counts)} numbers of guesses ({_listed(counts)}), and nothing was paid for that"
-    return replace(settled(_joined(best, found, audit.confidence, times=1), text), exploratory=True)
-
-
-def _scheduled(option: Schedule, audit: _Audit) -> LowerBound:
-    counts = tuple(audit.guesses(option.fractions))
-    steps = _steps(counts, audit.canaries, audit.bound, audit.confidence)
-    best = _walk([(start, audit.bound_at(count)) for start, count in steps])
-    perfect = _walk([(start, audit.bound_at(count, perfect=True)) for start, count in steps])
+def _scheduled(option: Schedule, test: CountTest, rows: IntArray, confidence: float) -> LowerBound:
+    canaries = test.canaries(rows)
+    counts = tuple(sorted(set(_numbers(option.fractions, test, rows))))
+    steps = _steps(counts, canaries, test.from_counts, confidence)
+    best = _walk([(start, test.bound(rows, count, confidence)) for start, count in steps])
+    perfect = _walk([(start, test.counted(count, count, canaries, confidence)) for start, count in steps])
     text = (
         f"each parameter was tested with a number of guesses tied to it beforehand ({_listed([c for _, c in steps])}), "
         "from 0 up to the first that was not rejected"
     )
-    first = audit.bound_at(steps[0][1])
+    first = test.bound(rows, steps[0][1], confidence)
     return settled(replace(best, p_value=first.p_value, reachable=perfect.value), text)
 
 
@@ -474,56 +483,21 @@ def gaussian_accuracy(mu: float, fraction: float) -> float:
     return float(right / (right + wrong))
 
 
-def _joined(best: LowerBound, found: Sequence[LowerBound], confidence: float, *, times: int) -> LowerBound:
-    smallest = min(bound.p_value for bound in found if bound.p_value is not None)
-    reachable = max(bound.reachable for bound in found if bound.reachable is not None)
-    return replace(best, confidence=confidence, p_value=min(1.0, times * smallest), reachable=reachable)
-
-
 def settled(bound: LowerBound, correction: str) -> LowerBound:
     """Say how the number of guesses was settled, in place of the assumption that it was fixed."""
     assumptions = tuple(text for text in bound.assumptions if text != GUESSES_FIRST)
     return replace(bound, assumptions=assumptions, corrections=(*bound.corrections, correction))
 
 
-# -- checks and order -------------------------------------------------------------------------------------------------
-
-
-def _falling(confidence: FloatArray, rng: np.random.Generator) -> IntArray:
-    return np.lexsort((rng.random(len(confidence)), -confidence))
-
-
-def _centre(score: FloatArray) -> float:
-    """Return the median; where many scores equal it, the middle of the gap beside them that splits most evenly.
-
-    With two values only, and one more of one of them, the median is that one and would leave half the records without
-    a guess.
-    """
-    centre = float(np.median(score))
-    below, above = score[score < centre], score[score > centre]
-    if len(below) > len(above):
-        return (centre + float(below.max())) / 2
-    if len(above) > len(below):
-        return (centre + float(above.min())) / 2
-    return centre
-
-
-def _ranks(score: FloatArray, rng: np.random.Generator) -> FloatArray:
-    ranks = np.empty(len(score))
-    ranks[_falling(-score, rng)] = np.arange(len(score))
-    return ranks
+# -- checks ---------------------------------------------------------------------------------------------------------
 
 
 def _listed(counts: Sequence[int]) -> str:
     return ", ".join(f"{count:,}" for count in counts)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _check_fractions(fractions: Sequence[float]) -> None:
-    if not fractions or not all(_is_number(fraction) and 0 < fraction <= 1 for fraction in fractions):
+    if not fractions or not all(is_number(fraction) and 0 < fraction <= 1 for fraction in fractions):
         raise InputError(
             "fractions", "numbers in (0, 1], at least one", repr(fractions), "0.05 guesses at one in twenty"
         )

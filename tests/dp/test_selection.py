@@ -7,18 +7,8 @@ import pytest
 
 from miaudit import Evidence
 from miaudit.dp import one_run
-from miaudit.dp.guesses import (
-    PAPERS_SIX,
-    Bonferroni,
-    Exploratory,
-    Fixed,
-    Pilot,
-    Ranking,
-    Schedule,
-    choose,
-    one_sided,
-    two_sided,
-)
+from miaudit.dp.ranking import Ranking, two_sided
+from miaudit.dp.selection import PAPERS_SIX, Bonferroni, Exploratory, Fixed, Pilot, Schedule, choose
 from miaudit.errors import InputError
 
 mu_bound = one_run.mu_lower_bound
@@ -76,11 +66,11 @@ def test_a_pilot_never_audits_the_labels_that_it_saw() -> None:
     found = chosen(option, ranking)
     pilot = np.zeros(2_000, bool)
     pilot[np.random.default_rng(0).permutation(2_000)[:400]] = True
-    flipped = Ranking("flipped", ranking.order, ranking.correct ^ pilot)
+    flipped = Ranking("flipped", ranking.places, ranking.correct ^ pilot)
     assert chosen(option, flipped).value == found.value
     audited = ranking.correct[~pilot][: found.guesses]
     assert (found.guesses, found.canaries, found.correct) == (160, 1_600, int(audited.sum()))
-    assert chosen(option, Ranking("all", ranking.order, ranking.correct ^ ~pilot)).value != found.value  # control
+    assert chosen(option, Ranking("all", ranking.places, ranking.correct ^ ~pilot)).value != found.value  # control
 
 
 def test_a_pilot_finds_the_ranking_that_works() -> None:
@@ -191,7 +181,7 @@ def test_a_schedule_ties_guesses_to_parameters_before_labels() -> None:
 def test_thinned_records_are_not_guessed_but_their_size_counts() -> None:
     ranking = falling(1_000, 9)
     kept = np.random.default_rng(1).random(1_000) < 0.5
-    thinned = Ranking("thinned", ranking.order, ranking.correct, kept)
+    thinned = Ranking("thinned", ranking.places, ranking.correct, kept)
     size = np.full(1_000, 0.5)
     found = chosen(Fixed(100), thinned, size=size)
     first = ranking.correct[kept][:100]
@@ -201,35 +191,6 @@ def test_thinned_records_are_not_guessed_but_their_size_counts() -> None:
     assert (all_of_them.correct, all_of_them.guesses) == (int(ranking.correct[kept].sum()), 600)
     piloted = chosen(Pilot(), thinned, size=size)
     assert piloted.canaries == 400
-
-
-def test_orders_put_the_surest_first_and_ties_at_random() -> None:
-    rng = np.random.default_rng(0)
-    score, member = np.array([0.0, 1.0, 2.0, 10.0, -3.0]), np.array([0, 1, 0, 1, 1], bool)
-    both = two_sided(score, member, rng=rng)
-    assert both.order.tolist()[:2] == [3, 4]  # 9 and 4 away from the median, 1
-    assert both.correct[[0, 2, 3, 4]].tolist() == [True, False, True, False]
-    by_rank = two_sided(score, member, by_rank=True, rng=rng)
-    assert set(by_rank.order.tolist()[:2]) == {3, 4}
-    up, down = (one_sided(score, member, guess=guess, rng=rng) for guess in (True, False))
-    assert up.order.tolist() == down.order.tolist()[::-1] == [3, 2, 1, 0, 4]
-    assert (up.correct == member).all() and (down.correct == ~member).all()
-    tied = {two_sided(np.zeros(6), np.ones(6, bool), rng=rng).order[0] for _ in range(100)}
-    assert tied == set(range(6))
-
-
-@pytest.mark.parametrize("ones", [400, 500, 600])
-def test_scores_of_two_values_are_guessed_on_both_sides(ones: int) -> None:
-    member = np.arange(1_000) < ones
-    found = two_sided(np.where(member, 2.0, -5.0), member, rng=np.random.default_rng(0))
-    assert found.correct.all()
-    assert 0.3 < member[found.order[:100]].mean() < 0.7
-
-
-def test_guesses_at_ties_are_fair_coins() -> None:
-    rng = np.random.default_rng(0)
-    share = np.mean([two_sided(np.zeros(1_000), np.ones(1_000, bool), rng=rng).correct.mean() for _ in range(50)])
-    assert share == pytest.approx(0.5, abs=0.01)
 
 
 @pytest.mark.parametrize("make", [Bonferroni, Exploratory, Pilot, Schedule])

@@ -1,0 +1,122 @@
+"""Files of every kind: what is read is written again to the byte, and what does not follow a schema is refused."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from miaudit.errors import InputError
+from miaudit.report import kinds
+
+FILES = {
+    path.name.removesuffix(".json.gz"): path
+    for path in sorted((Path(__file__).parents[1] / "frozen" / "files" / "findings").glob("*.json.gz"))
+}
+# What holds keys of any name: options, versions, public facts, counts, names of attacks and of metrics.
+FREE = ("plan", "repeat", "counts", "tried", "leakage", "generator", "evidence", "predictions", "difference", "bet")
+Place = tuple[str | int, ...]
+
+
+@cache
+def text(name: str) -> str:
+    return gzip.decompress(FILES[name].read_bytes()).decode()
+
+
+def one_of_each() -> list[str]:
+    return list({json.loads(text(name)).get("kind", "audit"): name for name in FILES}.values())
+
+
+def places(value: Any, place: Place = ()) -> Iterator[Place]:
+    """Every place whose keys are known, of a list the first and the last item."""
+    yield place
+    if isinstance(value, dict) and not {*place} & {*FREE}:
+        for key, inner in value.items():
+            yield from places(inner, (*place, key))
+    elif isinstance(value, list):
+        for i in sorted({0, len(value) - 1} if value else ()):
+            yield from places(value[i], (*place, i))
+
+
+def at(content: Any, place: Place) -> Any:
+    for key in place:
+        content = content[key]
+    return content
+
+
+def broken(content: Any) -> Iterator[tuple[str, Any]]:
+    """The same with a key left out, a key too many, or a value of another type, each at every place."""
+    for place in places(content):
+        *above, last = place or ("",)
+        value = at(content, place)
+        known = not {*place} & {*FREE}
+        changes: dict[str, Any] = {}
+        if isinstance(value, dict) and known:
+            changes["a key too many"] = {**value, "surprise": 1}
+        if place:
+            changes["another type"] = [[value]] if not isinstance(value, list) else {"x": value}
+            changes["text or number"] = 1.5 if isinstance(value, str) else "1.5"
+        for what, changed in changes.items():
+            found = copy.deepcopy(content)
+            if place:
+                at(found, tuple(above))[last] = changed
+            yield f"{what} at {place}", found if place else changed
+        if isinstance(last, str) and place:
+            found = copy.deepcopy(content)
+            del at(found, tuple(above))[last]
+            yield f"no {place}", found
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_read_is_written_again(name: str) -> None:
+    found = kinds.from_dict(json.loads(text(name)))
+    assert found.to_json() == text(name)
+    assert found.as_written() == found
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_follow_the_schema_that_is_made_of_the_records(name: str) -> None:
+    content = json.loads(text(name))
+    schema = kinds.KINDS[content.get("kind", "audit")].findings.json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    assert [error.message for error in validator.iter_errors(content)] == []
+    assert not validator.is_valid({**content, "surprise": 1})
+    for key in content:
+        later = kinds.KINDS[content.get("kind", "audit")].findings.LATER
+        assert validator.is_valid({k: v for k, v in content.items() if k != key}) is (key in later)
+
+
+@pytest.mark.parametrize("name", one_of_each())
+def test_what_does_not_follow_it_is_refused_wherever_it_stands(name: str) -> None:
+    content = json.loads(text(name))
+    later = {f"no {(key,)}" for key in kinds.KINDS[content.get("kind", "audit")].findings.LATER}
+    read = []
+    for what, changed in broken(content):
+        try:
+            kinds.from_dict(changed)
+        except InputError as error:
+            assert error.next_step
+        else:
+            read.append(what)
+    assert set(read) <= later
+
+
+def test_an_exit_code_that_does_not_follow_is_refused() -> None:
+    content = json.loads(text(one_of_each()[0]))
+    with pytest.raises(InputError, match="exit_code"):
+        kinds.from_dict({**content, "exit_code": {0: 3, 3: 0, 4: 0}[content["exit_code"]]})
+
+
+def test_pydantic_is_loaded_where_findings_are_read() -> None:
+    program = "import sys, miaudit; sys.exit('pydantic' in sys.modules or 'jsonschema' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,85 @@
+"""The loop of resumable jobs: what is kept is not done again, what fails is named, and who waits is told."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from miaudit.jobs.resumable import JobsFailedError, Progress, batches, counted, duration, finish
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Results in memory, as a folder would keep them."""
+
+    results: dict[int, int] = field(default_factory=dict)
+    kept: list[int] = field(default_factory=list)
+    folder: Path = Path("shelf")
+
+    def finished(self, total: int) -> dict[int, int]:
+        return {number: result for number, result in self.results.items() if number < total}
+
+    def keep(self, number: int, result: int) -> int:
+        self.results[number] = result
+        self.kept.append(number)
+        return result
+
+
+def squares(done: list[int], jobs: list[int]) -> list[int | str]:
+    """Squares, and a complaint for each negative number; nobody does a batch with a hundred."""
+    done += jobs
+    if 100 in jobs:
+        raise ArithmeticError("too large")
+    return [job**2 if job >= 0 else f"{job} is negative" for job in jobs]
+
+
+def run(done: list[int], jobs: list[int], **options):
+    return finish(squares, done, jobs, what="squares", failure=lambda number, problem: (number, problem), **options)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 10])
+def test_every_job_is_done_once_whatever_the_batch(at_once: int) -> None:
+    done: list[int] = []
+    assert run(done, [3, 1, 2, 5], place=None, at_once=at_once) == {0: 9, 1: 1, 2: 4, 3: 25}
+    assert done == [3, 1, 2, 5]
+    assert [number for batch in batches(7, at_once) for number in batch] == list(range(7))
+
+
+def test_what_is_kept_is_not_done_again_and_never_kept_twice() -> None:
+    shelf, done = Shelf({1: 1, 2: 4}), list[int]()
+    assert run(done, [3, 1, 2, 5], place=shelf) == {0: 9, 1: 1, 2: 4, 3: 25}
+    assert (done, shelf.kept) == ([3, 5], [0, 3])
+    again = Shelf({1: -1})  # the batch is done as a whole, and its kept result stays as it is
+    done.clear()
+    assert run(done, [3, 1, 2, 5], place=again, at_once=2)[1] == -1
+    assert (done, again.kept) == ([3, 1, 2, 5], [0, 2, 3])
+
+
+def test_failures_are_named_in_order_after_all_others_have_finished() -> None:
+    shelf = Shelf()
+    with pytest.raises(JobsFailedError, match=r"2 of 4 squares failed.*the 2 others are kept in shelf") as at:
+        run([], [-7, 100, 2, 3], place=shelf)
+    assert at.value.failed == ((0, "-7 is negative"), (1, "ArithmeticError: too large"))
+    assert "Traceback" in at.value.__notes__[0]
+    assert shelf.results == {2: 4, 3: 9}
+    with pytest.raises(JobsFailedError, match="none finished: mend the cause"):
+        run([], [-1], place=Shelf())
+    with pytest.raises(JobsFailedError, match="give store= "):
+        run([], [-1], place=None)
+
+
+def test_who_waits_is_told_before_the_first_job_and_after_each() -> None:
+    states: list[Progress] = []
+    numbers: list[tuple[int, int]] = []
+    run([], [3, 1, 2], place=Shelf({1: 1}), progress=states.append)
+    assert [(state.finished, state.reused, state.total) for state in states] == [(1, 1, 3), (2, 1, 3), (3, 1, 3)]
+    assert math.isnan(states[0].seconds_left) and states[-1].seconds_left == 0
+    assert str(states[0]) == "1 of 3 models, unknown time left"
+    run([], [3, 1, 2], place=Shelf({1: 1}), progress=counted(lambda done, total: numbers.append((done, total))))
+    assert numbers == [(2, 3), (3, 3)]
+    assert counted(None) is None
+    assert str(Progress(2, 2, 0, 2, math.nan)) == "all 2 models are there from before: nothing left to train"
+    assert [duration(seconds) for seconds in (5, 600, 7200, math.inf)] == ["5 s", "10 min", "2.0 h", "unknown time"]
