@@ -72,12 +72,12 @@ class UpperBound:
 
 
 def check_confidence(confidence: object) -> float:
-    """Return a confidence, if it lies strictly between 0 and 1."""
+    """Return a confidence, or refuse one outside (0, 1)."""
     return _inside("confidence", confidence, "0.95 is usual")
 
 
 def check_delta(delta: object) -> float:
-    """Return a delta, if it lies in [0, 1)."""
+    """Return a delta, or refuse one outside [0, 1)."""
     number = _number("delta", delta, "a number in [0, 1)", "1e-5 is usual, 0 is pure epsilon")
     if not 0 <= number < 1:
         raise InputError("delta", "a number in [0, 1)", repr(delta), "1e-5 is usual, 0 is pure epsilon")
