@@ -28,7 +28,7 @@ from miaudit.synthesis.schema import Table
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["AttackRow", "Change", "MembershipAttack", "compare", "membership_attack"]
+__all__ = ["AttackChange", "AttackRow", "MembershipAttack", "compare", "membership_attack"]
 
 Protocol = Literal["held-out", "paper"]
 
