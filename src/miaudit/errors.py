@@ -220,8 +220,8 @@ def without_none(kind: Any) -> tuple[Any, bool]:
     return (rest[0], True) if len(rest) == 1 and len(inside) == 2 else (kind, type(None) in inside)
 
 
-def check_options(record: Any) -> None:
-    """Check the fields of a record that are options.
+def check_options(record: Any, section: str = "") -> None:
+    """Check the fields of a record that are options; ``section`` goes before their names.
 
     Raises
     ------
@@ -237,4 +237,4 @@ def check_options(record: Any) -> None:
             kind, option, *_ = get_args(get_args(kind)[0])
         for one in value if isinstance(value, tuple) else (value,):
             if not option.permits(kind, one):
-                raise option.refusal(name, kind, one)
+                raise option.refusal(f"{section}{name}", kind, one)

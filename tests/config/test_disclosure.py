@@ -81,7 +81,7 @@ def test_torch_trainings_change_what_they_name() -> None:
     )
     changed = change.target(base)
     assert changed.training is not None
-    assert (changed.training.epochs, changed.training.label_smoothing, changed.weights) == (3, 0.1, None)
+    assert (changed.training["epochs"], changed.training["label_smoothing"], changed.weights) == (3, 0.1, None)
     fixed = disclosure_config.TargetSection.model_validate(
         {"kind": "torch-weights", "factory": "a:b", "weights": "w.pt"}
     )

@@ -10,58 +10,40 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from miaudit.config.target import (
-    DataSection,
-    EarlyStoppingSection,
-    PrivateSection,
-    PruningSection,
-    ShadowSection,
-    SmallGPT2Section,
-    TargetSection,
-)
-from miaudit.config.target import TrainingSection as Training
+from miaudit.config.section import keys_of, missing
+from miaudit.config.target import SMALL_GPT2, TRAINING, DataSection, ShadowSection, SklearnSection, TargetSection
 from miaudit.errors import InputError
+from miaudit.models.train_config import EarlyStopping, Private, Pruning, SmallGPT2, TrainConfig
 
 
-def defaults(record: Any) -> dict[str, Any]:
-    return {f.name: f.default for f in dataclasses.fields(record)}
+def torch_section(training: dict[str, Any]) -> Any:
+    content = {"kind": "torch", "factory": "miaudit.models.nets:mlp", "options": {"inputs": 3, "classes": 2}}
+    return TargetSection.model_validate({**content, "training": training})
 
 
 def test_training_has_the_options_of_the_library() -> None:
+    assert set(TRAINING.kinds) == {f.name for f in dataclasses.fields(TrainConfig)}
+    for record in (Private, EarlyStopping, Pruning):
+        assert set(keys_of(record)) == {f.name for f in dataclasses.fields(record)}
+
+
+def test_training_is_built_with_what_it_holds(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from miaudit.models.private import Private
-    from miaudit.models.train_config import EarlyStopping, Pruning, TrainConfig
-
-    assert {name: field.default for name, field in Training.model_fields.items()} == defaults(TrainConfig)
-    assert set(PrivateSection.model_fields) == set(defaults(Private))
-    assert {name: f.default for name, f in EarlyStoppingSection.model_fields.items()} == defaults(EarlyStopping)
-    assert set(PruningSection.model_fields) == set(defaults(Pruning))
-    assert PruningSection(sparsity=0.5).finetuning == Pruning(0.5).finetuning
-
-
-def test_training_is_built_with_what_it_holds() -> None:
-    pytest.importorskip("torch")
-    from miaudit.models.train_config import EarlyStopping, Pruning, TrainConfig
-
-    assert Training().build() == TrainConfig()
+    assert torch_section({}).build(tmp_path).config == TrainConfig()
     given = {"epochs": 3, "input_noise": 0.1, "early_stopping": {"share": 0.2}}
     expected = TrainConfig(epochs=3, input_noise=0.1, early_stopping=EarlyStopping(0.2))
-    assert Training.model_validate(given).build() == expected
-    assert Training.model_validate({"pruning": {"sparsity": 0.8}}).build().pruning == Pruning(0.8)
-    assert Training.model_validate({"early_stopping": {}}).build().early_stopping == EarlyStopping()
-    with pytest.raises(InputError, match="early_stopping: expected none beside pruning"):
-        Training.model_validate({"early_stopping": {}, "pruning": {"sparsity": 0.8}}).build()
+    assert torch_section(given).build(tmp_path).config == expected
+    assert torch_section({"pruning": {"sparsity": 0.8}}).training["pruning"] == Pruning(0.8)
+    assert torch_section({"early_stopping": {}}).training["early_stopping"] == EarlyStopping()
+    with pytest.raises(ValidationError, match="early_stopping: expected none beside pruning"):
+        torch_section({"early_stopping": {}, "pruning": {"sparsity": 0.8}})
     for wrong in ({"pruning": {}}, {"pruning": {"sparsity": 1.0}}, {"early_stopping": {"patience": 0}}):
         with pytest.raises(ValidationError):
-            Training.model_validate(wrong)
+            torch_section(wrong)
 
 
 def test_the_small_language_model_has_the_options_of_the_library() -> None:
-    pytest.importorskip("transformers")
-    from miaudit.models.text import SmallGPT2
-
-    found = {name: field.default for name, field in SmallGPT2Section.model_fields.items() if name != "vocabulary"}
-    assert found == defaults(SmallGPT2)
+    assert set(SMALL_GPT2.kinds) == {"vocabulary", *(f.name for f in dataclasses.fields(SmallGPT2))}
 
 
 def test_a_network_with_dp_sgd_is_built_as_it_is_described(tmp_path: Path) -> None:
@@ -109,7 +91,7 @@ class Plain: pass
 def test_an_estimator_comes_from_a_class_or_from_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_pipeline.py").write_text(PIPELINE, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    made: Any = TargetSection(kind="sklearn", estimator="own_pipeline:build", options={"C": 3.0}).build(tmp_path)
+    made: Any = SklearnSection(kind="sklearn", estimator="own_pipeline:build", options={"C": 3.0}).build(tmp_path)
     assert made.estimator.get_params()["logisticregression__C"] == 3.0
     assert made.kind == "logits"
     for wrong, words in {
@@ -119,7 +101,7 @@ def test_an_estimator_comes_from_a_class_or_from_a_function(tmp_path: Path, monk
         "sklearn.datasets:load_iris": "which is none; sklearn",  # a function of scikit-learn is never called
     }.items():
         with pytest.raises(InputError, match=f"or a function that returns an estimator.*{words}"):
-            TargetSection(kind="sklearn", estimator=wrong).build(tmp_path)
+            SklearnSection(kind="sklearn", estimator=wrong).build(tmp_path)
 
 
 def test_options_for_shadows_are_passed_on(tmp_path: Path) -> None:
@@ -144,8 +126,8 @@ def test_outputs_of_shadow_models_are_read_and_said_to_be_what_they_are(tmp_path
     assert (options.given.outputs.kind, options.count, options.models) == ("loss", 4, 0)
     assert options.vulnerability is False
     assert ShadowSection().options(tmp_path).vulnerability is None
-    assert not list(section.missing_files(tmp_path))
-    (line,) = ShadowSection.model_validate({"outputs_path": "other.npz"}).missing_files(tmp_path)
+    assert not list(missing(section, tmp_path))
+    (line,) = missing(ShadowSection.model_validate({"outputs_path": "other.npz"}), tmp_path, "shadow.")
     assert line.startswith("shadow.outputs_path: expected an existing file, received other.npz")
 
 
@@ -167,7 +149,7 @@ def test_copies_are_one_array_and_never_unpickled(tmp_path: Path) -> None:
     np.save(tmp_path / "copies.npy", np.zeros((5, 2, 3)))
     section = DataSection.model_validate({"path": "d.npz", "x": "x", "copies": "copies.npy"})
     assert section.load_copies(tmp_path).shape == (5, 2, 3)
-    (line,) = section.missing_files(tmp_path)  # the data themselves
+    (line,) = missing(section, tmp_path, "data.")  # the data themselves
     assert line.startswith("data.path")
     np.save(tmp_path / "copies.npy", np.array([{}], dtype=object))
     with pytest.raises(InputError, match=r"data\.copies"):

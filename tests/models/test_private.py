@@ -14,8 +14,9 @@ from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
 from miaudit.models import batches, loop, nets, private, train  # noqa: E402
-from miaudit.models.private import ClippedSum, Private, check_records_stay_apart  # noqa: E402
+from miaudit.models.private import ClippedSum, check_records_stay_apart  # noqa: E402
 from miaudit.models.train import TrainConfig, fit, guarantee  # noqa: E402
+from miaudit.models.train_config import Private  # noqa: E402
 
 
 class Words(nn.Module):

@@ -303,7 +303,7 @@ def test_dp_sgd_says_what_it_guarantees(module: str, tmp_path: Path) -> None:
     known = TorchTarget("my_models:net", replace(config, private=replace(private, repeatable=True)))
     assert "does not hold against who knows the seed" in known.notes[0]
     assert "at a public 40 records" in note
-    weights.save(TorchTarget("my_models:net", config)._net.build().state_dict(), tmp_path / "w.safetensors")
+    weights.save(TorchTarget("my_models:net", config).build().state_dict(), tmp_path / "w.safetensors")
     assert "shadow models" in TorchTarget("my_models:net", config, tmp_path / "w.safetensors").notes[0]
 
 

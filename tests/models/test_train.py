@@ -19,8 +19,8 @@ from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
 from miaudit.models import batches, loop, nets, targets, train  # noqa: E402
-from miaudit.models.private import Private  # noqa: E402
 from miaudit.models.train import EarlyStopping, Pruning, TrainConfig, TrainingError, fit, fit_many, logits  # noqa: E402
+from miaudit.models.train_config import Private  # noqa: E402
 
 MLP = nets.mlp(6, 3, hidden=(7,))
 PRIVATE = Private(noise=1.0, clip=1.0, delta=0.01, records=40, repeatable=True)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from miaudit.auditing import vulnerable_records
 from miaudit.auditing.plan import Declared, Headline
-from miaudit.collect.attack_inputs import Inputs, squared_error
+from miaudit.collect.answers import Answers, Progress, squared_error, training
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.memberships import Draws
 from miaudit.collect.outputs import GAUSSIAN_LIRA, Attack, Collected, from_outputs, of_outputs
-from miaudit.collect.queries import Asked, Progress, training
 from miaudit.findings.audit import Vulnerability
 from miaudit.models import shadow
 
@@ -33,13 +31,7 @@ def collect(campaign: Campaign, *, rng: np.random.Generator, progress: Progress 
     JobsFailedError
         If models failed; the others are kept where there is a store.
     """
-    draws = Draws.of(campaign, rng)
-    if draws.base.design != "multi-run":
-        return _scored(campaign, draws, Asked.of(campaign, draws, progress))
-    asked = Asked.of_runs(campaign, draws, progress)
-    # From here on there are the audited records only, each with its own model.
-    audited = replace(draws, rows=np.arange(len(draws.rows)), y=draws.y[draws.rows])
-    return _scored(campaign, audited, asked)
+    return _scored(Answers.of(campaign, Draws.of(campaign, rng), progress))
 
 
 def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
@@ -54,43 +46,41 @@ def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
     return shadow.estimate(**training(campaign, draws), seconds_per_fit=rate, columns=columns)
 
 
-def _scored(campaign: Campaign, draws: Draws, asked: Asked) -> Collected:
+def _scored(answers: Answers) -> Collected:
     """Carry out the attacks; a single one is the score of the audit, with the loss beside it."""
-    columns = campaign.score_columns(asked.outputs.shape[1])
+    campaign, draws, columns = answers.campaign, answers.draws, answers.columns
     names = campaign.names or columns
     own = set(columns) or set(of_outputs())
     by_outputs = [name for name in names if name in own]
     beyond = [name for name in names if name not in own]
     plain = by_outputs or [columns[0] if columns else "loss"]
-    direct = _by_outputs(campaign, draws, asked, plain, columns)
-    inputs = Inputs(campaign, draws, asked, columns)
+    direct = _by_outputs(answers, plain)
     scores = dict(direct.evidence.scores)
     if beyond:
-        made = {name: inputs.score(name) for name in beyond}
+        made = {name: answers.score(name) for name in beyond}
         scores = {**{name: made[name] for name in beyond}, **scores}
     ordered = {name: scores[name] for name in (*names, *scores) if name in scores}
     headline: Headline | None = Declared(names[0]) if len(names) == 1 else None
     if names == (GAUSSIAN_LIRA,):
         headline = direct.headline  # the loss itself, where the two order records alike
-    notes = [*asked.notes, *direct.notes, *inputs.notes(beyond)]
+    notes = [*answers.said, *direct.notes, *answers.notes(beyond)]
     if campaign.user_code:
         notes.append(f"Code that came with the model was run: {campaign.user_code}.")
     if len(draws.population):
         notes.append(f"{len(draws.population):,} records were set aside as the population; no model learned them.")
-    leaks = _vulnerability(campaign, draws, asked, inputs)
+    leaks = _vulnerability(answers)
     if isinstance(leaks, str):
         notes.append(leaks)
         leaks = None
     return Collected(draws.base.replace(score=ordered), tuple(notes), headline, leaks)
 
 
-def _by_outputs(
-    campaign: Campaign, draws: Draws, asked: Asked, names: list[str], columns: tuple[str, ...]
-) -> Collected:
+def _by_outputs(answers: Answers, names: list[str]) -> Collected:
     """Scores that the audited model's outputs give by themselves."""
-    outputs, y = np.asarray(asked.outputs)[draws.rows], draws.y[draws.rows]
-    if columns:
-        scores = {name: outputs[:, columns.index(name)].astype(np.float64) for name in names}
+    campaign, draws = answers.campaign, answers.draws
+    outputs, y = np.asarray(answers.outputs)[draws.rows], draws.y[draws.rows]
+    if answers.columns:
+        scores = {name: outputs[:, answers.columns.index(name)].astype(np.float64) for name in names}
         return Collected(draws.base.replace(score=scores))
     attack = Attack(tuple(names), campaign.gaussian)
     options: dict[str, Any] = {"member": draws.base.member, "unit": draws.base.unit}
@@ -99,17 +89,17 @@ def _by_outputs(
     return from_outputs(logits=outputs, labels=y, attack=attack, rng=draws.rng, **options)
 
 
-def _vulnerability(campaign: Campaign, draws: Draws, asked: Asked, inputs: Inputs) -> Vulnerability | str | None:
+def _vulnerability(answers: Answers) -> Vulnerability | str | None:
     """Which records leak, or why that cannot be said; None where nobody asks."""
-    options, shadows = campaign.shadows, asked.shadows
-    if options.vulnerability is False or shadows is None or asked.runs:
+    draws, options, shadows = answers.draws, answers.campaign.shadows, answers.shadows
+    if options.vulnerability is False or shadows is None or answers.runs:
         return None
     if options.given is not None and not options.vulnerability:  # nobody here drew what those models learned
         return None
     n = draws.base.n if draws.base.unit_codes is None else int(draws.base.unit_codes.max()) + 1
     if not vulnerable_records.enough(n, shadows.models):
         return vulnerable_records.too_few(n, shadows.models)
-    signal, values = inputs.signal
+    signal, values = answers.signal
     return vulnerable_records.measure(
         values(),
         shadows.included[:, draws.rows],

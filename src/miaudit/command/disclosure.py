@@ -9,8 +9,7 @@ import typer
 
 from miaudit.command.options import DryRun, Json, Overwrite
 from miaudit.command.results import check_free, deliver, repeat
-from miaudit.command.terminal import progress, say
-from miaudit.command.user_code import announce, forecast, kept
+from miaudit.command.terminal import announce, forecast, kept, progress, say
 from miaudit.errors import one_line
 from miaudit.findings.wording import amount
 from miaudit.metrics.rounding import written

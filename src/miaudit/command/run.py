@@ -11,8 +11,7 @@ from miaudit.command import summary
 from miaudit.command.audit import audit_table
 from miaudit.command.options import OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
 from miaudit.command.results import BundleWish, check_free, computed, deliver
-from miaudit.command.terminal import progress, say
-from miaudit.command.user_code import announce, forecast, kept
+from miaudit.command.terminal import announce, forecast, kept, progress, say
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 
-from miaudit.errors import printable
+from miaudit.errors import one_line, printable
 
 
 @contextmanager
@@ -55,3 +56,29 @@ def say(text: str, *, nl: bool = True) -> None:
 def say_json(text: str) -> None:
     """Write JSON to standard output as it is, but for unprintable characters, which are escaped."""
     typer.echo("".join(ch if ch.isprintable() or ch == "\n" else json.dumps(ch)[1:-1] for ch in text), nl=False)
+
+
+# -- code that a configuration names --------------------------------------------------------------------------------
+
+
+def announce(user_code: str, config: Path) -> None:
+    """Let modules beside the configuration file be imported, after saying that their code will run."""
+    if user_code:
+        complain(f"note: runs code that came with the model: {one_line(user_code)}")
+        folder = str(config.parent.resolve())
+        if folder not in sys.path:
+            sys.path.append(folder)
+
+
+def kept(store: object) -> str:
+    """Say for a dry run what a killed process keeps."""
+    return (
+        "no shadow.store: a process that is killed starts again"
+        if store is None
+        else f"finished models are kept in {store}"
+    )
+
+
+def forecast(user_code: str) -> list[str]:
+    """Say for a dry run which code would run, and that nothing was written."""
+    return [f"runs code that came with the model: {one_line(user_code) or 'none'}", "Nothing was written."]

@@ -15,8 +15,18 @@ from miaudit.auditing.plan import Bounds, Headline, Plan
 from miaudit.collect import outputs, run_campaign
 from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
-from miaudit.config.section import File, Keys, keys_in, keys_of, read_mapping, record_keys, sections_in, validated
-from miaudit.config.target import DataSection, ShadowSection, TargetSection, missing_line
+from miaudit.config.section import (
+    File,
+    Keys,
+    keys_in,
+    keys_of,
+    missing_line,
+    read_mapping,
+    record_keys,
+    sections_in,
+    validated,
+)
+from miaudit.config.target import DataSection, ShadowSection, TargetSection
 from miaudit.dp import selection
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
@@ -477,12 +487,6 @@ class CampaignConfig(Options):
         """Return the attacks that were named; none for the default."""
         return self.names() if "type" in self.attack else ()
 
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files are not there, a line for each."""
-        yield from self.data.missing_files(base)
-        yield from self.target.missing_files(base)
-        yield from self.shadow.missing_files(base)
-
     def campaign(self, base: Path) -> Campaign:
         """Read the records and make the target. Runs the code that the target names."""
         return Campaign(
@@ -493,7 +497,6 @@ class CampaignConfig(Options):
             gaussian=self.gaussian(),
             shadows=self.shadow.options(base),
             audited=self.data.records,
-            columns=self.target.columns,
             user_code=self.user_code,
             copies=self.data.load_copies(base),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -10,9 +10,9 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from miaudit.config import section as sections
 from miaudit.config.audit import MODEL
-from miaudit.config.section import File, Refused, Section, Text, read_mapping, validated
-from miaudit.config.synthesise import GeneratorSection, PrivacySection
-from miaudit.config.target import DataSection, ShadowSection, TargetSection, Whole, missing_line
+from miaudit.config.section import File, FilePath, Keys, Refused, Section, Text, keys_of, read_mapping, validated
+from miaudit.config.synthesise import GENERATOR, PRIVACY, generator_config
+from miaudit.config.target import DataSection, ShadowSection, TargetSection, Whole
 from miaudit.defences import registry
 from miaudit.defences.ensemble import Ensemble, Stack
 from miaudit.defences.synthetic import SyntheticTraining
@@ -38,17 +38,8 @@ USUAL: tuple[tuple[str, Mapping[str, Any]], ...] = (
 )
 
 
-class EnsembleSection(Section):
-    """Several models and the mean of their probabilities: see :class:`miaudit.defences.ensemble.Ensemble`."""
-
-    models: Annotated[int, Field(ge=2)] = 5
-    parts: Literal["same", "disjoint"] = "same"
-
-
-class StackSection(Section):
-    """Models on parts of the records and one on top: see :class:`miaudit.defences.ensemble.Stack`."""
-
-    models: Annotated[int, Field(ge=2)] = 2
+ENSEMBLE = Keys(keys_of(Ensemble, "models", "parts"))
+STACK = Keys(keys_of(Stack, "models"))
 
 
 class SyntheticSection(Section):
@@ -56,15 +47,15 @@ class SyntheticSection(Section):
 
     columns: Text  # a YAML file: the columns of x, then the label; public
     graph: Text | None = None
-    privacy: PrivacySection | None = None
-    generator: GeneratorSection = GeneratorSection()
+    privacy: Annotated[Privacy, PRIVACY] | None = None
+    generator: Annotated[dict[str, Any], GENERATOR] = Field(default_factory=dict)
 
     def build(self, base: Trainable, folder: Path) -> SyntheticTraining:
         """Read the schema and the graph, with paths relative to ``folder``."""
         schema = read_schema(folder / self.columns)
         graph = None if self.graph is None else CausalGraph.from_yaml(folder / self.graph, schema=schema)
-        privacy = None if self.privacy is None else Privacy(**self.privacy.model_dump())
-        return SyntheticTraining(base, schema, schema.names[-1], graph, privacy, self.generator.config())
+        config = generator_config(self.generator)
+        return SyntheticTraining(base, schema, schema.names[-1], graph, self.privacy, config)
 
 
 class ChangeSection(Section):
@@ -74,8 +65,8 @@ class ChangeSection(Section):
     factory: Text | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     training: dict[str, Any] = Field(default_factory=dict)
-    ensemble: EnsembleSection | None = None
-    stack: StackSection | None = None
+    ensemble: Annotated[dict[str, Any], ENSEMBLE] | None = None
+    stack: Annotated[dict[str, Any], STACK] | None = None
     synthetic: SyntheticSection | None = None
 
     @model_validator(mode="after")
@@ -110,14 +101,14 @@ class ChangeSection(Section):
         if self.synthetic is not None:
             return self.synthetic.build(made, folder)
         if self.ensemble is not None:
-            return Ensemble(made, self.ensemble.models, self.ensemble.parts)
-        return made if self.stack is None else Stack(made, self.stack.models)
+            return Ensemble(made, **self.ensemble)
+        return made if self.stack is None else Stack(made, **self.stack)
 
 
 class GivenSection(Section):
     """Outputs of the audited model through a defence that somebody else applied."""
 
-    outputs_path: Text
+    outputs_path: FilePath
     columns: tuple[Text, ...] = ()
     given: Literal["logits", "probabilities"] = "probabilities"
 
@@ -228,7 +219,7 @@ class DisclosureConfig(File):
         if metric not in metrics:
             hint = nearest(metric, metrics) or "choose one"
             raise ValueError(f"expected one of {', '.join(metrics)} as primary_metric, received {metric!r}; {hint}")
-        if self.target.kind not in ("sklearn", "torch", "torch-weights", "outputs"):
+        if not self.target.classifies:
             raise ValueError(f"expected a classifier as target, received {self.target.kind}; it gives no probabilities")
         for name, change in self.disclosure.trainings.items():
             if self.target.kind == "outputs":
@@ -245,15 +236,6 @@ class DisclosureConfig(File):
         """The code that came with the model and will run; empty if none does."""
         changed = [change.target(self.target).user_code for change in self.disclosure.trainings.values()]
         return ", ".join(dict.fromkeys(code for code in (self.target.user_code, *changed) if code))
-
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files are not there, a line for each."""
-        if not (base / self.data.path).is_file():
-            yield missing_line("data.path", "file", self.data.path, base)
-        yield from self.target.missing_files(base)
-        for name, section in self.disclosure.given.items():
-            if not (base / section.outputs_path).is_file():
-                yield missing_line(f"disclosure.given.{name}.outputs_path", "file", section.outputs_path, base)
 
     def trial(self, base: Path) -> Trial:
         """Read the records and make the targets, with paths relative to ``base``. Runs the code that they name."""

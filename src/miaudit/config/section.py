@@ -7,7 +7,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -30,6 +30,8 @@ from miaudit.io import yaml_file
 from miaudit.io.tables import existing_file
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
+FilePath = Annotated[Text, "file"]  # must be there when the file has been read; relative to it
+FolderPath = Annotated[Text, "folder"]
 
 
 class Section(BaseModel):
@@ -48,6 +50,11 @@ class Section(BaseModel):
             if isinstance(one, int | float | str) and not isinstance(one, bool) and kinds <= {bool, type(None)}:
                 raise ValueError(f"expected true or false, received {one!r:.60}; write one of the two")
         return value
+
+    @classmethod
+    def kinds(cls) -> Mapping[str, type[Section]]:
+        """Return the sections that may stand in the place of this one, by ``kind``; none where it has no kinds."""
+        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,13 +90,18 @@ class Keys:
         return given if self.make is None else self.make(given)
 
 
+AnySection = type[BaseModel] | Keys
+
+
 def keys_of(source: Callable[..., Any], *names: str) -> dict[str, Any]:
     """Return the types of options of a record or a function, for :class:`Keys`; all of them where none is named."""
     known = options_of(source)
     kinds = {}
     for name in names or known:
         kind, optional, option, default = known[name]
-        if option.read is None and default is not inspect.Parameter.empty:
+        if isinstance(kind, type) and is_dataclass(kind) and option.read is None:
+            kind = Annotated[Any, record_keys(kind)]
+        elif option.read is None and default is not inspect.Parameter.empty:
             option = replace(option, default=default)
         kinds[name] = Annotated[kind | None if optional else kind, option]
     return kinds
@@ -97,9 +109,9 @@ def keys_of(source: Callable[..., Any], *names: str) -> dict[str, Any]:
 
 def record_keys(record: Callable[..., Any]) -> Keys:
     """Return the keys of a section that becomes a record."""
-    known = options_of(record)
-    needed = frozenset(name for name, found in known.items() if found.default is inspect.Parameter.empty)
-    return Keys(keys_of(record), needed, lambda values: record(**values))
+    keys, parameters = keys_of(record), inspect.signature(record).parameters
+    needed = frozenset(name for name in keys if parameters[name].default is inspect.Parameter.empty)
+    return Keys(keys, needed, lambda values: record(**values))
 
 
 def _refusing(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -169,9 +181,29 @@ class File(Section):
         """Say what the library refuses of it, a line for each."""
         return iter(())
 
-    def missing_files(self, base: Path) -> Iterator[str]:  # noqa: ARG002 - of the kinds that name files
+    def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each; relative paths start at ``base``."""
-        return iter(())
+        return missing(self, base)
+
+
+def missing(section: Section, base: Path, where: str = "") -> Iterator[str]:
+    """Say which files and folders that a section names are not there, a line for each; ``where`` is its own place."""
+    for name, field in type(section).model_fields.items():
+        value, notes = getattr(section, name), [*field.metadata, *_leaves(field.annotation)]
+        for key, one in value.items() if isinstance(value, dict) else [("", value)]:
+            if isinstance(one, Section):
+                yield from missing(one, base, f"{where}{name}.{key}{'.' * bool(key)}")
+        for what, is_there in (("file", Path.is_file), ("folder", Path.is_dir)):
+            if what in notes and value is not None and not is_there(base / value):
+                yield missing_line(f"{where}{name}", what, value, base)
+
+
+def missing_line(key: str, kind: str, value: str, base: Path) -> str:
+    """Say that a file or folder of the configuration is not there."""
+    return (
+        f"{key}: expected an existing {kind}, received {value} (looked for {base / value}); "
+        "paths are relative to the configuration file"
+    )
 
 
 AnyFile = TypeVar("AnyFile", bound=File)
@@ -245,23 +277,29 @@ def problems(error: ValidationError, file: type[BaseModel]) -> Iterator[str]:
     error : what was raised
     file : the model of the whole file, for the keys that are known at a place
     """
-    for item in error.errors():
-        where = ".".join(
-            str(part) for part in item["loc"] if not str(part).startswith(("tuple[", "function-", "str", "constrained"))
-        )
-        where = where or "file"
+    found = error.errors()
+    for item in found:
+        place = _Place.of(item["loc"], file)
+        where = place.name
         if item["type"] == "extra_forbidden":
-            known = _keys_at(item["loc"][:-1], file)
-            hint = nearest(str(item["loc"][-1]), known) or f"known here: {', '.join(known) or 'none'}"
-            yield f"{where}: unknown key; {hint}"
-        elif item["type"] in ("model_type", "dict_type"):
+            yield _of_unknown_key(place)
+        elif item["type"] == "missing" and place.kind:
+            beside = [one for one in found if one["type"] != "missing" and one["loc"][:-1] == item["loc"][:-1]]
+            if not beside:  # the key may be there, misspelt
+                yield f"{place.above}: expected {place.keys[-1]} for kind {place.kind}, received none; add it"
+        elif item["type"] == "union_tag_invalid":
+            tags = item["ctx"]["expected_tags"].replace("'", "")
+            hint = nearest(item["ctx"]["tag"], tags.split(", ")) or "choose one"
+            yield f"{where}.kind: expected one of {tags}, received {item['ctx']['tag']!r:.60}; {hint}"
+        elif item["type"] in ("model_type", "dict_type", "model_attributes_type"):
             yield f"{where}: expected a section of keys, received {item['input']!r:.60}; indent its keys below it"
         elif item["type"] == "tuple_type":
             yield f"{where}: expected a list, received {item['input']!r:.60}; write [a, b]"
-        elif item["type"] == "missing":
+        elif item["type"] in ("missing", "union_tag_not_found"):
+            where = where if item["type"] == "missing" else f"{where}.kind"
             yield f"{where}: expected a value, received none; add it"
         elif item["type"] == "value_error" and isinstance(refused := item["ctx"]["error"], Refused):
-            yield f"{refused.place(where, _keys_at(item['loc'], file))}: {str(refused).partition(': ')[2]}"
+            yield f"{refused.place(where, place.below)}: {str(refused).partition(': ')[2]}"
         elif item["type"] == "value_error":
             yield f"{where}: {item['msg'].removeprefix('Value error, ')}"
         else:
@@ -269,7 +307,16 @@ def problems(error: ValidationError, file: type[BaseModel]) -> Iterator[str]:
             yield f"{where}: {item['msg'][0].lower() + item['msg'][1:]}, received {received}; correct the value"
 
 
-def options_in(section: type[BaseModel] | Keys, above: str = "") -> Iterator[tuple[str, Any, Option]]:
+def _of_unknown_key(place: _Place) -> str:
+    """Say that a key belongs to another kind of section, or to none."""
+    key, known = place.keys[-1], list(keys_in(place.section)) if place.section else []
+    if any(key in keys_in(other) for other in place.kinds.values()):
+        own = ", ".join(name for name in known if name not in ("kind", "name")) or "none besides"
+        return f"{place.above}: expected keys of kind {place.kind} ({own}), received {key}; remove it"
+    return f"{place.name}: unknown key; {nearest(key, known) or 'known here: ' + (', '.join(known) or 'none')}"
+
+
+def options_in(section: AnySection, above: str = "") -> Iterator[tuple[str, Any, Option]]:
     """Yield each option that a file may say: its path, its type, and what is said of it."""
     for name, kind in keys_in(section).items():
         inner = next(sections_in(kind), None)
@@ -280,14 +327,14 @@ def options_in(section: type[BaseModel] | Keys, above: str = "") -> Iterator[tup
             yield from ((f"{above}{name}", plain, note) for note in notes if isinstance(note, Option))
 
 
-def keys_in(section: type[BaseModel] | Keys) -> Mapping[str, Any]:
+def keys_in(section: AnySection) -> Mapping[str, Any]:
     """Return the keys of a section, or of a whole file, each with its annotation."""
     if isinstance(section, Keys):
         return section.kinds
     return {name: (field.annotation, *field.metadata) for name, field in section.model_fields.items()}
 
 
-def sections_in(kind: Any) -> Iterator[type[BaseModel] | Keys]:
+def sections_in(kind: Any) -> Iterator[AnySection]:
     """The sections that an annotation allows, such as those of a mapping or of a section that may be left out."""
     if isinstance(kind, Keys) or (isinstance(kind, type) and issubclass(kind, BaseModel)):
         yield kind
@@ -295,17 +342,53 @@ def sections_in(kind: Any) -> Iterator[type[BaseModel] | Keys]:
         yield from sections_in(inner)
 
 
-def _keys_at(location: tuple[int | str, ...], file: type[BaseModel]) -> list[str]:
-    section: type[BaseModel] | Keys = file
-    for part in location:
-        kind = keys_in(section).get(str(part))
-        if kind is None:
-            continue  # a name inside a mapping of sections
-        inner = next(sections_in(kind), None)
-        if inner is None:
-            return []
-        section = inner
-    return list(keys_in(section))
+class _Place(typing.NamedTuple):
+    """Where a value stands: the keys that lead to it, the section that has the last of them, its kind and its kinds."""
+
+    keys: list[str]
+    section: AnySection | None
+    kind: str
+    kinds: Mapping[str, type[BaseModel]]
+
+    @classmethod
+    def of(cls, location: tuple[int | str, ...], file: AnySection) -> _Place:
+        """Follow the keys from a file on; pydantic puts in between what it tried, and the names of kinds."""
+        place = cls([], file, "", _kinds_of(file))
+        for number, part in enumerate(map(str, location), start=1):
+            if part in place.kinds and not place.kind:
+                place = place._replace(section=place.kinds[part], kind=part)
+            elif not part.startswith(("tuple[", "function-", "str", "constrained")):
+                place.keys.append(part)
+                if number < len(location):
+                    inside = _section_at(place.section, part)
+                    place = place if inside is place.section else cls(place.keys, inside, "", _kinds_of(inside))
+        return place
+
+    @property
+    def name(self) -> str:
+        """The keys, joined by dots."""
+        return ".".join(self.keys) or "file"
+
+    @property
+    def above(self) -> str:
+        """The section of the last key."""
+        return ".".join(self.keys[:-1]) or "file"
+
+    @property
+    def below(self) -> list[str]:
+        """The keys that the value itself may have."""
+        inside = _section_at(self.section, self.keys[-1] if self.keys else "")
+        return list(keys_in(inside)) if inside else []
+
+
+def _section_at(section: AnySection | None, key: str) -> AnySection | None:
+    """The section that is the value of a key; the same one for a key that it has not, a name inside a mapping."""
+    kind = keys_in(section).get(key) if section else None
+    return section if kind is None else next(sections_in(kind), None)
+
+
+def _kinds_of(section: AnySection | None) -> Mapping[str, type[BaseModel]]:
+    return section.kinds() if isinstance(section, type) and issubclass(section, Section) else {}
 
 
 def _leaves(kind: Any) -> Iterator[Any]:

@@ -9,8 +9,20 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from miaudit.config.section import File, Section, Text, read_mapping, validated
+from miaudit.config.section import (
+    File,
+    FilePath,
+    Keys,
+    Section,
+    Text,
+    keys_of,
+    missing_line,
+    read_mapping,
+    record_keys,
+    validated,
+)
 from miaudit.dp.verdict import Claim
+from miaudit.errors import Option
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.publication import LedgerPlan, Publication
 from miaudit.synthesis.generators.release import Format, read_table
@@ -24,49 +36,28 @@ Whole = Annotated[int, Field(ge=1)]
 class DataSection(Section):
     """The private table: a .csv or .parquet file; values of numbers outside their range are refused or moved."""
 
-    file: Text
+    file: FilePath
     outside: Literal["refuse", "clip"] = "refuse"
 
 
-class GeneratorSection(Section):
-    """The network and its training: a kind, and every field of GeneratorConfig."""
-
-    kind: Literal["causal", "plain"] = "causal"
-    latent: Whole = 10
-    hidden: Whole = 64
-    layers: Whole = 2
-    head: Whole = 8
-    decoder: Literal["concatenate", "product"] = "concatenate"
-    encoder_reads: tuple[Text, ...] | None = None
-    without_latent: tuple[Text, ...] = ()
-    empirical: tuple[Text, ...] = ()
-    draws_missing: bool = False
-    epochs: Whole = 100
-    batch: Whole = 100
-    learning_rate: Positive = 0.001
-    optimiser: Literal["adam", "sgd"] = "adam"
-    patience: Whole | None = None
-
-    def config(self) -> GeneratorConfig:
-        """Return the options as the library takes them."""
-        return GeneratorConfig(**self.model_dump(exclude={"kind"}))
+def generator_config(generator: dict[str, Any]) -> GeneratorConfig:
+    """Return the options of the section generator, which has its kind beside them, as the library takes them."""
+    return GeneratorConfig(**{name: value for name, value in generator.items() if name != "kind"})
 
 
-class PrivacySection(Section):
-    """What differential privacy is asked of the generator: see Privacy."""
+def _generating(generator: dict[str, Any]) -> dict[str, Any]:
+    generator_config(generator)  # refuses what does not go together
+    return generator
 
-    records: Whole
-    epsilon: Positive | None = None
-    noise: Positive | None = None
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
-    clip: Positive = 1.0
 
-    @model_validator(mode="after")
-    def _one(self) -> Self:
-        if (self.epsilon is None) == (self.noise is None):
-            received = "neither" if self.epsilon is None else "both"
-            raise ValueError(f"expected epsilon or noise, one of them, received {received}; epsilon has it calibrated")
-        return self
+GENERATOR = Keys(
+    {
+        "kind": Annotated[Literal["causal", "plain"], Option()],
+        **{name: kind for name, kind in keys_of(GeneratorConfig).items() if name not in ("records", "at_once")},
+    },
+    make=_generating,
+)
+PRIVACY = record_keys(Privacy)
 
 
 class ReleaseSection(Section):
@@ -104,16 +95,16 @@ class SynthesiseConfig(File):
     --------
     >>> config = SynthesiseConfig.model_validate({"data": {"file": "patients.csv"}, "graph": "graph.yaml",
     ...     "privacy": {"epsilon": 1.0, "records": 5000}, "generator": {"epochs": 20}})
-    >>> config.generator.config().epochs, config.privacy.clip
+    >>> config.generator["epochs"], config.privacy.clip
     (20, 1.0)
     """
 
     data: DataSection
     graph: Any  # the name of a file, or what such a file holds
-    privacy: PrivacySection | None  # "none" in the file; it has to be said
-    generator: GeneratorSection = GeneratorSection()
+    privacy: Annotated[Privacy, PRIVACY] | None  # "none" in the file; it has to be said
+    generator: Annotated[dict[str, Any], GENERATOR] = Field(default_factory=dict)
     release: ReleaseSection = ReleaseSection()
-    public: Text | None = None
+    public: FilePath | None = None
     ledger: LedgerSection | None = None
     fidelity: Literal["none", "public", "private"] = "none"
     seed: Annotated[int, Field(ge=0)] | None = None
@@ -137,9 +128,9 @@ class SynthesiseConfig(File):
     def _together(self) -> Self:
         if self.fidelity == "public" and self.public is None:
             raise ValueError("expected public, a file, beside fidelity: public; received none; add it")
-        if self.generator.patience is not None and self.public is None:
+        if self.generator.get("patience") and self.public is None:
             raise ValueError("expected public, a file, beside patience; private records cannot decide when to stop")
-        if self.privacy is not None and self.generator.empirical:
+        if self.privacy is not None and self.generator.get("empirical"):
             raise ValueError("expected no empirical groups with privacy: they are private records; leave empirical out")
         if self.privacy is not None and self.seed is not None:
             raise ValueError(
@@ -163,11 +154,10 @@ class SynthesiseConfig(File):
             For a file that cannot be read, or a table that does not follow the schema.
         """
         graph = self.causal_graph(base)
-        config = self.generator.config()
-        plain = self.generator.kind == "plain"
+        config = generator_config(self.generator)
+        plain = self.generator.get("kind") == "plain"
         if not plain:
             config.check_graph(graph)
-        privacy = None if self.privacy is None else Privacy(**self.privacy.model_dump())
         source = base / self.data.file
         table = read_table(source, graph.schema, argument="data.file", outside=self.data.outside)
         public = None
@@ -176,7 +166,7 @@ class SynthesiseConfig(File):
         publication = Publication(
             graph=None if plain else graph,
             config=replace(config, records=None),
-            privacy=privacy,
+            privacy=self.privacy,
             records=self.release.records,
             public=public,
             ledger=None if self.ledger is None else self.ledger.plan(base),
@@ -187,12 +177,9 @@ class SynthesiseConfig(File):
 
     def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each."""
-        named = {"data.file": self.data.file, "public": self.public}
-        if isinstance(self.graph, str):
-            named["graph"] = self.graph
-        for key, name in named.items():
-            if name is not None and not (base / name).is_file():
-                yield f"{key}: expected an existing file, received {name!r}; paths start at the configuration file"
+        yield from super().missing_files(base)
+        if isinstance(self.graph, str) and not (base / self.graph).is_file():
+            yield missing_line("graph", "file", self.graph, base)
 
 
 def read(path: str | Path) -> SynthesiseConfig:

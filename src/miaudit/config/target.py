@@ -5,221 +5,224 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Iterator
+import operator
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, ModelWrapValidatorHandler, Tag, TypeAdapter, model_validator
 
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
-from miaudit.config.section import Section, Text
-from miaudit.errors import InputError, one_line
+from miaudit.config.section import FilePath, FolderPath, Keys, Section, Text, keys_of
+from miaudit.errors import InputError, Option, one_line
 from miaudit.io import tables
 from miaudit.models.given import GivenShadows
-from miaudit.models.targets import Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
+from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
+from miaudit.models.train_config import SmallGPT2, TrainConfig
 
-if TYPE_CHECKING:
-    from miaudit.models.train_config import TrainConfig
-
-Kind = Literal["sklearn", "torch", "torch-weights", "outputs", "language-model", "token-logprobs"]
-# What each kind needs, and what else it may have.
-_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "sklearn": (("estimator",), ("options",)),
-    "torch": (("factory",), ("options", "training", "weights")),
-    "torch-weights": (("factory", "weights"), ("options",)),
-    "outputs": (("outputs_path",), ("columns", "given")),
-    "language-model": ((), ("folder", "small_gpt2", "reference")),
-    "token-logprobs": ((), ()),
-}
-# The extra that a kind needs, and what it brings.
-_EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "torch": ("torch", ("torch", "safetensors")),
-    "torch-weights": ("torch", ("torch", "safetensors")),
-    "language-model": ("text", ("torch", "safetensors", "transformers")),
-}
 Whole = Annotated[int, Field(ge=1)]
 
 
-class PrivateSection(Section):
-    """DP-SGD instead of plain training: see :class:`miaudit.models.private.Private`."""
-
-    noise: Annotated[float, Field(gt=0)]
-    clip: Annotated[float, Field(gt=0)]
-    delta: Annotated[float, Field(gt=0, lt=1)]
-    records: Whole
-    repeatable: bool = False
+def _trainable(options: dict[str, Any]) -> dict[str, Any]:
+    TrainConfig(**options)  # refuses options that exclude each other
+    return options
 
 
-class EarlyStoppingSection(Section):
-    """When training stops early: see :class:`miaudit.models.train_config.EarlyStopping`."""
-
-    share: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    patience: Whole = 5
-
-
-class PruningSection(Section):
-    """Which weights become 0, and when: see :class:`miaudit.models.train_config.Pruning`."""
-
-    sparsity: Annotated[float, Field(gt=0, lt=1)]
-    finetuning: Annotated[float, Field(ge=0, lt=1)] = 0.25
-
-
-class TrainingSection(Section):
-    """How a PyTorch network is trained: see :class:`miaudit.models.train_config.TrainConfig`."""
-
-    optimiser: Literal["sgd", "adam"] = "sgd"
-    learning_rate: Annotated[float, Field(gt=0)] | None = None
-    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    schedule: Literal["constant", "cosine"] = "cosine"
-    epochs: Whole = 20
-    batch: Whole = 128
-    augmentation: Literal["none", "flip-crop"] = "none"
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    input_noise: Annotated[float, Field(ge=0)] = 0.0
-    early_stopping: EarlyStoppingSection | None = None
-    pruning: PruningSection | None = None
-    private: PrivateSection | None = None
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    mixed_precision: bool = False
-    seed: Annotated[int, Field(ge=0)] = 0
-
-    def build(self) -> TrainConfig:
-        """Make the training configuration of the library.
-
-        Raises
-        ------
-        InputError
-            For options that exclude each other.
-        """
-        from miaudit.models.private import Private  # noqa: PLC0415 - torch is loaded only where it is used
-        from miaudit.models.train_config import EarlyStopping, Pruning, TrainConfig  # noqa: PLC0415
-
-        given = self.model_dump()
-        for name, kind in (("private", Private), ("early_stopping", EarlyStopping), ("pruning", Pruning)):
-            if given[name] is not None:
-                given[name] = kind(**given[name])
-        return TrainConfig(**given)
-
-
-class SmallGPT2Section(Section):
-    """A small GPT-2 that is trained here: see :class:`miaudit.models.text.SmallGPT2`."""
-
-    layers: Whole = 2
-    width: Whole = 64
-    heads: Whole = 4
-    context: Annotated[int, Field(ge=2)] = 128
-    epochs: Whole = 20
-    batch: Whole = 16
-    learning_rate: Annotated[float, Field(gt=0, lt=1)] = 3e-3
-    vocabulary: Annotated[int, Field(ge=257)] = 1000
+TRAINING = Keys(keys_of(TrainConfig), make=_trainable)
+SMALL_GPT2 = Keys({**keys_of(SmallGPT2), "vocabulary": Annotated[int, Option(ge=257, next_step="1000 is usual")]})
 
 
 class TargetSection(Section):
-    """What is audited."""
+    """What is audited: each kind has a section of its own, with the keys of that kind and no others.
 
-    kind: Kind
+    ``TargetSection.model_validate`` gives the section of the kind that ``kind`` names, one of :data:`KINDS`.
+
+    Attributes
+    ----------
+    kind : narrowed by each kind to its own name, a ``Literal``
+    name : what a page calls the target; default: what it calls itself
+    """
+
+    classifies: ClassVar[bool] = True  # whether it gives probabilities of classes
+    kind: str
     name: Text | None = None
-    estimator: Text | None = None
-    factory: Text | None = None
-    options: dict[str, Any] = Field(default_factory=dict)
-    weights: Text | None = None
-    training: TrainingSection | None = None
-    outputs_path: Text | None = None
-    columns: tuple[Text, ...] = ()
-    given: Literal["logits", "probabilities", "predictions", "signals"] = "logits"
-    folder: Text | None = None
-    reference: Text | None = None
-    small_gpt2: SmallGPT2Section | None = None
 
-    @model_validator(mode="after")
-    def _keys_of_the_kind(self) -> Self:
-        needed, possible = _KEYS[self.kind]
-        missing = [name for name in needed if getattr(self, name) is None]
-        if missing:
-            raise ValueError(f"expected {missing[0]} for kind {self.kind}, received none; add it")
-        foreign = sorted(self.model_fields_set - {"kind", "name", *needed, *possible})
-        if foreign:
-            known = ", ".join((*needed, *possible)) or "none besides"
-            raise ValueError(f"expected keys of kind {self.kind} ({known}), received {foreign[0]}; remove it")
-        if self.kind == "language-model" and (self.folder is None) == (self.small_gpt2 is None):
-            received = "neither" if self.folder is None else "both"
-            raise ValueError(f"expected folder (a model as it is) or small_gpt2 (trained here), received {received}")
-        if self.reference is not None and self.folder is None:
-            raise ValueError("expected folder beside reference, received none; a reference belongs to a model as it is")
-        return self
+    @model_validator(mode="wrap")
+    @classmethod
+    def _of_its_kind(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        several = cls is TargetSection and isinstance(value, dict)
+        return _any_kind().validate_python(value) if several else handler(value)
+
+    @classmethod
+    def kinds(cls) -> Mapping[str, type[Section]]:
+        """Return the sections of all kinds, by name."""
+        return KINDS
 
     @property
     def user_code(self) -> str:
         """The code that came with the model and will run; empty if none does."""
-        named = self.estimator or self.factory or ""
-        own = "sklearn." if self.estimator else "miaudit.models.nets:"
-        return "" if named.startswith(own) else named
+        return ""
 
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files or folders are not there, a line for each."""
-        for name, is_there in (
-            ("weights", Path.is_file),
-            ("outputs_path", Path.is_file),
-            ("folder", Path.is_dir),
-            ("reference", Path.is_dir),
-        ):
-            value = getattr(self, name)
-            if value is not None and not is_there(base / value):
-                kind = "file" if is_there is Path.is_file else "folder"
-                yield missing_line(f"target.{name}", kind, value, base)
-
+    @abstractmethod
     def build(self, base: Path) -> Target:
-        """Make the target. Imports and calls what ``estimator`` or ``factory`` names, with the options.
+        """Make the target, with paths relative to ``base``. Imports and calls the code that it names.
 
         Raises
         ------
         InputError
             If an extra is not installed, and for whatever is wrong with code, weights or folder.
         """
-        self._require_extra()
-        called = self.name or ""
-        if self.kind == "sklearn":
-            return SklearnTarget(_estimator(str(self.estimator), self.options), called)
-        if self.kind == "outputs":
-            return Precomputed.load(base / str(self.outputs_path), self.columns, given=self.given)
-        if self.kind == "language-model":
-            return self._language(base, called)
+
+
+class SklearnSection(TargetSection):
+    """A scikit-learn estimator, which is trained here."""
+
+    kind: Literal["sklearn"]
+    estimator: Text
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def user_code(self) -> str:
+        """The estimator, unless it is scikit-learn's own."""
+        return "" if self.estimator.startswith("sklearn.") else self.estimator
+
+    def build(self, base: Path) -> Target:  # noqa: ARG002 - names no file
+        """Make the estimator."""
+        return SklearnTarget(_estimator(self.estimator, self.options), self.name or "")
+
+
+class NetworkSection(TargetSection):
+    """What the kinds with a PyTorch network have in common: the function that builds it."""
+
+    factory: Text
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def user_code(self) -> str:
+        """The factory, unless it is one of :mod:`miaudit.models.nets`."""
+        return "" if self.factory.startswith("miaudit.models.nets:") else self.factory
+
+    def network(self) -> str | Callable[[], Any]:
+        """Return a function without arguments that builds the network; options are for the function that is named.
+
+        A function of options may itself return such a function, as those of :mod:`miaudit.models.nets` do.
+        """
+        _require(self.kind, "torch", ("torch", "safetensors"))
+        if not self.options:
+            return self.factory
+        found = load_factory(self.factory)
+        made = _called(found, self.factory, self.options, "target.factory")
+        return functools.partial(found, **self.options) if hasattr(made, "state_dict") or not callable(made) else made
+
+
+class TorchSection(NetworkSection):
+    """A PyTorch network that is trained here; with weights, those are audited and only shadow models are trained."""
+
+    kind: Literal["torch"]
+    training: Annotated[dict[str, Any], TRAINING] | None = None
+    weights: FilePath | None = None
+
+    def build(self, base: Path) -> Target:
+        """Make the network's factory, with the weights if there are any."""
+        factory, training = self.network(), TrainConfig(**(self.training or {}))
         weights = None if self.weights is None else base / self.weights
-        factory = _factory(str(self.factory), self.options)
-        if self.kind == "torch-weights":
-            return SavedTorch(factory, weights, called or str(self.factory))
-        training = (self.training or TrainingSection()).build()
-        return TorchTarget(factory, training, weights, called or str(self.factory))
+        return TorchTarget(factory, training, weights, self.name or self.factory)
 
-    def _require_extra(self) -> None:
-        extra, modules = _EXTRAS.get(self.kind, ("", ()))
-        for module in modules:
-            try:
-                importlib.import_module(module)
-            except ImportError as error:
-                received = f"an installation without {module}"
-                raise InputError(
-                    "target.kind", f"what {self.kind} needs", received, f"pip install miaudit[{extra}]"
-                ) from error
 
-    def _language(self, base: Path, called: str) -> Target:
-        from miaudit.models import language  # noqa: PLC0415
-        from miaudit.models.text import SmallGPT2  # noqa: PLC0415
+class TorchWeightsSection(NetworkSection):
+    """A PyTorch network with its weights, audited as it is."""
+
+    kind: Literal["torch-weights"]
+    weights: FilePath
+
+    def build(self, base: Path) -> Target:
+        """Read the weights."""
+        return SavedTorch(self.network(), base / self.weights, self.name or self.factory)
+
+
+class OutputsSection(TargetSection):
+    """Outputs of a model that somebody else asked."""
+
+    kind: Literal["outputs"]
+    outputs_path: FilePath
+    columns: tuple[Text, ...] = ()
+    given: Given = "logits"
+
+    def build(self, base: Path) -> Target:
+        """Read the outputs."""
+        return Precomputed.load(base / self.outputs_path, self.columns, given=self.given)
+
+
+class LanguageModelSection(TargetSection):
+    """A causal language model: a folder as it is, or a small GPT-2 that is trained here."""
+
+    classifies = False
+    kind: Literal["language-model"]
+    folder: FolderPath | None = None
+    small_gpt2: Annotated[dict[str, Any], SMALL_GPT2] | None = None
+    reference: FolderPath | None = None
+
+    @model_validator(mode="after")
+    def _one_model(self) -> Self:
+        if (self.folder is None) == (self.small_gpt2 is None):
+            received = "neither" if self.folder is None else "both"
+            raise ValueError(f"expected folder (a model as it is) or small_gpt2 (trained here), received {received}")
+        if self.reference is not None and self.folder is None:
+            raise ValueError("expected folder beside reference, received none; a reference belongs to a model as it is")
+        return self
+
+    def build(self, base: Path) -> Target:
+        """Read the model of the folder, or describe the one to train."""
+        _require(self.kind, "text", ("torch", "safetensors", "transformers"))
+        from miaudit.models import language  # noqa: PLC0415 - torch is loaded only where it is used
 
         if self.folder is not None:
             reference = None if self.reference is None else base / self.reference
-            return language.SavedLanguage(base / self.folder, reference, called)
-        given = (self.small_gpt2 or SmallGPT2Section()).model_dump()
-        vocabulary = given.pop("vocabulary")
-        return language.SmallLanguage(SmallGPT2(**given), vocabulary, called)
+            return language.SavedLanguage(base / self.folder, reference, self.name or "")
+        options = {"vocabulary": 1000, **(self.small_gpt2 or {})}
+        vocabulary = options.pop("vocabulary")
+        return language.SmallLanguage(SmallGPT2(**options), vocabulary, self.name or "")
+
+
+class TokenSection(TargetSection):
+    """Log-probabilities of tokens, which the data hold already: no model is asked."""
+
+    classifies = False
+    kind: Literal["token-logprobs"]
+
+    def build(self, base: Path) -> Target:  # noqa: ARG002 - there is nothing to make
+        """Refuse: scores are read off the data."""
+        raise InputError("target.kind", "a model that can be asked", self.kind, "its scores are read from data.path")
+
+
+KINDS: dict[str, type[TargetSection]] = {}
+
+
+def register(section: type[TargetSection]) -> None:
+    """Add a kind of target under the name in its field ``kind``, a ``Literal``; another of that name is replaced."""
+    for name in get_args(section.model_fields["kind"].annotation):
+        KINDS[name] = section
+    _any_kind.cache_clear()
+
+
+@functools.cache
+def _any_kind() -> TypeAdapter[Any]:
+    """The sections of all kinds, told apart by their field ``kind``."""
+    every: Any = functools.reduce(operator.or_, (Annotated[one, Tag(name)] for name, one in KINDS.items()))
+    told: Any = Annotated[every, Discriminator(lambda given: str(given["kind"]) if "kind" in given else None)]
+    return TypeAdapter(told)
+
+
+for _section in (SklearnSection, TorchSection, TorchWeightsSection, OutputsSection, LanguageModelSection, TokenSection):
+    register(_section)
 
 
 class DataSection(Section):
     """The records, and which columns are what."""
 
-    path: Text
+    path: FilePath
     x: Text | tuple[Text, ...] | None = None
     y: Text | None = None
     text: Text | None = None
@@ -228,7 +231,7 @@ class DataSection(Section):
     group: Text | None = None
     covariates: Text | tuple[Text, ...] | None = None
     records: Whole | None = None
-    copies: Text | None = None
+    copies: FilePath | None = None
 
     def load(self, base: Path) -> Records:
         """Read the records."""
@@ -239,19 +242,13 @@ class DataSection(Section):
         """Read the changed copies of the records, a .npy file, if there are any."""
         return None if self.copies is None else tables.read_array(base / self.copies, "data.copies")
 
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files are not there, a line for each."""
-        for name, value in (("path", self.path), ("copies", self.copies)):
-            if value is not None and not (base / value).is_file():
-                yield missing_line(f"data.{name}", "file", value, base)
-
 
 class ShadowSection(Section):
     """How many shadow models, where they are kept and trained; or their outputs, where they were trained elsewhere."""
 
     models: Annotated[int, Field(ge=0)] = 0
-    outputs_path: Text | None = None
-    given: Literal["logits", "probabilities", "predictions", "signals"] = "logits"
+    outputs_path: FilePath | None = None
+    given: Given = "logits"
     signal: Text = "logit_confidence"
     vulnerability: bool | None = None
     population: Whole | None = None
@@ -279,35 +276,18 @@ class ShadowSection(Section):
             raise ValueError("expected shadow models beside vulnerability, received none; set models")
         return self
 
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files are not there, a line for each."""
-        if self.outputs_path is not None and not (base / self.outputs_path).is_file():
-            yield missing_line("shadow.outputs_path", "file", self.outputs_path, base)
-
     def options(self, base: Path) -> Shadows:
         """Return the options of the campaign; reads the outputs that are given."""
         given = None
         if self.outputs_path is not None:
             given = GivenShadows.load(base / self.outputs_path, given=self.given, signal=self.signal)
+        same = {"models", "vulnerability", "population", "workers", "at_once", "seconds_per_fit"}
         return Shadows(
-            models=self.models,
+            **self.model_dump(include=same),
             given=given,
-            vulnerability=self.vulnerability,
-            population=self.population,
             store=None if self.store is None else base / self.store,
             executor=f"ray:{self.address}" if self.address else self.executor,
-            workers=self.workers,
-            at_once=self.at_once,
-            seconds_per_fit=self.seconds_per_fit,
         )
-
-
-def missing_line(key: str, kind: str, value: str, base: Path) -> str:
-    """Say that a file or folder of the configuration is not there."""
-    return (
-        f"{key}: expected an existing {kind}, received {value} (looked for {base / value}); "
-        "paths are relative to the configuration file"
-    )
 
 
 def _estimator(where: str, options: dict[str, Any]) -> Any:
@@ -329,16 +309,14 @@ def _estimator(where: str, options: dict[str, Any]) -> Any:
     raise InputError("target.estimator", allowed, received, hint)
 
 
-def _factory(where: str, options: dict[str, Any]) -> str | Callable[[], Any]:
-    """Return a function without arguments that builds the network; options are for the function that is named.
-
-    A function of options may itself return such a function, as those of :mod:`miaudit.models.nets` do.
-    """
-    if not options:
-        return where
-    found = load_factory(where)
-    made = _called(found, where, options, "target.factory")
-    return functools.partial(found, **options) if hasattr(made, "state_dict") or not callable(made) else made
+def _require(kind: str, extra: str, modules: Sequence[str]) -> None:
+    """Refuse a kind whose extra is not installed."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            received = f"an installation without {module}"
+            raise InputError("target.kind", f"what {kind} needs", received, f"pip install miaudit[{extra}]") from error
 
 
 def _called(function: Callable[..., Any], where: str, options: dict[str, Any], key: str) -> Any:

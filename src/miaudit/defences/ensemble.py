@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from miaudit.arrays import Float32Array, FloatArray, IndexArray
-from miaudit.errors import InputError
+from miaudit.errors import InputError, Option, check_options
 from miaudit.models.protocol import Kind, Target, Trainable, can_be_trained
 from miaudit.models.targets import SklearnTarget, checked_outputs
 
 _LEAST = 2
+Models = Annotated[int, Option(ge=_LEAST, allowed="a whole number from 2 up", next_step="one model is no ensemble")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +40,12 @@ class Ensemble:
     """
 
     base: Trainable
-    models: int = 5
-    parts: Literal["same", "disjoint"] = "same"
+    models: Models = 5
+    parts: Annotated[Literal["same", "disjoint"], Option(next_step="same is the default")] = "same"
 
     def __post_init__(self) -> None:
-        _check(self.base, self.models)
-        if self.parts not in ("same", "disjoint"):
-            raise InputError("parts", "same or disjoint", repr(self.parts), "same is the default")
+        _check(self.base)
+        check_options(self)
 
     @property
     def name(self) -> str:
@@ -98,10 +98,11 @@ class Stack:
     """
 
     base: Trainable
-    models: int = 2
+    models: Models = 2
 
     def __post_init__(self) -> None:
-        _check(self.base, self.models)
+        _check(self.base)
+        check_options(self)
 
     @property
     def name(self) -> str:
@@ -145,12 +146,10 @@ def _top() -> SklearnTarget:
     return SklearnTarget(LogisticRegression(max_iter=1000))
 
 
-def _check(base: Any, models: int) -> None:
+def _check(base: Any) -> None:
     if not can_be_trained(base) or base.kind != "logits":
         received = base.name if isinstance(base, Target) else type(base).__name__
         raise InputError("base", "a classifier that can be trained", received, "name an estimator or a factory")
-    if isinstance(models, bool) or not isinstance(models, int) or models < _LEAST:
-        raise InputError("models", "a whole number from 2 up", repr(models), "one model is no ensemble")
 
 
 def _streams(seed: int, models: int) -> tuple[list[int], np.random.Generator]:

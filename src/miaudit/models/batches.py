@@ -1,14 +1,86 @@
-"""Which records each training step sees, and how their images are varied; all from the model's own generators."""
+"""The records of a training: checked and brought to the device, drawn for each step, and their images varied.
+
+All draws come from the model's own generators.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
 
 from miaudit.arrays import IntArray
+from miaudit.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Records (n, ...) and classes (n,), checked and on the device."""
+
+    x: Tensor
+    y: Tensor
+
+    @classmethod
+    def of(cls, net: nn.Module, device: torch.device, x: ArrayLike | Tensor, y: ArrayLike) -> Data:
+        """Check records and classes for a network, and bring them to the device."""
+        records = as_records(x, net)
+        labels = np.asarray(y)
+        if labels.shape != records.shape[:1]:
+            received = f"shape {labels.shape} beside x of shape {tuple(records.shape)}"
+            raise InputError("y", f"one class for each of the {len(records):,} records", received, "pass (n,)")
+        if labels.dtype.kind not in "iub" or (labels.size and labels.min() < 0):
+            received = f"values of type {labels.dtype}" if labels.dtype.kind not in "iub" else f"{labels.min()}"
+            raise InputError("y", "classes as whole numbers from 0 up", received, "number the classes 0, 1, 2, ...")
+        return cls(records.to(device), torch.from_numpy(labels.astype(np.int64)).to(device))
+
+    def rows(self, rows: ArrayLike) -> IntArray:
+        """Return indices of records, sorted and distinct."""
+        given, n = np.asarray(rows), len(self.y)
+        if given.dtype == np.bool_ and given.shape == (n,):
+            given = np.flatnonzero(given)
+        if given.ndim != 1 or given.dtype.kind not in "iu" or not given.size:
+            allowed = f"indices of records, at least one, or true and false ({n},)"
+            received = f"shape {given.shape} of type {given.dtype}"
+            raise InputError("rows", allowed, received, "pass np.flatnonzero(included)")
+        if given.min() < 0 or given.max() >= n:
+            received = f"{given.min()} to {given.max()}"
+            raise InputError("rows", f"indices from 0 to {n - 1}", received, "they count the rows of x")
+        distinct = np.unique(given).astype(np.int64)
+        if len(distinct) < len(given):
+            received = f"{len(given) - len(distinct)} of them twice"
+            raise InputError("rows", "each record once", received, "a record that counts twice is twice as exposed")
+        return distinct
+
+
+def as_records(x: ArrayLike | Tensor, net: nn.Module) -> Tensor:
+    """Return records as a tensor: float32, or integers for a network that begins with an embedding."""
+    values = x if isinstance(x, Tensor) else torch.from_numpy(_plain_array(x))
+    if values.ndim < 2:
+        raise InputError("x", "records (n, ...)", f"shape {tuple(values.shape)}", "a single feature is (n, 1)")
+    tokens = any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in net.modules())
+    if tokens and not values.is_floating_point() and values.dtype != torch.bool:
+        return values.long()
+    values = values.float()
+    if not bool(values.isfinite().all()):
+        raise InputError("x", "finite numbers", "NaN or infinite ones", "fill or drop these records")
+    return values
+
+
+def _plain_array(x: ArrayLike) -> NDArray[Any]:
+    values = np.asarray(x)
+    if values.dtype.kind not in "biuf":
+        raise InputError("x", "an array of numbers", f"type {values.dtype}", "encode texts and categories first")
+    if values.dtype.kind == "u" and values.dtype.itemsize > 1:
+        return values.astype(np.int64)  # torch hardly knows wide unsigned numbers
+    if values.flags.writeable and values.dtype.isnative:
+        return values
+    # torch warns of arrays that must not be written to, such as memory maps, though nothing here writes
+    return np.array(values, dtype=values.dtype.newbyteorder("="))
 
 
 def shuffled(rows: IntArray, *, batch: int, epochs: int, rng: np.random.Generator) -> Iterator[IntArray]:

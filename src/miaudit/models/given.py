@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,8 @@ from miaudit.attacks.signals import SIGNALS
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
 from miaudit.models.shadow import ShadowOutputs
-from miaudit.models.targets import Precomputed, class_count
+from miaudit.models.targets import Given, Precomputed, class_count
 
-Given = Literal["logits", "probabilities", "predictions", "signals"]
 _ARRAYS = ("outputs", "signals", "included", "labels", "rows")
 _PATH = "shadow.outputs_path"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from miaudit.models import text
 from miaudit.models.loop import one_thread
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.targets import checked_outputs
+from miaudit.models.train_config import SmallGPT2
 
 SIGNALS = ("loss", "min_k", "min_k_plus_plus", "zlib_ratio")
 REFERENCE = "reference_ratio"
@@ -38,6 +39,8 @@ class SavedLanguage(Traits):
     longest : tokens of a text that are read; default: the model's limit
     """
 
+    kind: ClassVar[Kind] = "signals"  # one column for each attack
+    runs_user_code = False  # weights are read from safetensors, and code of a folder is refused
     folder: str | Path
     reference: str | Path | None = None
     called: str = ""
@@ -56,26 +59,16 @@ class SavedLanguage(Traits):
         return self.called or self._model.name
 
     @property
-    def kind(self) -> Kind:
-        """Signals: one column for each attack."""
-        return "signals"
-
-    @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
         return SIGNALS if self._reference is None else (*SIGNALS, REFERENCE)
-
-    @property
-    def runs_user_code(self) -> bool:
-        """False: weights are safetensors, and code of a folder is refused."""
-        return False
 
     def identity(self) -> str:
         """Return the folder; nothing is trained, so nothing is stored."""
         return f"{_versions()} {Path(self.folder).resolve()} {self.reference} {self.longest}"
 
     def outputs(self, fitted: Any, x: Sequence[str]) -> Float32Array:  # noqa: ARG002 - nothing is fitted
-        """Return the scores (n, columns) of texts."""
+        """Scores (n, columns) of texts."""
         return self.explained(x)[0]
 
     def explained(self, x: Sequence[str]) -> tuple[Float32Array, tuple[str, ...]]:
@@ -96,14 +89,16 @@ class SmallLanguage(Traits):
 
     Examples
     --------
-    >>> target = SmallLanguage(text.SmallGPT2(layers=1, width=8, heads=1, epochs=1), vocabulary=257)
+    >>> target = SmallLanguage(SmallGPT2(layers=1, width=8, heads=1, epochs=1), vocabulary=257)
     >>> texts = ["one text", "another text"]
     >>> model = target.fit(texts, np.zeros(2), np.array([0]), seed=0)
     >>> target.outputs(model, texts).shape, target.columns[0]
     ((2, 4), 'loss')
     """
 
-    config: text.SmallGPT2
+    kind: ClassVar[Kind] = "signals"  # one column for each attack
+    runs_user_code = False
+    config: SmallGPT2
     vocabulary: int = 1000
     called: str = ""
     columns: tuple[str, ...] = SIGNALS
@@ -112,16 +107,6 @@ class SmallLanguage(Traits):
     def name(self) -> str:
         """The given name, or a description."""
         return self.called or "small GPT-2"
-
-    @property
-    def kind(self) -> Kind:
-        """Signals: one column for each attack."""
-        return "signals"
-
-    @property
-    def runs_user_code(self) -> bool:
-        """False: network and training are miaudit's."""
-        return False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -142,7 +127,7 @@ class SmallLanguage(Traits):
             return text.train(tokenizer, [x[row] for row in rows], self.config, rng=np.random.default_rng(seed))
 
     def outputs(self, fitted: text.LanguageModel, x: Sequence[str]) -> Float32Array:
-        """Return the scores (n, columns) of texts."""
+        """Scores (n, columns) of texts."""
         with one_thread(torch.device("cpu")):
             found = text.token_log_probabilities(fitted, x)
         return _scores(found, x, self.columns, self.name)

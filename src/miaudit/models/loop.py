@@ -24,12 +24,12 @@ from torch.nn import functional as F
 from miaudit.arrays import IntArray
 from miaudit.errors import InputError
 from miaudit.models import batches, stopping
+from miaudit.models.batches import Data
 from miaudit.models.dropout import Dropout
 from miaudit.models.matrix import OPTIMISERS, Pruned, Weights
-from miaudit.models.private import ClippedSum, Private, check_records_stay_apart
+from miaudit.models.private import ClippedSum, check_records_stay_apart
 from miaudit.models.stopping import BestWeights, Watch
-from miaudit.models.tensors import Data
-from miaudit.models.train_config import TrainConfig
+from miaudit.models.train_config import Private, TrainConfig
 from miaudit.models.weights import Factory, State, build
 
 

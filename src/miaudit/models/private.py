@@ -38,53 +38,6 @@ _INSTEAD: tuple[tuple[type[nn.Module], str], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Private:
-    """Options of DP-SGD: Poisson sampling, gradients of records clipped, Gaussian noise on their sum.
-
-    Attributes
-    ----------
-    noise : standard deviation of the noise on the sum, divided by ``clip`` ("noise multiplier"), above 0
-    clip : largest L2 norm of one record's gradient over all parameters together, above 0
-    delta : at which the guarantee states its epsilon, in (0, 1)
-    records : public nominal number of training records, from which the sampling rate, the number of steps and the
-        normaliser follow, whatever the number of records in truth (erratum D9)
-    repeatable : whether the noise, the samples and all else but the initial weights follow from the seeds of the
-        training, for experiments that are repeated. The guarantee then does not hold against who knows the seeds. If
-        not, they come from the operating system, and no seed repeats them
-
-    Raises
-    ------
-    InputError
-        For a value outside its range.
-
-    Examples
-    --------
-    >>> Private(noise=3.0, clip=1.0, delta=0.01, records=2000)
-    Private(noise=3.0, clip=1.0, delta=0.01, records=2000, repeatable=False)
-    """
-
-    noise: float
-    clip: float
-    delta: float
-    records: int
-    repeatable: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("noise", "clip"):
-            value = getattr(self, name)
-            if not _is_number(value) or not 0 < value < math.inf:
-                raise InputError(name, "a finite number above 0", repr(value), "1.0 is usual")
-        if not _is_number(self.delta) or not 0 < self.delta < 1:
-            hint = "take a delta well below 1 / records"
-            raise InputError("delta", "a number in (0, 1)", repr(self.delta), hint)
-        if not isinstance(self.records, int) or isinstance(self.records, bool) or self.records < 1:
-            hint = "state a public, nominal number of training records"
-            raise InputError("records", "a whole number from 1 up", repr(self.records), hint)
-        if not isinstance(self.repeatable, bool):
-            raise InputError("repeatable", "true or false", repr(self.repeatable), "false is the default")
-
-
 @dataclass(frozen=True, eq=False)
 class Part:
     """What the gradients of a batch of B records with respect to one parameter are needed for.
@@ -467,7 +420,3 @@ _RULES: Mapping[type[nn.Module], _Rule] = {
     nn.LayerNorm: _layer_norm,
     nn.Embedding: _embedding,
 }
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

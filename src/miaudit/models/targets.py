@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,9 +26,7 @@ from miaudit.io import tables
 from miaudit.jobs.store import digest
 from miaudit.metrics.rounding import at_most
 from miaudit.models.protocol import Kind, Target, Trainable, Traits
-
-if TYPE_CHECKING:
-    from miaudit.models.train_config import TrainConfig
+from miaudit.models.train_config import TrainConfig
 
 __all__ = [
     "Kind",
@@ -44,6 +42,7 @@ __all__ = [
     "load_factory",
 ]
 
+Given = Literal["logits", "probabilities", "predictions", "signals"]  # what outputs from elsewhere are
 _LARGEST = np.finfo(np.float32).max
 _LIBRARIES = {"builtins", "abc", "typing", "torch", "sklearn", "miaudit"}  # described by their versions
 
@@ -144,8 +143,62 @@ class _FittedEstimator:
     classes: int
 
 
+class _Network:
+    """A PyTorch network from a factory: how it is built, described and asked. Runs the factory's code."""
+
+    factory: str | Callable[[], Any]
+    weights: str | Path | None
+    called: str
+    device: Literal["auto", "cpu", "cuda"]
+    kind: Kind = "logits"
+    runs_user_code = True  # a factory is code
+    _state: Any
+
+    def __post_init__(self) -> None:
+        from miaudit.models import weights as saved  # noqa: PLC0415 - torch is loaded only where it is used
+
+        saved.build(self.build)
+        if self.weights is not None:
+            state = saved.load(self.weights)
+            saved.network(self.build, state)
+            object.__setattr__(self, "_state", state)
+
+    @property
+    def build(self) -> Callable[[], Any]:
+        """The factory as a function."""
+        return load_factory(self.factory) if isinstance(self.factory, str) else self.factory
+
+    @property
+    def name(self) -> str:
+        """The given name, or the factory's."""
+        return self.called or (self.factory if isinstance(self.factory, str) else _called(self.factory))
+
+    def architecture(self) -> str:
+        """The factory and its source, its network's layers, shapes and own classes, and the version of torch."""
+        import torch  # noqa: PLC0415
+
+        from miaudit.models import weights as saved  # noqa: PLC0415
+
+        net = saved.build(self.build)
+        shapes = [(name, tuple(values.shape)) for name, values in net.state_dict().items()]
+        kinds = sorted(
+            {type(layer) for layer in net.modules()}, key=lambda kind: f"{kind.__module__}.{kind.__qualname__}"
+        )
+        own = "".join(_own_source(kind) for kind in kinds)
+        return f"torch {torch.__version__} {described_function(self.build)} {net} {shapes}{own}"
+
+    def outputs(self, fitted: Any, x: Any) -> Float32Array:
+        """Logits (n, C) of these weights, or of the saved ones for None."""
+        from miaudit.models import train  # noqa: PLC0415
+
+        state = self._state if fitted is None else fitted
+        if state is None:
+            raise InputError("weights", "a file of saved weights", "none", "name one: there is no audited model yet")
+        return checked_outputs(train.logits(self.build, state, x, device=self.device), len(x), self.name)
+
+
 @dataclass(frozen=True, eq=False)
-class TorchTarget(Traits):
+class TorchTarget(_Network, Traits):
     """A PyTorch network from a factory, trained here. Runs the factory's code.
 
     Parameters
@@ -169,32 +222,19 @@ class TorchTarget(Traits):
     weights: str | Path | None = None
     called: str = ""
     key: str = ""
-    _net: SavedTorch = field(init=False, repr=False)
+    _state: Any = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
-        from miaudit.models.train_config import TrainConfig  # noqa: PLC0415 - torch is loaded only where it is used
-
         if not isinstance(self.config, TrainConfig):
             raise InputError(
                 "config", "a TrainConfig", type(self.config).__name__, "miaudit.models.train.TrainConfig()"
             )
-        net = SavedTorch(self.factory, self.weights, self.called, device=self.config.device)
-        object.__setattr__(self, "_net", net)
+        super().__post_init__()
 
     @property
-    def name(self) -> str:
-        """The given name, or the factory's."""
-        return self._net.name
-
-    @property
-    def kind(self) -> Kind:
-        """Logits."""
-        return "logits"
-
-    @property
-    def runs_user_code(self) -> bool:
-        """A factory is code."""
-        return True
+    def device(self) -> Literal["auto", "cpu", "cuda"]:  # type: ignore[override]
+        """Where it is trained and asked."""
+        return self.config.device
 
     @property
     def stands(self) -> bool:
@@ -219,14 +259,14 @@ class TorchTarget(Traits):
 
     def identity(self) -> str:
         """The factory and its source, the network that it makes, the training, and the version of torch."""
-        return f"{self._net.architecture()} {self.config!r} {self.key}"
+        return f"{self.architecture()} {self.config!r} {self.key}"
 
     def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> Any:
         """Train on some rows; return the weights by name."""
         from miaudit.models import train  # noqa: PLC0415
 
         try:
-            return train.fit(self._net.build, self.config, x, y, rows, seed=seed)
+            return train.fit(self.build, self.config, x, y, rows, seed=seed)
         except train.TrainingError as error:
             raise _diverged(error.failed[0][2]) from error
 
@@ -235,20 +275,16 @@ class TorchTarget(Traits):
         from miaudit.models import train  # noqa: PLC0415
 
         try:
-            return list(train.fit_many(self._net.build, self.config, x, y, included, seeds=seeds))
+            return list(train.fit_many(self.build, self.config, x, y, included, seeds=seeds))
         except train.TrainingError as error:
             fits: list[Any] = list(error.states)
             for index, _, epoch in error.failed:
                 fits[index] = _diverged(epoch)
             return fits
 
-    def outputs(self, fitted: Any, x: Any) -> Float32Array:
-        """Logits (n, C) of these weights, or of the audited ones for None."""
-        return self._net.outputs(fitted, x)
-
 
 @dataclass(frozen=True, eq=False)
-class SavedTorch:
+class SavedTorch(_Network):
     """A PyTorch network with saved weights, which stays as it is. Runs the factory's code.
 
     Parameters
@@ -263,62 +299,10 @@ class SavedTorch:
     device: Literal["auto", "cpu", "cuda"] = "auto"
     _state: Any = field(init=False, repr=False, default=None)
 
-    def __post_init__(self) -> None:
-        from miaudit.models import weights as saved  # noqa: PLC0415
-
-        saved.build(self.build)
-        if self.weights is not None:
-            state = saved.load(self.weights)
-            saved.network(self.build, state)
-            object.__setattr__(self, "_state", state)
-
-    @property
-    def build(self) -> Callable[[], Any]:
-        """The factory as a function."""
-        return load_factory(self.factory) if isinstance(self.factory, str) else self.factory
-
-    @property
-    def name(self) -> str:
-        """The given name, or the factory's."""
-        return self.called or (self.factory if isinstance(self.factory, str) else _called(self.factory))
-
-    @property
-    def kind(self) -> Kind:
-        """Logits."""
-        return "logits"
-
-    @property
-    def runs_user_code(self) -> bool:
-        """A factory is code."""
-        return True
-
-    def architecture(self) -> str:
-        """The factory and its source, its network's layers, shapes and own classes, and the version of torch."""
-        import torch  # noqa: PLC0415
-
-        from miaudit.models import weights as saved  # noqa: PLC0415
-
-        net = saved.build(self.build)
-        shapes = [(name, tuple(values.shape)) for name, values in net.state_dict().items()]
-        kinds = sorted(
-            {type(layer) for layer in net.modules()}, key=lambda kind: f"{kind.__module__}.{kind.__qualname__}"
-        )
-        own = "".join(_own_source(kind) for kind in kinds)
-        return f"torch {torch.__version__} {described_function(self.build)} {net} {shapes}{own}"
-
     def identity(self) -> str:
         """The network and its weights."""
         values = [] if self._state is None else [digest(one.numpy()) for one in self._state.values()]
         return f"{self.architecture()} {values}"
-
-    def outputs(self, fitted: Any, x: Any) -> Float32Array:
-        """Logits (n, C) of these weights, or of the saved ones for None."""
-        from miaudit.models import train  # noqa: PLC0415
-
-        state = self._state if fitted is None else fitted
-        if state is None:
-            raise InputError("weights", "a file of saved weights", "none", "name one: there is no audited model yet")
-        return checked_outputs(train.logits(self.build, state, x, device=self.device), len(x), self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,6 +314,7 @@ class Precomputed(Traits):
     values : array (n, C): logits, probabilities, predictions (n, 1) or signals
     given : "logits", "probabilities", "predictions" or "signals"
         Probabilities become log-probabilities.
+    columns : names of the columns of signals, where they are known
 
     Examples
     --------
@@ -338,12 +323,15 @@ class Precomputed(Traits):
     [[-0.1..., -2.29...]]
     """
 
+    runs_user_code = False
+    by_row = True  # nothing else can be asked
     values: ArrayLike
-    given: Literal["logits", "probabilities", "predictions", "signals"] = "logits"
+    given: Given = "logits"
     name: str = "precomputed outputs"
+    columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        kinds = ("logits", "probabilities", "predictions", "signals")
+        kinds = get_args(Given)
         if self.given not in kinds:
             hint = nearest(str(self.given), kinds) or "choose one"
             raise InputError("given", " or ".join(kinds), repr(self.given), hint)
@@ -358,35 +346,19 @@ class Precomputed(Traits):
         object.__setattr__(self, "values", checked_outputs(values, len(values) if values.ndim else 0, self.name))
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        columns: Sequence[str] = (),
-        *,
-        given: Literal["logits", "probabilities", "predictions", "signals"] = "logits",
-    ) -> Precomputed:
+    def load(cls, path: str | Path, columns: Sequence[str] = (), *, given: Given = "logits") -> Precomputed:
         """Read a .npy file, or the named columns of an .npz, .parquet or .csv file."""
         if Path(path).suffix.lower() == ".npy":
-            return cls(tables.read_array(path, "outputs"), given, Path(path).name)
+            return cls(tables.read_array(path, "outputs"), given, Path(path).name, tuple(columns))
         names = list(columns) or tables.column_names(path, "outputs")
         found = tables.read_columns(path, names, "outputs")
         parts = [found[name] if found[name].ndim > 1 else found[name][:, None] for name in names]
-        return cls(np.concatenate(parts, axis=1), given, Path(path).name)
+        return cls(np.concatenate(parts, axis=1), given, Path(path).name, tuple(columns))
 
     @property
     def kind(self) -> Kind:
         """What the columns are, once probabilities are log-probabilities."""
         return "logits" if self.given == "probabilities" else self.given
-
-    @property
-    def runs_user_code(self) -> bool:
-        """Arrays are no code."""
-        return False
-
-    @property
-    def by_row(self) -> bool:
-        """Nothing else can be asked."""
-        return True
 
     def identity(self) -> str:
         """The values."""

@@ -20,6 +20,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
+from miaudit.models.train_config import SmallGPT2
 
 __all__ = ["LanguageModel", "SmallGPT2", "TokenOutputs", "load", "save", "token_log_probabilities", "train"]
 
@@ -375,35 +376,6 @@ def _whole(name: str, value: int, least: int) -> None:
 
 
 # -- a small model of one's own ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SmallGPT2:
-    """A GPT-2 of any size, trained from random weights with Adam and a learning rate that falls to 0 in a line.
-
-    Parameters
-    ----------
-    layers, width, heads : of the network; width is a multiple of heads
-    context : most tokens of a text; longer texts are cut
-    epochs, batch : passes over the texts, texts in a step
-    learning_rate : of the first step
-    """
-
-    layers: int = 2
-    width: int = 64
-    heads: int = 4
-    context: int = 128
-    epochs: int = 20
-    batch: int = 16
-    learning_rate: float = 3e-3
-
-    def __post_init__(self) -> None:
-        for name in ("layers", "width", "heads", "context", "epochs", "batch"):
-            _whole(name, getattr(self, name), 2 if name == "context" else 1)
-        if self.width % self.heads:
-            raise InputError("width", f"a multiple of {self.heads} heads", str(self.width), "64 and 4 go together")
-        if not 0 < self.learning_rate < 1:
-            raise InputError("learning_rate", "a number in (0, 1)", repr(self.learning_rate), "0.003 is the default")
 
 
 def byte_pair_tokenizer(texts: Iterable[str], *, vocabulary: int = 1000) -> Any:

@@ -14,11 +14,10 @@ from miaudit.arrays import Float32Array, IntArray
 from miaudit.dp import accounting
 from miaudit.dp.bounds import UpperBound
 from miaudit.errors import InputError, MiauditError, one_line
+from miaudit.models.batches import Data, as_records
 from miaudit.models.dropout import Dropout, left_to_torch
 from miaudit.models.loop import checked_outputs, one_thread, train_together
-from miaudit.models.private import Private
-from miaudit.models.tensors import Data, as_records
-from miaudit.models.train_config import EarlyStopping, Pruning, TrainConfig
+from miaudit.models.train_config import EarlyStopping, Private, Pruning, TrainConfig
 from miaudit.models.weights import Factory, State, build, network
 
 __all__ = [

@@ -1,22 +1,58 @@
-"""Everything about a training run but the network, the records and the model's own seed."""
+"""Everything about a training but the network, the records and the model's own seed, of classifiers and of texts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from miaudit.errors import InputError, nearest
-from miaudit.models.private import Private
+from miaudit.errors import InputError, Option, check_options
 
-_CHOICES = {
-    "optimiser": ("sgd", "adam"),
-    "schedule": ("constant", "cosine"),
-    "augmentation": ("none", "flip-crop"),
-    "device": ("auto", "cpu", "cuda"),
-}
 _USUAL_RATE = {"sgd": 0.1, "adam": 0.001}
+Whole = Annotated[int, Option(ge=1, allowed="a whole number from 1 up", next_step="write it without a point")]
+Share = Annotated[float, Option(gt=0, lt=1)]
+Fraction = Annotated[float, Option(ge=0, lt=1)]
+Amount = Annotated[float, Option(ge=0)]
+Scale = Annotated[float, Option(gt=0, next_step="1.0 is usual")]
+Switch = Annotated[bool, Option(next_step="false is the default")]
+
+
+@dataclass(frozen=True)
+class Private:
+    """Options of DP-SGD: Poisson sampling, gradients of records clipped, Gaussian noise on their sum.
+
+    Attributes
+    ----------
+    noise : standard deviation of the noise on the sum, divided by ``clip`` ("noise multiplier"), above 0
+    clip : largest L2 norm of one record's gradient over all parameters together, above 0
+    delta : at which the guarantee states its epsilon, in (0, 1)
+    records : public nominal number of training records, from which the sampling rate, the number of steps and the
+        normaliser follow, whatever the number of records in truth (erratum D9)
+    repeatable : whether the noise, the samples and all else but the initial weights follow from the seeds of the
+        training, for experiments that are repeated. The guarantee then does not hold against who knows the seeds. If
+        not, they come from the operating system, and no seed repeats them
+
+    Raises
+    ------
+    InputError
+        For a value outside its range.
+
+    Examples
+    --------
+    >>> Private(noise=3.0, clip=1.0, delta=0.01, records=2000)
+    Private(noise=3.0, clip=1.0, delta=0.01, records=2000, repeatable=False)
+    """
+
+    noise: Scale
+    clip: Scale
+    delta: Annotated[float, Option(gt=0, lt=1, next_step="take a delta well below 1 / records")]
+    records: Annotated[
+        int, Option(ge=1, allowed="a whole number from 1 up", next_step="state a public, nominal number of records")
+    ]
+    repeatable: Switch = False
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
 
 @dataclass(frozen=True)
@@ -39,12 +75,11 @@ class EarlyStopping:
     EarlyStopping(share=0.2, patience=5)
     """
 
-    share: float = 0.1
-    patience: int = 5
+    share: Share = 0.1
+    patience: Whole = 5
 
     def __post_init__(self) -> None:
-        _check_number("early_stopping.share", self.share, "in (0, 1)", lambda v: 0 < v < 1)
-        _check_whole("early_stopping.patience", self.patience, 1)
+        check_options(self, "early_stopping.")
 
 
 @dataclass(frozen=True)
@@ -68,12 +103,11 @@ class Pruning:
     Pruning(sparsity=0.9, finetuning=0.25)
     """
 
-    sparsity: float
-    finetuning: float = 0.25
+    sparsity: Share
+    finetuning: Fraction = 0.25
 
     def __post_init__(self) -> None:
-        _check_number("pruning.sparsity", self.sparsity, "in (0, 1)", lambda v: 0 < v < 1)
-        _check_number("pruning.finetuning", self.finetuning, "in [0, 1)", lambda v: 0 <= v < 1)
+        check_options(self, "pruning.")
 
 
 @dataclass(frozen=True)
@@ -114,44 +148,40 @@ class TrainConfig:
     miaudit.errors.InputError: optimiser: expected 'sgd' or 'adam', received 'adamw'; did you mean adam?
     """
 
-    optimiser: Literal["sgd", "adam"] = "sgd"
-    learning_rate: float | None = None
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    schedule: Literal["constant", "cosine"] = "cosine"
-    epochs: int = 20
-    batch: int = 128
-    augmentation: Literal["none", "flip-crop"] = "none"
-    label_smoothing: float = 0.0
-    input_noise: float = 0.0
-    early_stopping: EarlyStopping | None = None
-    pruning: Pruning | None = None
-    private: Private | None = None
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    mixed_precision: bool = False
-    seed: int = 0
+    optimiser: Annotated[Literal["sgd", "adam"], Option(allowed="'sgd' or 'adam'")] = "sgd"
+    learning_rate: Annotated[float | None, Option(gt=0, le=1e38, allowed="a number above 0, at most 1e38")] = None
+    momentum: Fraction = 0.9
+    weight_decay: Amount = 0.0
+    schedule: Annotated[Literal["constant", "cosine"], Option()] = "cosine"
+    epochs: Whole = 20
+    batch: Whole = 128
+    augmentation: Annotated[Literal["none", "flip-crop"], Option()] = "none"
+    label_smoothing: Fraction = 0.0
+    input_noise: Amount = 0.0
+    early_stopping: Annotated[EarlyStopping | None, Option()] = None
+    pruning: Annotated[Pruning | None, Option()] = None
+    private: Annotated[Private | None, Option()] = None
+    device: Annotated[Literal["auto", "cpu", "cuda"], Option(next_step="auto is the default")] = "auto"
+    mixed_precision: Switch = False
+    seed: Annotated[int, Option(ge=0)] = 0
 
     def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in known:
-                allowed = " or ".join(map(repr, known))
-                raise InputError(name, allowed, repr(value), nearest(str(value), known) or f"{known[0]} is the default")
+        check_options(self)
         if self.learning_rate is None:
             object.__setattr__(self, "learning_rate", _USUAL_RATE[self.optimiser])
-        _check_number("learning_rate", self.learning_rate, "above 0, at most 1e38", lambda v: 0 < v <= 1e38)
-        _check_number("momentum", self.momentum, "in [0, 1)", lambda v: 0 <= v < 1)
-        _check_number("weight_decay", self.weight_decay, "from 0 up", lambda v: 0 <= v < math.inf)
-        _check_number("label_smoothing", self.label_smoothing, "in [0, 1)", lambda v: 0 <= v < 1)
-        _check_number("input_noise", self.input_noise, "from 0 up", lambda v: 0 <= v < math.inf)
-        for name, least in (("epochs", 1), ("batch", 1), ("seed", 0)):
-            _check_whole(name, getattr(self, name), least)
-        _check_record("early_stopping", self.early_stopping, EarlyStopping)
-        _check_record("pruning", self.pruning, Pruning)
-        if self.private is not None:
-            _check_private(self.private, self.batch)
-        if self.early_stopping is not None:
-            _check_nothing_beside_early_stopping(self)
+        for name, kind in (("early_stopping", EarlyStopping), ("pruning", Pruning), ("private", Private)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise InputError(name, f"{kind.__name__}(...) or none", type(value).__name__, "see TrainConfig")
+        if self.private is not None and self.batch > self.private.records:
+            allowed = f"at most the nominal {self.private.records:,} records"
+            raise InputError("batch", allowed, f"{self.batch:,}", "the sampling rate is batch / records")
+        if self.early_stopping is not None and self.private is not None:
+            hint = "leave one out: choosing weights by the loss on records is not covered by the guarantee"
+            raise InputError("early_stopping", "none beside DP-SGD", "both", hint)
+        if self.early_stopping is not None and self.pruning is not None:
+            hint = "leave one out: the weights that were best would be those before pruning"
+            raise InputError("early_stopping", "none beside pruning", "both", hint)
 
     def steps(self, records: int) -> int:
         """Return the number of steps for that many records; with DP-SGD it follows from the nominal number alone."""
@@ -160,36 +190,27 @@ class TrainConfig:
         return math.ceil(self.epochs * records / min(self.batch, records))
 
 
-def _check_number(name: str, value: Any, allowed: str, good: Callable[[float], bool]) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not good(value):
-        raise InputError(name, f"a number {allowed}", repr(value), "see TrainConfig")
+@dataclass(frozen=True)
+class SmallGPT2:
+    """A GPT-2 of any size, trained from random weights with Adam and a learning rate that falls to 0 in a line.
 
+    Parameters
+    ----------
+    layers, width, heads : of the network; width is a multiple of heads
+    context : most tokens of a text; longer texts are cut
+    epochs, batch : passes over the texts, texts in a step
+    learning_rate : of the first step
+    """
 
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(name, f"a whole number from {least} up", repr(value), "write it without a point")
+    layers: Whole = 2
+    width: Whole = 64
+    heads: Whole = 4
+    context: Annotated[int, Option(ge=2, next_step="128 is the default")] = 128
+    epochs: Whole = 20
+    batch: Whole = 16
+    learning_rate: Annotated[float, Option(gt=0, lt=1, next_step="0.003 is the default")] = 3e-3
 
-
-def _check_record(name: str, value: object, kind: type) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise InputError(name, f"{kind.__name__}(...) or none", type(value).__name__, "see TrainConfig")
-
-
-def _check_nothing_beside_early_stopping(config: TrainConfig) -> None:
-    if config.private is not None:
-        hint = "leave one out: choosing weights by the loss on records is not covered by the guarantee"
-        raise InputError("early_stopping", "none beside DP-SGD", "both", hint)
-    if config.pruning is not None:
-        hint = "leave one out: the weights that were best would be those before pruning"
-        raise InputError("early_stopping", "none beside pruning", "both", hint)
-
-
-def _check_private(private: object, batch: int) -> None:
-    if not isinstance(private, Private):
-        raise InputError(
-            "private", "Private(...) or none", type(private).__name__, "Private(noise, clip, delta, records)"
-        )
-    if batch > private.records:
-        received = f"{batch:,}"
-        hint = "the sampling rate is batch / records"
-        raise InputError("batch", f"at most the nominal {private.records:,} records", received, hint)
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.width % self.heads:
+            raise InputError("width", f"a multiple of {self.heads} heads", str(self.width), "64 and 4 go together")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 from miaudit.dp import accounting
 from miaudit.dp.bounds import UpperBound
 from miaudit.dp.mechanism import Mechanism, dp_sgd
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, Option, check_options, nearest
 from miaudit.synthesis.graph import CausalGraph
 
-_DECODERS = ("concatenate", "product")
-_OPTIMISERS = ("adam", "sgd")
+_WHOLE = Option(ge=1, allowed="a whole number from 1 up", next_step="write it without a point")
+Whole = Annotated[int, _WHOLE]
+MaybeWhole = Annotated[int | None, _WHOLE]
 # Relative, of the calibrated noise, which is never too small; a finer search takes longer than it gains.
 _TOLERANCE = 0.005
 
@@ -59,37 +59,25 @@ class GeneratorConfig:
     miaudit.errors.InputError: decoder: expected 'concatenate' or 'product', received 'prodct'; did you mean product?
     """
 
-    latent: int = 10
-    hidden: int = 64
-    layers: int = 2
-    head: int = 8
-    decoder: Literal["concatenate", "product"] = "concatenate"
-    encoder_reads: tuple[str, ...] | None = None
-    without_latent: tuple[str, ...] = ()
-    empirical: tuple[str, ...] = ()
-    draws_missing: bool = False
-    epochs: int = 100
-    batch: int = 100
-    records: int | None = None
-    learning_rate: float = 0.001
-    optimiser: Literal["adam", "sgd"] = "adam"
-    patience: int | None = None
-    at_once: int = 25
+    latent: Whole = 10
+    hidden: Whole = 64
+    layers: Whole = 2
+    head: Whole = 8
+    decoder: Annotated[Literal["concatenate", "product"], Option(allowed="'concatenate' or 'product'")] = "concatenate"
+    encoder_reads: Annotated[tuple[str, ...] | None, Option()] = None
+    without_latent: Annotated[tuple[str, ...], Option()] = ()
+    empirical: Annotated[tuple[str, ...], Option()] = ()
+    draws_missing: Annotated[bool, Option(next_step="false is the default")] = False
+    epochs: Whole = 100
+    batch: Whole = 100
+    records: MaybeWhole = None
+    learning_rate: Annotated[float, Option(gt=0, next_step="0.001 is the default")] = 0.001
+    optimiser: Annotated[Literal["adam", "sgd"], Option(allowed="'adam' or 'sgd'")] = "adam"
+    patience: MaybeWhole = None
+    at_once: Whole = 25
 
     def __post_init__(self) -> None:
-        for name, known in (("decoder", _DECODERS), ("optimiser", _OPTIMISERS)):
-            value = getattr(self, name)
-            if value not in known:
-                hint = nearest(str(value), known) or f"{known[0]} is the default"
-                raise InputError(name, " or ".join(map(repr, known)), repr(value), hint)
-        for name in ("latent", "hidden", "layers", "head", "epochs", "batch", "at_once"):
-            _check_whole(name, getattr(self, name))
-        for name in ("records", "patience"):
-            if getattr(self, name) is not None:
-                _check_whole(name, getattr(self, name))
-        _check_positive("learning_rate", self.learning_rate, "0.001 is the default")
-        if not isinstance(self.draws_missing, bool):
-            raise InputError("draws_missing", "true or false", repr(self.draws_missing), "false is the default")
+        check_options(self)
         for name in ("encoder_reads", "without_latent", "empirical"):
             self._check_names(name)
 
@@ -149,26 +137,18 @@ class Privacy:
     8.53...e-05
     """
 
-    records: int
-    epsilon: float | None = None
-    noise: float | None = None
-    delta: float | None = None
-    clip: float = 1.0
+    records: Whole
+    epsilon: Annotated[float | None, Option(gt=0, next_step="1.0 is usual")] = None
+    noise: Annotated[float | None, Option(gt=0, next_step="1.0 is usual")] = None
+    delta: Annotated[float | None, Option(gt=0, lt=1, next_step="leave it out for 1 / records^1.1")] = None
+    clip: Annotated[float, Option(gt=0, next_step="1.0 is the default")] = 1.0
 
     def __post_init__(self) -> None:
-        _check_whole("privacy.records", self.records)
+        check_options(self, "privacy.")
         if (self.epsilon is None) == (self.noise is None):
             received = "neither" if self.epsilon is None else "both"
             hint = "a target epsilon has its noise calibrated"
-            raise InputError("privacy.epsilon", "epsilon or noise, one of them", received, hint)
-        for name in ("epsilon", "noise"):
-            if getattr(self, name) is not None:
-                _check_positive(f"privacy.{name}", getattr(self, name), "1.0 is usual")
-        _check_positive("privacy.clip", self.clip, "1.0 is the default")
-        if self.delta is not None:
-            _check_positive("privacy.delta", self.delta, "leave it out for 1 / records^1.1")
-            if self.delta >= 1:
-                raise InputError("privacy.delta", "a number in (0, 1)", repr(self.delta), "take one below 1 / records")
+            raise InputError("privacy", "epsilon or noise, one of them", received, hint)
 
     @property
     def resolved_delta(self) -> float:
@@ -229,14 +209,3 @@ def _calibrated(records: int, batch: int, epochs: int, epsilon: float, delta: fl
 def proved(mechanism: Mechanism, delta: float) -> UpperBound:
     """Return what an accountant proves of a mechanism, which takes up to seconds, computed once."""
     return accounting.upper_bound(mechanism, delta=delta)
-
-
-def _check_whole(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(name, "a whole number from 1 up", repr(value), "write it without a point")
-
-
-def _check_positive(name: str, value: Any, hint: str) -> None:
-    good: Callable[[Any], bool] = lambda v: isinstance(v, int | float) and not isinstance(v, bool)  # noqa: E731
-    if not good(value) or not 0 < value < math.inf:
-        raise InputError(name, "a finite number above 0", repr(value), hint)

@@ -14,9 +14,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from miaudit import Plan, audit
 from miaudit.attacks import label_only, lira, signals
+from miaudit.collect.answers import Answers
 from miaudit.collect.campaign import Campaign, Shadows
 from miaudit.collect.memberships import Draws
-from miaudit.collect.queries import Asked
 from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import collect, cost
 from miaudit.errors import InputError
@@ -143,7 +143,7 @@ def test_many_runs_take_processes_a_store_and_copies(tmp_path: Path) -> None:
     state = cost(kept, rng=np.random.default_rng(0))
     assert state is not None
     assert (state.fits, state.reused) == (0, 12)
-    asked = Asked.of_runs(made, Draws.of(made, np.random.default_rng(0)), None)
+    asked = Answers.of(made, Draws.of(made, np.random.default_rng(0)), None)
     assert asked.copies is not None
     assert asked.copies.shape == (12, 4, 2)
 
