@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import importlib
 import importlib.util
 import re
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import typer
@@ -17,6 +23,9 @@ from miaudit.config import audit as audit_config
 from miaudit.config import section
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import house  # noqa: E402
+
 DOCS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
 
@@ -65,12 +74,109 @@ def test_every_key_of_the_configuration_is_documented() -> None:
         assert f"`{key}`" in text or f"{key}:" in text or f"## {key}" in text, key
 
 
-def test_the_architecture_names_every_module_and_no_other() -> None:
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    named = set(re.findall(r"^\| `([\w/]+\.py)`", text, flags=re.M))
-    source = ROOT / "src" / "miaudit"
-    found = {str(path.relative_to(source)) for path in source.rglob("*.py") if path.name != "__init__.py"}
-    assert named == found
+def architecture(title: str) -> str:
+    """Return the section of ARCHITECTURE.md with this title."""
+    return (ROOT / "ARCHITECTURE.md").read_text().split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+@functools.cache
+def imports() -> house.Graph:
+    """Return the rooms that each room imports."""
+    return house.graphs()[1]
+
+
+@functools.cache
+def rooms() -> dict[tuple[str, ...], set[str]]:
+    """Return the table's rows: the rooms of each, and the packages that it says they read."""
+    rows = re.findall(r"^\| (`.*?) \|.*\| (.*?) \|$", architecture("The rooms"), flags=re.M)
+    return {tuple(re.findall(r"`([\w.]+)`", names)): set(re.findall(r"`(\w+)`", reads)) for names, reads in rows}
+
+
+def test_the_architecture_has_every_room_once() -> None:
+    named = [room for row in rooms() for room in row]
+    assert len(named) == len(set(named))
+    assert set(named) == set(imports())
+
+
+@pytest.mark.parametrize("row", rooms(), ids="+".join)
+def test_a_room_reads_what_the_architecture_says(row: tuple[str, ...]) -> None:
+    imported = {read.partition(".")[0] for room in row for read in imports()[room]}
+    found = imported - {room.partition(".")[0] for room in row} - {"arrays", "errors"}
+    right = ", ".join(f"`{read}`" for read in sorted(found)) or "none"
+    assert rooms()[row] == found, f"the last cell of the row of {row[0]} should be: {right}"
+
+
+def test_the_picture_is_the_contract() -> None:
+    picture = re.findall(r"```text\n(.*?)```", architecture("The picture"), flags=re.S)[0]
+    lines = [re.split(r"\s{2,}", line)[0] for line in picture.splitlines()]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contract = next(c for c in settings["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
+    assert lines == [layer.replace("miaudit.", "") for layer in contract["layers"]]
+
+
+API = {name for path in ROOT.glob("docs/api/*.md") for name in re.findall(r"^::: (\S+)", path.read_text(), flags=re.M)}
+
+
+@functools.cache
+def public_names(module: str) -> frozenset[str]:
+    """Return the names that a module shows: its ``__all__``, else what it defines without an underscore."""
+    found = importlib.import_module(module)
+    tree = ast.parse(house.modules()[module].read_text(encoding="utf-8"))
+    named = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    set_there = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    own = named + [target.id for target in set_there if isinstance(target, ast.Name)]
+    return frozenset(name for name in getattr(found, "__all__", own) if not name.startswith("_"))
+
+
+def is_module(name: str) -> bool:
+    return name in house.modules()
+
+
+def is_public(name: str) -> bool:
+    """Tell whether each part of a dotted name is shown by the one before."""
+    parent, _, last = name.rpartition(".")
+    if parent == house.NAME and is_module(name):  # a package that says what of it is for users
+        return hasattr(importlib.import_module(name), "__all__")
+    return not parent or (is_public(parent) and (not is_module(parent) or last in public_names(parent)))
+
+
+def packages() -> list[str]:
+    return [name for name, path in house.modules().items() if path.name == "__init__.py" and is_public(name)]
+
+
+def test_every_public_name_of_a_package_is_in_the_api_pages() -> None:
+    for package in packages():
+        for name in public_names(package):
+            of, found = f"{package}.{name}", getattr(importlib.import_module(package), name, None)
+            below = is_module(of) and (found is None or isinstance(found, ModuleType))
+            place = any(one == of or one.startswith(f"{of}.") for one in API) if below else package in API
+            assert place, f"{of} is in __all__, and in no page of docs/api"
+
+
+def test_the_api_pages_show_public_modules_alone() -> None:
+    assert [name for name in sorted(API) if not is_module(name) or not is_public(name)] == []
+
+
+def used(block: str) -> Iterator[str]:
+    """Yield the names of miaudit that a block of Python imports, or reads from a module of ours."""
+    tree, short = ast.parse(block), dict[str, str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "miaudit":
+            short |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            short |= {alias.asname or "miaudit": alias.name for alias in node.names if alias.name.startswith("miaudit")}
+    yield from short.values()
+    for node in ast.walk(tree):
+        text = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+        if re.fullmatch(r"[\w.]+", text) and text.partition(".")[0] in short:
+            yield short[text.partition(".")[0]] + text.removeprefix(text.partition(".")[0])
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_python_in_the_docs_uses_public_names(path: Path) -> None:
+    for block in re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.M | re.S):
+        for name in used(block):
+            assert is_public(name), name
 
 
 @pytest.mark.long
@@ -84,7 +190,7 @@ def test_python_in_the_docs_runs(path: Path, tmp_path: Path, monkeypatch: pytest
         exec(compile(block, str(path), "exec"), {})
 
 
-@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*DOCS, *ROOT.glob("[AC]*.md")], ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         assert (path.parent / target).exists(), target

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, get_args, get_origin, get_type_hints
 
+__all__ = ["ConfigError", "DesignError", "InputError", "MiauditError", "OutputError"]
+
 
 class MiauditError(Exception):
     """The root of every error that miaudit raises on purpose; the command line prints it in one line."""

@@ -1,4 +1,4 @@
-"""Evidence: what every audit starts from, checked at the door and then never changed."""
+"""Evidence: the checked, immutable input of every audit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIELDS = ("score", "member", "covariates", "covariate_names", "text", "design",
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Evidence:
-    """Scores of records whose membership is known, and how that membership came about.
+    """Scores of records with known membership, and how membership came about.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Evidence:
 
     @property
     def score(self) -> FloatArray:
-        """The score (n,), where there is only one; with several, choose by name with :meth:`only`."""
+        """The score (n,), if there is only one; with several, choose by name with :meth:`only`."""
         if len(self.scores) > 1:
             names = ", ".join(self.scores)
             raise InputError("score", "evidence with one score", f"several: {names}", "choose with evidence.only(name)")
@@ -137,7 +137,7 @@ class Evidence:
 
     @cached_property
     def unit_codes(self) -> IntArray | None:
-        """Units as integers 0, 1, ... (n,), or None where every record is a unit of its own."""
+        """Units as integers 0, 1, ... (n,), or None where every record is its own unit."""
         if self.unit is None:
             return None
         names, codes = np.unique(self.unit, return_inverse=True)
@@ -145,11 +145,11 @@ class Evidence:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the content; equal content in any file format gives an equal digest."""
+        """SHA-256 of the content; equal content has an equal digest in any file format."""
         return _digest(self)
 
     def only(self, name: str) -> Evidence:
-        """Return the same evidence with one of its scores."""
+        """Return the evidence with one of its scores."""
         if name not in self.scores:
             hint = nearest(name, self.scores) or "choose one of these"
             raise InputError("score", f"one of {', '.join(self.scores)}", repr(name), hint)
@@ -303,7 +303,7 @@ class Evidence:
         tables.write_columns(path, self.columns(one_number_each=Path(path).suffix.lower() == ".csv"))
 
     def columns(self, *, one_number_each: bool = False) -> dict[str, NDArray[Any]]:
-        """Return what :meth:`save` writes, by the names that :meth:`load` knows.
+        """Return the columns that :meth:`save` writes, by the names that :meth:`load` reads.
 
         Covariates without names are one matrix, unless each column may hold ``one_number_each`` row only.
         """
@@ -328,7 +328,7 @@ class Evidence:
         return columns
 
     def save_pair(self, members: str | Path, nonmembers: str | Path) -> None:
-        """Write the score of members and of non-members to two .npy files, which can hold nothing else."""
+        """Write the scores of members and of non-members to two .npy files, without other fields."""
         more = (self.covariates, self.text, self.unit, self.group)
         if len(self.scores) > 1 or any(values is not None for values in more):
             received = "several scores, covariates, texts, units or groups"
@@ -345,7 +345,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Which names of a file play which part."""
+    """Names of a file's columns, by their role."""
 
     score: tuple[str, ...]
     member: str
@@ -367,7 +367,7 @@ class _Columns:
         group: str | None,
         categories: str | Sequence[str],
     ) -> _Columns:
-        """Take the names given; fall back to the names that ``save`` writes for those that were not."""
+        """Take the given names; where none is given, those that ``save`` writes."""
         as_saved = score is None
         if as_saved:
             score = [name for name in known if name == "score" or name.startswith("score.")]
@@ -399,13 +399,13 @@ class _Columns:
         yield from self.labels()
 
     def labels(self) -> Iterator[str]:
-        """Yield the columns that are read as text, whatever they look like."""
+        """Yield the columns that are always read as text."""
         yield from (name for name in (self.text, self.unit, self.group) if name)
 
     def evidence(
         self, data: Mapping[str, NDArray[Any]], design: str | None, *, explicit: bool, source: str
     ) -> Evidence:
-        """Make evidence of the columns that were read; a design that the caller names wins over the table's."""
+        """Make evidence of columns; a design given by the caller overrides the table's."""
         x, names = self.assemble_covariates(data)
         return Evidence(
             score={_strip(name, "score."): data[name] for name in self.score},
@@ -443,12 +443,12 @@ class _Columns:
 
 
 def _rebuild(fields: dict[str, Any]) -> Evidence:
-    """Make evidence again in another process; the checks run there too."""
+    """Make evidence again in another process, with its checks."""
     return Evidence(**fields)
 
 
 def check_design(design: str | None) -> Design | None:
-    """Return the design if it is a known one (or None), else raise."""
+    """Return the design if it is known (or None), else raise."""
     if design is None or design in DESIGNS:
         return design
     hint = nearest(str(design), DESIGNS) or "leave it out if nobody knows how membership came about"
@@ -477,7 +477,7 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _numbers(values: ArrayLike, name: str, ndim: int) -> FloatArray:
-    """Copy into a read-only float64 array of finite numbers, or name the first thing that is wrong."""
+    """Copy into a read-only float64 array of finite numbers, or raise with the first problem."""
     array = _plain(values, name)
     if array.ndim and len(array) == 0:
         raise InputError(name, "at least one member and one non-member", "no rows", "check the input")
@@ -568,7 +568,7 @@ def _labels(values: ArrayLike | None, name: str, n: int) -> NDArray[Any] | None:
 
 
 def _texts(values: ArrayLike | None, n: int) -> NDArray[Any] | None:
-    """Copy texts into a read-only array of str; of objects, as one long text would widen every row of a plain one."""
+    """Copy texts into a read-only array of str objects."""
     if values is None:
         return None
     array = np.asarray(values, dtype=object)
@@ -592,7 +592,7 @@ def _has_surrogate(text: str) -> bool:
 
 
 def _declared_design(column: NDArray[Any] | None, *, explicit: bool) -> str | None:
-    """A constant column 'design' with a known value is a declaration; any other use of the name is not ours."""
+    """Return the design of a constant column 'design' with a known value; ignore other columns."""
     value = _constant_text(column)
     if value is None or value == "":
         return None

@@ -1,7 +1,6 @@
 """Attacks: plain functions from a model's outputs to scores; they see arrays, never models."""
 
 from miaudit.attacks import (
-    dirichlet_fit,
     disclosed,
     label_only,
     likelihood,
@@ -15,7 +14,6 @@ from miaudit.attacks import (
 )
 
 __all__ = [
-    "dirichlet_fit",
     "disclosed",
     "label_only",
     "likelihood",

@@ -172,14 +172,14 @@ def _blocks(shape: tuple[int, ...]) -> list[slice]:
 
 
 def _from_moments(mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Parameters (n, K) whose means are those of the outputs and whose total variance is theirs (Eqs. 26 and 27)."""
+    """Return parameters (n, K) that match the mean and total variance of the outputs (Eqs. 26 and 27)."""
     with np.errstate(divide="ignore"):
         total = (mean * (1 - mean)).sum(axis=1) / variance.sum(axis=1) - 1
     return np.asarray(np.maximum(_SMALLEST, mean * np.clip(total, 1e-2, LARGEST_TOTAL)[:, None]))
 
 
 def maximise(log_mean: FloatArray, start: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Parameters (n, K) that maximise the likelihood, and which rows converged (n,), from means of log p (n, K)."""
+    """Return the maximum-likelihood parameters (n, K), from means of log p (n, K), and what converged (n,)."""
     alpha = start.copy()
     converged = np.zeros(len(alpha), dtype=np.bool_)
     active = np.arange(len(alpha))
@@ -201,7 +201,7 @@ def maximise(log_mean: FloatArray, start: FloatArray) -> tuple[FloatArray, BoolA
 
 
 def _newton(alpha: FloatArray, log_mean: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Newton direction (n, K) and decrement (n,): what the quadratic model would gain, doubled."""
+    """Return the Newton direction (n, K) and the decrement (n,), twice the gain of the quadratic model."""
     total = alpha.sum(axis=1, keepdims=True)
     gradient = special.digamma(total) - special.digamma(alpha) + log_mean
     curvature = special.polygamma(1, alpha)
@@ -216,7 +216,7 @@ def _newton(alpha: FloatArray, log_mean: FloatArray) -> tuple[FloatArray, FloatA
 
 
 def _line_search(alpha: FloatArray, log_mean: FloatArray, direction: FloatArray, decrement: FloatArray) -> FloatArray:
-    """Take the Newton step, no parameter falling below a tenth of itself, halved until the likelihood rises enough."""
+    """Take the Newton step, halved until the likelihood rises enough; no parameter falls below a tenth."""
     fall = np.max(-direction / alpha, axis=1)
     step = np.minimum(1.0, 0.9 / np.maximum(fall, 0.9))
     now = _mean_log_likelihood(alpha, log_mean)

@@ -1,4 +1,4 @@
-"""Likelihood-ratio attacks that see only what a model discloses: probabilities, one confidence, or a set of labels.
+"""Likelihood-ratio attacks on what a model discloses: probabilities, one confidence or a set of labels.
 
 Each fits the law of the disclosed value, for each record, over shadow models that learnt it and over those that did not
 (uncertainty-mia, Section II-B and Eq. 10): a Dirichlet law of the confidence vector, its Beta marginal of the true
@@ -15,6 +15,8 @@ from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks import dirichlet_fit
 from miaudit.errors import InputError
 
+__all__ = ["confidence_vector", "decision_set", "true_label"]
+
 # Below this many models on a side a law of the record's own cannot be fitted at all.
 LEAST = 2
 _ROUNDING = 1e-3  # probabilities of float16 outputs sum to one no better
@@ -28,7 +30,7 @@ def confidence_vector(
     used: ArrayLike | None = None,
     smoothing: float = dirichlet_fit.SMOOTHING,
 ) -> FloatArray:
-    """Log ratio of two Dirichlet laws, log f_in(p) - log f_out(p), at the target's confidence vector (Eqs. 10, 25).
+    """Return log f_in(p) - log f_out(p) of two Dirichlet laws at the target's confidence vector (Eqs. 10, 25).
 
     Parameters
     ----------
@@ -79,7 +81,7 @@ def true_label(
     used: ArrayLike | None = None,
     smoothing: float = dirichlet_fit.SMOOTHING,
 ) -> FloatArray:
-    """Log ratio of two Beta laws at the target's confidence in the true label (Eqs. 10, 33 with erratum E3).
+    """Return the log ratio of two Beta laws at the target's confidence in the true label (Eqs. 10, 33; E3).
 
     Parameters
     ----------
@@ -118,7 +120,7 @@ def true_label(
 def decision_set(
     target: ArrayLike, shadow: ArrayLike, included: ArrayLike, *, used: ArrayLike | None = None
 ) -> FloatArray:
-    """Log ratio of the probabilities of a set of labels: a Bernoulli ratio for each label, added up.
+    """Return the log ratio of the probabilities of a set of labels: the sum of a Bernoulli ratio per label.
 
     Rates of a label over models are (count + 1/2) / (models + 1), so none is 0 or 1. Labels are taken for independent
     given membership; a set's size ties them a little, which costs this attack a little power and never its validity.
@@ -236,7 +238,7 @@ def _require_classes(classes: int, name: str) -> None:
 
 
 def _sides(included: ArrayLike, used: ArrayLike | None, shape: tuple[int, ...]) -> tuple[BoolArray, BoolArray]:
-    """Models with and without each record (n, M), of those that count."""
+    """Return the models with and without each record (n, M), among those that count."""
     inside = _matrix(included, "included", shape)
     count = np.ones_like(inside) if used is None else _matrix(used, "used", shape)
     sides = inside & count, ~inside & count

@@ -1,4 +1,4 @@
-"""Label-only attacks: how often is a model right on augmented copies of a record.
+"""Label-only attacks, from the share of augmented copies of a record on which a model is right.
 
 The augmentation attacks of Choquette-Choo et al. 2021, Section 4.1. Only predicted labels are needed, so
 hiding confidences does not stop them. k copies give at most 2^k scores: the order within a count is settled by which
@@ -19,7 +19,7 @@ _PRIOR_MODELS = 2.0
 
 
 def score(correct: ArrayLike) -> FloatArray:
-    """Share of a record's copies on which the target model is right, without shadow models.
+    """Return the share of a record's copies on which the target is right, without shadow models.
 
     Records with equally many right copies are ordered by how hard these copies are: those on which fewer of all records
     are right count more. Membership has no part in that.
@@ -51,7 +51,7 @@ def score(correct: ArrayLike) -> FloatArray:
 
 
 def calibrated(correct: ArrayLike, shadow: ArrayLike, included: ArrayLike) -> FloatArray:
-    """Log-likelihood ratio of the number of right copies, from shadow models asked about the same records.
+    """Return the log-likelihood ratio of the number of right copies, calibrated on shadow models.
 
     c log(p_in / p_out) + (k - c) log((1 - p_in) / (1 - p_out)), with p_in and p_out the rates at which shadow models
     that did and did not learn the record are right on its copies, drawn towards the rates of all records.
@@ -95,7 +95,7 @@ def calibrated(correct: ArrayLike, shadow: ArrayLike, included: ArrayLike) -> Fl
 
 
 def learned(correct: ArrayLike, shadow_correct: ArrayLike, shadow_member: ArrayLike) -> FloatArray:
-    """Log-odds of membership from the pattern of right copies, learned on shadow models' own records, as in the paper.
+    """Return log-odds of membership from the pattern of right copies, learned on shadow models (the paper).
 
     Parameters
     ----------
@@ -133,12 +133,12 @@ def learned(correct: ArrayLike, shadow_correct: ArrayLike, shadow_member: ArrayL
 
 
 def _pattern(correct: BoolArray) -> FloatArray:
-    """Copies, their share and whether all are right: members are often right throughout."""
+    """Return the copies, their share that is right, and whether all are right."""
     return np.column_stack([correct, correct.mean(axis=1), correct.all(axis=1)]).astype(np.float64)
 
 
 def _rate(hits: FloatArray, taken: BoolArray, k: int) -> FloatArray:
-    """Rate of right copies of each record (n,) over the models taken, drawn towards the rate of all records."""
+    """Return each record's rate of right copies (n,) over some models, shrunk towards that of all records."""
     models = taken.sum(axis=1)
     total = np.sum(hits, axis=1, where=taken)
     overall = (total.sum() + 0.5) / (models.sum() * k + 1)

@@ -1,4 +1,4 @@
-"""The Gaussian likelihood ratio of threshold-post: summary statistics of members and non-members, no shadow models."""
+"""The Gaussian likelihood ratio of threshold-post, from statistics of members and non-members alone."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, Option, check_options
 
+__all__ = ["GaussianLira", "GaussianStatistics", "cross_fitted", "log_ratio"]
+
 Variance = Literal["separate", "pooled"]
 Statistic = Literal["loss", "logit_confidence"]
 _VARY = "compute it from losses that vary"
@@ -18,7 +20,7 @@ _VARY = "compute it from losses that vary"
 
 @dataclass(frozen=True)
 class GaussianStatistics:
-    """Mean and standard deviation of a statistic (the loss, say) among members (in) and non-members (out).
+    """Mean and standard deviation of a statistic among members (in) and non-members (out).
 
     Raises
     ------
@@ -49,7 +51,7 @@ class GaussianStatistics:
         return cls(float(inside.mean()), sigma_in, float(outside.mean()), sigma_out)
 
     def monotone_between(self, low: float, high: float) -> bool:
-        """Say whether the log ratio only rises or only falls between two values of the statistic (erratum C1).
+        """Return whether the log ratio is monotone between two values of the statistic (erratum C1).
 
         With equal variances it always does, and thresholding it is thresholding the statistic; with unequal ones it is
         a parabola, whose vertex decides.
@@ -96,14 +98,14 @@ class GaussianLira:
 
     @property
     def orders_as_statistic(self) -> bool:
-        """Whether the ratio has equal variances, and so the ROC curve of the statistic itself (erratum C1)."""
+        """Whether the ratio orders records as the statistic does: equal variances (erratum C1)."""
         if self.given is not None:
             return bool(np.isclose(self.given.sigma_in, self.given.sigma_out, rtol=1e-12))
         return self.variance == "pooled"
 
 
 def logit_confidence_of(loss: ArrayLike) -> FloatArray:
-    """Logit-scaled confidence log(p / (1 - p)) of each record (n,) from its cross-entropy loss -log p (n,).
+    """Return the logit-scaled confidence log(p / (1 - p)) (n,) from the cross-entropy loss -log p (n,).
 
     Losses of exactly 0 (p rounded to 1) take the value of the smallest positive loss.
 
@@ -131,7 +133,7 @@ def logit_confidence_of(loss: ArrayLike) -> FloatArray:
 
 
 def log_ratio(statistic: ArrayLike, given: GaussianStatistics) -> FloatArray:
-    """Log-likelihood ratio log N(l; mu_in, sigma_in) - log N(l; mu_out, sigma_out) of each record (threshold-post).
+    """Return log N(l; mu_in, sigma_in) - log N(l; mu_out, sigma_out) of each record (threshold-post).
 
     Parameters
     ----------
@@ -155,7 +157,7 @@ def log_ratio(statistic: ArrayLike, given: GaussianStatistics) -> FloatArray:
 
 
 def predict(scores: ArrayLike, tau: float = 0.0) -> BoolArray:
-    """Accuse the records whose score exceeds ``tau`` (0: more likely a member than not, at even odds).
+    """Predict membership for records whose score exceeds ``tau`` (0: even odds).
 
     Examples
     --------
@@ -214,7 +216,7 @@ def cross_fitted(
 
 
 def _fold_of(member: BoolArray, unit_codes: IntArray | None, folds: int, rng: np.random.Generator) -> IndexArray:
-    """Draw a fold for each record: balanced within each class, whole units where they are given."""
+    """Draw a fold for each record: balanced within each class, units kept whole where they are given."""
     codes = np.arange(len(member)) if unit_codes is None else unit_codes
     has_member = np.bincount(codes[member], minlength=int(codes.max()) + 1) > 0
     fold_of_unit = np.empty(len(has_member), dtype=np.intp)

@@ -19,6 +19,8 @@ from scipy import special
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.errors import InputError, nearest
 
+__all__ = ["Health", "health", "offline", "online"]
+
 Variance = Literal["record", "global"]
 
 # Below this many shadow models on a side, a variance of the record's own costs more than it gains. Where log standard
@@ -41,7 +43,7 @@ def online(
     variance: Variance = "record",
     sides: Literal[1, 2] = 2,
 ) -> FloatArray:
-    """Log-likelihood ratio log N(t; mu_in, sigma_in) - log N(t; mu_out, sigma_out) of each record (Algorithm 1).
+    """Return log N(t; mu_in, sigma_in) - log N(t; mu_out, sigma_out) of each record (Algorithm 1).
 
     Parameters
     ----------
@@ -105,7 +107,7 @@ def offline(
     variance: Variance = "record",
     sides: Literal[1, 2] = 1,
 ) -> FloatArray:
-    """Standard scores of the target model among the models that did not learn the record (Carlini et al., Eq. 4).
+    """Return the target's standard scores among models that did not learn the record (Carlini et al., Eq. 4).
 
     The paper's score is 1 - P(Z > t) = Phi(z) with z = (t - mu_out) / sigma_out. Phi rounds to 1 from z = 8.3 on, so z
     itself, which orders records the same way, is returned.
@@ -145,7 +147,7 @@ def offline(
 
 @dataclass(frozen=True)
 class Health:
-    """Whether shadow statistics bear LiRA's assumptions.
+    """Diagnostics of LiRA's assumptions on the shadow statistics.
 
     Attributes
     ----------
@@ -171,7 +173,7 @@ class Health:
 
     @property
     def note(self) -> str:
-        """What must be said with the scores; empty if nothing."""
+        """Warning to show beside the scores; empty if there is none."""
         parts = []
         if self.asked == "record" and self.global_variance > 0:
             every = self.global_variance == 1
@@ -202,7 +204,7 @@ def health(
     level: float = 0.05,
     most: int = 50_000,
 ) -> Health:
-    """Say how many records take the global variance, and how many have shadow statistics far from Gaussian.
+    """Count the records with a global variance and those with shadow statistics far from Gaussian.
 
     Each side of a record with eight models or more is tested by Anderson-Darling with estimated mean and variance
     (D'Agostino and Stephens 1986, Table 4.9); a record's p-value is Bonferroni's over its sides and augmentations, and
@@ -267,7 +269,7 @@ def check(
     target_rows: ArrayLike | None = None,
     shadow_rows: ArrayLike | None = None,
 ) -> None:
-    """Refuse what per-record LiRA cannot use, with the reason; shapes and types only, so it costs nothing.
+    """Refuse inputs that per-record LiRA cannot use; reads shapes and types only.
 
     Parameters
     ----------
@@ -378,7 +380,7 @@ def _refuse_numbers(name: str, row: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Moments:
-    """What LiRA reads of the shadow outputs.
+    """Means and sums of squares that LiRA computes from the shadow outputs.
 
     Attributes
     ----------
@@ -403,7 +405,7 @@ class _Moments:
         return found
 
     def require_out(self) -> None:
-        """Refuse a record that every model learned, and variances that nothing estimates."""
+        """Refuse records that every model learned, and variances that cannot be estimated."""
         _require_models(self.count_out, "did not learn it", "shadow models that left out")
 
     def require_both_sides(self) -> None:
@@ -411,7 +413,7 @@ class _Moments:
         _require_models(self.count_in, "learned it", "shadow models that included")
 
     def variance_out(self, variance: Variance) -> FloatArray:
-        """Return the variances (n, k) of the out side."""
+        """Return the variances (n, k) among models that did not learn the record."""
         own = self.count_out >= LEAST_FOR_RECORD if variance == "record" else np.zeros(len(self.count_out), dtype=bool)
         return _variances(self.squares_out, self.count_out, own)
 
@@ -431,7 +433,7 @@ class _Moments:
 
 
 def _blocks(shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> Iterator[tuple[slice, BoolArray]]:
-    """Yield rows, and which of their models included them."""
+    """Yield blocks of rows with the models that included each of them."""
     n, models = shadow.shape[:2]
     size = max(1, _BLOCK // models)
     often = max(1, _RELEASE_AFTER // (size * max(1, shadow.nbytes // n)))
@@ -450,7 +452,7 @@ def _blocks(shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -
 
 
 def _release(array: NDArray[np.generic] | None) -> None:
-    """Hand back the pages of a read-only memory map: they stay in the system's cache, not in this process."""
+    """Release the pages of a read-only memory map from this process; they stay in the system's cache."""
     link: object = array
     while isinstance(link, np.ndarray):
         if isinstance(link, np.memmap) and link.mode != "r":
@@ -461,7 +463,7 @@ def _release(array: NDArray[np.generic] | None) -> None:
 
 
 def _fill(found: _Moments, rows: slice, shadow: NDArray[np.generic], included: BoolArray) -> None:
-    """Add a block's rows: means, then deviations from them; neither side can spoil the digits of the other."""
+    """Fill in a block's rows: means first, then deviations, so that neither side loses digits to the other."""
     inside = included.astype(np.float64)
     outside = 1.0 - inside
     count_in, count_out = inside.sum(axis=1), outside.sum(axis=1)
@@ -481,7 +483,7 @@ def _fill(found: _Moments, rows: slice, shadow: NDArray[np.generic], included: B
 
 
 def _variances(squares: FloatArray, count: FloatArray, own: BoolArray, means: int = 1) -> FloatArray:
-    """Turn sums of squares (n, k) into variances: the record's own where ``own``, elsewhere the global one.
+    """Turn sums of squares (n, k) into variances: the record's where ``own``, else the global one.
 
     The record's own is the mean square, as in Algorithm 1; the global one divides by the degrees of freedom, which
     matters where a side has two or three models.
@@ -516,14 +518,14 @@ def _require_models(count: FloatArray, what: str, received: str) -> None:
 
 
 def _share_rejected(p_values: FloatArray, level: float) -> float:
-    """Share of hypotheses that Benjamini and Hochberg (1995) reject at a false discovery rate."""
+    """Return the share of hypotheses that Benjamini and Hochberg (1995) reject at a false discovery rate."""
     count = len(p_values)
     below = np.flatnonzero(np.sort(p_values) <= level * np.arange(1, count + 1) / count)
     return float(below[-1] + 1) / count if len(below) else 0.0
 
 
 def _normality(shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> FloatArray:
-    """Return a p-value of a Gaussian law for each record (n,); NaN where no side has eight models."""
+    """Return a p-value of normality for each record (n,); NaN where no side has eight models."""
     p_values = np.full(len(shadow), np.nan)
     for rows, inside in _blocks(shadow, included):
         sides = []
@@ -538,7 +540,7 @@ def _normality(shadow: NDArray[np.generic], included: NDArray[np.generic] | None
 
 
 def anderson_darling(values: FloatArray, taken: BoolArray) -> FloatArray:
-    """P-values (n,) of a Gaussian law with unknown mean and variance, from the ``taken`` numbers of each row (n, M).
+    """Return p-values (n,) of normality with unknown mean and variance, for each row's ``taken`` numbers.
 
     D'Agostino and Stephens (1986), Table 4.9, valid from eight numbers on; NaN below, and 0 where numbers coincide.
 
@@ -568,7 +570,7 @@ def anderson_darling(values: FloatArray, taken: BoolArray) -> FloatArray:
 
 
 def _table_4_9(a: FloatArray) -> FloatArray:
-    """P-value of the adjusted Anderson-Darling statistic; the last quadratic is held where it would turn back."""
+    """Return the p-value of the adjusted Anderson-Darling statistic (n,)."""
     a = np.minimum(a, 150.0)
     p_values: FloatArray = np.select(
         [a < 0.2, a < 0.34, a < 0.6],

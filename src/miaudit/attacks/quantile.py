@@ -1,4 +1,4 @@
-"""Quantile regression: how unusual a record's statistic would be for a non-member like it (Bertran et al. 2023).
+"""Quantile regression: how unusual a statistic is among similar non-members (Bertran et al. 2023).
 
 No shadow models: regressions learn, from non-members, the quantiles of the statistic given features, and a record far
 above the quantiles of its like is taken for a member.
@@ -18,6 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from miaudit.arrays import FloatArray, IntArray
 from miaudit.errors import InputError
+
+__all__ = ["ConditionalQuantiles", "cross_fitted", "score"]
 
 LEVELS = (0.5, 0.75, 0.9, 0.97)
 # Fewer non-members above the highest quantile than this, and its regression follows single records.
@@ -50,7 +52,7 @@ class ConditionalQuantiles:
         regressor: Callable[[float], Any] | None = None,
         rng: np.random.Generator,
     ) -> ConditionalQuantiles:
-        """Learn from non-members.
+        """Fit to the statistics of non-members.
 
         Parameters
         ----------
@@ -84,7 +86,7 @@ class ConditionalQuantiles:
         return cls(models, tuple(levels), _SMALLEST_GAP * spread)
 
     def score(self, statistic: ArrayLike, features: ArrayLike) -> FloatArray:
-        """Place each statistic among the quantiles of its like, on the scale of a standard normal (n,).
+        """Return each statistic's place among quantiles of similar non-members, as a normal score (n,).
 
         At the quantile of level q the score is exactly Phi^-1(q), so that a threshold of Phi^-1(1 - alpha) is the
         paper's test at FPR alpha; in between and outside it is linear in the statistic, and so without ties.
@@ -116,7 +118,7 @@ def score(
     regressor: Callable[[float], Any] | None = None,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Score records against non-members that are not scored themselves.
+    """Score records by quantiles learned from other non-members.
 
     Parameters
     ----------
@@ -208,7 +210,7 @@ def cross_fitted(
 
 
 def _boosting(level: float) -> Any:
-    """Gradient boosting of a quantile, kept small: quantiles near 1 rest on few records."""
+    """Return a small gradient-boosting regressor of a quantile; quantiles near 1 rest on few records."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     return HistGradientBoostingRegressor(

@@ -1,4 +1,4 @@
-"""RMIA: a record's likelihood ratio against those of population records (Zarifzadeh, Liu and Shokri, 2024).
+"""RMIA: likelihood ratios against those of population records (Zarifzadeh, Liu and Shokri, 2024).
 
 All inputs are log-probabilities of the true class, at most 0: the negative of the loss. Logarithms keep the digits of
 probabilities that round to 1, which a ratio of probabilities loses.
@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.errors import InputError
 
+__all__ = ["Tuned", "offline", "online", "tune"]
+
 GAMMA = 2.0
 GRID = tuple(round(0.1 * step, 1) for step in range(11))
 _BLOCK = 2**16
@@ -29,7 +31,7 @@ def online(
     *,
     gamma: float = GAMMA,
 ) -> FloatArray:
-    """Share of population records z that record x dominates, with p(x) from models that did and did not learn it.
+    """Return the share of the population that each record dominates; p(x) from models with and without it.
 
     x dominates z where [p(x | target) / p(x)] / [p(z | target) / p(z)] >= gamma (the paper's LR and score), with
     p(x) = (p_in + p_out) / 2, the mean probabilities of the reference models on each side.
@@ -81,7 +83,7 @@ def offline(
     a: float | None = None,
     gamma: float = GAMMA,
 ) -> FloatArray:
-    """RMIA from models that did not learn the record: p(x) = ((1 + a) p_out(x) + 1 - a) / 2 (the paper's Appendix B.2).
+    """Return RMIA from models without the record: p(x) = ((1 + a) p_out(x) + 1 - a) / 2 (Appendix B.2).
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ def offline(
 
 @dataclass(frozen=True)
 class Tuned:
-    """The value of ``a`` that attacks the reference models best.
+    """The value of ``a`` with the best attack on the reference models.
 
     Attributes
     ----------
@@ -133,7 +135,7 @@ class Tuned:
 
 
 def tune(shadow: ArrayLike, included: ArrayLike | None, *, grid: tuple[float, ...] = GRID) -> Tuned:
-    """Choose ``a`` of offline RMIA by letting each reference model stand in for the target; the target is never seen.
+    """Choose ``a`` of offline RMIA with each reference model as the target in turn; the target is not used.
 
     A model's own records are its members, and the other models that left a record out give its p_out. The value with
     the largest mean AUC wins, the smaller one at a tie. Gamma is not tuned: it leaves the order of records as it is.
@@ -233,7 +235,7 @@ class _Reference:
 
 
 def _log_means(log_p: NDArray[np.generic], included: BoolArray, name: str) -> tuple[FloatArray, FloatArray]:
-    """Log mean probability of each record over the models of each side (n,), in blocks; NaN where there are none."""
+    """Return log mean probabilities (n,) over the models of each side, in blocks; NaN without models."""
     n, models = log_p.shape
     sides = np.full((2, n), np.nan)
     size = max(1, _BLOCK // models)
@@ -253,7 +255,7 @@ def _log_means(log_p: NDArray[np.generic], included: BoolArray, name: str) -> tu
 
 
 def _dominated(ratio: FloatArray, population: FloatArray, gamma: float) -> FloatArray:
-    """Share of the population (m,) at least log gamma below each log ratio (n,), without ties: O(n log m)."""
+    """Return the share of the population (m,) at least log gamma below each log ratio (n,): O(n log m)."""
     z, x = np.sort(population), ratio - math.log(gamma)
     m = len(z)
     at = np.searchsorted(z, x, side="right")
@@ -278,7 +280,7 @@ def _log_from_distance(distance: FloatArray, a: float) -> FloatArray:
 
 
 def _auc(score: FloatArray, member: BoolArray) -> float:
-    """Area under the ROC curve; ties count one half."""
+    """Return the area under the ROC curve; ties count one half."""
     inside, outside = np.sort(score[member]), np.sort(score[~member])
     above = np.searchsorted(outside, inside, side="left") + np.searchsorted(outside, inside, side="right")
     return float(above.sum() / (2.0 * len(inside) * len(outside)))

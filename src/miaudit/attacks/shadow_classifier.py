@@ -1,4 +1,4 @@
-"""Shadow classifier: learn what members look like on shadow models, and apply it to the target (Shokri et al. 2017).
+"""Shadow classifier: membership learned on shadow models, applied to the target (Shokri et al. 2017).
 
 One shadow model is enough, and its records need not be the target's: members and non-members are pooled, so that the
 classifier knows classes and outputs, not records.
@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks import signals
 from miaudit.errors import InputError, nearest
+
+__all__ = ["ShadowClassifier", "score"]
 
 Classes = Literal["pooled", "per-class"]
 
@@ -85,7 +87,7 @@ class ShadowClassifier:
         return cls(fit_membership(x, inside, classifier), MappingProxyType(of_class), width, tuple(without))
 
     def score(self, outputs: ArrayLike, labels: ArrayLike) -> FloatArray:
-        """Log-odds of membership (n,) of the target model's logits (n, classes) and labels (n,)."""
+        """Return the log-odds of membership (n,) from the target's logits (n, classes) and labels (n,)."""
         x, y = features(outputs, labels), np.asarray(labels).astype(np.intp)
         width = np.asarray(outputs).shape[1]
         if width != self.width:
@@ -110,7 +112,7 @@ def score(
     classes: Classes = "pooled",
     classifier: Any = None,
 ) -> FloatArray:
-    """Learn membership on shadow outputs, and give the target's records their log-odds.
+    """Learn membership on shadow outputs and return the log-odds of the target's records.
 
     Parameters
     ----------
@@ -136,7 +138,7 @@ def score(
 
 
 def features(outputs: ArrayLike, labels: ArrayLike) -> FloatArray:
-    """Describe logits (n, classes) by numbers that do not name the class (n, up to 8): every signal, largest log-odds.
+    """Return features (n, up to 8) of logits (n, classes) that do not depend on which class it is.
 
     Examples
     --------
@@ -151,7 +153,7 @@ def features(outputs: ArrayLike, labels: ArrayLike) -> FloatArray:
 
 
 def fit_membership(x: FloatArray, member: BoolArray, classifier: Any = None) -> Any:
-    """Fit a classifier of membership (m,) to features (m, d); by default standardised logistic regression."""
+    """Fit a classifier of membership (m,) to features (m, d); default: standardised logistic regression."""
     if classifier is not None:
         from sklearn.base import clone
 
@@ -164,7 +166,7 @@ def fit_membership(x: FloatArray, member: BoolArray, classifier: Any = None) -> 
 
 
 def log_odds(model: Any, x: FloatArray) -> FloatArray:
-    """Log-odds (n,) that a fitted classifier gives to membership."""
+    """Return the log-odds (n,) of membership by a fitted classifier."""
     if hasattr(model, "decision_function"):
         return np.array(model.decision_function(x), dtype=np.float64)
     p = np.clip(np.asarray(model.predict_proba(x), dtype=np.float64)[:, 1], 1e-12, 1 - 1e-12)

@@ -21,6 +21,20 @@ from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
 
+__all__ = [
+    "ATTACKS",
+    "TokenAttack",
+    "TokenRecords",
+    "loss",
+    "member_scores",
+    "min_k",
+    "min_k_plus_plus",
+    "read_jsonl",
+    "reference_ratio",
+    "write_jsonl",
+    "zlib_ratio",
+]
+
 SUFFIXES = (".jsonl",)
 # A predictive distribution narrower than this is a point mass to a float32 model; the floor keeps z finite and ordered.
 STD_FLOOR = 1e-6
@@ -35,7 +49,7 @@ _OPTIONAL = ("mean", "std", "reference_logprobs", "text", "unit", "group")
 
 
 def loss(log_p: ArrayLike, offsets: ArrayLike) -> FloatArray:
-    """Return minus the loss: the mean log-probability of each record's tokens (n,), at most 0; higher for members.
+    """Return minus the loss: the mean log-probability of the tokens (n,), at most 0; higher for members.
 
     The loss is the mean negative log-likelihood per token, the logarithm of the perplexity (Yeom et al. 2018).
 
@@ -59,7 +73,7 @@ def loss(log_p: ArrayLike, offsets: ArrayLike) -> FloatArray:
 
 
 def min_k(log_p: ArrayLike, offsets: ArrayLike, *, k: float = 0.2) -> FloatArray:
-    """Min-k%: mean log-probability of the share ``k`` of least likely tokens (n,), at most 0; higher for members.
+    """Return Min-k%: the mean log-probability of the least likely tokens (n,), <= 0; higher for members.
 
     Shi et al., "Detecting Pretraining Data from Large Language Models" (ICLR 2024), Eq. (2). Of a text of L tokens
     floor(k L) count, and one where that is none.
@@ -81,7 +95,7 @@ def min_k(log_p: ArrayLike, offsets: ArrayLike, *, k: float = 0.2) -> FloatArray
 def min_k_plus_plus(
     log_p: ArrayLike, offsets: ArrayLike, mean: ArrayLike, std: ArrayLike, *, k: float = 0.2
 ) -> FloatArray:
-    """Min-k%++: mean of the share ``k`` of lowest standardised log-probabilities (n,), any real; higher for members.
+    """Return Min-k%++: the mean of the ``k`` lowest standardised log-probabilities (n,); higher for members.
 
     z = (log p - mean) / std, where mean and std are of the log-probability of a token that the model itself draws at
     that position (Zhang et al., "Min-K%++", ICLR 2025, Eq. (3)). A std below 1e-6 is taken as 1e-6.
@@ -106,7 +120,7 @@ def min_k_plus_plus(
 
 
 def zlib_ratio(log_p: ArrayLike, offsets: ArrayLike, compressed: ArrayLike) -> FloatArray:
-    """Return minus the loss over the compressed size of the text in bytes (n,), at most 0; higher for members.
+    """Return minus the loss over the compressed size in bytes (n,), at most 0; higher for members.
 
     Carlini et al., "Extracting Training Data from Large Language Models" (2021), section 6: the loss (per token)
     against what zlib makes of the text. Texts of unequal length differ in it for their length alone.
@@ -134,7 +148,7 @@ def zlib_ratio(log_p: ArrayLike, offsets: ArrayLike, compressed: ArrayLike) -> F
 def reference_ratio(
     log_p: ArrayLike, offsets: ArrayLike, reference_log_p: ArrayLike, reference_offsets: ArrayLike
 ) -> FloatArray:
-    """Return minus the loss over the loss of a reference model (n,), at most 0; higher for members.
+    """Return minus the loss over a reference model's loss (n,), at most 0; higher for members.
 
     The ratio of log-perplexities of Carlini et al. 2021, section 6. The reference may cut texts into other tokens. It
     must not have been trained on the audited records; what it shares with the model (hard words, a topic) cancels.
@@ -184,7 +198,7 @@ def compressed_bytes(texts: Iterable[str]) -> IntArray:
 
 
 class TokenAttack(NamedTuple):
-    """A score of texts: its function, the arrays it needs beside log_p and offsets, and whether it takes a share k."""
+    """An attack on texts: function, arrays needed beside log_p and offsets, and whether it takes k."""
 
     function: Callable[..., FloatArray]
     needs: tuple[str, ...]
@@ -268,7 +282,7 @@ def _means(values: FloatArray, offsets: IntArray) -> FloatArray:
 
 
 def _mean_of_lowest(values: FloatArray, offsets: IntArray, k: float) -> FloatArray:
-    """Mean of the floor(k L) lowest values (at least one) of each record; records of one length are parted together."""
+    """Return the mean of the floor(k L) lowest values (at least one) of each record."""
     lengths = np.diff(offsets)
     result = np.empty(len(lengths))
     order = np.argsort(lengths, kind="stable")
@@ -331,7 +345,7 @@ def _share(k: float) -> float:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a file of token log-probabilities may hold: bytes of a line, records, and tokens of all records."""
+    """Limits on a file of token log-probabilities: bytes of a line, records, tokens of all records."""
 
     line_bytes: int = 16 * 2**20
     records: int = 1_000_000
@@ -340,7 +354,7 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class TokenRecords:
-    """Texts of known membership with the log-probabilities of their tokens, from an auditor who has no model.
+    """Texts of known membership with the log-probabilities of their tokens, without a model.
 
     Attributes
     ----------
@@ -367,7 +381,7 @@ class TokenRecords:
     notes: tuple[str, ...] = ()
 
     def scores(self, names: Iterable[str] | None = None, *, k: float = 0.2) -> dict[str, FloatArray]:
-        """Compute scores by name, by default all that the file has the arrays for (:func:`member_scores`)."""
+        """Compute scores by name; default: all that the file has arrays for (:func:`member_scores`)."""
         return member_scores(
             log_p=self.log_p,
             offsets=self.offsets,
@@ -428,7 +442,7 @@ def read_jsonl(path: str | Path, *, limits: Limits | None = None) -> TokenRecord
 
 
 def write_jsonl(path: str | Path, records: TokenRecords) -> None:
-    """Write records so that :func:`read_jsonl` gives them back; under a temporary name, then renamed."""
+    """Write records for :func:`read_jsonl`, to a temporary name that is then renamed."""
 
     def write(target: Path) -> None:
         with target.open("w", encoding="utf-8", newline="\n") as handle:
@@ -455,7 +469,7 @@ def _as_object(records: TokenRecords, i: int) -> dict[str, Any]:
 
 
 class _Line(NamedTuple):
-    """Where something is, for errors."""
+    """Place in a file, for error messages."""
 
     file: str
     number: int
@@ -510,7 +524,7 @@ class _Row:
 
 
 def _lines(handle: BinaryIO, name: str, most: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines that are not blank with their numbers; no more of a line is read than is allowed."""
+    """Yield the non-blank lines with their numbers; reads no more of a line than is allowed."""
     number = 0
     while line := handle.readline(most + 1):
         number += 1

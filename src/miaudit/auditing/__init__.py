@@ -1,1 +1,3 @@
-"""An audit from evidence to findings: the plan, the choices that are paid for, the verdict."""
+"""The audit from evidence to findings: plan, choice of scores, corrections, bounds and verdict."""
+
+__all__ = ["plan", "power"]

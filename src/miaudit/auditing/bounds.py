@@ -1,4 +1,4 @@
-"""Differential privacy in an audit: propensities are challenged, parameters bounded from below, a claim is judged."""
+"""Differential privacy in an audit: challenges to propensities, lower bounds, and the verdict on a claim."""
 
 # ruff: noqa: PLC0415 - scikit-learn loads when used
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MARGIN = 0.1  # statistics.md, section 6: at 0 the challenge voids 12% of sound
 
 @dataclass(frozen=True)
 class Privacy:
-    """What an audit says of privacy parameters, ready for the findings.
+    """Results of an audit on privacy parameters, for the findings.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ def assess(
     exploratory: bool = False,
     rng: np.random.Generator,
 ) -> Privacy:
-    """Bound privacy parameters from below by the tests that the design allows, and judge the claim.
+    """Compute lower bounds by the tests that the design allows, and judge the claim.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def assess(
 
 
 def _best_of(bounds: Sequence[LowerBound], drawn: str, paid: str, exploratory: bool) -> LowerBound:
-    """Return the largest of the bounds of several scores, at the confidence with which all of them hold together."""
+    """Return the largest of several scores' bounds, at their joint confidence."""
     best = max(bounds, key=lambda bound: bound.value)
     p_values = [bound.p_value for bound in bounds if bound.p_value is not None]
     before, after = (drawn,) if drawn else (), (paid,) if paid and len(bounds) > 1 else ()
@@ -142,7 +142,7 @@ def _best_of(bounds: Sequence[LowerBound], drawn: str, paid: str, exploratory: b
 def _ways(
     evidence: Evidence, options: Bounds, claim: Claim | None, correction: Correction | None, confidence: float
 ) -> Iterator[Test]:
-    """Yield one way to each bound that the design allows."""
+    """Yield one test for each bound that the design allows."""
     delta = claim.delta if claim is not None and claim.parameter == "epsilon" else options.delta
     sure: dict[str, Any] = {"confidence": confidence}
     counted: dict[str, Any] = {"guesses": options.guesses, "confidence": confidence}
@@ -166,7 +166,7 @@ def _ways(
 
 
 def _without_use(evidence: Evidence, options: Bounds) -> Iterator[str]:
-    """Name the options that were set and change nothing here."""
+    """Yield the names of options that were set and have no effect here."""
     default = Bounds()
     unused = {"multi-run": ("guesses", "correction", "margin"), "one-run": ("correction", "margin")}
     for name in unused.get(evidence.design or "", ()):
@@ -175,7 +175,7 @@ def _without_use(evidence: Evidence, options: Bounds) -> Iterator[str]:
 
 
 def _not_testable(evidence: Evidence, options: Bounds, correction: Correction | None, obstacle: str) -> tuple[str, ...]:
-    """Say why no bound can be given, in sentences; empty where one can."""
+    """Return in sentences why no bound can be given; empty if one can."""
     if evidence.design is None:
         return (_UNDECLARED,)
     if evidence.design != "zero-run":
@@ -191,7 +191,7 @@ def _not_testable(evidence: Evidence, options: Bounds, correction: Correction | 
 
 
 def _learned_from_unequal_units(evidence: Evidence, correction: Correction | None) -> bool:
-    """Whether a propensity of records would not hold for one record of each unit."""
+    """Return whether a propensity of records is invalid for one record of each unit."""
     codes = evidence.unit_codes
     if evidence.design != "zero-run" or correction is None or correction.nuisance.propensity is not None:
         return False
@@ -201,7 +201,7 @@ def _learned_from_unequal_units(evidence: Evidence, correction: Correction | Non
 def _one_record_each(
     evidence: Evidence, correction: Correction | None, rng: np.random.Generator
 ) -> tuple[Evidence, Correction | None, str]:
-    """Keep one record of each unit, and learn the propensity from these; with a sentence that says so, or why not."""
+    """Keep one record of each unit and refit the propensity, with a sentence on it."""
     assert correction is not None and evidence.unit_codes is not None  # noqa: S101
     draw, learn = rng.spawn(2)
     alone = evidence.take(one_of_each(evidence.unit_codes, draw))
@@ -218,7 +218,7 @@ def _one_record_each(
 
 
 def _challenge(evidence: Evidence, options: Bounds, correction: Correction, rng: np.random.Generator) -> Challenge:
-    """Let classifiers of several kinds bet against the propensities, on rows that none has seen."""
+    """Test the propensities against several kinds of classifiers, on held-out rows."""
     draw, bet = rng.spawn(2)
     competitors = _competitors(int(draw.integers(2**31)), evidence.n)
     nuisance = correction.nuisance
@@ -257,7 +257,7 @@ def _way_out(smallest: float | None) -> str:
 
 
 def _competitors(seed: int, n: int) -> dict[str, Any]:
-    """Return classifiers that see what a line in the covariates cannot, each cheap enough for n rows."""
+    """Return classifiers that detect nonlinear effects, each cheap enough for n rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
     from sklearn.naive_bayes import GaussianNB
 
@@ -273,7 +273,7 @@ def _competitors(seed: int, n: int) -> dict[str, Any]:
 
 
 def _upper(options: Bounds, mechanism: Mechanism) -> UpperBound:
-    """Account for the described mechanism, in the parameter of the claim."""
+    """Return the accountant's bound on the described mechanism, in the claim's parameter."""
     claim = options.claim
     if claim is not None and claim.parameter == "mu":
         return accounting.upper_bound(mechanism, parameter="mu")

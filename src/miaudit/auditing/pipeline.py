@@ -1,4 +1,4 @@
-"""An audit from evidence to findings, told in order."""
+"""The audit from evidence to findings, in order."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def audit(
     vulnerability: Vulnerability | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Findings:
-    """Measure what an attack reveals of membership, and say how far the numbers can be trusted.
+    """Measure how much an attack reveals about membership, and how reliable the numbers are.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def audit(
 
 @dataclass(frozen=True, eq=False)
 class Examined:
-    """An audit with what stood between its evidence and its findings, row by row.
+    """An audit with its intermediate results, row by row.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ def examine(
     progress: Callable[[int, int], None] | None = None,
     turn: str = verdict_rule.TURN,
 ) -> Examined:
-    """Audit as :func:`audit` does, and keep the propensities: what a bundle needs so that others can repeat it.
+    """Audit as :func:`audit` does, and keep the propensities for a bundle.
 
     ``turn`` says how scores that point the wrong way are turned, where they did not come from a caller's file.
     """
@@ -212,7 +212,7 @@ def _checked(nuisance: Any, evidence: Evidence) -> Nuisance:
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """The audited records, and what has to be done before anything may be concluded from them.
+    """The audited records, and the corrections before any conclusion.
 
     ``correction`` is there for zero-run evidence with covariates; ``obstacle`` says why there can be no answer.
     """
@@ -256,30 +256,30 @@ class _Case:
         )
 
     def refuted(self, reason: str) -> _Case:
-        """Withhold the answer for a reason that was found after overlap was judged."""
+        """Withhold the answer for a reason found after overlap was judged."""
         correction = self._correction.refuted(reason)
         return replace(self, correction=correction, obstacle=_obstacle(correction))
 
     @property
     def learned(self) -> Propensity | None:
-        """The propensity, where it allows an answer."""
+        """Propensity, if it allows an answer."""
         return self.correction.propensity if self.correction is not None and self.correction.answered else None
 
     @property
     def shows_metrics(self) -> bool:
-        """Raw numbers of a refused audit are shown only when asked for."""
+        """Whether metrics are shown: those of a refused audit on request only."""
         return self.correction is None or self.correction.answered or self.plan.raw_only
 
     @property
     def corrections(self) -> tuple[str, ...]:
-        """What was adjusted, in sentences."""
+        """Corrections made, in sentences."""
         if self.correction is None or not self.correction.answered:
             return ()
         return zero_run.in_words(self.correction, self.plan)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the design means for the numbers."""
+        """Consequences of the design for the numbers."""
         if self.learned is not None:
             return (_ASSUMED["corrected"],)
         return (_ASSUMED[self.audited.design],)
@@ -351,7 +351,7 @@ class _Case:
 
 
 def _obstacle(correction: Correction) -> str:
-    """The first reason to refuse, and how many more there are; empty if there is none."""
+    """Return the first reason to refuse and the number of others; empty if there is none."""
     reasons = correction.overlap.reasons
     more = {0: "", 1: "", 2: " One more reason is given."}.get(len(reasons), f" {len(reasons) - 1} more are given.")
     return reasons[0] + more if reasons else ""
@@ -361,13 +361,13 @@ def _obstacle(correction: Correction) -> str:
 
 
 class _Stages:
-    """Tells of the replicates of several stages as one count: so many of each."""
+    """Progress over the replicates of several stages as one count."""
 
     def __init__(self, progress: Callable[[int, int], None] | None, each: int, stages: int) -> None:
         self._progress, self._each, self._total, self._before = progress, each, each * stages, -each
 
     def next(self) -> Callable[[int], None] | None:
-        """Return the function that the next stage tells how many replicates it has drawn."""
+        """Return the progress function of the next stage."""
         progress, total = self._progress, self._total
         if progress is None:
             return None
@@ -377,7 +377,7 @@ class _Stages:
 
 
 def _resampled(estimate: Estimate, method: str, limits: tuple[float, float] | None) -> Estimate | None:
-    """Put bootstrap limits round an estimate by Hajek weights; where it has no value, its upper limit stands."""
+    """Give a Hajek estimate its bootstrap limits, or the upper limit where it has no value."""
     if limits is None or method != zero_run.ESTIMATOR:
         return None
     if estimate.value is None:
@@ -415,7 +415,7 @@ def _measured(score: str, metrics: Sequence[Metric], primary: str) -> verdict_ru
 
 
 def _named(metrics: Sequence[Metric], name: str) -> Metric:
-    """Return the metric of that name; where it was corrected, the corrected one, which stands first."""
+    """Return the metric of a name; the corrected one if there is one."""
     return next(metric for metric in metrics if metric.name == name)
 
 
@@ -453,7 +453,7 @@ def _remarks(case: _Case, found: Mapping[str, Sequence[Metric]], verdict: Verdic
 
 
 def _louder_scores(found: Mapping[str, Sequence[Metric]], plan: Plan, verdict: Verdict, best: str) -> tuple[str, ...]:
-    """Say so when a score that was not declared exceeds the threshold: the verdict is not about it."""
+    """Note a score other than the declared one above the threshold."""
     if not isinstance(plan.headline, Declared) or verdict.status not in ("clear", "inconclusive"):
         return ()
     rivals = {name: _named(metrics, verdict.metric) for name, metrics in found.items() if name != best}
@@ -465,7 +465,7 @@ def _louder_scores(found: Mapping[str, Sequence[Metric]], plan: Plan, verdict: V
 
 
 def _odd_scores(samples: Mapping[str, Sample]) -> Iterator[str]:
-    """Remark on scores that point the wrong way, or nowhere."""
+    """Yield notes on scores that point the wrong way or are constant."""
     for name, sample in samples.items():
         if np.ptp(sample.score) == 0:
             yield f"Every record has the same {name}: this attack says nothing of anybody."
@@ -477,7 +477,7 @@ def _odd_scores(samples: Mapping[str, Sample]) -> Iterator[str]:
 
 
 def _besides(verdict: Verdict, shown_score: ScoreFindings) -> str:
-    """Say which other metrics exceed chance, where the verdict alone would read as if nothing did."""
+    """Note other metrics above chance where the verdict alone would hide them."""
     if verdict.status not in ("clear", "inconclusive"):
         return ""
     above = []
@@ -509,7 +509,7 @@ def _score_findings(case: _Case, name: str, found: tuple[Metric, ...]) -> ScoreF
 
 
 def _groups(case: _Case, score: str) -> tuple[GroupFindings, ...]:
-    """Metrics of each group, with intervals that hold for all groups and all scores looked at (Bonferroni)."""
+    """Compute metrics of each group, with simultaneous intervals (Bonferroni)."""
     audited = case.audited.only(score)
     if audited.group is None:
         return ()
@@ -530,7 +530,7 @@ def _groups(case: _Case, score: str) -> tuple[GroupFindings, ...]:
 def _without_small_groups(
     names: NDArray[np.str_], codes: IndexArray, member: BoolArray
 ) -> tuple[NDArray[np.str_], IndexArray, str]:
-    """Merge groups with too few members or non-members into one, and say which."""
+    """Merge groups with too few members or non-members, and name them."""
     sizes = [np.bincount(codes[rows], minlength=len(names)) for rows in (member, ~member)]
     small = np.minimum(*sizes) < _FEWEST_IN_GROUP
     if np.count_nonzero(small) < 2:

@@ -1,4 +1,4 @@
-"""What an audit will be able to resolve, before any data is collected."""
+"""Power of an audit: what it can resolve, before any data is collected."""
 
 from __future__ import annotations
 
@@ -18,6 +18,18 @@ from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
 from miaudit.metrics import intervals
 
+__all__ = [
+    "Reach",
+    "Refutation",
+    "Resolution",
+    "Typical",
+    "at_fpr",
+    "reach",
+    "records_needed",
+    "refutation",
+    "smallest_auc",
+]
+
 _REPLICATES = 300
 # From so many expected false alarms on, normal limits differ from the simulated ones by less than the simulation does.
 _MANY_ALARMS = 200
@@ -32,7 +44,7 @@ BoundedDesign = Literal["one-run", "multi-run"]
 
 @dataclass(frozen=True)
 class Resolution:
-    """What so many records can show at one FPR.
+    """Resolution of a number of records at one FPR.
 
     Attributes
     ----------
@@ -69,7 +81,7 @@ def at_fpr(
     threshold: float | None = None,
     rng: np.random.Generator,
 ) -> Resolution:
-    """Find the smallest TPR that an audit would tell from chance, or from a threshold for concern.
+    """Return the smallest TPR distinguishable from chance, or from a threshold for concern.
 
     The audit's own interval is computed on simulated ranks of Gaussian scores, whose separation is bisected; with many
     expected false alarms its normal approximation is used.
@@ -127,7 +139,7 @@ def records_needed(
     threshold: float | None = None,
     rng: np.random.Generator,
 ) -> int:
-    """Return how many members, and as many non-members, tell a true TPR from chance (or a threshold) at an FPR.
+    """Return the members, and as many non-members, needed to tell a true TPR from chance.
 
     Raises
     ------
@@ -181,7 +193,7 @@ def smallest_auc(members: int, nonmembers: int, confidence: float = 0.95, power:
 
 @dataclass(frozen=True)
 class Typical:
-    """What the best attack on Gaussian noise would show in a typical run, beside the truth.
+    """Typical result of the best attack on Gaussian noise, beside the truth.
 
     Attributes
     ----------
@@ -197,7 +209,7 @@ class Typical:
 
 @dataclass(frozen=True)
 class Reach:
-    """The largest lower bounds that so many records of a design can show.
+    """Largest lower bounds that a number of records of a design can show.
 
     Attributes
     ----------
@@ -223,7 +235,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Refutation:
-    """Whether so many records of a design can refute a claim, and what it takes.
+    """Whether a number of records of a design can refute a claim, and by how many guesses.
 
     Attributes
     ----------
@@ -257,7 +269,7 @@ def reach(
     confidence: float = 0.95,
     true_mus: Sequence[float] = TRUE_MUS,
 ) -> Reach:
-    """Find the largest bounds that an audit can show, and those that algorithms of a known mu would show.
+    """Return the largest bounds that an audit can show, and those for algorithms of known mu.
 
     One run: a fifth of the records goes to the pilot, and the best of its numbers of guesses is taken. Many runs: the
     best of eight thresholds, each at an eighth of the error. Both as ``miaudit audit`` does by default.
@@ -294,7 +306,7 @@ def reach(
 def refutation(
     claim: Claim, design: BoundedDesign, *, members: int, nonmembers: int, confidence: float = 0.95
 ) -> Refutation:
-    """Say whether an audit of so many records can refute a claim, and by how many right guesses.
+    """Return whether an audit can refute a claim, and by how many right guesses.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which score an audit is about: declared beforehand, corrected for, chosen on a part, or exploratory."""
+"""Choice of the score of an audit: declared, corrected (Bonferroni), split, or exploratory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from miaudit.metrics.classical import Sample, tpr_name
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Which scores are measured on which records, which of them the verdict is about, and what that costs."""
+    """Measured scores and records, the score of the verdict, and the price of the choice."""
 
     audited: Evidence
     names: tuple[str, ...]
@@ -31,7 +31,7 @@ class Choice:
 
 
 def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Choice:
-    """Decide which scores are measured, on which records, and at which confidence each of them.
+    """Choose the measured scores, their records and their confidence.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def _split_units(evidence: Evidence, share: float, rng: np.random.Generator) -> 
 
 
 def primary_metric(plan: Plan, nonmembers: float, confidence: float) -> str:
-    """Return the primary metric: as planned, or the TPR at the smallest target that so many non-members resolve."""
+    """Return the primary metric: as planned, or the TPR at the smallest resolvable target."""
     if plan.primary_metric is not None:
         return plan.primary_metric
     fit = [fpr for fpr in plan.fpr_targets if intervals.resolvable(fpr, nonmembers, confidence)]

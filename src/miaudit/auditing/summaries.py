@@ -1,4 +1,4 @@
-"""What findings show of a sample: the curve with its band, the distribution, counts, and rows where asked for."""
+"""Descriptive parts of findings: curve, distribution, counts, and rows on request."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def grid(plan: Plan, nonmembers: float, resolved: float) -> FloatArray:
 
 
 def smallest_fpr(nonmembers: float, confidence: float) -> float:
-    """Return the smallest FPR that so many non-members resolve (erratum C3), at most 1."""
+    """Return the smallest resolvable FPR of a number of non-members (erratum C3), at most 1."""
     return min(1.0, intervals.resolution(confidence) / nonmembers)
 
 
 def curve(roc: Roc, fpr: FloatArray, low: FloatArray, high: FloatArray, resolved: float) -> Curve:
-    """Read a ROC curve on a grid (k,) and put its pointwise band beside it, from corner to corner.
+    """Return a ROC curve on a grid (k,) with its pointwise band.
 
     Below the FPR that is ``resolved`` there is an upper limit only, and no TPR (erratum C3).
     """
@@ -55,7 +55,7 @@ def curve(roc: Roc, fpr: FloatArray, low: FloatArray, high: FloatArray, resolved
 
 
 def counts(audited: Evidence, sample: Sample, effective_nonmembers: float, confidence: float) -> Counts:
-    """Count records and units, and say which FPR so many non-members resolve."""
+    """Count records and units, with the smallest resolvable FPR."""
     smallest = smallest_fpr(effective_nonmembers, confidence)
     of = "records" if sample.units is None else "units"
     return Counts(
@@ -69,7 +69,7 @@ def counts(audited: Evidence, sample: Sample, effective_nonmembers: float, confi
 
 
 def independence(sample: Sample) -> str:
-    """Say what was assumed of the dependence between records."""
+    """Describe the assumption on dependence between records."""
     if sample.units is None:
         return (
             "Records are independent: no person or account stands behind several of them (give unit ids if one does)."
@@ -124,7 +124,7 @@ def _ranks(values: FloatArray) -> FloatArray:
 
 
 def most_exposed(audited: Evidence, count: int, numbers: IndexArray | None) -> tuple[dict[str, Any], ...]:
-    """Rows of the members with the highest scores; only when the plan asks for them."""
+    """Return the rows of the members with the highest scores, on request only."""
     rows = np.flatnonzero(audited.member)
     top = rows[np.argsort(-audited.score[rows], kind="stable")[:count]]
     return tuple(

@@ -1,4 +1,4 @@
-"""Zero-run evidence: whether members and non-members can be compared, and what is left of the attack once they are."""
+"""Zero-run evidence: comparability of members and non-members, and corrected metrics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _BLOCK = 100  # replicates of a given propensity that are looked at together
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """The propensity of zero-run evidence, and what it says of overlap.
+    """Propensity of zero-run evidence, and its overlap.
 
     ``still_learning`` is the sentence to refuse with while more records would still improve the propensity (errata A10,
     B20); ``misfit`` the one to refuse with where it misses what the covariates say; both are empty if not.
@@ -65,7 +65,7 @@ class Correction:
         return self.overlap.status != "refused"
 
     def refuted(self, reason: str) -> Correction:
-        """Refuse for one more reason that was found later."""
+        """Refuse for a reason found later."""
         reasons = (*self.overlap.reasons, reason)
         return replace(self, overlap=replace(self.overlap, status="refused", reasons=reasons))
 
@@ -192,7 +192,7 @@ def metrics(
     *,
     rng: np.random.Generator,
 ) -> dict[str, tuple[str, Estimate]]:
-    """Compute the causal metrics of one score, by the names of the classical ones, each with its estimator.
+    """Compute the causal metrics of one score, by the names of the classical ones.
 
     Where there are too few non-members for an outcome model (in a group), the Hajek weights stand alone.
 
@@ -221,7 +221,7 @@ def bootstrapped(
     *,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, dict[str, tuple[float, float]]]:
-    """Bootstrap limits of the Hajek metrics of each score, the propensity learned again in each resample.
+    """Return bootstrap limits of Hajek metrics, with the propensity refitted in each resample.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def bootstrapped(
 
 
 def in_words(corrected: Correction, plan: Plan) -> tuple[str, ...]:
-    """Say what was adjusted, and with which models."""
+    """Describe the corrections and their models."""
     overlap, nuisance = corrected.overlap, corrected.nuisance
     model = ""
     if plan.estimator == "aipw":
@@ -273,7 +273,7 @@ def in_words(corrected: Correction, plan: Plan) -> tuple[str, ...]:
 def memorisation(
     evidence: Evidence, learned: Propensity, *, raw: Metric, causal: Metric, rng: np.random.Generator
 ) -> Memorisation:
-    """Split the raw AUC of one score into memorisation and shift, and say how much confounding would undo it."""
+    """Split the raw AUC of one score into memorisation and shift, with its sensitivity."""
     before, after = raw.value or 0.0, causal.value or 0.0
     parts = f"Of the raw AUC of {before:.3f}, {before - after:+.3f} is shift and {after - 0.5:+.3f} is memorisation."
     wrong = tuple(_mislabelled(evidence, learned, e1, e0, rng) for e1, e0 in _WRONG_LABELS)
@@ -293,7 +293,7 @@ def _mislabelled(
 
 
 def _encoding(evidence: Evidence, plan: Plan, nuisance: Nuisance) -> Encoding:
-    """Say how covariates become numbers: the caller's encoding, or by the plan's categories or number of components."""
+    """Describe the encoding of the covariates."""
     if nuisance.outcome is not None and plan.estimator != "aipw":
         raise InputError("outcome", f"none, for the estimator {plan.estimator}", "one", 'set Plan(estimator="aipw")')
     if nuisance.encoding is not None:
@@ -355,7 +355,7 @@ def _of_words(evidence: Evidence, blind: Estimate, confidence: float, rng: np.ra
 
 
 def _misfit(fit: LackOfFit | None, evidence: Evidence, plan: Plan) -> str:
-    """Say that the propensity is refuted, and which covariates a better one would need; empty if it is not."""
+    """Return in words that the propensity is refuted and what it misses; empty if it is not."""
     if fit is None or not fit.rejected:
         return ""
     coded = _codes(evidence).difference(plan.categories)

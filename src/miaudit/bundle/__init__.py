@@ -1,6 +1,6 @@
-"""One file with all that repeats an audit: written, verified and challenged by people who do not trust each other."""
+"""Bundles: one file that repeats an audit, written, verified and challenged by independent parties."""
 
 from miaudit.bundle.contents import Bundle, record
 from miaudit.bundle.reading import read
 
-__all__ = ["Bundle", "read", "record"]
+__all__ = ["Bundle", "challenge", "read", "record", "verify"]

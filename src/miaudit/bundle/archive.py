@@ -1,4 +1,4 @@
-"""The archive of a bundle: equal contents give equal bytes, and reading one from a stranger is safe.
+"""The archive of a bundle: equal contents give equal bytes, and untrusted archives are safe to read.
 
 Entries are stored, not compressed, under plain names and one fixed date. The reader accepts nothing else: so no entry
 can lie outside the archive, be a link, or grow when it is unpacked.
@@ -71,7 +71,7 @@ def write(path: str | Path, entries: Mapping[str, bytes]) -> str:
 
 
 def check_size(total: int) -> None:
-    """Refuse to write more bytes than :func:`unpack` reads: nobody could verify such a bundle."""
+    """Refuse to write more bytes than :func:`unpack` reads."""
     if total > LARGEST:
         received = f"{total:,} bytes"
         raise InputError("bundle", f"at most {LARGEST:,} bytes", received, "share scores only, or audit fewer records")
@@ -94,7 +94,7 @@ def unpack(
     first: str = "",
     agreed: Callable[[Path, Mapping[str, int]], None] | None = None,
 ) -> dict[str, Path]:
-    """Write the entries of an archive into an empty folder and return where each is; check everything beforehand.
+    """Check the entries of an archive, then write them to an empty folder and return their paths.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Arrays of a bundle in and out of .npz; reading those of a stranger takes no more memory than the file has bytes.
+"""Arrays of a bundle as .npz; reading takes no more memory than the file has bytes.
 
 Nothing is compressed, every header is compared with the bytes that are there before an array is made, and an array has
 the one type that miaudit writes: small numbers that become large ones are as good a bomb as a compressed archive.
@@ -47,7 +47,7 @@ def write(columns: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def read(path: Path, name: str, allowed: Allowed) -> Columns:
-    """Read the arrays of an .npz that may come from a stranger.
+    """Read the arrays of an untrusted .npz.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def read(path: Path, name: str, allowed: Allowed) -> Columns:
 
 
 def one(path: Path, name: str, kind: str, ndim: int) -> NDArray[Any]:
-    """Read the one array of a .npy as :func:`read` does."""
+    """Read the array of an untrusted .npy, as :func:`read` does."""
     try:
         with path.open("rb") as handle:
             return _checked_array(handle, path.stat().st_size, name, (kind, ndim))

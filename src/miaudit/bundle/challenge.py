@@ -1,4 +1,4 @@
-"""A bundle challenged: a stronger attack, or a better propensity, on the same records.
+"""Challenges of a bundle: a stronger attack or a better propensity on the same records.
 
 Where labels are sealed, a submission counts if the owner signed, when opening, that it was in: whoever comes later may
 have used the labels, and what that shows is not decided.
@@ -35,6 +35,8 @@ from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.rounding import at_most
 
+__all__ = ["Outcome", "by_propensity", "by_scores", "submitted"]
+
 LEVEL = 0.05
 STATED, CHALLENGER = "bundle", "challenger"
 Subject = Literal["scores", "propensity"]
@@ -46,7 +48,7 @@ UNKNOWN: Order = "order unknown"
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Who won a challenge, and what it rests on.
+    """Outcome of a challenge and its evidence.
 
     Attributes
     ----------
@@ -82,7 +84,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """Of the command line: 3 where the challenger won, 4 while nothing is decided, else 0."""
+        """Exit code: 3 if the challenger won, 4 while nothing is decided, else 0."""
         return {"won": 3, "undecided": 4, "stands": 0}[self.status]
 
 
@@ -95,7 +97,7 @@ def by_scores(
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
 ) -> Outcome:
-    """Let another attack's scores compete with the bundle's on the same records.
+    """Compare another attack's scores with the bundle's on the same records.
 
     The challenger wins if the bundle's primary metric (the AUC, where that has no paired interval) is larger with the
     submitted scores, at a confidence of 95% that all challenges share: with k made before, this one is held to
@@ -157,7 +159,7 @@ def by_propensity(
     gamma: float = 0.1,
     rng: np.random.Generator,
 ) -> Outcome:
-    """Let another propensity bet against the bundle's (Theorem C.1 of zero-run with epsilon = 0), and audit with it.
+    """Test the bundle's propensity against another one (Theorem C.1, epsilon = 0), and audit with it.
 
     Parameters
     ----------
@@ -207,7 +209,7 @@ def by_propensity(
 
 @dataclass(frozen=True, eq=False)
 class _Contest:
-    """What a submission is judged on: the bundle with its labels, the records that decide, and who knew them when.
+    """Basis of a judgement: the bundle with its labels, the deciding records, and who knew them when.
 
     ``order`` is None where no label was ever sealed.
     """
@@ -221,7 +223,7 @@ class _Contest:
 
     @classmethod
     def of(cls, bundle: Bundle, keys: Opening | None, submission: str, rng: np.random.Generator) -> _Contest:
-        """Open the labels where they are sealed; those records decide then."""
+        """Open sealed labels, whose records then decide."""
         order: Order | None = None
         judged, whole = np.arange(bundle.n), bundle
         if bundle.sealed is not None and keys is not None:
@@ -240,7 +242,7 @@ class _Contest:
     def outcome(
         self, subject: Subject, ahead: bool, said: str, made_before: int, doubt: str = "", **found: Any
     ) -> Outcome:
-        """Say who won: a submission that is ahead has lost nothing, and won nothing, while its order is unknown.
+        """Judge a submission; while its order is unknown it neither wins nor loses.
 
         ``doubt`` is a sentence on why nothing is decided whoever is ahead, or empty.
         """
@@ -262,7 +264,7 @@ class _Contest:
 
 
 def submitted(path: str | Path, column: str | None, argument: str) -> FloatArray:
-    """Read a submission: a .npy, or one column of a table (``score`` or ``propensity`` unless it is named)."""
+    """Read a submission: a .npy, or a column of a table (default ``score`` or ``propensity``)."""
     path = Path(path)
     if path.suffix.lower() == ".npy":
         return np.asarray(tables.read_array(path, f"--{argument}"))
@@ -273,7 +275,7 @@ def submitted(path: str | Path, column: str | None, argument: str) -> FloatArray
 def _audited(
     evidence: Evidence, bundle: Bundle, nuisance: Nuisance | None, rng: np.random.Generator
 ) -> Findings | None:
-    """The whole audit again, under the bundle's plan; None where withheld covariates forbid it."""
+    """Repeat the whole audit under the bundle's plan; None if covariates are withheld."""
     if evidence.design == "zero-run" and evidence.covariates is None and evidence.text is None:
         return None
     plan: Plan = bundle.plan
@@ -328,7 +330,7 @@ def _no_propensity(bundle: Bundle) -> InputError:
 
 
 def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
-    """An owner who committed to other labels than those that were audited would win every challenge."""
+    """Refuse a bundle whose owner committed to other labels than those audited."""
     differing = verify.stated_otherwise(bundle, evidence)
     if differing:
         received = f"{differing[0].place} of {differing[0].stated}, recomputed {differing[0].recomputed}"
@@ -336,7 +338,7 @@ def _check_stated(bundle: Bundle, evidence: Evidence) -> None:
 
 
 def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: FloatArray | None) -> str:
-    """The primary metric, or the AUC where that has no paired interval, or too few false alarms for one."""
+    """Return the primary metric, or the AUC where that has no usable paired interval."""
     primary = str(bundle.findings.plan["primary_metric"])
     fpr = definition.of(primary).fpr
     if fpr is None:
@@ -345,7 +347,7 @@ def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: FloatArray 
 
 
 def _one_of_each_unit(evidence: Evidence, rows: IntArray, rng: np.random.Generator, *, learned: bool) -> IntArray:
-    """Labels of one unit are not independent, so one record speaks for it; see :mod:`miaudit.causal.one_per_unit`."""
+    """Return one record of each unit, since labels of one unit are not independent."""
     if evidence.unit_codes is None:
         return rows
     codes = evidence.unit_codes
@@ -371,7 +373,7 @@ def _said_of_scores(metric: str, found: Estimate, won: bool, ahead: bool, judged
 
 
 def _inverted(submitted: Evidence, audited: Findings | None, confidence: float) -> str:
-    """Say so where the submission points the wrong way: what a stronger attack turned round would look like."""
+    """Return a note if the submission points the wrong way."""
     high = Sample.of(submitted).auc(confidence).high if audited is None else audited.metric("auc").high
     if high is None or high >= 0.5:
         return ""
@@ -382,7 +384,7 @@ def _inverted(submitted: Evidence, audited: Findings | None, confidence: float) 
 
 
 def _refused(bundle: Bundle) -> str:
-    """Say so where nothing makes members and non-members comparable: weights that are wrong decide for the shift."""
+    """Return a note if members and non-members are not comparable."""
     overlap = bundle.findings.overlap
     if overlap is None or overlap.status != "refused":
         return ""
@@ -402,7 +404,7 @@ def _paid(before: int) -> str:
 
 
 def _known(order: Order | None, ahead: bool) -> str:
-    """What the challenger may have known of the labels that decided."""
+    """Return what the challenger may have known of the deciding labels."""
     if order == COMMITTED:
         return " The submission was in before the labels that decided were opened: the owner signed its digest."
     if order == UNKNOWN:
@@ -411,7 +413,7 @@ def _known(order: Order | None, ahead: bool) -> str:
 
 
 def _digest(bundle: Bundle, subject: str, values: FloatArray) -> str:
-    """A commitment to a submission: to its numbers, to what they are, and to the bundle that they are about."""
+    """Return a commitment to a submission: its numbers, their kind and the bundle."""
     state = hashlib.sha256(b"miaudit submission\x00" + bundle.mark + subject.encode() + b"\x00")
     state.update(np.ascontiguousarray(values, dtype="<f8").tobytes())
     return state.hexdigest()

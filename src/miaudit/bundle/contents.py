@@ -1,4 +1,4 @@
-"""What a bundle is: evidence as far as it is shared, plan, randomness, propensities, findings, and a digest of each."""
+"""Contents of a bundle: shared evidence, plan, randomness, propensities, findings and digests."""
 
 # ruff: noqa: PLC0415 - libraries whose versions are recorded load when a bundle is made
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Bundle:
 
     @property
     def mark(self) -> bytes:
-        """SHA-256 (32 bytes) of records, plan and commitments: what a submission, and an opening, is about."""
+        """SHA-256 (32 bytes) of records, plan and commitments, which submissions and openings refer to."""
         state = hashlib.sha256(b"miaudit bundle\x00" + sharing.row_digests(self.columns).tobytes())
         state.update(plain_json.dump([*sorted(self.columns), written_plan.encode(self.plan)]))
         for values in () if self.sealed is None else vars(self.sealed).values():
@@ -94,7 +94,7 @@ class Bundle:
         return state.digest()
 
     def labels(self, keys: Opening | None = None) -> NDArray[np.int8]:
-        """Return membership (n,) of 0 and 1, which keys open where it is sealed.
+        """Return membership (n,) of 0 and 1; sealed labels need keys.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class Bundle:
         return member
 
     def evidence(self, keys: Opening | None = None) -> Evidence | None:
-        """Return the evidence as far as it is shared, or None where scores are withheld or labels sealed.
+        """Return the shared evidence, or None where scores are withheld or labels sealed.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ def record(
     vulnerability: Vulnerability | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[pipeline.Examined, Bundle, Keys]:
-    """Audit evidence as :func:`miaudit.audit` does, and keep what lets others repeat it.
+    """Audit evidence as :func:`miaudit.audit` does, and keep what repeats the audit.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ Parts = tuple[Findings, tuple[str, ...], str, Propensity | None, NDArray[Any] | 
 def _of_open_records(
     audited: Evidence, keys: Keys, plan: Plan, nuisance: Nuisance | None, state: Mapping[str, Any], level: Share
 ) -> Parts:
-    """The audit of the open records, made before anything sees a sealed label.
+    """Audit the open records, before any sealed label is used.
 
     Propensities that were handed in are not used: nobody can tell whether they were learned from all labels.
     """
@@ -267,7 +267,7 @@ def _written(
     propensity: Propensity | None,
     rows: NDArray[Any] | None,
 ) -> str:
-    """The audit of all records as the text that is committed to."""
+    """Return the audit of all records as the text to commit to."""
     content = {
         "findings": findings.to_dict(),
         "notes": list(notes),
@@ -290,7 +290,7 @@ def _without(member: NDArray[Any], rows: IntArray) -> NDArray[np.int8]:
 
 
 def _unshuffled(examined: pipeline.Examined, order: IntArray | None) -> pipeline.Examined:
-    """The audit as its owner sees it: rows are counted as in the evidence that was handed in."""
+    """Return the audit with rows counted as in the evidence of its owner."""
     if order is None:
         return examined
     named = tuple({**row, "row": int(order[row["row"]])} for row in examined.findings.rows)
@@ -345,7 +345,7 @@ def _entries(bundle: Bundle) -> dict[str, bytes]:
 
 
 def _how(propensity: Propensity) -> dict[str, Any]:
-    """How propensities came about."""
+    """Describe how propensities were made."""
     rows = propensity.rows_per_covariate
     return {
         "how": propensity.how,
@@ -377,7 +377,7 @@ def _programs(nuisance: Nuisance | None) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the versions under which findings come about."""
+    """Return the versions of the libraries that findings depend on."""
     import polars
     import scipy
     import sklearn

@@ -1,4 +1,4 @@
-"""A verification and a challenge as findings: the records that their pages are drawn from."""
+"""A verification or a challenge as findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from miaudit.findings.verification import ChallengeFindings, VerificationFinding
 
 
 def of_verification(found: Verification, repeat: Mapping[str, Any]) -> VerificationFindings:
-    """Put a verification into words."""
+    """Return a verification as findings."""
     return VerificationFindings(
         status=found.status,
         text=_text(found),
@@ -28,7 +28,7 @@ def of_verification(found: Verification, repeat: Mapping[str, Any]) -> Verificat
 
 
 def of_challenge(bundle: Bundle, outcome: Outcome, repeat: Mapping[str, Any]) -> ChallengeFindings:
-    """Put the outcome of a challenge beside the bundle that it is about."""
+    """Return the outcome of a challenge as findings, beside its bundle."""
     return ChallengeFindings(
         status=outcome.status,
         text=outcome.text,

@@ -1,4 +1,4 @@
-"""JSON from strangers: bounded before it is parsed, since a megabyte of brackets becomes dozens in memory."""
+"""Untrusted JSON, bounded before it is parsed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def parse(content: bytes, name: str, *, values: int = _VALUES) -> dict[str, Any]
 
 
 def check(content: bytes, name: str, *, values: int = _VALUES, largest: int | None = None) -> None:
-    """Refuse JSON that would take too much memory; what nobody could read is not written either."""
+    """Refuse JSON that would take too much memory to read."""
     for what, most, found in (
         ("bytes", largest, len(content)),
         ("lists and objects", _CONTAINERS, content.count(b"[") + content.count(b"{")),
@@ -93,7 +93,7 @@ def mapping(content: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _check_depth(content: Any, name: str) -> None:
-    """Refuse deep nesting at once: many a later step goes down the tree."""
+    """Refuse deep nesting before any recursive step."""
     level = [content]
     for _ in range(_DEEPEST):
         below = [item for item in level if isinstance(item, dict | list)]

@@ -1,4 +1,4 @@
-"""A bundle read, possibly from a stranger: nothing in it runs, and nothing grows.
+"""Reading of bundles, also untrusted ones: no code runs, and memory is bounded.
 
 The manifest is read first. What it declares, in bytes, bounds what is read at all: entries are stored and not
 compressed, arrays have the types that miaudit writes, and JSON is counted before it is parsed.
@@ -41,7 +41,7 @@ _OF_PROPENSITY = {"values": ("f8", 1), "rows": ("i8", 1), "folds": ("b|i|u", 1)}
 
 
 def read(path: str | Path) -> Bundle:
-    """Read a bundle that may come from a stranger; nothing in it runs.
+    """Read a bundle, also an untrusted one; no code of it runs.
 
     Digests are checked, and what does not fit is listed in ``tampered``: :mod:`miaudit.bundle.verify` says more.
 
@@ -178,7 +178,7 @@ def _type_of(name: str) -> tuple[str, int] | None:
 
 
 def _check_membership(columns: Columns, sealed: IntArray) -> None:
-    """Membership is 0 or 1, and -1 exactly where it is sealed: anything else would silently count as a member."""
+    """Check that membership is 0 or 1, and -1 exactly where it is sealed."""
     if "member" in columns and not np.isin(np.delete(columns["member"], sealed), (0, 1)).all():
         raise InputError("records", "membership of 0 or 1 where it is not sealed", "something else", "ask for it again")
 

@@ -1,4 +1,4 @@
-"""The two audits of a sealed bundle: of the open records, for everybody; of all records, once it is opened."""
+"""The two audits of a sealed bundle: of the open records, and of all records after the opening."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHERS = "ask the owner of the bundle"
 
 
 def open_part(bundle: Bundle) -> Bundle:
-    """Return the bundle of the open records, to which the published findings belong; one without seal is itself."""
+    """Return the bundle of the open records and published findings; an unsealed bundle itself."""
     if bundle.sealed is None:
         return bundle
     is_open = np.delete(np.arange(bundle.n), bundle.sealed.rows)
@@ -30,7 +30,7 @@ def open_part(bundle: Bundle) -> Bundle:
 
 
 def opened(bundle: Bundle, keys: Opening) -> Bundle:
-    """Return the bundle of all records with their labels, and with the audit of them that was committed to.
+    """Return the bundle of all records with their labels and the committed audit.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def _propensity(content: Mapping[str, Any], n: int) -> tuple[Propensity | None, 
 
 
 def check_rows(rows: NDArray[Any] | None, n: int, name: str) -> None:
-    """Refuse what are no rising indices of the records."""
+    """Refuse anything but ascending indices of the records."""
     if rows is None:
         return
     good = rows.ndim == 1 and rows.dtype.kind == "i" and len(rows) > 0 and bool(np.all(rows[1:] > rows[:-1]))

@@ -1,4 +1,4 @@
-"""Labels, and all that was computed on them, sealed: what is published of them are commitments, which a key opens.
+"""Sealed labels and results: published commitments, and the keys that open them.
 
 Half of the units is sealed, not half of the records: an open label of a unit would tell the sealed ones beside it. And
 the records are shuffled: members often stand before non-members in a file. The audit of all records is committed to as
@@ -43,7 +43,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class Sealed:
-    """What a sealed bundle publishes in place of labels; it tells nobody anything and binds its owner.
+    """Published commitments in place of labels: hiding and binding.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Sealed:
 
 @dataclass(frozen=True, eq=False)
 class Opening:
-    """What opens a sealed bundle, and says which submissions were in before it did.
+    """Opening of a sealed bundle, with the submissions received before it.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Opening:
     signature: bytes = b""
 
     def opens(self, sealed: Sealed) -> bool:
-        """Whether this fits all that a bundle commits to."""
+        """Return whether this opens all commitments of a bundle."""
         return bool(
             np.array_equal(self.rows, sealed.rows)
             and np.array_equal(_commitments(self.rows, self.labels, self.salts), sealed.commitments)
@@ -89,7 +89,7 @@ class Opening:
         )
 
     def lists(self, submission: str, mark: bytes, sealed: Sealed) -> bool:
-        """Whether the owner of the bundle with this mark signed that a submission was in before the opening."""
+        """Return whether the owner signed that a submission was received before the opening."""
         message = _message(mark, self.submissions)
         return submission in self.submissions and signature.holds(sealed.signer.tobytes(), message, self.signature)
 
@@ -117,7 +117,7 @@ class Opening:
 
 @dataclass(frozen=True, eq=False)
 class Keys(Opening):
-    """What the owner of a bundle keeps: it opens sealed labels, signs an opening, and ties pseudonyms to names.
+    """Secrets of a bundle's owner: they open labels, sign an opening and map pseudonyms to names.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class Keys(Opening):
         return cls(rows, member[rows], salts, "", audit_salt, pseudonyms=pseudonyms, signing=signing, order=order)
 
     def sealed(self) -> Sealed:
-        """Return what may be published of what these keys open."""
+        """Return the public commitments of these keys."""
         return Sealed(
             self.rows,
             _commitments(self.rows, self.labels, self.salts),
@@ -161,7 +161,7 @@ class Keys(Opening):
         )
 
     def opening(self, mark: bytes, submissions: Iterable[str]) -> Opening:
-        """Return what opens the bundle with this mark, signed for the submissions that were in.
+        """Return the opening of the bundle with this mark, signed for the submissions received.
 
         **Once**: whoever submits after it has the labels, and a second signature would weaken the first.
 
@@ -202,7 +202,7 @@ class Keys(Opening):
 
 
 def read(path: str | Path) -> Opening:
-    """Read what opens a bundle: an opening, or the owner's keys, which say nothing of submissions.
+    """Read an opening, or the owner's keys, which list no submissions.
 
     Raises
     ------
@@ -236,7 +236,7 @@ def read(path: str | Path) -> Opening:
 
 
 def check(evidence: Evidence, plan: Any) -> None:
-    """Refuse to seal labels that what is published beside them was computed from.
+    """Refuse to seal labels if published values were computed from them.
 
     Raises
     ------
@@ -256,17 +256,17 @@ def check(evidence: Evidence, plan: Any) -> None:
 
 
 def shuffled(n: int) -> IntArray:
-    """Return 0 to n - 1 in an order drawn from the operating system."""
+    """Return 0 to n - 1 in random order, from the operating system's randomness."""
     return np.array(secrets.SystemRandom().sample(range(n), n), dtype=np.int64)
 
 
 def generator() -> np.random.Generator:
-    """Return a generator that the operating system seeds: the caller's seed may be that of the memberships."""
+    """Return a generator seeded by the operating system."""
     return np.random.default_rng(secrets.randbits(128))
 
 
 def judge(opening: Opening, submission: str) -> np.random.Generator:
-    """Return the generator of a sealed contest, fixed by both sides' commitments: nobody can look for a kind one."""
+    """Return the generator of a sealed contest, fixed by the commitments of both sides."""
     drawn = hashlib.sha256(b"miaudit contest\x00" + opening.audit_salt + submission.encode()).digest()
     return np.random.default_rng(int.from_bytes(drawn, "little"))
 

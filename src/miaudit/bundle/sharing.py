@@ -1,4 +1,4 @@
-"""What a bundle holds of the records: everything, scores without covariates, or nothing but keyed hashes."""
+"""Sharing of records in a bundle: everything, scores without covariates, or keyed hashes only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Columns = dict[str, NDArray[Any]]
 
 
 def check(share: str) -> Share:
-    """Return one of the three ways to share, or say which there are."""
+    """Return one of the three ways to share, or refuse an unknown one."""
     for known in SHARES:
         if share == known:
             return known
@@ -32,13 +32,13 @@ def check(share: str) -> Share:
 
 
 def check_sealing(share: Share, *, seal: bool) -> None:
-    """Refuse to seal labels of which nothing is shared."""
+    """Refuse to seal labels if nothing is shared."""
     if seal and share == "hashes":
         raise InputError("seal", "share all or scores with it", "share hashes", "hashes hold no labels: leave it out")
 
 
 def check_key(key: bytes | None) -> bytes:
-    """Return a key of pseudonyms, or refuse one that could be guessed."""
+    """Return a key of pseudonyms; refuse one that could be guessed."""
     if not isinstance(key, bytes) or len(key) != KEY_BYTES:
         received = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
         raise InputError("key", f"{KEY_BYTES} random bytes", received, "pass secrets.token_bytes(32), and keep it")
@@ -46,7 +46,7 @@ def check_key(key: bytes | None) -> bytes:
 
 
 def prepared(evidence: Evidence, share: Share, key: bytes | None) -> Evidence:
-    """Return evidence whose units carry pseudonyms, unless everything is shared.
+    """Return evidence with pseudonyms of units, unless everything is shared.
 
     It is done before the audit, since where units are drawn or split by their order, other names give other draws.
 
@@ -64,7 +64,7 @@ def prepared(evidence: Evidence, share: Share, key: bytes | None) -> Evidence:
 
 
 def columns_of(evidence: Evidence, share: Share, key: bytes | None) -> tuple[Columns, tuple[str, ...]]:
-    """Return the columns that are shared, and the names of what is withheld.
+    """Return the shared columns and the names of the withheld ones.
 
     With ``"hashes"`` the one column is ``hash``: for each record an HMAC-SHA256 of all that is known of it, by which
     the owner can show later that a record was, or was not, among those audited.
@@ -85,7 +85,7 @@ def columns_of(evidence: Evidence, share: Share, key: bytes | None) -> tuple[Col
 
 
 def evidence_of(columns: Mapping[str, NDArray[Any]]) -> Evidence:
-    """Return the evidence that these columns were made of.
+    """Return the evidence of these columns.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def evidence_of(columns: Mapping[str, NDArray[Any]]) -> Evidence:
 
 
 def findings_of(found: Findings, share: Share, columns: Mapping[str, NDArray[Any]]) -> tuple[Findings, tuple[str, ...]]:
-    """Return findings without what gives away records, and what was taken out, in words.
+    """Return findings without what identifies records, and a description of what was removed.
 
     The digest of the evidence is replaced by one of what is shared: it would confirm a guess of what is withheld.
 
@@ -148,12 +148,12 @@ def findings_of(found: Findings, share: Share, columns: Mapping[str, NDArray[Any
 
 
 def digest_of(columns: Mapping[str, NDArray[Any]]) -> str:
-    """Return the SHA-256 of what is shared of all records, in hexadecimal."""
+    """Return the SHA-256 of the shared values of all records, in hexadecimal."""
     return hashlib.sha256(row_digests(columns).tobytes()).hexdigest()
 
 
 def row_digests(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
-    """Return a digest (n, 16) of what is shared of each record, so that a change is found and named.
+    """Return a digest (n, 16) of the shared values of each record.
 
     A row of sealed membership (-1) is covered like any other: its commitment, not its label, is what is shared.
     """
@@ -164,7 +164,7 @@ def row_digests(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
 
 
 def _rows(columns: Mapping[str, NDArray[Any]]) -> Iterator[bytes]:
-    """Yield each record's values as bytes: numbers in little-endian doubles, text with its length before it.
+    """Yield each record's values as bytes: little-endian doubles, and text after its length.
 
     In blocks: as text and as doubles at once, the records of a stranger's bundle would take many times their size.
     """

@@ -1,4 +1,4 @@
-"""A signature for one message, of hashes alone (Lamport 1979): who made a bundle says once whose submissions were in.
+"""A one-time signature from hashes alone (Lamport 1979).
 
 The public key is one SHA-256; a signature holds, for each bit of the message's digest, the secret of that bit and the
 hash of the other bit's. Forging one means to find a preimage of SHA-256. **One key signs one message**: a second
@@ -38,7 +38,7 @@ def sign(seed: bytes, message: bytes) -> bytes:
 
 
 def holds(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether a signature is that of the message under the public key; any bytes may be given."""
+    """Return whether a signature matches message and public key; any bytes are allowed."""
     if len(signature) != BYTES:
         return False
     hashes = []

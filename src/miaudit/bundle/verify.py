@@ -1,4 +1,4 @@
-"""Whether a bundle is whole, and whether its findings follow from its evidence."""
+"""Verification: integrity of a bundle, and whether its findings follow from its evidence."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from miaudit.findings.verification import Difference
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Sample
 
+__all__ = ["Difference", "Verification", "verify"]
+
 TOLERANCE = 1e-9
 _MOST_NAMED = 200
 _OTHERS = ("repeat", "vulnerability")  # the environment; and what rests on shadow models, which no bundle holds
@@ -44,7 +46,7 @@ _NO_AUDIT = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError
 
 @dataclass(frozen=True)
 class Verification:
-    """What became of checking a bundle.
+    """Result of a verification.
 
     Attributes
     ----------
@@ -81,7 +83,7 @@ class Verification:
 
     @property
     def exit_code(self) -> int:
-        """Of the command line: 0 only where everything but per-record vulnerability came out again, 3 for a failure."""
+        """Exit code: 0 if everything but per-record vulnerability was reproduced, 3 for a failure."""
         return {"failed": 3, "not-testable": 4, "in-part": 4, "verified": 0}[self.status]
 
 
@@ -130,7 +132,7 @@ def verify(
 
 @dataclass(frozen=True)
 class _Repeated:
-    """What came of repeating one audit: places with what is stated and what came out, and what was left out."""
+    """Result of a repeated audit: stated and recomputed values by place, and what was left out."""
 
     pairs: Sequence[tuple[str, Any, Any]]
     left: tuple[str, ...]
@@ -138,7 +140,7 @@ class _Repeated:
 
 
 def _audit_repeated(bundle: Bundle, progress: Callable[[int, int], None] | None) -> _Repeated:
-    """Repeat an audit whose labels are open, as far as the bundle allows."""
+    """Repeat an audit with open labels, as far as the bundle allows."""
     evidence = bundle.evidence()
     if evidence is None:
         return _Repeated((), (_NOTHING,), complete=False)
@@ -175,7 +177,7 @@ def repeated(
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Say in one line where plan and evidence, each well-formed, do not go together."""
+    """Report in one line that plan and evidence, each well-formed, are incompatible."""
     try:
         yield
     except _NO_AUDIT as error:
@@ -184,7 +186,7 @@ def refusing() -> Iterator[None]:
 
 
 def stated_otherwise(bundle: Bundle, evidence: Evidence) -> tuple[Difference, ...]:
-    """Return raw metrics of the findings that do not follow from opened evidence; none where rows were split."""
+    """Return raw metrics that do not follow from opened evidence; none where rows were split."""
     if isinstance(bundle.plan.headline, Split) and bundle.rows is None:
         return ()
     with refusing():
@@ -193,14 +195,14 @@ def stated_otherwise(bundle: Bundle, evidence: Evidence) -> tuple[Difference, ..
 
 
 def _is_complete(bundle: Bundle, evidence: Evidence) -> bool:
-    """Models of an author's own have a part in zero-run audits only, whatever a bundle says."""
+    """Return whether all models of the audit are in the bundle."""
     if evidence.design != "zero-run":
         return True
     return bundle.share == "all" and (not bundle.programs or _nuisance(bundle) is not None)
 
 
 def _nuisance(bundle: Bundle) -> Nuisance | None:
-    """A propensity that was given to the audit is in the bundle, row by row; models of the author's are not."""
+    """Return the given propensity of the bundle, row by row, as a nuisance model."""
     design = {str(name) for name in bundle.columns.get("design", np.empty(0)).tolist()[:1]}
     if design != {"zero-run"}:
         return None
@@ -219,7 +221,7 @@ def _why_in_part(bundle: Bundle) -> tuple[str, ...]:
 
 
 def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any]]:
-    """What needs neither covariates nor the author's models: metrics, counts, plan and digest."""
+    """Yield what needs neither covariates nor the author's models: metrics, counts, plan, digest."""
     stated = bundle.findings
     audited = evidence if bundle.rows is None else evidence.take(bundle.rows)
     digest = evidence.digest
@@ -239,7 +241,7 @@ def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any
 
 
 def _metrics_in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any, str]]:
-    """The raw metrics of every score, and the values of Hajek metrics from the propensities that are there."""
+    """Yield the raw metrics of every score, and Hajek metrics from stored propensities."""
     confidence = score_choice.choose(evidence, bundle.plan, rng=np.random.default_rng(0)).confidence
     for i, stated in enumerate(bundle.findings.scores):
         audited = evidence if bundle.rows is None else evidence.take(bundle.rows)
@@ -265,7 +267,7 @@ def _hajek(one: Evidence, bundle: Bundle, name: str) -> float | None:
 
 
 def _paired(place: str, stated: Any, again: Any, skipped: Sequence[str]) -> Iterator[tuple[str, Any, Any]]:
-    """Each leaf of two trees of plain values, by its place; a branch that only one has counts as one leaf."""
+    """Yield the leaves of two trees of plain values by place; a branch of one tree is one leaf."""
     if place in skipped:
         return
     if isinstance(stated, Mapping) and isinstance(again, Mapping):
@@ -279,7 +281,7 @@ def _paired(place: str, stated: Any, again: Any, skipped: Sequence[str]) -> Iter
 
 
 def _same(place: str, a: Any, b: Any) -> bool:
-    """Compare counts and words exactly; numbers to 1e-9, and those that are always small relative to themselves."""
+    """Compare counts and words exactly, numbers to 1e-9."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     numbers = all(isinstance(x, int | float) for x in (a, b))
@@ -293,7 +295,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _place(place: str) -> str:
-    """A place in one line: the names in it are a stranger's, and could forge further lines of a terminal."""
+    """Return a place in one line, with untrusted names escaped."""
     return _cut(one_line(place))
 
 

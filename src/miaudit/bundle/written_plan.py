@@ -1,4 +1,4 @@
-"""A plan and the state of its randomness as plain values, and back: nothing but known records is ever made."""
+"""Plans and states of generators as plain values, and back; only known records are made."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _MOST_REPLICATES, _MOST_TARGETS, _MOST_STEPS = 100_000, 100, 10_000_000
 
 
 def encode(value: Any) -> Any:
-    """Write a plan, or an option of one, as plain values.
+    """Return a plan, or an option of one, as plain values.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any, *, depth: int = 0) -> Any:
-    """Make the records again; sequences come back as tuples.
+    """Return the records of plain values; sequences become tuples.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def _array(value: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def plan_of(value: Any) -> Plan:
-    """Return the plan that plain values describe, or refuse what describes something else."""
+    """Return the plan of plain values; refuse anything else."""
     plan = decode(value)
     if not isinstance(plan, Plan):
         raise InputError("plan", "a plan", type(plan).__name__, "write the bundle again")
@@ -134,7 +134,7 @@ def plan_of(value: Any) -> Plan:
 
 
 def state_of(rng: np.random.Generator) -> dict[str, Any]:
-    """Write where a generator stands, children already spawned included, as plain values."""
+    """Return the state of a generator as plain values, spawned children included."""
     bits: Any = rng.bit_generator
     seed: Any = bits.seed_seq
     if not isinstance(bits, np.random.PCG64) or not isinstance(seed, np.random.SeedSequence):
@@ -154,7 +154,7 @@ def state_of(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def generator_at(state: Mapping[str, Any]) -> np.random.Generator:
-    """Return a generator that stands where :func:`state_of` saw one.
+    """Return a generator in the state of :func:`state_of`.
 
     Examples
     --------

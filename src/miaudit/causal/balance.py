@@ -1,4 +1,4 @@
-"""Overlap and balance: whether weighted non-members can stand for members at all, or the audit must be refused.
+"""Overlap and balance: whether weighted non-members are comparable to members, or an audit is refused.
 
 Non-members are weighted by the odds of membership given the covariates, so that their covariates look like those of
 members. That works where every kind of member has comparable non-members. This module measures it (:func:`measure`) and
@@ -44,7 +44,7 @@ _BLOCK = 64  # covariates whose squares are held in memory at once
 
 
 class PropensityLike(Protocol):
-    """What balance needs of a propensity: P(A = 1 | X) in the pooled sample and its odds, both (n,)."""
+    """The part of a propensity that balance reads: P(A = 1 | X) and its odds, both (n,)."""
 
     @property
     def values(self) -> FloatArray:
@@ -53,13 +53,13 @@ class PropensityLike(Protocol):
 
     @property
     def odds(self) -> FloatArray:
-        """Values / (1 - values)."""
+        """P(A = 1 | X) / (1 - P(A = 1 | X)), (n,)."""
         ...
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Standardised mean difference of one covariate, members less non-members, before and after weighting.
+    """Standardised mean difference of one covariate, before and after weighting.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Records with similar propensities: what was predicted of them, and what came.
+    """Records with similar propensities: predicted and observed membership.
 
     Attributes
     ----------
@@ -91,13 +91,13 @@ class CalibrationBin:
     count: Positive
 
     def limits(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Wilson limits of the share of members, records taken as independent."""
+        """Return Wilson limits of the share of members, records taken as independent."""
         return intervals.wilson_limits(self.observed, self.count, confidence)
 
 
 @dataclass(frozen=True)
 class Balance:
-    """How comparable members and non-members are, given their covariates and a propensity.
+    """Comparability of members and non-members under a propensity.
 
     Attributes
     ----------
@@ -133,11 +133,11 @@ class Balance:
 
     @cached_property
     def worst(self) -> Difference | None:
-        """The difference that is largest, in absolute value, after weighting; None if no covariate varies."""
+        """Largest absolute difference after weighting; None if no covariate varies."""
         return max(self.differences, key=lambda d: abs(d.after), default=None)
 
     def resolves(self, fpr: float, confidence: float = 0.95) -> bool:
-        """Say whether a TPR at this FPR has a lower limit whatever the score: fpr / largest share >= 3.69 at 95%.
+        """Return whether a TPR at this FPR can have a lower limit: fpr / largest share >= 3.69 at 95%.
 
         A score whose heaviest non-members lie low has more: :func:`miaudit.causal.effects.effective_nonmembers`.
         """
@@ -146,7 +146,7 @@ class Balance:
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the refusal rule.
+    """One part of the refusal rule.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Overlap:
-    """How comparable members and non-members of zero-run evidence are, and whether that allows an answer.
+    """Comparability of zero-run members and non-members, and whether an answer is possible.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ class Overlap:
 
 
 def measure(evidence: Evidence, propensity: PropensityLike, *, confidence: float = 0.95) -> Balance:
-    """Measure overlap and balance of evidence under a propensity; no scores of the attack are read.
+    """Measure overlap and balance of evidence under a propensity, without scores.
 
     Parameters
     ----------
@@ -387,7 +387,7 @@ def _percent(share: float) -> str:
 
 
 def _log_odds(evidence: Evidence, propensity: PropensityLike) -> FloatArray:
-    """Return finite log-odds (n,), or say what is wrong."""
+    """Return finite log-odds (n,), or raise with the problem."""
     odds, values = (np.asarray(x, dtype=np.float64) for x in (propensity.odds, propensity.values))
     if odds.shape != (evidence.n,) or values.shape != (evidence.n,):
         raise InputError(
@@ -409,7 +409,7 @@ def _kish(weight: FloatArray) -> float:
 
 
 def _differences(evidence: Evidence, weight: FloatArray) -> tuple[tuple[Difference, ...], tuple[str, ...]]:
-    """Standardised differences of the covariates and of their squares, and the names of constant ones."""
+    """Return differences of covariates and of their squares, and the names of constant ones."""
     if evidence.covariates is None:
         return (), ()
     x, member = evidence.covariates, evidence.member
@@ -432,7 +432,7 @@ def _differences(evidence: Evidence, weight: FloatArray) -> tuple[tuple[Differen
 
 
 def _standardised(x: FloatArray, member: BoolArray) -> tuple[FloatArray, BoolArray]:
-    """Centre at the mean of members, divide by their sd; return the columns that vary, and which they are."""
+    """Standardise by the members' mean and sd; return the columns that vary and their indices."""
     top = np.abs(x).max(axis=0, initial=0.0)
     varies = np.ptp(x, axis=0) > 1e-12 * top
     x = x[:, varies] - x[:, varies].mean(axis=0)  # before squares are taken, so that large offsets cost no digits
@@ -459,7 +459,7 @@ def _compare(z: FloatArray, member: BoolArray, weight: FloatArray, names: list[s
 
 
 def _calibration(values: FloatArray, member: BoolArray) -> tuple[CalibrationBin, ...]:
-    """Bins of nearly equal count; equal propensities stay together, and no bin is so small that it shows a record."""
+    """Return bins of nearly equal count, none so small that it identifies a record."""
     bins = max(1, min(_BINS, len(values) // _FEWEST_IN_BIN))
     inner = np.unique(np.quantile(values, np.arange(1, bins) / bins))
     place = np.searchsorted(inner, values, side="left")

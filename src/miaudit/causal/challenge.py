@@ -48,7 +48,7 @@ from miaudit.metrics.poisson_binomial import tail
 
 @dataclass(frozen=True)
 class Bet:
-    """How another model's guesses of membership fared against what the propensity allows (Theorem C.1, epsilon = 0).
+    """Another model's guesses of membership, tested against the propensity (Theorem C.1, epsilon = 0).
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Bet:
 
 @dataclass(frozen=True)
 class Challenge(Bet):
-    """Whether another model foresees membership better than the propensity allows; if so, no bound holds.
+    """Result of a challenge by another model; if it refutes the propensity, no bound holds.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def challenge(
     level: float = 0.05,
     rng: np.random.Generator,
 ) -> Challenge:
-    """Let competitors bet against the propensity, once, on rows that none of them has seen (statistics.md, section 6).
+    """Test the propensity once against competitors, on rows that none of them has seen.
 
     One half of the units trains the propensity and the competitors. On the other half a competitor guesses "member"
     where its log-odds are above the propensity's, and the number of correct guesses is compared with the
@@ -158,7 +158,7 @@ def against(
     tests: int = 1,
     competitor: str = "challenger",
 ) -> Bet:
-    """Let log-odds that somebody submits bet against a propensity's, on records whose labels they had not seen.
+    """Test the propensity against submitted log-odds, on records with labels unknown to the submitter.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _check(competitors: Sequence[Any], gamma: float, level: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Guesses:
-    """One competitor's guesses of membership, and how sure the propensity is of each of them.
+    """One competitor's guesses of membership, with the propensity's certainty of each.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ class _Guesses:
         return Bet(self.p_value(gamma), gamma, smallest, level, self.correct, len(self.toward), competitor)
 
     def p_value(self, margin: float) -> float:
-        """Chance of as many correct guesses if the true log-odds are within the margin of the propensity's."""
+        """Return the chance of as many correct guesses if log-odds are within the margin."""
         return min(1.0, self.tests * float(tail(expit(self.toward + margin), self.correct)))
 
 
@@ -256,7 +256,7 @@ _MOST_COLUMNS = 1000
 
 @dataclass(frozen=True)
 class LackOfFit:
-    """Two tests of "the propensity is right", and what it misses where they refute it.
+    """Two tests of a propensity's fit, and the covariates behind a misfit.
 
     Attributes
     ----------
@@ -287,12 +287,12 @@ class LackOfFit:
 
     @property
     def by_product(self) -> bool:
-        """Whether a product or a square does."""
+        """Whether a product or a square of covariates refutes the propensity."""
         return _above(self.product_z, self.product_limit)
 
     @property
     def sentence(self) -> str:
-        """What refutes the propensity, and what it misses; empty if nothing does."""
+        """Tests that refute the propensity and what it misses, in words; empty if none does."""
         if not self.rejected:
             return ""
         together = f"{listed(self.product)}{' together' if len(self.product) > 1 else ', squared'}"
@@ -308,7 +308,7 @@ class LackOfFit:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Name several things in a sentence.
+    """Join several names for a sentence.
 
     Examples
     --------
@@ -324,7 +324,7 @@ def measure(
     *,
     rng: np.random.Generator,
 ) -> LackOfFit:
-    """Ask a forest, and every product of two covariates, to foresee membership better than a propensity does.
+    """Test whether a forest or a product of covariates predicts membership better than a propensity.
 
     Extremely randomised trees learned from the other folds give the log-odds of a record, calibrated by Platt's line;
     what they would change of the propensity's log-odds, at most 2 and nothing on average, is multiplied with the
@@ -389,7 +389,7 @@ def _above(z: float | None, limit: float | None) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """Labels and the propensity that is tested; ``code`` is the unit of each record, where they have some."""
+    """Labels and the tested propensity; ``code`` is the unit of each record, if any."""
 
     member: BoolArray
     values: FloatArray
@@ -408,7 +408,7 @@ class _Case:
         return cls(evidence.member, values, fold, evidence.unit_codes, directions)
 
     def z(self, raw: FloatArray) -> float:
-        """The statistic for log-odds (n,) of a challenger that are not calibrated yet."""
+        """Return the statistic for a challenger's uncalibrated log-odds (n,)."""
         own = np.log(self.values) - np.log1p(-self.values)
         spread = self.values * (1 - self.values)
         change = np.clip(self._calibrated(raw) - own, -_STEP, _STEP)
@@ -423,7 +423,7 @@ class _Case:
         return float(parts.sum() / np.sqrt(variance)) if variance > _NOTHING * spread.sum() else 0.0
 
     def _calibrated(self, raw: FloatArray) -> FloatArray:
-        """Platt's line for each fold, from the others: no label has a part in its own calibration."""
+        """Calibrate each fold by Platt's line of the others."""
         found = np.empty(len(raw))
         for k in np.unique(self.fold):
             rows = self.fold == k
@@ -434,7 +434,7 @@ class _Case:
 
 
 def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, rng: np.random.Generator) -> Any:
-    """Trees learned from all records but these."""
+    """Fit trees on all records but these."""
     from sklearn.ensemble import ExtraTreesClassifier
 
     tried = min(x.shape[1], max(round(x.shape[1] ** 0.5), _SPLITS // len(x)))
@@ -444,7 +444,7 @@ def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, rng: np.random.
 
 
 def _log_odds(forests: list[tuple[BoolArray, Any]], x: Float32Array) -> FloatArray:
-    """Log-odds (n,) of membership, of each record by the trees that did not see it."""
+    """Return the log-odds (n,) of membership by trees that did not see the record."""
     found = np.empty(len(x))
     for rows, trees in forests:
         p = np.clip(trees.predict_proba(x[rows])[:, 1].astype(np.float64), _FLOOR, 1 - _FLOOR)
@@ -459,7 +459,7 @@ def _missed(
     z: float,
     rng: np.random.Generator,
 ) -> list[int]:
-    """Columns without which the challenger sees less: their values are dealt to other records, one at a time."""
+    """Return the columns whose permutation weakens the challenger."""
     used = np.mean([trees.feature_importances_ for _, trees in forests], axis=0)
     losses: dict[int, float] = {}
     for column in np.argsort(-used, kind="stable")[:_MOST_LOOKED_AT]:
@@ -471,7 +471,7 @@ def _missed(
 
 
 def _products(case: _Case, x: FloatArray) -> tuple[float | None, float | None, tuple[int, ...]]:
-    """The largest |z| of residuals with a product of two columns or a square, its limit, and the columns.
+    """Return the largest |z| of a product or square with the residuals, its limit, and the columns.
 
     With residuals r, binomial variances w and a product p less its weighted mean c, z is sum r (p - c) over the root of
     sum w (p - c)^2; all pairs come out of matrix products. Products that rest on few records are no normal sums, and
@@ -502,7 +502,7 @@ def _products(case: _Case, x: FloatArray) -> tuple[float | None, float | None, t
 
 
 def _of_units(code: IntArray, r: FloatArray, s: FloatArray, centre: FloatArray) -> FloatArray:
-    """Variance (d, d) of the sums of r (p - c), records of one unit taken together."""
+    """Return the variance (d, d) of the sums of r (p - c), with records of one unit together."""
     found = np.empty_like(centre)
     order = np.argsort(code, kind="stable")
     starts = np.flatnonzero(np.diff(code[order], prepend=-1))

@@ -1,4 +1,4 @@
-"""Non-asymptotic bounds of the causal-mia paper, with the constants of its proofs: valid at any sample size, and wide.
+"""Non-asymptotic bounds of the causal-mia paper, with the constants of its proofs: always valid, and wide.
 
 These are statements of theorems under conditions that **the caller states** (bounded scores, stability of the training
 algorithm, overlap). They are not intervals of an audit: compare :mod:`miaudit.causal.effects`, whose intervals are
@@ -34,7 +34,7 @@ class Bound:
 
 
 def multi_run_ate(*, members: int, nonmembers: int, confidence: float, width: float = 1.0, sharp: bool = True) -> Bound:
-    """Difference in means of independent runs (Propositions 4.2 and C.1).
+    """Bound the difference in means of independent runs (Propositions 4.2 and C.1).
 
     The paper prints sqrt(2t/n1) + sqrt(2t/n0) with probability 1 - 4 exp(-t). Hoeffding's inequality, which is what
     its proof uses, gives sqrt(t / (2 n1)) + sqrt(t / (2 n0)): half of it, at the same probability.
@@ -62,7 +62,7 @@ def multi_run_ate(*, members: int, nonmembers: int, confidence: float, width: fl
 
 
 def multi_run_rate(*, trials: int, confidence: float) -> Bound:
-    """TPR or FPR at a threshold fixed beforehand, from independent runs (Proposition C.1).
+    """Bound a TPR or FPR at a threshold fixed beforehand, from independent runs (Proposition C.1).
 
     The paper prints a sum over both classes; the rate of one class depends on that class only (Hoeffding).
 
@@ -77,7 +77,7 @@ def multi_run_rate(*, trials: int, confidence: float) -> Bound:
 
 
 def multi_run_auc(*, members: int, nonmembers: int, confidence: float) -> Bound:
-    """AUC as a two-sample U-statistic: sqrt(log(2 / (1 - confidence)) / (2 min(n1, n0))) (Hoeffding 1963; C.1).
+    """Bound the AUC as a two-sample U-statistic (Hoeffding 1963; Proposition C.1).
 
     Examples
     --------
@@ -101,7 +101,7 @@ def one_run_ate(
     training_stability: float,
     width: float = 1.0,
 ) -> Bound:
-    """Difference in means of one randomised run (Theorem 5.4): the five deviations of its proof, added.
+    """Bound the difference in means of one randomised run (Theorem 5.4).
 
     Each fails with probability at most 2 exp(-t), so confidence = 1 - 10 exp(-t):
     non-members sqrt(t / (2 n0)) + alpha sqrt(n1 t / 2) + alpha sqrt((n - 1) t / 2); members
@@ -140,7 +140,7 @@ def zero_run_ate(
     propensity_error: float = 0.0,
     width: float = 1.0,
 ) -> Bound:
-    """Horvitz-Thompson effect of a zero-run audit (Theorem 6.4), for the estimator with divisor n1 (errata A1).
+    """Bound the Horvitz-Thompson effect of a zero-run audit with divisor n1 (Theorem 6.4; errata A1).
 
     The divisor n1 turns a mean over non-members into n0 / n1 times itself. Six deviations of the proof, each failing
     with probability at most 2 exp(-t): those of :func:`one_run_ate` with (n0 / n1) (1 / eta) sqrt(t / (2 n0)) for the
@@ -181,7 +181,7 @@ def zero_run_ate(
 def underparametrised_effect(
     *, records: int, parameters: int, radius: float, lipschitz: float, width: float = 1.0
 ) -> float:
-    """Largest possible average effect on the loss of a model with few parameters (Theorem B.1).
+    """Bound the average effect on the loss of a model with few parameters (Theorem B.1).
 
     |effect| <= 2 sqrt(2 lambda / n1) + sqrt(t / (2 n0)) + P(failure), with lambda = t + D/2 log(n1) + D log(6 B L),
     minimised over t. The proof conditions on n1, n0 >= n/4 (probability 1 - 4 exp(-t), t <= n/8); failures add up to

@@ -1,4 +1,4 @@
-"""How covariates become numbers: one record for each kind, always fitted on training rows and applied to others."""
+"""Encodings of covariates: one record for each kind, fitted on training rows and applied to others."""
 
 # ruff: noqa: PLC0415 - scikit-learn loads when used
 from __future__ import annotations
@@ -14,18 +14,20 @@ from miaudit.arrays import FloatArray
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
+__all__ = ["Categories", "Custom", "Encoder", "Encoding", "Images", "Numbers", "Reduced", "Text"]
+
 _MOST_COMPONENTS = 100
 _ROWS_PER_COMPONENT = 100  # from which a propensity hardly ever still learns (docs/propensity.md)
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Each column less its mean, over its standard deviation."""
+    """Standardised columns: less the mean, over the standard deviation."""
 
 
 @dataclass(frozen=True)
 class Categories:
-    """One column of zeros and ones for each level of the named columns; the other columns as in :class:`Numbers`.
+    """One column of zeros and ones for each level of the named columns; the others as in :class:`Numbers`.
 
     A level that the training rows do not have becomes zeros.
 
@@ -39,28 +41,28 @@ class Categories:
 
 @dataclass(frozen=True)
 class Images:
-    """Principal components of pixels, which share one unit and are therefore centred but not scaled."""
+    """Principal components of pixels, which are centred but not scaled."""
 
     components: int = 50
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """Principal components of standardised columns (descriptors such as SURF histograms)."""
+    """Principal components of standardised columns, for descriptors such as SURF histograms."""
 
     components: int
 
 
 @dataclass(frozen=True)
 class Custom:
-    """A function of the caller, from covariates (n, d) to features (n, p), row by row; then as in :class:`Numbers`."""
+    """A function from covariates (n, d) to features (n, p), row by row; then as in :class:`Numbers`."""
 
     function: Callable[[FloatArray], ArrayLike]
 
 
 @dataclass(frozen=True)
 class Text:
-    """TF-IDF of words, then a truncated SVD; the covariates of the evidence, where it has any, stand beside it.
+    """TF-IDF of words and a truncated SVD, beside the other covariates if there are any.
 
     A vocabulary of no more words than components is kept as it is. What the SVD leaves out of a larger one is neither
     corrected for nor seen by the balance.
@@ -82,7 +84,7 @@ Encoding = Numbers | Categories | Images | Reduced | Custom | Text
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The covariates that a propensity is learned from, less the columns that are constant.
+    """Covariates from which a propensity is learned, without constant columns.
 
     Attributes
     ----------
@@ -114,7 +116,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """An encoding fitted on rows: ``transform`` gives features (n, p) of any rows of the same columns."""
+    """A fitted encoding: ``transform`` gives features (n, p) of any rows of the same columns."""
 
     encoding: Encoding
     text: Any
@@ -131,7 +133,7 @@ class Encoder:
 
 
 def default_of(evidence: Evidence) -> Encoding:
-    """Return the encoding for evidence of which nothing else is said: texts where it has them, else numbers.
+    """Return the default encoding of evidence: of texts if it has them, else of numbers.
 
     Examples
     --------
@@ -142,7 +144,7 @@ def default_of(evidence: Evidence) -> Encoding:
 
 
 def table_of(evidence: Evidence, encoding: Encoding) -> Table:
-    """Collect what an encoding reads from evidence, name the constant columns and leave them out.
+    """Return the covariates that an encoding reads from evidence, without constant columns.
 
     Parameters
     ----------
@@ -187,7 +189,7 @@ def table_of(evidence: Evidence, encoding: Encoding) -> Table:
 
 
 def like(evidence: Evidence, encoding: Encoding, model: Table) -> Table:
-    """Collect from other evidence the columns that ``model`` has, the same ones in the same order.
+    """Return the columns of ``model`` from other evidence, in the same order.
 
     Raises
     ------
@@ -205,7 +207,7 @@ def like(evidence: Evidence, encoding: Encoding, model: Table) -> Table:
 
 
 def fit(encoding: Encoding, table: Table, *, seed: int) -> Encoder:
-    """Fit an encoding on the rows of a table, and on no others.
+    """Fit an encoding on the rows of a table.
 
     Parameters
     ----------
@@ -233,7 +235,7 @@ def fit(encoding: Encoding, table: Table, *, seed: int) -> Encoder:
 
 
 def compared(evidence: Evidence, encoding: Encoding, *, seed: int) -> Evidence:
-    """Return the evidence with the covariates whose balance is asked: what the propensity can see, by name.
+    """Return the evidence with the covariates whose balance is measured, as the propensity sees them.
 
     Columns that are encoded one by one stay as they are; where several become components or other features, and where
     texts do, those take their place. Nothing is fitted to membership.
@@ -269,7 +271,7 @@ def compared(evidence: Evidence, encoding: Encoding, *, seed: int) -> Evidence:
 
 
 def transformer(encoding: Encoding, table: Table, seed: int) -> Any:
-    """Return the scikit-learn transformer of an encoding, not yet fitted; an unknown encoding is refused."""
+    """Return the unfitted scikit-learn transformer of an encoding; refuse an unknown one."""
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
@@ -292,7 +294,7 @@ def transformer(encoding: Encoding, table: Table, seed: int) -> Any:
 
 
 def check(encoding: object) -> None:
-    """Refuse what is no encoding, and options outside their range, before anything is fitted."""
+    """Refuse unknown encodings and options outside their range, before anything is fitted."""
     match encoding:
         case Images(components=k) | Reduced(components=k) | Text(components=k):
             if k is not None and k < 1:
@@ -312,7 +314,7 @@ def check(encoding: object) -> None:
 
 @dataclass(frozen=True)
 class _Checked:
-    """The caller's function, its result checked at the door."""
+    """The caller's function, with its result checked."""
 
     function: Callable[[FloatArray], ArrayLike]
 

@@ -1,4 +1,4 @@
-"""Models of membership for cross-fitting: which rows each is learned from, which it is applied to, and how.
+"""Cross-fitted models of membership: training rows, audited rows, folds and fits.
 
 What is shared by the propensity (:mod:`miaudit.causal.propensity`) and its replicates
 (:mod:`miaudit.causal.replicates`).
@@ -31,7 +31,7 @@ _LOGIT_FLOOR = 1e-6  # a classifier's certainty is taken as 1 - 1e-6 before cali
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """How a propensity is learned: encoding, then the default logistic model (None) or a classifier."""
+    """Options of a propensity: the encoding, and the default logistic model (None) or a classifier."""
 
     classifier: Any
     encoding: Encoding
@@ -47,7 +47,7 @@ class Way:
         refuse_few_rows: bool = True,
         strength: float | None = None,
     ) -> Way:
-        """Check the options; without an encoding, the one that suits the evidence."""
+        """Return checked options, with the default encoding of the evidence where none is given."""
         chosen = covariates.default_of(evidence) if encoding is None else encoding
         covariates.check(chosen)
         check_classifier(classifier)
@@ -57,7 +57,7 @@ class Way:
 
 
 def check_classifier(classifier: Any) -> None:
-    """Refuse what is neither None nor a scikit-learn classifier that gives probabilities."""
+    """Refuse anything but None and scikit-learn classifiers with probabilities."""
     if classifier is not None and not (hasattr(classifier, "predict_proba") and hasattr(classifier, "get_params")):
         raise InputError(
             "classifier",
@@ -69,7 +69,7 @@ def check_classifier(classifier: Any) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows to learn from, and the audited rows that the result is applied to: never the same ones."""
+    """Training rows and the audited rows that the fit is applied to; always disjoint."""
 
     rows: BoolArray  # of the source, to learn from
     table: Table
@@ -82,7 +82,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Everything that has to be fitted: one part for each fold, or one for a separate sample."""
+    """All fits of a cross-fitting: one part for each fold, or one for a separate sample."""
 
     audited: Table
     parts: tuple[Part, ...]
@@ -98,7 +98,7 @@ class Task:
         folds: int | ArrayLike,
         rng: np.random.Generator,
     ) -> Task:
-        """Divide the evidence into folds, or set a separate sample beside it."""
+        """Divide the evidence into folds, or take a separate training sample."""
         prior = _log_odds(evidence.member)
         if train is None:
             table = covariates.table_of(evidence, way.encoding)
@@ -122,7 +122,7 @@ class Task:
 
 
 def fold_part(table: Table, member: BoolArray, code: IntArray, rows: BoolArray, prior: float) -> Part:
-    """Learn from some rows (a mask) and apply to the others; ``prior`` is the log-odds of membership in the sample."""
+    """Return the part for one mask of training rows; ``prior`` is the log-odds of membership."""
     held_out = ~rows
     if np.intersect1d(code[rows], code[held_out]).size:
         raise InputError("folds", "folds that keep each unit whole", "a unit in two folds", "pass a number of folds")
@@ -134,7 +134,7 @@ def fold_part(table: Table, member: BoolArray, code: IntArray, rows: BoolArray, 
 
 
 def codes(evidence: Evidence) -> IntArray:
-    """Units as integers (n,); every record is one where no units were given."""
+    """Return units as integers (n,); each record is one where no units are given."""
     code = evidence.unit_codes
     return np.arange(evidence.n) if code is None else code
 
@@ -145,14 +145,14 @@ def _log_odds(member: BoolArray) -> float:
 
 
 def unit_kind(member: BoolArray, code: IntArray) -> IntArray:
-    """Of each unit: 0 non-members only, 1 members only, 2 both."""
+    """Return for each unit 0 if it has non-members only, 1 members only, 2 both."""
     inside = np.bincount(code, weights=member)
     size = np.bincount(code)
     return np.where(inside == 0, 0, np.where(inside == size, 1, 2))
 
 
 def folds_of(folds: int | ArrayLike, member: BoolArray, code: IntArray, rng: np.random.Generator) -> IntArray:
-    """Number of folds or fold of each record -> fold of each record (n,)."""
+    """Return the fold of each record (n,), from a number of folds or given folds."""
     given = np.asarray(folds)
     if given.ndim == 0:
         count = int(given)
@@ -175,7 +175,7 @@ def folds_of(folds: int | ArrayLike, member: BoolArray, code: IntArray, rng: np.
 
 
 def assign(member: BoolArray, code: IntArray, count: int, rng: np.random.Generator) -> IntArray:
-    """Deal units to folds at random: each kind of unit in turn, the larger units first, back and forth."""
+    """Assign units to folds at random: by kind of unit, larger units first."""
     kind, size = unit_kind(member, code), np.bincount(code)
     order = np.lexsort((rng.permutation(len(kind)), -size, kind))
     there_and_back = np.r_[np.arange(count), np.arange(count)[::-1]]
@@ -185,13 +185,13 @@ def assign(member: BoolArray, code: IntArray, count: int, rng: np.random.Generat
 
 
 def one_of_each(code: IntArray, rng: np.random.Generator) -> IndexArray:
-    """Row of one record of each unit, drawn at random; ascending."""
+    """Draw the row of one record of each unit; ascending."""
     order = rng.permutation(len(code))
     return np.sort(order[np.unique(code[order], return_index=True)[1]])
 
 
 def _refuse_audited_rows(evidence: Evidence, audited: Table, train: Evidence, table: Table) -> None:
-    """Refuse a training sample that shares more rows with the audited one than rows repeat by chance."""
+    """Refuse a training sample that shares more rows with the audited one than chance would."""
     if train is evidence or train.digest == evidence.digest:
         share = 1.0
         by_chance = 0.0
@@ -225,7 +225,7 @@ def check_clip(clip: float) -> None:
 
 
 def clipped(values: FloatArray, clip: float) -> tuple[FloatArray, float]:
-    """Hold probabilities in [clip, 1 - clip]; also the share of them that was moved."""
+    """Return probabilities clipped to [clip, 1 - clip] and the share of them that changed."""
     outside = (values < clip) | (values > 1 - clip)
     return np.clip(values, clip, 1 - clip), float(outside.mean())
 
@@ -235,7 +235,7 @@ def clipped(values: FloatArray, clip: float) -> tuple[FloatArray, float]:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A fitted model: features -> log-odds, then the line of Platt's calibration."""
+    """A fitted model: features to log-odds, then Platt's calibration."""
 
     encoder: Encoder
     slope: float
@@ -245,19 +245,19 @@ class Model:
     estimator: Any = None
 
     def logit(self, table: Table) -> FloatArray:
-        """Calibrated log-odds (n,) of membership."""
+        """Return calibrated log-odds (n,) of membership."""
         x = self.encoder.transform(table)
         if self.coefficients is None:
             return self.offset + self.slope * raw_logit(self.estimator, x)
         return self.offset + self.slope * (logistic.with_ones(x) @ self.coefficients)
 
     def spread(self, point: FloatArray, raw: FloatArray) -> FloatArray:
-        """Calibrated log-odds of replicates (k, n): about the calibrated value, as far as the model itself moves."""
+        """Return calibrated log-odds of replicates (k, n), centred at the calibrated value."""
         return self.offset + self.slope * point + max(1.0, self.slope) * (raw - point)
 
 
 def learn(way: Way, part: Part, rng: np.random.Generator) -> Model:
-    """Fit encoder, model and calibration on training rows only."""
+    """Fit encoder, model and calibration on training rows."""
     encoder = covariates.fit(way.encoding, part.table, seed=seed_of(rng))
     x, member = encoder.transform(part.table), part.member
     refuse_wide(x, way)
@@ -290,12 +290,12 @@ def refuse_wide(x: FloatArray, way: Way) -> None:
 
 
 def seed_of(rng: np.random.Generator) -> int:
-    """Draw a seed for what takes nothing else."""
+    """Draw a seed for libraries that take no generator."""
     return int(rng.integers(0, 2**31 - 1))
 
 
 def fit_classifier(classifier: Any, x: FloatArray, member: BoolArray, seed: int) -> Any:
-    """Fit a copy of the caller's classifier; a random state that it left open is set."""
+    """Fit a copy of the caller's classifier; set its random state if it has none."""
     from sklearn.base import clone
 
     copy = clone(classifier)
@@ -306,7 +306,7 @@ def fit_classifier(classifier: Any, x: FloatArray, member: BoolArray, seed: int)
 
 
 def raw_logit(estimator: Any, x: FloatArray) -> FloatArray:
-    """Log-odds (n,) of membership by a fitted classifier, not calibrated."""
+    """Return uncalibrated log-odds (n,) of membership by a fitted classifier."""
     inside = np.flatnonzero(np.asarray(estimator.classes_, dtype=bool))[0]
     p = np.clip(estimator.predict_proba(x)[:, inside].astype(np.float64), _LOGIT_FLOOR, 1 - _LOGIT_FLOOR)
     return np.asarray(np.log(p) - np.log1p(-p), dtype=np.float64)

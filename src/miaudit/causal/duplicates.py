@@ -41,7 +41,7 @@ _PRIME = np.uint64((1 << 31) - 1)
 
 @dataclass(frozen=True)
 class Twins:
-    """How many records have a twin on the other side.
+    """Counts of records with an equal or similar record in the other class.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Duplicates(Twins):
 
     @property
     def share_of_members(self) -> float:
-        """Share of members with a twin among the non-members, 0 to 1."""
+        """Share of members with a duplicate among the non-members, 0 to 1."""
         return self.members_affected / self.members
 
 
@@ -132,7 +132,7 @@ def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> Duplicates
 def of_texts(
     texts: Sequence[str], member: ArrayLike, *, threshold: float = 0.7, rng: np.random.Generator
 ) -> Duplicates:
-    """Count duplicates among texts; letter case and white space do not count.
+    """Count duplicates among texts; letter case and white space are ignored.
 
     Near means a Jaccard similarity of the sets of character 5-grams of at least ``threshold``. Candidates come from
     MinHash (Broder 1997) in 32 bands of 4, which finds a pair of similarity 0.7 with probability 0.9998; candidates are
@@ -185,13 +185,13 @@ def of_texts(
 
 @dataclass(frozen=True, eq=False)
 class _Counts:
-    """How many members and non-members each distinct content has, both (k,)."""
+    """Numbers of members and non-members with each distinct content, both (k,)."""
 
     members: IntArray
     nonmembers: IntArray
 
     def summary(self, near_pairs: int, near_of: tuple[BoolArray, BoolArray, BoolArray], near: str) -> Duplicates:
-        """Add exact to near: whether a content has a near member-to-non-member twin, the reverse, and a near member."""
+        """Combine exact and near duplicates into the counts of both classes."""
         m, o = self.members, self.nonmembers
         across = int(m[(o > 0) | near_of[0]].sum())
         alike = int(m[(m > 1) | near_of[2]].sum())
@@ -214,7 +214,7 @@ class _Counts:
 
 
 def _tally(contents: Sequence[bytes], member: BoolArray) -> tuple[_Counts, IntArray]:
-    """Count equal contents by hash (collisions have probability below 1e-25); also the first record of each."""
+    """Count equal contents by hash (collisions below 1e-25); also return the first record of each."""
     seen: dict[bytes, int] = {}
     code = np.array([seen.setdefault(hashlib.blake2b(c, digest_size=16).digest(), len(seen)) for c in contents])
     first = np.unique(code, return_index=True)[1]
@@ -226,7 +226,7 @@ def _tally(contents: Sequence[bytes], member: BoolArray) -> tuple[_Counts, IntAr
 
 
 def _reduced(distinct: FloatArray, every: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, bool]:
-    """Standardise the columns that vary; project to few dimensions where there are many."""
+    """Standardise the columns that vary, and project many of them to few dimensions."""
     sd = every.std(axis=0)
     kept = sd > 1e-12 * np.abs(every).max(axis=0)
     z = (distinct[:, kept] - every[:, kept].mean(axis=0)) / sd[kept]
@@ -284,7 +284,7 @@ class _Side:
         return cKDTree(self.z)
 
     def spacing(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Distances of some records to the nearest and the second nearest other one."""
+        """Return distances of some records to the nearest and second nearest other record."""
         n = len(self.rows)
         chosen = np.sort(rng.choice(n, size=min(n, _QUERIES), replace=False))
         distance = np.asarray(self.tree.query(self.z[chosen], k=3)[0])
@@ -292,7 +292,7 @@ class _Side:
         return distance[usable, 1], distance[usable, 2]
 
     def reaches(self, z: FloatArray, radius: float, asked: IntArray) -> BoolArray:
-        """Which contents (k,), among those asked for, have another one of this side within the radius."""
+        """Return which of the given contents (k,) have another one of this class within the radius."""
         found = np.zeros(len(z), dtype=np.bool_)
         rows = np.flatnonzero(asked)
         if not len(self.rows) or not len(rows):
@@ -303,7 +303,7 @@ class _Side:
         return found
 
     def pairs(self, other: _Side, radius: float) -> int:
-        """Pairs of records of the two sides within the radius, equal ones among them."""
+        """Return pairs of records of the two classes within the radius, equal ones included."""
         if not len(self.rows) or not len(other.rows):
             return 0
         weights = (self.weight, other.weight)
@@ -314,7 +314,7 @@ class _Side:
 
 
 def _shingles(text: str) -> NDArray[np.uint64]:
-    """Hashes of the distinct character 5-grams of a text (k,); of the text itself where it is shorter."""
+    """Return hashes (k,) of the distinct character 5-grams of a text, or of a shorter text itself."""
     codes = np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4").astype(np.uint64)
     if len(codes) < _SHINGLE:
         codes = np.pad(codes, (0, _SHINGLE - len(codes)))
@@ -326,7 +326,7 @@ def _shingles(text: str) -> NDArray[np.uint64]:
 
 
 def _similar_pairs(texts: Sequence[str], threshold: float, rng: np.random.Generator) -> tuple[IntArray, bool]:
-    """Pairs (k, 2) of indices of similar texts, and whether there were too many candidates to compare them all."""
+    """Return pairs (k, 2) of similar texts, and whether there were too many candidates."""
     multiply = rng.integers(1, int(_PRIME), size=(_BANDS * _ROWS, 1), dtype=np.uint64)
     add = rng.integers(0, int(_PRIME), size=(_BANDS * _ROWS, 1), dtype=np.uint64)
     buckets: dict[bytes, list[int]] = defaultdict(list)
@@ -374,7 +374,7 @@ _MOST_BY_A_SHIFT = 0.5  # propensities that are uniform on (0, 1) reach 1/3
 
 @dataclass(frozen=True)
 class Repeats:
-    """Pairs of equal rows, and how many of them are of one member and one non-member.
+    """Pairs of equal rows, and how many of them join a member and a non-member.
 
     Attributes
     ----------
@@ -407,7 +407,7 @@ class Repeats:
 
     @classmethod
     def of(cls, rows: ArrayLike, member: ArrayLike) -> Repeats:
-        """Compare rows (n, d) of numbers (NaN: missing, equal to itself), or n texts, of members and non-members.
+        """Compare rows (n, d) of numbers (NaN equals NaN), or n texts, of members and non-members.
 
         Notes
         -----
@@ -442,16 +442,16 @@ class Repeats:
 
     @property
     def apart(self) -> float:
-        """How much equal rows stay on one side: 0 as if by chance, 1 always."""
+        """How far equal rows stay in one class: 0 as by chance, 1 always."""
         return 1 - self.across / self.expected if self.pairs else 0.0
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether equal rows are one-sided beyond chance, and intervals too narrow for them."""
+        """Whether equal rows share a class more often than by chance, so that intervals are too narrow."""
         return self.p_value < LEVEL and self.effect >= NOTICED
 
     def forbids(self, design: str | None) -> bool:
-        """Whether intervals that take records as independent are refuted.
+        """Return whether intervals that take records as independent are refuted.
 
         Where membership was not assigned at random (zero-run), members and non-members may differ, and equal rows then
         fall on one side more often than by chance: only rows that hardly ever part do refute.
@@ -461,7 +461,7 @@ class Repeats:
         return design != "zero-run" or self.apart > _MOST_BY_A_SHIFT
 
     def text(self, *, declared: bool = False) -> str:
-        """Say what was found, and what to do; ``declared``: these are one record of each unit that was named."""
+        """Describe the finding and what to do; ``declared``: the rows are one record of each unit."""
         one = "records of different units" if declared else "records"
         name = "name the unit that holds them together" if declared else "name the unit (--unit)"
         return (
@@ -475,7 +475,7 @@ class Repeats:
 
 
 def _codes(values: NDArray[np.generic]) -> IntArray:
-    """Number the different rows (n,)."""
+    """Number the distinct rows (n,)."""
     if values.dtype.kind in "OUS":
         return np.unique(values.astype(np.str_), return_inverse=True)[1].astype(np.int64)
     mixed = np.zeros(len(values), dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Causal metrics of membership: what remains of an attack's success when non-members are made comparable to members.
+"""Causal metrics of membership: the success of an attack against comparable non-members.
 
 Every metric asks one question of the non-members: what is E[h(Y(0))] in the population of the **members**? The score
 itself (h(y) = y) gives the average effect, the share of members above y the AUC, and 1{y >= t} the causal FPR. The five
@@ -91,7 +91,7 @@ def ate(
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> Estimate:
-    """Average effect of membership on the score, in the population of the members (paper, (2)).
+    """Estimate the average effect of membership on the score among the members (paper, (2)).
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def auc(
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> Estimate:
-    """Causal AUC: area under the causal ROC curve, 0.5 at no effect; ties count one half (paper, 3.2; errata A4).
+    """Estimate the causal AUC: 0.5 at no effect; ties count one half (paper, 3.2; errata A4).
 
     Parameters, errors: as :func:`ate`. The interval is normal on the logit scale, from the influence function.
 
@@ -204,7 +204,7 @@ def roc(
     thresholds: int = THRESHOLDS,
     rng: np.random.Generator | None = None,
 ) -> Roc:
-    """Causal ROC curve, from (0, 0) to (1, 1) (paper, 3.2 and (11); errata A1 to A4).
+    """Estimate the causal ROC curve, from (0, 0) to (1, 1) (paper, 3.2 and (11); errata A1 to A4).
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def tpr_at_fpr(
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> Estimate:
-    """Causal TPR at an FPR (errata A2): interpolated inside ties, with the step value beside it.
+    """Estimate the causal TPR at an FPR (errata A2), interpolated inside ties.
 
     The interval is that of fiducial weights (:mod:`miaudit.causal.fiducial`). Where the weight that may be accused is
     less than ``resolution(confidence)`` times that of the heaviest non-member above the threshold no lower limit
@@ -282,7 +282,7 @@ def tpr_at_fpr(
 def tpr_band(
     evidence: Evidence, propensity: PropensityLike, fpr: FloatArray, *, confidence: float = 0.95
 ) -> tuple[Roc, FloatArray, FloatArray]:
-    """Causal ROC curve by Hajek weights, and the limits (k,) of :func:`tpr_at_fpr` at each FPR (k,); sorted once.
+    """Estimate the causal ROC curve by Hajek weights with limits (k,) of the TPR at each FPR (k,).
 
     Examples
     --------
@@ -305,7 +305,7 @@ def tpr_band(
 
 
 def effective_nonmembers(evidence: Evidence, propensity: PropensityLike, *, confidence: float = 0.95) -> float:
-    """Non-members as low FPRs of a score count them: ``resolution(confidence)`` / smallest FPR with a lower limit.
+    """Return the effective number of non-members at low FPRs: ``resolution`` / smallest resolved FPR.
 
     The weights of those above the threshold decide, not those of all: the accused weight has to be
     ``resolution(confidence)`` times the heaviest among them. Parameters, errors: as :func:`tpr_at_fpr`.
@@ -335,7 +335,7 @@ def advantage(
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> Estimate:
-    """Causal sup(TPR - FPR), 0 at no effect; the lower limit pays for having looked for the best threshold.
+    """Estimate the causal sup(TPR - FPR), 0 at no effect; limits account for the search of a threshold.
 
     Parameters, errors: as :func:`ate`. The limits are those of the classical metric with as many non-members as would
     give the weighted FPR its largest variance over all thresholds.
@@ -371,7 +371,7 @@ def balanced_accuracy(
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> Estimate:
-    """Causal (TPR + TNR) / 2 at the best threshold, 0.5 at no effect: (1 + advantage) / 2. Else as :func:`ate`."""
+    """Estimate the causal (TPR + TNR) / 2 at the best threshold: (1 + advantage) / 2; see :func:`ate`."""
     best = advantage(evidence, propensity, method=method, outcome=outcome, confidence=confidence, rng=rng)
     return replace(best, value=(1 + (best.value or 0.0)) / 2, low=(1 + best.low) / 2, high=(1 + best.high) / 2)
 
@@ -388,7 +388,7 @@ def of(metric: Definition) -> Callable[..., Estimate]:
 
 
 def tpr_at_threshold(evidence: Evidence, *, threshold: float, confidence: float = 0.95) -> Estimate:
-    """Share of members with a score of at least a threshold that was fixed beforehand; the same for every estimator.
+    """Estimate the TPR at a threshold fixed beforehand; the same for every estimator.
 
     Examples
     --------
@@ -417,7 +417,7 @@ def fpr_at_threshold(
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> Estimate:
-    """Causal FPR at a threshold that was fixed beforehand: P(Y(0) >= t) among the members (paper, (11); errata A1, A3).
+    """Estimate the causal FPR at a threshold fixed beforehand: P(Y(0) >= t) among members (paper, (11)).
 
     Parameters, errors: as :func:`ate`. Wilson limits with the number of trials that gives the estimate its variance.
 
@@ -448,7 +448,7 @@ def bootstrap_limits(
     fpr_targets: tuple[float, ...] = (),
     confidence: float = 0.95,
 ) -> dict[str, tuple[float, float]]:
-    """Hajek limits from a bootstrap that refits the propensity: percentiles, and normal on the logit scale for the AUC.
+    """Return Hajek limits from a bootstrap that refits the propensity.
 
     Parameters
     ----------
@@ -551,7 +551,7 @@ def _check_rate(fpr: float) -> None:
 
 
 def _classical(estimator: Estimator, comparison: Comparison) -> bool:
-    """Whether the classical metric is the answer: asked for, or because all weights are equal."""
+    """Return whether the classical metric applies: it was asked for, or all weights are equal."""
     return isinstance(estimator, Difference) or (isinstance(estimator, Hajek) and comparison.even)
 
 
@@ -562,7 +562,7 @@ def _raw(evidence: Evidence, found: Estimate, labelled: bool = True) -> Estimate
 
 
 def _snapped(rate: float) -> float:
-    """Clip to [0, 1]; sums of weights reach the ends only up to rounding."""
+    """Clip to [0, 1] what differs from the ends by rounding only."""
     if rate <= _ROUNDING:
         return 0.0
     return 1.0 if rate >= 1 - _ROUNDING else rate
@@ -573,7 +573,7 @@ def _model_note(law: Law | None) -> str:
 
 
 def _survival(members: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Return the function that gives the share of members above any y, ties counting one half."""
+    """Return the share of members above any y as a function; ties count one half."""
     ordered, n = np.sort(members), len(members)
 
     def above(y: FloatArray) -> FloatArray:
@@ -585,7 +585,7 @@ def _survival(members: FloatArray) -> Callable[[FloatArray], FloatArray]:
 
 
 def _curve(estimator: Estimator, comparison: Comparison, law: Law | None, thresholds: int) -> Roc:
-    """The curve with the false-positive rate of an estimator."""
+    """Return the curve with the false-positive rate of an estimator."""
     weighted = comparison.roc
     match estimator:
         case Difference():
@@ -606,7 +606,7 @@ def _curve(estimator: Estimator, comparison: Comparison, law: Law | None, thresh
 
 
 def _modelled_curve(augmented: bool, comparison: Comparison, law: Law, most: int) -> Roc:
-    """FPR(t) of errata A3, with a plus: mean of mu_t over members + weighted mean of 1{Y >= t} - mu_t."""
+    """Return FPR(t) by outcome model and weighted residuals (errata A3)."""
     weighted = comparison.roc
     vertices = len(weighted.threshold) - 1
     share = np.sin(np.linspace(0, np.pi / 2, most)) ** 2
@@ -627,7 +627,7 @@ def _modelled_curve(augmented: bool, comparison: Comparison, law: Law, most: int
 
 
 def _rate_at(estimator: Estimator, comparison: Comparison, law: Law | None, threshold: float) -> tuple[float, float]:
-    """Causal FPR at a threshold, and its variance."""
+    """Return the causal FPR at a threshold, and its variance."""
     hit = (comparison.score >= threshold).astype(np.float64)
     predicted = None if law is None else law.exceedance(threshold)
     rate, influence, gradient = counterfactual_mean(estimator, comparison, hit, predicted)
@@ -671,7 +671,7 @@ def _tpr_from(
 
 
 def _certainty(estimator: Estimator, comparison: Comparison, threshold: float) -> float:
-    """Part of the variance of the FPR at a threshold that is there with known weights, in (0, 1]."""
+    """Return the share of the FPR's variance that remains with known weights, in (0, 1]."""
     hit = (comparison.score >= threshold).astype(np.float64)
     _, influence, gradient = counterfactual_mean(estimator, comparison, hit, None)
     known, learned = (comparison.variance(influence, part) for part in (np.zeros_like(gradient), gradient))
@@ -690,7 +690,7 @@ def _modelled_limits(
     threshold: float,
     interpolated: bool,
 ) -> tuple[float, float]:
-    """The mixture with a level drawn from a Beta law of the variance of an FPR that has an outcome model."""
+    """Return TPR limits where the FPR has an outcome model: a mixture over a Beta law of the level."""
     if not intervals.resolvable(fpr, effective, confidence):
         # One more effective non-member above the threshold than expected: the outer count.
         fpr = (fpr * effective + 1) / (effective + 1)
@@ -706,7 +706,7 @@ def _modelled_limits(
 
 
 def _trials(comparison: Comparison, curve: Roc, fpr: float) -> float:
-    """Number of independent members that gives the TPR its variance."""
+    """Return the number of independent members that gives the TPR its variance."""
     if comparison.units is None:
         return comparison.n1
     units = comparison.units
@@ -719,7 +719,7 @@ def _trials(comparison: Comparison, curve: Roc, fpr: float) -> float:
 
 
 def _nonmembers_for_the_curve(comparison: Comparison) -> float:
-    """Non-members that would give an unweighted FPR the largest variance that the weighted one has anywhere."""
+    """Return the number of unweighted non-members with the curve's largest FPR variance."""
     if comparison.units is not None:
         return comparison.effective_nonmembers
     w = comparison.weight[~comparison.member]

@@ -1,4 +1,4 @@
-"""Estimators of a counterfactual mean: five answers to one question about the non-members (paper, (3) to (11)).
+"""Estimators of a counterfactual mean of the non-members (paper, (3) to (11)).
 
 What is E[h(Y(0))] in the population of the **members**? :func:`counterfactual_mean` answers with a value, its influence
 function and its gradient; :mod:`miaudit.causal.effects` makes metrics and intervals of them.
@@ -22,7 +22,7 @@ from miaudit.metrics.units import Units
 
 
 class PropensityLike(Protocol):
-    """What is needed of a propensity: P(A=1|X) in the pooled sample, its odds, and what it was computed from.
+    """The part of a propensity that estimators read: P(A=1|X), its odds and its origin.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class PropensityLike(Protocol):
 
 @dataclass(frozen=True)
 class Difference:
-    """Non-members as they are: the classical metrics, causal only where membership was randomised (paper, (3))."""
+    """Unweighted non-members: classical metrics, causal only under randomised membership (paper, (3))."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class HorvitzThompson:
 
 @dataclass(frozen=True)
 class Hajek:
-    """Odds-weighted non-members divided by the sum of the weights: the default (errata A1)."""
+    """Odds-weighted non-members divided by the sum of weights: the default (errata A1)."""
 
 
 @dataclass(frozen=True)
 class GFormula:
-    """An outcome model averaged over the members (paper, (7)): right if the model is.
+    """An outcome model averaged over the members (paper, (7)); consistent if the model is right.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class GFormula:
 
 @dataclass(frozen=True)
 class Aipw:
-    """Outcome model plus weighted residuals (paper, (8); errata A3): right if either model is.
+    """Outcome model plus weighted residuals (paper, (8); errata A3); consistent if either model is right.
 
     The weights of the residuals are self-normalised, so that odds that are wrong by a factor do no harm.
 
@@ -91,7 +91,7 @@ METHODS = ("difference", "horvitz-thompson", "hajek", "g", "aipw")
 
 
 def estimator_of(method: str | Estimator, outcome: Any = None) -> Estimator:
-    """Return the estimator that a name stands for; strings exist at the door only.
+    """Return the estimator of a name; only the public functions take names.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def estimator_of(method: str | Estimator, outcome: Any = None) -> Estimator:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Evidence of one score with the weight of every record, sorted once.
+    """One score with the weight of every record, sorted once.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class Comparison:
 
     @classmethod
     def of(cls, evidence: Evidence, propensity: PropensityLike) -> Comparison:
-        """Check that evidence and propensity belong together, and sort."""
+        """Check that evidence and propensity match, and sort."""
         values, odds = _checked(evidence, propensity)
         weight = np.where(evidence.member, 1.0, odds)
         code = evidence.unit_codes
@@ -164,12 +164,12 @@ class Comparison:
 
     @property
     def total(self) -> float:
-        """Sum of the weights of the non-members; close to n1 where the propensity is right."""
+        """Sum of the weights of the non-members; close to n1 if the propensity is right."""
         return self.roc.n_nonmembers
 
     @cached_property
     def effective_nonmembers(self) -> float:
-        """Kish's effective number of non-members W^2 / sum w^2, or of their units."""
+        """Kish's effective number of non-members or of their units, W^2 / sum w^2."""
         w = self.weight[~self.member]
         if self.units is not None:
             w = np.asarray(np.bincount(self.units.code[~self.member], weights=w), dtype=np.float64)
@@ -177,36 +177,36 @@ class Comparison:
 
     @property
     def effective_members(self) -> float:
-        """Members, or Kish's effective number of their units."""
+        """Number of members, or Kish's effective number of their units."""
         return self.n1 if self.units is None else self.units.effective_members
 
     @cached_property
     def ranked(self) -> Ranked:
-        """The non-members from the highest score down, for what lies above a threshold."""
+        """Non-members in descending order of score, for TPRs at an FPR."""
         return Ranked.of(self.score, self.member, self.weight, self.units)
 
     @property
     def even(self) -> bool:
-        """Whether all non-members weigh the same, so that weighting changes nothing."""
+        """Whether all non-members have the same weight."""
         w = self.weight[~self.member]
         return bool(np.ptp(w) <= 1e-12 * w[0])
 
     @cached_property
     def share_of_members_above(self) -> FloatArray:
-        """S1(y) of each record (n,): share of members with a higher score, ties counting one half."""
+        """S1(y) of each record (n,): share of members with a higher score; ties count one half."""
         vertex = self.roc.blocks_of(self.score)
         tpr = self.roc.tpr
         return np.asarray((tpr[vertex] + tpr[vertex - 1]) / 2)
 
     @cached_property
     def share_of_nonmembers_below(self) -> FloatArray:
-        """F0(y) of each record (n,): weighted share of non-members with a lower score, ties counting one half."""
+        """F0(y) of each record (n,): weighted share of non-members with a lower score."""
         vertex = self.roc.blocks_of(self.score)
         fpr = self.roc.fpr
         return np.asarray(1 - (fpr[vertex] + fpr[vertex - 1]) / 2)
 
     def variance(self, influence: FloatArray, gradient: FloatArray) -> float:
-        """Variance of an estimate, with that of the fitted propensity.
+        """Return the variance of an estimate, with that of the fitted propensity.
 
         Learned from the audited records: the larger of with and without the score term (statistics.md, section 3).
         Learned from others: what their number leaves uncertain is independent, so it is added.
@@ -235,7 +235,7 @@ class Comparison:
 
     @cached_property
     def _information(self) -> tuple[FloatArray, FloatArray] | None:
-        """Features with an intercept (n, p + 1) and the information of a logistic model H (p + 1, p + 1)."""
+        """Return features with an intercept (n, p + 1) and the information matrix of a logistic model."""
         if self.features is None or self.features.shape[1] + 1 >= len(self.score) / 2:
             return None
         x = np.column_stack([np.ones(len(self.score)), self.features])
@@ -246,7 +246,7 @@ class Comparison:
 def counterfactual_mean(
     estimator: Estimator, comparison: Comparison, outcome: FloatArray, predicted: FloatArray | None
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Estimate E[h(Y(0))] in the population of the members: the one formula behind every metric.
+    """Estimate E[h(Y(0))] in the population of the members: the formula of every metric.
 
     Parameters
     ----------
@@ -302,14 +302,14 @@ def _checked(evidence: Evidence, propensity: PropensityLike) -> tuple[FloatArray
 
 
 def _logistic_features(propensity: PropensityLike) -> FloatArray | None:
-    """Features (n, p) of a learned propensity that is linear in them, or None: a forest has another score."""
+    """Return the features (n, p) of a propensity that is linear in them, else None."""
     own, separate = getattr(propensity, "folds", True) is not None, _separate_rows(propensity) is not None
     linear = getattr(propensity, "logistic", True) and propensity.features is not None and (own or separate)
     return np.asarray(propensity.features, dtype=np.float64) if linear else None
 
 
 def _separate_rows(propensity: PropensityLike) -> float | None:
-    """Records of the separate sample that the propensity was learned from; None if it was learned from these."""
+    """Return the records of a separate training sample of the propensity, else None."""
     ratio = getattr(propensity, "rows_per_covariate", None)
     if getattr(propensity, "folds", True) is not None or ratio is None or propensity.features is None:
         return None
@@ -319,7 +319,7 @@ def _separate_rows(propensity: PropensityLike) -> float | None:
 def outcome_law(
     estimator: Estimator, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator | None
 ) -> Law | None:
-    """Fit the outcome model of an estimator that has one, or take the fitted one that was passed."""
+    """Fit the outcome model of an estimator that has one, or return the fitted one."""
     if not isinstance(estimator, GFormula | Aipw):
         return None
     outcome = estimator.outcome

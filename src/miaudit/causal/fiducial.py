@@ -1,4 +1,4 @@
-"""Confidence limits of the TPR at an FPR where non-members have weights: the weights are drawn anew, by a formula.
+"""Confidence limits of the TPR at an FPR with weighted non-members, by fiducial weights.
 
 The level of a threshold is a share of weight, and few heavy non-members above it may make up most of that share; the
 number of all says nothing of them. So each non-member's weight w becomes w E with E from Exp(1) (one E for a unit), and
@@ -32,7 +32,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """Non-members from the highest score down, with what stands above each of them.
+    """Non-members in descending order of score, with sums over those above each.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Ranked:
         units: Units | None,
         total: float | None = None,
     ) -> Ranked:
-        """Sort; ties in an order in which the first few have weights like all of them, whatever the order of rows.
+        """Sort; tied records keep an order that does not depend on the order of rows.
 
         Parameters
         ----------
@@ -92,14 +92,14 @@ class Ranked:
         return cls(w, _running(w, unit), np.asarray(np.bincount(unit, w)[unit], dtype=np.float64), unit, *rest)
 
     def heaviest_above(self, fpr: float) -> float:
-        """Return the weight of the heaviest unit, as far as it is accused, where the weighted share reaches an FPR.
+        """Return the largest accused weight of a unit where the weighted share reaches an FPR.
 
         At least that of an average unit: no FPR is resolved that as many without weights would not.
         """
         return float(self._heaviest()[self._crossing(fpr)])
 
     def smallest_fpr(self, confidence: float) -> float:
-        """Return the FPR from which on a lower limit can exist: accused weight is 3.69 times the heaviest (at 95%).
+        """Return the smallest FPR with a lower limit: accused weight is 3.69 times the heaviest (at 95%).
 
         Without weights 3.69 / non-members (erratum C3): the chance that the record above all reaches the FPR by itself
         exceeds (1 - confidence) / 2 otherwise.
@@ -120,7 +120,7 @@ class Ranked:
     def limits(
         self, fpr: float, confidence: float, trials: float, *, shape: float = 1.0, most_nodes: int = MOST_NODES
     ) -> tuple[float, float]:
-        """Confidence limits of the TPR.
+        """Return confidence limits of the TPR.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Ranked:
         return low, beta_mixture_quantile(mass, hits * scale, trials, 1 - tail, at_zero=False)
 
     def _crossing(self, fpr: float) -> int:
-        """Place of the record with which the weighted share reaches an FPR."""
+        """Return the place of the record where the weighted share reaches an FPR."""
         reached = int(np.searchsorted(np.cumsum(self.weight), fpr * self.total * (1 - 1e-12)))
         return min(reached, len(self.weight) - 1)
 
@@ -157,12 +157,12 @@ class Ranked:
         return np.asarray(np.maximum(np.maximum.accumulate(self.so_far), self.weight.sum() / units))
 
     def _between(self, hits: FloatArray, nodes: IndexArray) -> FloatArray:
-        """Members above a threshold between two nodes (mean of both sides), and above one behind the last."""
+        """Return members above a threshold between two nodes, and above one behind the last."""
         last = hits[min(int(nodes[-1]), len(hits) - 1)]
         return np.asarray(np.r_[(hits[nodes[:-1]] + hits[nodes[1:] - 1]) / 2, last], dtype=np.float64)
 
     def _places(self, fpr: float, beyond: FloatArray, shape: float, most_nodes: int) -> tuple[IndexArray, FloatArray]:
-        """Where the threshold may lie: counts of accused non-members, and the chance of each gap between them.
+        """Return candidate thresholds: counts of accused non-members, and the chance of each gap.
 
         Returns
         -------
@@ -193,7 +193,7 @@ class Ranked:
     def _of_groups(
         self, nodes: IndexArray, up: float, down: float, extra: FloatArray, counts: FloatArray, shape: float
     ) -> FloatArray:
-        """Chance that the drawn share is below the FPR at each node: records of nearly equal weight together."""
+        """Return the chance that the drawn share is below the FPR at each node, by groups of equal weight."""
         group = np.floor(np.log(self.weight / self.weight.max()) / math.log(_RATIO)).astype(np.intp)
         group = np.unique(group, return_inverse=True)[1]
         size = np.bincount(group).astype(np.float64)
@@ -206,7 +206,7 @@ class Ranked:
     def _of_units(
         self, nodes: IndexArray, up: float, down: float, extra: FloatArray, counts: FloatArray, shape: float
     ) -> FloatArray:
-        """The same where the records of a unit are drawn together."""
+        """Return the same chance where the records of a unit are drawn together."""
         if self.unit is None:
             raise AttributeError("no units")
         whole = np.bincount(self.unit, self.weight)
@@ -222,7 +222,7 @@ class Ranked:
 
 
 def _running(weight: FloatArray, unit: IndexArray) -> FloatArray:
-    """Sum of the weights of each record's unit up to and with this record (m,)."""
+    """Return the sum of the weights of each record's unit up to and with this record (m,)."""
     order = np.argsort(unit, kind="stable")
     sums = np.cumsum(weight[order])
     first = np.r_[True, np.diff(unit[order]) > 0]
@@ -233,7 +233,7 @@ def _running(weight: FloatArray, unit: IndexArray) -> FloatArray:
 
 
 def _above(nodes: IndexArray, group: IndexArray, part: FloatArray, groups: int) -> FloatArray:
-    """Sum of the parts (m,) of the first so many records, by group (nodes, groups)."""
+    """Return the sum of the first parts (m,), by group (nodes, groups)."""
     node = np.searchsorted(nodes, np.arange(len(group)), side="right")  # the first node that has the record
     kept = node < len(nodes)
     sums = np.bincount(node[kept] * groups + group[kept], part[kept], minlength=len(nodes) * groups)
@@ -241,7 +241,7 @@ def _above(nodes: IndexArray, group: IndexArray, part: FloatArray, groups: int) 
 
 
 def _chance_below_zero(factor: FloatArray, times: FloatArray, shape: float) -> FloatArray:
-    """P(sum of factor * G <= 0), G independent Gamma(times * shape) / shape, in each row (k, groups) (Lugannani, Rice).
+    """Return P(sum of factor * G <= 0) of independent Gammas in each row (k, groups) (Lugannani, Rice).
 
     Where all factors are positive it is 0, where none is 1.
     """

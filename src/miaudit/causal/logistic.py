@@ -1,4 +1,4 @@
-"""L2 logistic regression: one fit, strength by cross-validation, Platt's line, all bootstrap replicates in one solve.
+"""L2 logistic regression: a fit, its strength, Platt's calibration, and all bootstrap replicates at once.
 
 Everywhere the model is log-odds = x b, the first column of x being ones, and the objective
 sum weight * (log(1 + exp(x b)) - y x b) + sum penalty * b^2 / 2 with penalty 1 / C, as scikit-learn has it.
@@ -26,12 +26,12 @@ _PATIENCE = 3  # strengths without a better held-out loss before the search stop
 
 
 def with_ones(x: FloatArray) -> FloatArray:
-    """Put the intercept's column of ones before the features: (n, p) -> (n, p + 1)."""
+    """Prepend the intercept's column of ones: (n, p) -> (n, p + 1)."""
     return np.asarray(np.column_stack([np.ones(len(x)), x]), dtype=np.float64)
 
 
 def penalty_of(x: FloatArray, strength: float) -> FloatArray:
-    """Diagonal of the penalty (p + 1,) for x (n, p + 1) with ones: 1 / C, nothing on the intercept.
+    """Return the penalty's diagonal (p + 1,) for x (n, p + 1): 1 / C, and 0 for the intercept.
 
     Examples
     --------
@@ -44,13 +44,13 @@ def penalty_of(x: FloatArray, strength: float) -> FloatArray:
 
 
 def expit(x: FloatArray) -> FloatArray:
-    """Probability of any log-odds, 1 / (1 + exp(-x)), same shape."""
+    """Return the probability of any log-odds, 1 / (1 + exp(-x)), same shape."""
     with np.errstate(over="ignore"):
         return np.asarray(1 / (1 + np.exp(-x)), dtype=np.float64)
 
 
 def _loss(eta: FloatArray, y: FloatArray) -> FloatArray:
-    """Log-loss (n,) of log-odds eta against targets y in [0, 1]; better when smaller."""
+    """Return the log-loss (n,) of log-odds eta against targets y in [0, 1]; better when smaller."""
     return np.logaddexp(0.0, eta) - y * eta
 
 
@@ -67,7 +67,7 @@ def minimise(
     curvature: FloatArray | None = None,
     tolerance: float = 1e-8,
 ) -> tuple[FloatArray, FloatArray]:
-    """Minimise sum weight * log-loss + sum penalty b^2 / 2 by Newton steps that keep a Hessian while it serves.
+    """Minimise weighted log-loss plus sum penalty b^2 / 2 by Newton steps.
 
     A Hessian is computed again when a step fails to lower the objective, or is longer than a fifth of the one before
     (Shamanskii's modification of Newton's method).
@@ -147,15 +147,15 @@ class _Objective:
         return np.asarray(self.x.T @ (self.weight * (p - self.y)) + self.penalty * point.beta)
 
     def curvature(self, p: FloatArray) -> FloatArray:
-        """X' W X (p, p): the Hessian without the penalty."""
+        """Return X' W X (p, p): the Hessian without the penalty."""
         return np.asarray((self.x * (self.weight * p * (1 - p))[:, None]).T @ self.x)
 
     def largest_curvature(self) -> FloatArray:
-        """X' W X / 4 (p, p), which no Hessian exceeds, so that its step always lowers the objective (Boehning 1992)."""
+        """Return X' W X / 4 (p, p): an upper bound on every Hessian (Boehning 1992)."""
         return np.asarray((self.x * (self.weight / 4)[:, None]).T @ self.x)
 
     def along(self, point: _Point, step: FloatArray, *, patient: bool) -> _Point | None:
-        """Go a step down: whole, or quarters of it if patient; None if that does not lower the objective."""
+        """Take a step, or quarters of it if ``patient``; return None if the objective does not fall."""
         scale = 1.0
         while True:
             candidate = self.at(point.beta - scale * step)
@@ -167,7 +167,7 @@ class _Objective:
 
 
 def _factor(hessian: FloatArray) -> Any:
-    """Cholesky factor of a Hessian (p, p), with as little ridge as it needs for columns that are constant or repeated.
+    """Return the Cholesky factor of a Hessian (p, p), with a ridge where columns are constant or repeated.
 
     Where every fitted probability is 0 or 1 to the last digit nothing curves, and only a larger ridge makes a step; the
     line search keeps such a step from doing harm.
@@ -192,7 +192,7 @@ def _factor(hessian: FloatArray) -> Any:
 def choose_strength(
     x: FloatArray, y: FloatArray, inner: IntArray, strengths: Sequence[float] = STRENGTHS
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Choose C by held-out log-loss, from strong shrinkage to weak; stop when it no longer helps.
+    """Choose C by held-out log-loss, from strong to weak shrinkage.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def choose_strength(
 
 
 def platt(held: FloatArray, y: FloatArray) -> tuple[float, float]:
-    """Slope (never negative) and offset of a logistic line through held-out log-odds, with Platt's (1999) targets.
+    """Return slope (not negative) and offset of a logistic line through held-out log-odds (Platt 1999).
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def replicates(
     *,
     tolerance: float = 3e-6,
 ) -> FloatArray:
-    """Solve the L2 logistic model for all weightings of the same rows, as scikit-learn does for one.
+    """Solve the L2 logistic model for many weightings of the same rows.
 
     Every replicate takes the steps H^-1 gradient with the Hessian H at ``start`` (the chord method); the error of a
     replicate shrinks by about sqrt(p / n) a step. Steps are in single precision until they are small, then in double.
@@ -304,7 +304,7 @@ def replicates(
 
 @dataclass(frozen=True, eq=False)
 class _Chord:
-    """What all replicates share: rows (n, p) in two precisions, targets (n,), penalty (p,), one inverse Hessian."""
+    """State shared by all replicates: rows (n, p), targets (n,), penalty (p,), one inverse Hessian."""
 
     x: FloatArray
     single: Float32Array
@@ -313,7 +313,7 @@ class _Chord:
     inverse: FloatArray
 
     def descend(self, drawn: Float32Array, beta: FloatArray, tolerance: float) -> tuple[FloatArray, BoolArray]:
-        """Steps for a block of replicates with weights drawn (k, n), from beta (k, p), which is overwritten.
+        """Take steps for replicates with weights drawn (k, n), from beta (k, p), which is overwritten.
 
         Returns
         -------
@@ -341,7 +341,7 @@ class _Chord:
         return beta, stuck
 
     def _gradient(self, rows: NDArray[Any], weight: Float32Array, hit: Float32Array, beta: FloatArray) -> FloatArray:
-        """Gradients (k, p) of all replicates, in the precision of the rows and in place: memory is what costs."""
+        """Return the gradients (k, p) of all replicates, in the precision of the rows and in place."""
         with np.errstate(over="ignore"):
             residual = beta.astype(rows.dtype) @ rows.T
             np.negative(residual, out=residual)
@@ -353,7 +353,7 @@ class _Chord:
 
 
 def _progress(change: FloatArray, previous: FloatArray, tolerance: float) -> tuple[FloatArray, BoolArray]:
-    """Error (k,) that is left, from how fast the steps shrink, and which replicates' steps do not."""
+    """Return the remaining error (k,), by how steps shrink, and the replicates whose steps do not."""
     ratio = change / previous
     rate = np.clip(ratio, 0.25, 0.9)
     return change * rate / (1 - rate), ~(ratio < 0.9) & (change > 10 * tolerance)

@@ -1,4 +1,4 @@
-"""The caller's own nuisance models of an audit: what stands in for the default propensity and outcome model."""
+"""The caller's nuisance models of an audit, in place of the default propensity and outcome model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from miaudit.errors import InputError, is_whole
 
 @dataclass(frozen=True, eq=False)
 class Nuisance:
-    """Models that a zero-run audit needs and does not report on; None is the default of each.
+    """Nuisance models of a zero-run audit; None is the default of each.
 
     Parameters
     ----------
@@ -82,11 +82,11 @@ class Nuisance:
 
     @property
     def outcome_model(self) -> LocationScale:
-        """The outcome model that AIPW is given."""
+        """Outcome model that AIPW uses."""
         return self.outcome if isinstance(self.outcome, LocationScale) else LocationScale(self.outcome)
 
     def of_rows(self, rows: IndexArray | None) -> Nuisance:
-        """Return the same models where only some rows (indices) of the evidence are audited; None is all of them."""
+        """Return the models for some rows (indices) of the evidence; None: all rows."""
         if rows is None or self.propensity is None:
             return self
         whole, part = self.propensity, self.propensity.of_rows(rows)

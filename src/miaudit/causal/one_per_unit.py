@@ -1,4 +1,4 @@
-"""One record of each unit, where several records of a unit are no independent trials.
+"""One record of each unit, for tests that need independent trials.
 
 Which one is a matter of chance; what is easily overlooked is **how often** a unit comes to be represented. A propensity
 that was learned from records says how a record drawn from all of them is likely to be a member. If members have five
@@ -17,19 +17,19 @@ from miaudit.causal.crossfit import one_of_each
 
 
 def sizes(code: NDArray[Any]) -> IntArray:
-    """Return the number of records of the unit of each record (n,), from unit codes (n,) that count from 0."""
+    """Return the size of the unit of each record (n,), from unit codes (n,) that count from 0."""
     return np.asarray(np.bincount(code)[code])
 
 
 def equal_sizes(code: NDArray[Any]) -> bool:
-    """Whether all units have the same number of records."""
+    """Return whether all units have the same number of records."""
     number = np.bincount(code)
     number = number[number > 0]
     return bool((number == number[0]).all())
 
 
 def independent_share(code: NDArray[Any]) -> float:
-    """Return Kish's share of the records that count as independent if those of a unit are all alike, in (0, 1].
+    """Return Kish's effective share of records if those of a unit are all alike, in (0, 1].
 
     Examples
     --------
@@ -41,7 +41,7 @@ def independent_share(code: NDArray[Any]) -> float:
 
 
 def drawn_alike(code: NDArray[Any], rng: np.random.Generator, *, of: IntArray | None = None) -> IntArray:
-    """Draw at most one record of each unit so that every record has the same chance; ascending rows.
+    """Draw at most one record of each unit, every record with the same chance; ascending rows.
 
     A unit of k records is represented with probability k / K, where K is the size of the largest one. What was learned
     from all records, such as a propensity, then holds for the drawn ones as it stands. Where all units are equally

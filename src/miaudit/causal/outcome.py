@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError
 
+__all__ = ["Law", "LocationScale"]
+
 FEWEST_NONMEMBERS = 20
 _NODES = 256  # of the law of the residuals, denser towards its ends
 _CHUNK = 1 << 21  # numbers held at once: 16 MB each
@@ -26,7 +28,7 @@ _SMALLEST_SCALE, _LARGEST_SCALE = 0.05, 20.0  # relative to the median
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """The fitted law of Y(0) given x at every record, from models that did not see the record.
+    """Fitted law of Y(0) given x at every record, from models that did not see the record.
 
     Attributes
     ----------
@@ -62,18 +64,18 @@ class Law:
         return np.asarray(self.centre + self.scale * shift[self.fold])
 
     def expected(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """E[function(Y(0)) | x] of each record (n,); the function works elementwise on any shape."""
+        """Return E[function(Y(0)) | x] of each record (n,); the function works elementwise on any shape."""
         found = np.empty(self.n)
         for rows, values, mass in self._chunks():
             found[rows] = function(values) @ mass
         return found
 
     def exceedance(self, threshold: float) -> FloatArray:
-        """mu_{0,t}(x) = P(Y(0) >= t | x) of each record (n,), 0 to 1; it never rises with t."""
+        """Return P(Y(0) >= t | x) of each record (n,), 0 to 1; it does not rise with t."""
         return self.expected(lambda y: (y >= threshold).astype(np.float64))
 
     def weighted_exceedance(self, weight: ArrayLike, thresholds: ArrayLike) -> FloatArray:
-        """Sum over records of weight * mu_{0,t}(x), for all thresholds at once.
+        """Return the sum over records of weight * P(Y(0) >= t | x), for all thresholds at once.
 
         Each record is spread over the nodes of its law, and the nodes are counted between thresholds: O(n q) and
         never a matrix of records by thresholds.
@@ -96,7 +98,7 @@ class Law:
         return np.cumsum(total[::-1])[::-1][1:]
 
     def _chunks(self) -> Any:
-        """Yield rows, the values (rows, q) that their law puts mass on, and the mass (q,)."""
+        """Yield rows, the values (rows, q) with mass under their law, and the mass (q,)."""
         for k, (nodes, mass) in enumerate(zip(self.residual, self.mass, strict=True)):
             rows = np.flatnonzero(self.fold == k)
             step = max(1, _CHUNK // len(nodes))
@@ -139,7 +141,7 @@ class LocationScale:
         unit_codes: IntArray | None = None,
         rng: np.random.Generator,
     ) -> Law:
-        """Fit on non-members, predict for every record.
+        """Fit on non-members and predict for every record.
 
         Parameters
         ----------
@@ -205,7 +207,7 @@ class LocationScale:
 
 
 def draw_folds(member: BoolArray, folds: int, unit_codes: IntArray | None, rng: np.random.Generator) -> IntArray:
-    """Assign records (n,) to folds 0 to ``folds`` - 1: equal shares of each class, or whole units where there are."""
+    """Assign records (n,) to folds 0 to ``folds`` - 1: equal shares of each class, or whole units."""
     if unit_codes is not None:
         count = int(unit_codes.max()) + 1
         return (rng.permutation(count) % folds)[unit_codes]
@@ -216,7 +218,7 @@ def draw_folds(member: BoolArray, folds: int, unit_codes: IntArray | None, rng: 
 
 
 def default_regressor() -> Any:
-    """Ridge regression on the standardised covariates and their squares; strength by generalised cross-validation."""
+    """Return ridge regression on standardised covariates and squares; strength by cross-validation."""
     from sklearn.linear_model import RidgeCV  # noqa: PLC0415 (heavy, and only needed here)
     from sklearn.pipeline import make_pipeline  # noqa: PLC0415
     from sklearn.preprocessing import FunctionTransformer, StandardScaler  # noqa: PLC0415
@@ -244,7 +246,7 @@ def _cross_fit(model: Any, x: FloatArray, y: FloatArray, usable: BoolArray, fold
 
 
 def _nodes(residual: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Summarise residuals by at most ``_NODES`` block means and their shares; blocks are finer towards the ends."""
+    """Summarise residuals by at most ``_NODES`` block means and shares, finer towards the ends."""
     ordered = np.sort(residual)
     n = len(ordered)
     share = np.sin(np.linspace(0, np.pi / 2, _NODES + 1)) ** 2

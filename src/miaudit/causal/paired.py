@@ -1,4 +1,4 @@
-"""Two scores on the same records: by how much one is the stronger attack, with an interval for paired scores."""
+"""Paired differences between two scores on the same records, with intervals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def difference(
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Estimate]:
-    """Estimate metrics of the first score less those of the second, from resamples that both share.
+    """Estimate metrics of the first score less those of the second, from shared resamples.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def difference(
 
 
 def resolves(evidence: Evidence, fpr: float, odds: ArrayLike | None = None) -> bool:
-    """Whether 5 or more false alarms are expected at an FPR: with fewer, intervals of a TPR are too short.
+    """Return whether 5 or more false alarms are expected at an FPR; below, TPR intervals are too short.
 
     Units count, not their records, and weighted non-members as so many equally heavy ones (Kish), or as so many as the
     heaviest above the threshold where that is fewer. The simulation is tests/slow/test_challenge_validity.py.

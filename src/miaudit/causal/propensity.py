@@ -1,4 +1,4 @@
-"""Propensity P(A=1 | X): cross-fitted and calibrated, with the learning curve that says whether to trust it."""
+"""Propensity P(A=1 | X): cross-fitted and calibrated, with a learning curve as a diagnostic."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RISE_LEAST = 0.01  # ... and this much AUC; see LearningCurve
 
 @dataclass(frozen=True, eq=False)
 class Propensity:
-    """P(A=1 | X) of each record in the pooled sample, members and non-members together (errata A1).
+    """P(A=1 | X) of each record in the pooled sample of members and non-members (errata A1).
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Propensity:
 
     @property
     def odds(self) -> FloatArray:
-        """Weights w = pi / (1 - pi) (n,) that make non-members look like members."""
+        """Weights w = pi / (1 - pi) (n,) by which non-members represent members."""
         return self.values / (1 - self.values)
 
     @property
@@ -106,7 +106,7 @@ class Propensity:
         return np.asarray(np.log(self.odds))
 
     def of_rows(self, rows: NDArray[Any]) -> Propensity:
-        """Return the propensities of some rows (indices or a mask), as given ones.
+        """Return the propensities of some rows (indices or a mask) as given ones.
 
         Odds that differ by a factor give the same self-normalised weights, so a part keeps its meaning. Learned from
         separate records, it also keeps how many those were: what they leave uncertain is as uncertain in a part.
@@ -118,7 +118,7 @@ class Propensity:
         return replace(part, logistic=self.logistic, rows_per_covariate=self.rows_per_covariate)
 
     def matched(self, evidence: Evidence) -> Propensity:
-        """Return these propensities if there is one for each record of the evidence.
+        """Return these propensities if their number is that of the evidence's records, else refuse.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class Propensity:
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """How well covariates alone tell members from non-members, learned from half of the rows and from all of them.
+    """AUC of the covariates alone, learned from half of the rows and from all of them.
 
     Both are AUCs on the same held-out folds, so their difference has little noise. It is called **rising** when the
     difference exceeds both 3 of its standard errors and 0.01: a propensity that would gain from more rows is not
@@ -166,7 +166,7 @@ def fit(
     refuse_few_rows: bool = True,
     rng: np.random.Generator,
 ) -> Propensity:
-    """Learn the propensity of each record from other records.
+    """Fit the propensity of each record on other records.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def held_out_logits(
     encoding: Encoding | None = None,
     rng: np.random.Generator,
 ) -> tuple[IntArray, list[FloatArray]]:
-    """Learn one propensity with each classifier from a random half of the units, and apply it to the other half.
+    """Fit each classifier on a random half of the units and apply it to the other half.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def held_out_logits(
 
 
 def rows_per_covariate(evidence: Evidence, *, encoding: Encoding | None = None, seed: int = 0) -> float:
-    """Count the rows for each encoded covariate; below 40, bounds are not testable (statistics.md, section 8).
+    """Return the number of rows for each encoded covariate; below 40, bounds are not testable.
 
     Examples
     --------
@@ -343,7 +343,7 @@ def _how(way: Way, task: Task, models: Sequence[Model]) -> str:
 
 
 def _named(encoding: Encoding) -> str:
-    """Name an encoding, and what the caller put into it."""
+    """Name an encoding and the caller's own models."""
     name = type(encoding).__name__
     match encoding:
         case Custom(function=function):
@@ -357,7 +357,7 @@ def _named(encoding: Encoding) -> str:
 
 
 def _strength_of_all(way: Way, table: Table, evidence: Evidence, rng: np.random.Generator) -> float | None:
-    """Choose C on all rows, for every point of the curve; None for a classifier other than the default."""
+    """Choose C on all rows, for every point of the curve; None for the caller's classifiers."""
     if way.classifier is not None:
         return None
     x = covariates.fit(way.encoding, table, seed=crossfit.seed_of(rng)).transform(table)
@@ -370,7 +370,7 @@ def _strength_of_all(way: Way, table: Table, evidence: Evidence, rng: np.random.
 def _curve_scores(
     way: Way, part: Part, strength: float | None, rng: np.random.Generator
 ) -> tuple[FloatArray, list[FloatArray]]:
-    """Scores of the held-out rows: learned from the whole training part, and from random halves of it."""
+    """Return scores of held-out rows, learned from the whole training part and from halves of it."""
     encoder = covariates.fit(way.encoding, part.table, seed=crossfit.seed_of(rng))
     x, out = encoder.transform(part.table), encoder.transform(part.apply)
     if strength is None:
@@ -395,7 +395,7 @@ def _curve_scores(
 
 
 def _auc_influence(score: FloatArray, member: BoolArray) -> tuple[float, FloatArray]:
-    """AUC (ties count one half) and each record's influence on it (n,), zero on average in each class (DeLong)."""
+    """Return the AUC and the influence of each record (n,), zero on average in each class (DeLong)."""
     roc = Roc.of(score, member)
     vertex = roc.blocks_of(score)
     below = 1 - (roc.fpr[vertex] + roc.fpr[vertex - 1]) / 2

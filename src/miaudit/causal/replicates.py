@@ -1,4 +1,4 @@
-"""Replicates of a propensity: learned again on resamples of the records that it was learned from."""
+"""Bootstrap replicates of a propensity, refitted on resamples of its training records."""
 
 # ruff: noqa: PLC0415 - joblib loads when used
 from __future__ import annotations
@@ -34,7 +34,7 @@ def bootstrap(
     workers: int = 1,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """Learn the propensity again on resamples of the records it was learned from; the audited records stay.
+    """Refit the propensity on resamples of its training records; the audited records stay.
 
     Encoding, strength and calibration are those of the original fit; the model's coefficients are refitted. A
     replicate lies about the calibrated value as far as the uncalibrated log-odds moved: a calibration that shrinks them
@@ -101,7 +101,7 @@ def refits(
     workers: int = 1,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.uint16], Iterator[tuple[slice, FloatArray]]]:
-    """Do as :func:`bootstrap`, block by block, so that no more than a block of replicates is held in memory.
+    """Yield the replicates of :func:`bootstrap` in blocks, one block in memory at a time.
 
     A generator in the state in which :func:`miaudit.causal.propensity.fit` had it, and the folds found there, give
     replicates of that very fit.
@@ -148,7 +148,7 @@ def refits(
 def resample(
     evidence: Evidence, replicates: int, *, strata: ArrayLike | None = None, rng: np.random.Generator
 ) -> NDArray[np.uint16]:
-    """Draw how often each record stands in each resample: stratified by membership, whole units together.
+    """Draw the count of each record in each resample: stratified by membership, units whole.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def _counts(counts: ArrayLike, source: Evidence) -> NDArray[np.uint16]:
 def _replicates_of(
     model: Model, part: Part, counts: NDArray[np.uint16], workers: int, rng: np.random.Generator
 ) -> Callable[[slice], FloatArray]:
-    """Return the function that gives the calibrated log-odds (block, rows) of the audited rows in some replicates."""
+    """Return the function that gives calibrated log-odds (block, rows) of some replicates."""
     x, target = model.encoder.transform(part.table), model.encoder.transform(part.apply)
     if model.coefficients is not None:
         start = model.coefficients

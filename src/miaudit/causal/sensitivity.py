@@ -1,4 +1,4 @@
-"""What would have to be wrong for a corrected effect to vanish: unmeasured covariates, mislabelled records.
+"""Sensitivity analysis: unmeasured covariates or mislabelled records that would remove an effect.
 
 The marginal sensitivity model lets the true odds of membership of each non-member differ from the estimated ones by a
 factor between 1/L and L, for reasons that no covariate shows. L = 1 is "no unmeasured confounding".
@@ -21,6 +21,8 @@ from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, tpr_name
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.rounding import written
+
+__all__ = ["Breakdown", "bounds", "breakdown", "tpr_bounds", "under_mislabelling"]
 
 Metric = Literal["auc", "ate"]
 
@@ -47,7 +49,7 @@ class Breakdown:
 
     @property
     def sentence(self) -> str:
-        """Say what L* means.
+        """Return the meaning of L* in words.
 
         Examples
         --------
@@ -72,7 +74,7 @@ def breakdown(
     replicates: int = REPLICATES,
     rng: np.random.Generator,
 ) -> Breakdown:
-    """L* = sqrt(max(N+, N-) / min(N+, N-)) of the Hajek estimate, with its 5% bootstrap quantile.
+    """Return L* = sqrt(max(N+, N-) / min(N+, N-)) of the Hajek estimate, with its 5% bootstrap quantile.
 
     N+ and N- are the sums over non-members of w d+ and w d-, with d = S1(Y) - 1/2 for the AUC and mean(Y1) - Y for
     the average effect. The bootstrap resamples each class (whole units where there are any).
@@ -107,7 +109,7 @@ def breakdown(
 def bounds(
     evidence: Evidence, propensity: PropensityLike, *, odds_factor: float, metric: Metric = "auc"
 ) -> tuple[float, float]:
-    """Smallest and largest Hajek estimate when the true odds are within a factor of the estimated ones.
+    """Return the range of the Hajek estimate if the true odds are within a factor of the estimated ones.
 
     The extremes give the factor L to all non-members on one side of a cut of the score and 1/L to the rest: one sort,
     prefix sums, the best cut; O(n log n).
@@ -141,7 +143,7 @@ def bounds(
 def tpr_bounds(
     evidence: Evidence, propensity: PropensityLike, *, fpr: float, odds_factor: float
 ) -> tuple[float, float]:
-    """Smallest and largest causal TPR at an FPR when the true odds are within a factor of the estimated ones.
+    """Return the range of the causal TPR at an FPR if the odds are within a factor of the estimates.
 
     The weighted curve is read at alpha / (alpha + L^2 (1 - alpha)) and at alpha L^2 / (1 - alpha + alpha L^2).
 
@@ -167,7 +169,7 @@ def under_mislabelling(
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> dict[str, Estimate]:
-    """Hajek metrics if a share of the labelled members, and of the labelled non-members, were labelled wrongly.
+    """Return Hajek metrics under a share of wrong labels among members and among non-members.
 
     The observed laws are taken as mixtures P1' = (1 - e1) P1 + e1 P0 and P0' = (1 - e0) P0 + e0 P1. Then AUC - 1/2,
     the average effect and TPR - FPR at any threshold shrink by 1 - e1 - e0, and so do their limits. The curve is
@@ -225,7 +227,7 @@ def _checked_factor(odds_factor: float) -> float:
 
 
 def _extremes(part: FloatArray, weight: ArrayLike, factor: float) -> tuple[float, float]:
-    """Extremes of sum(w r part) / sum(w r) over r in [1/factor, factor]: at a cut of the order of ``part``."""
+    """Return the extremes of sum(w r part) / sum(w r) over r in [1/factor, factor]."""
     order = np.argsort(part)
     d, w = part[order], np.asarray(weight, dtype=np.float64)[order]
     sums, totals = np.concatenate([[0.0], np.cumsum(w * d)]), np.concatenate([[0.0], np.cumsum(w)])
@@ -236,7 +238,7 @@ def _extremes(part: FloatArray, weight: ArrayLike, factor: float) -> tuple[float
 
 
 def _halves(comparison: Comparison, metric: Metric) -> tuple[float, float]:
-    """N+ and N-."""
+    """Return N+ and N-."""
     outside = ~comparison.member
     w = comparison.weight[outside]
     if metric == "auc":
@@ -247,14 +249,14 @@ def _halves(comparison: Comparison, metric: Metric) -> tuple[float, float]:
 
 
 def _ratio(plus: float, minus: float) -> float:
-    """sqrt(N+ / N-): above 1 for a positive effect."""
+    """Return sqrt(N+ / N-): above 1 for a positive effect."""
     if minus > 0:
         return math.sqrt(plus / minus)
     return math.inf if plus > 0 else 1.0
 
 
 def _replicate(comparison: Comparison, metric: Metric, rng: np.random.Generator) -> float:
-    """sqrt(N+ / N-) of one resample: counts instead of copies, no new sort."""
+    """Return sqrt(N+ / N-) of one resample, from counts, without a new sort."""
     count = _counts(comparison, rng)
     inside = comparison.member
     if not (count[inside].any() and count[~inside].any()):
@@ -271,7 +273,7 @@ def _replicate(comparison: Comparison, metric: Metric, rng: np.random.Generator)
 
 
 def _counts(comparison: Comparison, rng: np.random.Generator) -> FloatArray:
-    """How often each record is drawn (n,)."""
+    """Draw the count of each record in a resample (n,)."""
     if comparison.units is not None:
         drawn = rng.multinomial(comparison.units.count, np.full(comparison.units.count, 1 / comparison.units.count))
         return drawn[comparison.units.code].astype(np.float64)
@@ -299,7 +301,7 @@ def _solved_tpr(
     confidence: float,
     rng: np.random.Generator,
 ) -> Estimate:
-    """TPR at alpha of the solved curve; its limits are those T at which the observed interval contains the mixture."""
+    """Return the TPR at alpha of the solved curve, with limits."""
     curve = solved_curve(Comparison.of(evidence, propensity).roc, members, nonmembers)
     value = float(curve.tpr_at(alpha))
     accepted, resolved = [], True
@@ -317,7 +319,7 @@ def _solved_tpr(
 
 
 def solved_curve(roc: Roc, members: float, nonmembers: float) -> Roc:
-    """Undo the mixture at each threshold: a curve of what the records would show if all labels were right.
+    """Undo the mixture at each threshold: the curve if all labels were right.
 
     Parameters
     ----------

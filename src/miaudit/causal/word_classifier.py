@@ -1,4 +1,4 @@
-"""How well the words of texts alone tell members from non-members: what a few components of them can miss."""
+"""Membership classified from all words of texts: a check on propensities with few components."""
 
 # ruff: noqa: PLC0415 - scikit-learn loads when used
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LEFT_OVER = 0.02  # AUC that words may have above the propensity's before it is
 
 @dataclass(frozen=True)
 class Words:
-    """What a linear classifier of all words makes of membership, cross-fitted.
+    """Cross-fitted result of a linear classifier of membership on all words.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Words:
 
 
 def measure(evidence: Evidence, blind: Estimate, *, confidence: float = 0.95, rng: np.random.Generator) -> Words:
-    """Compare what all words say of membership with what the propensity knows.
+    """Compare a classifier on all words with the propensity.
 
     A propensity of texts sees a few components of their words. Where the words themselves separate the classes, or
     tell clearly more than the propensity does, weights cannot make the classes comparable.

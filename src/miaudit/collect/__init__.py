@@ -15,11 +15,17 @@ from miaudit.collect.runs import multi_run
 __all__ = [
     "Attack",
     "Collected",
+    "campaign",
     "from_outputs",
     "from_pairs",
     "from_table",
     "from_tokens",
     "multi_run",
     "one_run",
+    "records",
+    "ridge",
+    "run_campaign",
+    "runs",
+    "stability",
     "with_headline",
 ]

@@ -12,6 +12,8 @@ from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.defences.outputs import Disclosed, Kind, checked
 from miaudit.errors import InputError
 
+__all__ = ["Isotonic", "Platt", "Temperature"]
+
 _FLOOR = 1e-12  # a probability whose logarithm is taken is never below it
 _COLDEST, _HOTTEST = 1e-2, 1e3
 _LEAST = 10  # held-out records below which nothing can be learned

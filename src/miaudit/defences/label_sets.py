@@ -18,6 +18,8 @@ from miaudit.defences.calibration import held_out
 from miaudit.defences.outputs import Disclosed, Kind, Stateless, checked
 from miaudit.errors import InputError
 
+__all__ = ["AdaptiveSet", "ConformalSet", "SetThreshold", "SizedSet"]
+
 Randomness = Literal["none", "fixed", "redrawn"]
 
 

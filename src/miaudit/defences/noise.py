@@ -13,6 +13,8 @@ from miaudit.defences.calibration import held_out
 from miaudit.defences.outputs import Disclosed, Kind, Stateless, checked
 from miaudit.errors import InputError
 
+__all__ = ["AdversarialNoise", "OutputNoise"]
+
 Randomness = Literal["none", "fixed", "redrawn"]
 _FLOOR = 1e-30
 _LARGEST_MOVE = 1e3

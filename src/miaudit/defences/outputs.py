@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.errors import InputError
 
+__all__ = ["AsItIs", "Defence", "Disclosed", "Fitted", "LabelOnly", "Rounding", "Stateless", "TopK", "TrueLabel"]
+
 # What an attacker sees: all probabilities; that of one label it names; a set of labels; a label.
 Kind = Literal["confidence-vector", "true-label", "decision-set", "label"]
 _ROUNDING = 1e-3

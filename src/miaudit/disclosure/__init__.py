@@ -1,6 +1,6 @@
 """What a model discloses: uncertainty, calibration and the advantage that they leave an attacker."""
 
-from miaudit.disclosure import contraction, decision_sets, dirichlet, logit_normal, tradeoff
+from miaudit.disclosure import decision_sets, dirichlet, logit_normal, tradeoff
 from miaudit.disclosure.advantage import Advantage, advantage, advantage_of, curve_of, expected_size
 from miaudit.disclosure.bounds import Bound, bound, bound_of
 
@@ -11,11 +11,13 @@ __all__ = [
     "advantage_of",
     "bound",
     "bound_of",
-    "contraction",
     "curve_of",
     "decision_sets",
     "dirichlet",
     "expected_size",
+    "groups",
     "logit_normal",
+    "prediction",
     "tradeoff",
+    "uncertainty",
 ]

@@ -1,4 +1,4 @@
-"""The advantage of an attacker who sees a confidence vector, the true label's confidence or a decision set.
+"""The advantage of an attacker given a confidence vector, the true label's confidence or a decision set.
 
 uncertainty-mia, Section V. "Advantage" has several meanings (erratum E8): here alpha - beta_alpha at a true-negative
 rate alpha, or averaged over alpha, which equals AUC - 1/2 and is what Figures 7 to 10 show.
@@ -27,7 +27,7 @@ AVERAGED = "alpha - beta averaged over the true-negative rate alpha: AUC - 1/2"
 
 @dataclass(frozen=True, eq=False)
 class Advantage:
-    """What the best attack reaches under one disclosure.
+    """Advantage of the best attack under one disclosure.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ def advantage(
     draws: int = DRAWS,
     rng: np.random.Generator | None = None,
 ) -> Advantage:
-    """Advantage of the likelihood-ratio attack in the Dirichlet model of uncertainty-mia, Eqs. (13) to (16).
+    """Return the advantage of the likelihood-ratio attack in the Dirichlet model, Eqs. (13) to (16).
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def advantage_of(
     draws: int = DRAWS,
     rng: np.random.Generator | None = None,
 ) -> Advantage:
-    """Advantage of the likelihood-ratio attack between two Dirichlet laws, for one record or many.
+    """Return the advantage of the likelihood-ratio attack between two Dirichlet laws, for one or many records.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def _note(disclosure: Disclosure, threshold: float | None, temperature: float, a
 
 
 def expected_size(alpha: ArrayLike, *, threshold: float, temperature: float = 0.0) -> FloatArray:
-    """Expected number of labels in a decision set, uncertainty-mia, Figures 10 and 13 (left).
+    """Return the expected number of labels in a decision set (uncertainty-mia, Figures 10 and 13, left).
 
     Parameters
     ----------

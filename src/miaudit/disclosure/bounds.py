@@ -1,4 +1,4 @@
-"""Upper bounds on an attacker's advantage from information: printed, approximate, tight, and Lemma 1's region.
+"""Information-theoretic upper bounds on an attacker's advantage: printed, approximate and tight.
 
 uncertainty-mia, Lemmas 1 and 2 and Propositions 1 to 3. With J = D(out || in) + D(in || out) in nats between what is
 disclosed without and with the record:
@@ -38,7 +38,7 @@ _RATES = 400  # true-negative rates of the average
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """An upper bound on an advantage, of the model and not of data.
+    """An upper bound on an advantage: a property of the model, not of data.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ def bound(
     form: Form | None = None,
     rng: np.random.Generator | None = None,  # noqa: ARG001 - the same arguments as advantage
 ) -> Bound:
-    """Upper bound on :func:`miaudit.disclosure.advantage`, with the same arguments.
+    """Return an upper bound on :func:`miaudit.disclosure.advantage`; same arguments.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def bound_of(
     tight: bool = True,
     form: Form | None = None,
 ) -> Bound:
-    """Upper bound on the advantage between two Dirichlet laws, for one record or many.
+    """Return an upper bound on the advantage between two Dirichlet laws, for one record or many.
 
     Decision sets: "printed" and "pinsker" are Proposition 3, delta_{T,q} (certified, erratum E9) times the bound of the
     confidence vector. "tight" and "region" use the divergences of the sets themselves, which are smaller; where these
@@ -202,7 +202,7 @@ def _meaning(form: Form, alpha: float | None) -> str:
 
 
 def _of_vector(a: FloatArray, b: FloatArray, disclosure: Disclosure, label: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """D(out || in) and D(in || out) of the confidence vector, or of the true label's confidence."""
+    """Return D(out || in) and D(in || out) of the confidence vector, or of the true label's confidence."""
     if disclosure == "true-label":
         a, b = marginal(a, label), marginal(b, label)
     return divergence(b, a), divergence(a, b)
@@ -211,7 +211,7 @@ def _of_vector(a: FloatArray, b: FloatArray, disclosure: Disclosure, label: Arra
 def _of_sets(
     a: FloatArray, b: FloatArray, q: float, temperature: float, contracted: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Divergences of the sets themselves, and what labels left out may add to an advantage."""
+    """Return the divergences of the sets, and what omitted labels may add to an advantage."""
     found = []
     for mine, other in zip(np.atleast_2d(a), np.atleast_2d(b), strict=True):
         try:
@@ -226,7 +226,7 @@ def _of_sets(
 
 
 def set_divergences(mass_out: ArrayLike, mass_in: ArrayLike) -> tuple[float, float]:
-    """D(out || in) and D(in || out) in nats of laws with finitely many outcomes (m,); infinite where one has a 0 alone.
+    """Return D(out || in) and D(in || out) in nats of two finite laws (m,); infinite where one has a 0 alone.
 
     Examples
     --------
@@ -289,7 +289,7 @@ def tight_bound(symmetrised: ArrayLike) -> FloatArray:
 
 
 def lemma_1(alpha: ArrayLike, out_in: ArrayLike, in_out: ArrayLike) -> FloatArray:
-    """Smallest beta with d(alpha || beta) <= D(out || in) and d(beta || alpha) <= D(in || out): Eq. (20).
+    """Return the smallest beta that satisfies both divergence bounds of Lemma 1, Eq. (20).
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ def lemma_1(alpha: ArrayLike, out_in: ArrayLike, in_out: ArrayLike) -> FloatArra
 
 
 def binary_divergence(a: ArrayLike, b: ArrayLike) -> FloatArray:
-    """Divergence d(a || b) of Eq. (19) in nats, for rates in [0, 1]; infinite where b excludes what a allows.
+    """Return d(a || b) of Eq. (19) in nats, for rates in [0, 1]; infinite where b excludes what a allows.
 
     Examples
     --------
@@ -332,7 +332,7 @@ def binary_divergence(a: ArrayLike, b: ArrayLike) -> FloatArray:
 
 
 def approximate_divergence(world: World, classes: int) -> float:
-    """Square of Eq. (32), and of Eq. (35) with ``classes`` = 2: digamma(x) taken as log(x) - 1 / (2 x).
+    """Return the square of Eq. (32), or of Eq. (35) with ``classes`` = 2.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How much of a confidence vector survives the coins of a decision set: delta_{T,q}, uncertainty-mia, Eq. (39).
+"""Contraction of confidence vectors by randomised decision sets: delta_{T,q}, uncertainty-mia, Eq. (39).
 
 The square of delta is the largest total variation between the sets of two confidence vectors p and p'. **At its maximum
 the two vectors share no label.** Proof: the event E that tells the sets apart best has weights p_k - p'_k (log-odds
@@ -32,14 +32,14 @@ _MOST_IN_SEARCH = 24  # labels on a side; more never were better than these
 
 @dataclass(frozen=True)
 class Contraction:
-    """delta_{T,q}: the value lies between ``lower``, which is attained, and ``upper``, which is certified."""
+    """Lower (attained) and upper (certified) bounds on delta_{T,q}."""
 
     lower: float
     upper: float
 
 
 def contraction(classes: int, threshold: float, temperature: float) -> Contraction:
-    """delta_{T,q} of Eq. (39), for K classes, a threshold q in [0, 1] and a temperature T, 0 or more.
+    """Return bounds on delta_{T,q} of Eq. (39), for K classes, threshold q in [0, 1], temperature T >= 0.
 
     At T = 0 it is 1, but for q = 0 and q = 1, where the set is the same for every confidence vector without zeros (the
     limit T -> 0 of Eq. (39) is sqrt(1/2) there, not 0 as the text below it says).
@@ -64,7 +64,7 @@ def contraction(classes: int, threshold: float, temperature: float) -> Contracti
 
 
 def total_variation(p: ArrayLike, other: ArrayLike, *, threshold: float, temperature: float) -> Contraction:
-    """Total variation between the sets of two confidence vectors, without its sum over 2^K sets (erratum E6).
+    """Return the total variation between the sets of two confidence vectors, without 2^K terms (erratum E6).
 
     The log-likelihood ratio of a set is a sum over labels. Its law is built label by label on a grid, terms rounded
     down for the lower value and up for the upper one, so that the truth lies between.
@@ -115,7 +115,7 @@ def total_variation(p: ArrayLike, other: ArrayLike, *, threshold: float, tempera
 
 
 def _gain(p: FloatArray, q: float, temperature: float) -> FloatArray:
-    """How much likelier a label with confidence p enters than one with none."""
+    """Return how much likelier a label with confidence p enters a set than one with confidence 0."""
     return np.asarray(special.expit((p - q) / temperature) - special.expit(-q / temperature))
 
 
@@ -137,7 +137,7 @@ def _by_coupling(classes: int, q: float, temperature: float) -> float:
 
 
 def _largest_sum(loss: Callable[[FloatArray], FloatArray], classes: int) -> float:
-    """Upper value of the sum of an increasing function over both sides' labels, by its concave envelope."""
+    """Return an upper bound on a sum over both sides' labels, by the function's concave envelope."""
     p = np.linspace(0, 1, _GRID) ** 2
     value = loss(p)
     # On each cell the function is at most its value at the right end, and so is the envelope of these points.
@@ -160,7 +160,7 @@ def _concave_envelope(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def _searched(classes: int, q: float, temperature: float) -> float:
-    """Largest total variation between equal shares of n labels and equal shares of m others."""
+    """Return the largest total variation between equal shares of n labels and equal shares of m others."""
     from scipy import stats
 
     none, most, best = special.expit(-q / temperature), min(classes - 1, _MOST_IN_SEARCH), 0.0

@@ -1,4 +1,4 @@
-"""The laws of decision sets, exactly: which labels a Dirichlet confidence vector puts into a set.
+"""Exact laws of decision sets under a Dirichlet law of confidence vectors.
 
 uncertainty-mia, Eqs. (5), (36) and (37). Labels with equal parameters are exchangeable, and a set tells no more than
 how many labels of each such group it holds; so the outcomes are vectors of counts. Their probabilities need no
@@ -35,12 +35,12 @@ _LARGEST_TERM = 1e5  # of inclusion and exclusion: with it seven digits are left
 
 
 class Intractable(Exception):
-    """No exact law at an acceptable cost: the caller draws instead."""
+    """An exact law would cost too much; the caller samples instead."""
 
 
 @dataclass(frozen=True, eq=False)
 class SetLaws:
-    """What a decision set tells: outcomes with their probabilities without (out) and with (in) the record.
+    """Outcomes of a decision set and their probabilities without (out) and with (in) the record.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class SetLaws:
 
 
 def laws(alpha_in: FloatArray, alpha_out: FloatArray, threshold: float, temperature: float) -> SetLaws:
-    """Probabilities of what a set tells under Dirichlet laws with parameters (K,), both above 0.
+    """Return the laws of a decision set's outcomes under two Dirichlet parameter vectors (K,), both above 0.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def laws(alpha_in: FloatArray, alpha_out: FloatArray, threshold: float, temperat
 
 @lru_cache(maxsize=256)
 def _laws(alpha_in: tuple[float, ...], alpha_out: tuple[float, ...], threshold: float, temperature: float) -> SetLaws:
-    """Return the laws, kept, since advantage, bounds and several true-negative rates all read the same ones."""
+    """Return the laws, cached: advantage, bounds and several true-negative rates use the same ones."""
     if temperature == 0 and not 0 < threshold < 1:
         return SetLaws(np.ones(1), np.ones(1), 0.0)  # always full, or empty
     pairs = np.array([alpha_in, alpha_out])
@@ -94,7 +94,7 @@ def _laws(alpha_in: tuple[float, ...], alpha_out: tuple[float, ...], threshold: 
 
 
 def chance_of_entry(alpha: FloatArray, threshold: float, temperature: float) -> FloatArray:
-    """Probability (..., K) that each label is in the set, for Dirichlet parameters (..., K).
+    """Return the probability (..., K) that each label is in the set, for Dirichlet parameters (..., K).
 
     sigma((p - q) / T) is the probability that p - q exceeds T times a logistic variable: the Beta tail, averaged over
     it.
@@ -127,12 +127,12 @@ def _cleaned(mass: FloatArray) -> FloatArray:
 
 
 def _most_labels(threshold: float, labels: int) -> int:
-    """Most labels that can have a confidence of ``threshold`` or more at once, with positive probability."""
+    """Return the most labels that can reach ``threshold`` at once with positive probability."""
     return min(labels, math.ceil(1 / threshold - 1e-9) - 1)
 
 
 def _loss_of_label(pairs: FloatArray, threshold: float, temperature: float) -> FloatArray:
-    """What leaving a label out of the outcome changes at most, summed over both laws (K,)."""
+    """Return the largest change from omitting a label, summed over both laws (K,)."""
     totals = pairs.sum(axis=1, keepdims=True)
     if temperature == 0:
         enters = special.betaincc(pairs, totals - pairs, threshold).sum(axis=0)
@@ -143,7 +143,7 @@ def _loss_of_label(pairs: FloatArray, threshold: float, temperature: float) -> F
 
 
 def _kept(pairs: FloatArray, loss: FloatArray, most: int) -> tuple[BoolArray, float]:
-    """Leave out labels that cost nearly nothing, then the cheapest, until there are few enough outcomes."""
+    """Return the labels kept: those of negligible effect go first, then the cheapest, until few remain."""
     order = np.argsort(loss)
     cost = np.concatenate([[0.0], np.cumsum(loss[order])])
     first = int(np.searchsorted(cost, 1e-8, side="right")) - 1
@@ -156,7 +156,7 @@ def _kept(pairs: FloatArray, loss: FloatArray, most: int) -> tuple[BoolArray, fl
 
 
 def _groups(pairs: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
-    """Distinct pairs of parameters (2, G), and how many labels share each."""
+    """Return the distinct pairs of parameters (2, G), and how many labels share each."""
     values, counts = np.unique(pairs, axis=1, return_counts=True)
     return values, tuple(int(c) for c in counts)
 
@@ -174,7 +174,7 @@ def _count_outcomes(sizes: tuple[int, ...], most: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Lattice:
-    """Vectors of counts with a bounded sum, by that sum.
+    """Count vectors with a bounded sum, grouped by that sum.
 
     Attributes
     ----------
@@ -215,7 +215,7 @@ def _lattice(sizes: tuple[int, ...], most: int) -> _Lattice:
 
 
 def _thresholded(gamma: FloatArray, sizes: tuple[int, ...], rest: float, q: float, _: float) -> FloatArray:
-    """Law of the counts of labels with confidence q or more; gamma (G,) of the groups, rest of the other labels.
+    """Return the law of the counts of labels at or above q; gamma (G,) of the groups, rest of the others.
 
     By inclusion and exclusion from E[prod C(count_g, c_g)] = prod C(size_g, c_g) P(c_g given labels of each group are
     in).
@@ -234,7 +234,7 @@ def _thresholded(gamma: FloatArray, sizes: tuple[int, ...], rest: float, q: floa
 
 
 def _of_two(own: float, other: float, sizes: tuple[int, ...], q: float) -> FloatArray:
-    """Law of the set where one confidence decides it: of one label, or of two that share everything."""
+    """Return the law of the set where one confidence determines it."""
     below = float(special.betainc(own, other, q))
     if sum(sizes) == 1:
         return np.array([below, float(special.betaincc(own, other, q))])
@@ -248,7 +248,7 @@ def _of_two(own: float, other: float, sizes: tuple[int, ...], q: float) -> Float
 
 
 def _moments(gamma: FloatArray, sizes: tuple[int, ...], rest: float, q: float, lattice: _Lattice) -> FloatArray:
-    """E[prod C(count_g, c_g)] for each vector of counts c, up to the sum from which it no longer matters.
+    """Return E[prod C(count_g, c_g)] for each count vector c, up to the sum where it becomes negligible.
 
     Confidences are Gamma variables with sum 1. The density of the sum of j labels that are q or more each is
     y^(j-1) w_j(y) at j q + y, with w_1(y) = k(q + y) and w_{j+1}(y) = int_0^1 t^(j-1) w_j(y t) k(q + y (1 - t)) dt,
@@ -296,7 +296,7 @@ def _log_gamma_density(z: FloatArray | float, shape: float, rate: float) -> Floa
 
 
 def _adding(shape: float, total: float, q: float, j: int, nodes: int) -> FloatArray:
-    """Matrix (nodes, nodes) from w_{j-1} to w_j when a label with this parameter is added."""
+    """Return the matrix (nodes, nodes) from w_{j-1} to w_j when a label with this parameter is added."""
     unit, room, before = _chebyshev(nodes), 1 - j * q, 1 - (j - 1) * q
     t, weight = _beta_nodes(j - 1.0, 1.0, nodes)
     y = room * unit
@@ -307,7 +307,7 @@ def _adding(shape: float, total: float, q: float, j: int, nodes: int) -> FloatAr
 
 
 def _closing(rest: float, total: float, room: float, j: int, nodes: int) -> FloatArray:
-    """Weights (nodes,) of w_j in int_0^room y^(j-1) w_j(y) k(room - y) dy, k the Gamma density of all other labels."""
+    """Return the weights (nodes,) of w_j in the last integral, over the Gamma density of all other labels."""
     if rest == 0:
         at_end = np.zeros(nodes)
         at_end[-1] = room ** (j - 1)
@@ -322,13 +322,13 @@ def _closing(rest: float, total: float, room: float, j: int, nodes: int) -> Floa
 
 
 def _node_count(total: float, q: float) -> int:
-    """Nodes for twelve digits: the nearest singularity lies q below the interval; densities are 1/sqrt(total) wide."""
+    """Return the nodes for twelve digits, from the nearest singularity and the width 1/sqrt(total)."""
     rate = _bernstein(complex(-q / max(1 - q, 1e-9), 0.0))
     return _enough(rate, _DIGITS_BEFORE_DIFFERENCES, least=5.5 * math.sqrt(total))
 
 
 def _enough(rate: float, digits: float = _DIGITS, least: float = 0.0) -> int:
-    """Nodes after which errors that fall as rate^-n are below the digits wanted."""
+    """Return the nodes after which errors that fall as rate^-n are small enough."""
     if _MOST_NODES * math.log(rate) <= -math.log(digits) or least > _MOST_NODES:
         raise Intractable
     return math.ceil(max(-math.log(digits) / math.log(rate), least)) + 8
@@ -338,7 +338,7 @@ def _enough(rate: float, digits: float = _DIGITS, least: float = 0.0) -> int:
 
 
 def _randomised(gamma: FloatArray, sizes: tuple[int, ...], rest: float, q: float, temperature: float) -> FloatArray:
-    """Law of the counts when label k enters with probability sigma((p_k - q) / T), Eq. (37).
+    """Return the law of the counts when label k enters with probability sigma((p_k - q) / T), Eq. (37).
 
     With w_j(x) the law of the counts of the first j labels when they share x, w_{j+1}(x) is an expectation over a
     Beta variable t of w_j(x t) times what the next label does with x (1 - t).
@@ -362,7 +362,7 @@ def _randomised(gamma: FloatArray, sizes: tuple[int, ...], rest: float, q: float
 def _breaking(
     used: float, shape: float, unit: FloatArray, q: float, temperature: float, nodes: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Matrices (nodes, nodes) of one more label that stays out of the set, or enters it."""
+    """Return the matrices (nodes, nodes) for one more label outside the set, and inside it."""
     if used == 0:
         enters = special.expit((unit - q) / temperature)
         return np.diag(1 - enters), np.diag(enters)
@@ -378,7 +378,7 @@ def _breaking(
 
 
 def _bernstein(z: complex) -> float:
-    """Rate of convergence of interpolation on [0, 1] for a function with its nearest singularity at z."""
+    """Return the rate of convergence of interpolation on [0, 1] with the nearest singularity at z."""
     x = 2 * z - 1
     root = (x * x - 1) ** 0.5
     return max(abs(x + root), abs(x - root))
@@ -386,13 +386,13 @@ def _bernstein(z: complex) -> float:
 
 @lru_cache(maxsize=64)
 def _chebyshev(nodes: int) -> FloatArray:
-    """Chebyshev nodes on [0, 1], from 0 to 1, both ends included."""
+    """Return the Chebyshev nodes on [0, 1], from 0 to 1, both ends included."""
     points: FloatArray = (1 - np.cos(np.pi * np.arange(nodes) / (nodes - 1))) / 2
     return points
 
 
 def _interpolation(x: FloatArray, nodes: int) -> FloatArray:
-    """Values (..., nodes) of the basis of interpolation at points x (...) of [0, 1]: second barycentric formula."""
+    """Return the basis (..., nodes) of barycentric interpolation at points x (...) of [0, 1]."""
     unit = _chebyshev(nodes)
     weight = np.where(np.arange(nodes) % 2 == 0, 1.0, -1.0)
     weight[[0, -1]] /= 2
@@ -406,7 +406,7 @@ def _interpolation(x: FloatArray, nodes: int) -> FloatArray:
 
 
 def _beta_nodes(a: float, b: float, nodes: int) -> tuple[FloatArray, FloatArray]:
-    """Gauss quadrature of Beta(a, b) on [0, 1], weights adding up to 1 (Golub and Welsch 1969)."""
+    """Return nodes and weights of Gauss quadrature of Beta(a, b) on [0, 1] (Golub and Welsch 1969)."""
     # Jacobi weight (1 - x)^(b-1) (1 + x)^(a-1) on [-1, 1]
     p, s = b - 1, a - 1
     n = np.arange(1, nodes, dtype=np.float64)

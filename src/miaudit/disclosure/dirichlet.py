@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class World:
-    """A record as uncertainty-mia sees it: number of classes, two uncertainties and a calibration error.
+    """A record of the Dirichlet model: number of classes, two uncertainties and a calibration error.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def _finite(name: str, value: object) -> float:
 
 
 def parameters(name: str, alpha: ArrayLike) -> FloatArray:
-    """Return Dirichlet parameters (..., K) as float64, if all are finite and above 0 and K is 2 or more."""
+    """Return Dirichlet parameters (..., K) as float64; refuse those not finite and above 0, and K below 2."""
     array = np.asarray(alpha, dtype=np.float64)
     if not array.ndim or array.shape[-1] < 2 or not array.size:
         raise InputError(
@@ -141,13 +141,13 @@ def parameters(name: str, alpha: ArrayLike) -> FloatArray:
 
 
 def log_beta(alpha: FloatArray) -> FloatArray:
-    """Logarithm of the multivariate Beta function along the last axis, under Eq. (25)."""
+    """Return the logarithm of the multivariate Beta function along the last axis, under Eq. (25)."""
     result: FloatArray = special.gammaln(alpha).sum(axis=-1) - special.gammaln(alpha.sum(axis=-1))
     return result
 
 
 def log_density(p: ArrayLike, alpha: ArrayLike) -> FloatArray:
-    """Log density (nats) of confidence vectors, uncertainty-mia, Eq. (25).
+    """Return the log density (nats) of confidence vectors, uncertainty-mia, Eq. (25).
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def sample(alpha: ArrayLike, n: int, *, rng: np.random.Generator) -> FloatArray:
 
 
 def divergence(alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
-    """Kullback-Leibler divergence D(Dirichlet(alpha) || Dirichlet(beta)) in nats, uncertainty-mia, Eq. (42).
+    """Return the Kullback-Leibler divergence D(Dirichlet(alpha) || Dirichlet(beta)) in nats, Eq. (42).
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def divergence(alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
 
 
 def symmetrised_divergence(alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
-    """D(alpha || beta) + D(beta || alpha) in nats, without the cancellation of the two log-Beta terms.
+    """Return D(alpha || beta) + D(beta || alpha) in nats, without cancellation of the log-Beta terms.
 
     With equal sums it is the square of Eq. (31), the factor Delta (1 - eps_a) / eps_e on all four terms (erratum E2).
 
@@ -224,7 +224,7 @@ def symmetrised_divergence(alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
 
 
 def marginal(alpha: ArrayLike, label: ArrayLike = 0) -> FloatArray:
-    """Beta parameters (..., 2) of one label's confidence: its own, and the sum of the others (erratum E3).
+    """Return the Beta parameters (..., 2) of one label's confidence: its own, and the others' sum (E3).
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def marginal(alpha: ArrayLike, label: ArrayLike = 0) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Goodness:
-    """How well fitted Dirichlet laws describe one label's confidence.
+    """Goodness of fit of Dirichlet laws to one label's confidence.
 
     Attributes
     ----------
@@ -319,7 +319,7 @@ def goodness(
 
 
 def _transforms(p: NDArray[np.generic], alpha: FloatArray, label: ArrayLike) -> FloatArray:
-    """Probability transforms (n, M) of the label's confidence; by the other tail where the confidence rounds to 1."""
+    """Return the probability transforms (n, M) of a label's confidence, from the tail with more digits."""
     own, others = np.moveaxis(marginal(alpha, label), -1, 0)
     which = np.broadcast_to(np.asarray(label), len(p))
     confidence = np.take_along_axis(p, which[:, None, None], axis=2)[..., 0].astype(np.float64)
@@ -331,7 +331,7 @@ def _transforms(p: NDArray[np.generic], alpha: FloatArray, label: ArrayLike) -> 
 
 
 def kolmogorov(u: FloatArray, counted: BoolArray) -> FloatArray:
-    """Kolmogorov distances (n,) from the uniform law, of the counted numbers of each row (n, M)."""
+    """Return the Kolmogorov distances (n,) from the uniform law of the counted numbers in each row (n, M)."""
     count = counted.sum(axis=1, keepdims=True)
     ordered = np.sort(np.where(counted, u, np.inf), axis=1)
     rank = np.arange(1, u.shape[1] + 1)

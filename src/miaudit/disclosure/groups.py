@@ -1,4 +1,4 @@
-"""Calibration and uncertainty of groups of records, from one model or more (uncertainty-mia's Figures 5, 11, 14).
+"""Calibration and uncertainty of groups of records, from one model or more (Figures 5, 11, 14).
 
 A group's records are taken for draws from one law of the confidence vector with, and one without, membership. That is
 what the paper fits. It asks for no shadow models, but differences between records then count as epistemic uncertainty.
@@ -18,12 +18,14 @@ from miaudit.disclosure import dirichlet, uncertainty
 from miaudit.disclosure.intervals import Interval, check_options
 from miaudit.errors import InputError
 
+__all__ = ["Group", "pooled"]
+
 FEWEST_RECORDS = 10  # of a group on each side
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """A group's outputs by models that learned the record, or by those that did not.
+    """Outputs on a group by models that learned the record, or by those that did not.
 
     Attributes
     ----------
@@ -48,7 +50,7 @@ class Side:
     distance_alone: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {
             "records": self.records,
             "outputs": self.outputs,
@@ -88,11 +90,11 @@ class Group:
 
     @property
     def epistemic(self) -> float:
-        """Mean of both sides' epistemic uncertainty, which Eq. 28 takes for equal."""
+        """Mean of both sides' epistemic uncertainty, which Eq. 28 assumes equal."""
         return (self.members.epistemic.value + self.nonmembers.epistemic.value) / 2
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for findings and charts."""
+        """Return plain values, for findings and charts."""
         return {
             "name": self.name,
             "members": self.members.to_dict(),
@@ -168,7 +170,7 @@ def pooled(
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """How groups are estimated."""
+    """Options of the estimates for groups."""
 
     truth: float | None
     confidence: float
@@ -200,7 +202,7 @@ class _Fit:
         )
 
     def _side(self, p: FloatArray, side: BoolArray, weights: FloatArray) -> tuple[Side, FloatArray, float]:
-        """One side's figures, its mean confidence with replicates, and the share of raised probabilities."""
+        """Return one side's estimates, its mean confidence with replicates, and the share of raised probabilities."""
         outputs = p[side]
         fit = dirichlet_fit.fit(outputs[None], smoothing=self.smoothing)
         alpha = fit.alpha[0]

@@ -20,7 +20,7 @@ class Interval:
 
     @classmethod
     def of(cls, value: float, replicates: FloatArray, confidence: float) -> Interval:
-        """Percentile limits of bootstrap replicates (Efron 1981).
+        """Return the percentile limits of bootstrap replicates (Efron 1981).
 
         Examples
         --------
@@ -31,7 +31,7 @@ class Interval:
         return cls(float(low), float(value), float(high))
 
     def to_dict(self) -> dict[str, float]:
-        """Plain values, for findings and charts."""
+        """Return plain values, for findings and charts."""
         return {"low": self.low, "value": self.value, "high": self.high}
 
 

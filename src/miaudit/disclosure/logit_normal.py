@@ -1,4 +1,4 @@
-"""The logit-normal model of confidence vectors, the alternative that uncertainty-mia, Section IV-A, names.
+"""The logit-normal model of confidence vectors (uncertainty-mia, Section IV-A).
 
 The additive log-ratios z_k = log(p_k / p_0), k = 1 .. K - 1, are jointly Gaussian (Aitchison and Shen 1980). Unlike the
 Dirichlet it lets classes be confused with one another, at the price of K (K - 1) / 2 covariances. Confidences of
@@ -19,6 +19,8 @@ from miaudit.arrays import FloatArray, IntArray
 from miaudit.attacks.dirichlet_fit import SMOOTHING, check, smooth
 from miaudit.disclosure.dirichlet import Goodness, kolmogorov
 from miaudit.errors import InputError
+
+__all__ = ["Fit", "Law", "divergence", "fit", "goodness", "log_density", "sample"]
 
 _RIDGE = 1e-6  # variance below which outputs coincide
 _STEP = 0.1
@@ -74,7 +76,7 @@ class Fit:
 
 
 def fit(p: ArrayLike, mask: ArrayLike | None = None, *, smoothing: float = SMOOTHING, shrinkage: float = 0.1) -> Fit:
-    """Fit a logit-normal law to each record's confidence vectors: means and covariances of the log-ratios.
+    """Fit a logit-normal law to each record's confidence vectors, by moments of the log-ratios.
 
     Parameters
     ----------
@@ -109,14 +111,14 @@ def fit(p: ArrayLike, mask: ArrayLike | None = None, *, smoothing: float = SMOOT
 
 
 def log_ratios(p: FloatArray) -> FloatArray:
-    """log(p_k / p_0), k = 1 .. K - 1, of confidence vectors (..., K) above 0."""
+    """Return log(p_k / p_0), k = 1 .. K - 1, of confidence vectors (..., K) above 0."""
     logs = np.log(p)
     result: FloatArray = logs[..., 1:] - logs[..., :1]
     return result
 
 
 def log_density(p: ArrayLike, law: Law) -> FloatArray:
-    """Log density (nats) of confidence vectors (..., K) above 0, on the simplex as for the Dirichlet.
+    """Return the log density (nats) of confidence vectors (..., K) above 0, on the simplex.
 
     Examples
     --------
@@ -148,7 +150,7 @@ def sample(law: Law, n: int, *, rng: np.random.Generator) -> FloatArray:
 
 
 def divergence(first: Law, second: Law) -> FloatArray:
-    """Kullback-Leibler divergence D(first || second) in nats: that of the Gaussian laws of the log-ratios.
+    """Return D(first || second) in nats: the divergence of the Gaussian laws of the log-ratios.
 
     Examples
     --------
@@ -165,7 +167,7 @@ def divergence(first: Law, second: Law) -> FloatArray:
 
 
 def averaged_confidence_vector(law_in: Law, law_out: Law) -> FloatArray:
-    """Average of alpha - beta over alpha when the confidence vector is disclosed: AUC - 1/2, without draws.
+    """Return AUC - 1/2, the averaged advantage when the confidence vector is disclosed, without draws.
 
     1/2 - (1 / 2 pi) int |M(t)|^2 / (1/4 + t^2) dt with M(t) = int f_in^(1/2 + it) f_out^(1/2 - it), which for Gaussian
     laws is an integral of a Gaussian with a complex precision matrix (see :mod:`miaudit.disclosure.tradeoff`).
@@ -196,7 +198,7 @@ def averaged_confidence_vector(law_in: Law, law_out: Law) -> FloatArray:
 
 
 def goodness(p: ArrayLike, law: Law, mask: ArrayLike | None = None, *, smoothing: float = SMOOTHING) -> Goodness:
-    """Compare squared Mahalanobis distances of the log-ratios with their chi-squared law; no p-values.
+    """Compare squared Mahalanobis distances of the log-ratios with their chi-squared law.
 
     Parameters
     ----------

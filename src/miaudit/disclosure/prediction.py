@@ -1,4 +1,4 @@
-"""The advantage that the Dirichlet theory predicts for each record, beside that of the attack it describes.
+"""The advantage that the Dirichlet theory predicts for each record, beside the measured one.
 
 Predictions and attacks are learned from one half of the shadow models and the attack is judged on the other half, so
 that neither chance nor overfitting makes the two agree. Advantage is AUC - 1/2, the average over alpha of the paper's
@@ -23,6 +23,8 @@ from miaudit.disclosure.intervals import Interval, check_options
 from miaudit.disclosure.uncertainty import Form
 from miaudit.errors import InputError, nearest
 
+__all__ = ["Comparison", "attainable", "compare", "held_out_advantage", "spearman"]
+
 Disclosure = Literal["confidence-vector", "true-label", "decision-set"]
 DISCLOSURES: tuple[Disclosure, ...] = get_args(Disclosure)
 
@@ -38,7 +40,7 @@ _SET_DRAWS = 2000
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Predicted and measured advantage under one disclosure, record by record, and how far they are apart.
+    """Predicted and measured advantage of each record under one disclosure, and how far they differ.
 
     Attributes
     ----------
@@ -93,12 +95,12 @@ class Comparison:
 
     @property
     def n(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return len(self.predicted)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What must be said with the figures."""
+        """Notes to show beside the figures."""
         said = [] if self.form == "fitted" else [self.assumption]
         if self.constant:
             what = "every record" if self.constant == self.n else f"{self.constant} of {self.n} records"
@@ -113,7 +115,7 @@ class Comparison:
         return tuple(said)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for findings and charts."""
+        """Return plain values, for findings and charts."""
         intervals = (
             "mean_predicted",
             "mean_transferred",
@@ -149,7 +151,7 @@ def compare(
     smoothing: float = dirichlet_fit.SMOOTHING,
     rng: np.random.Generator,
 ) -> tuple[Comparison, ...]:
-    """Compare, for each disclosure, the advantage that the theory predicts with that of the attack that sees only it.
+    """Compare predicted and measured advantage for each disclosure.
 
     The models of each record are halved at random, members and non-members apart. Laws fitted to one half predict an
     advantage and make the attack, whose AUC is counted over the models of the other half; then the halves swap.
@@ -226,7 +228,7 @@ def compare(
 
 
 def split(included: BoolArray, *, rng: np.random.Generator) -> BoolArray:
-    """Draw half of each record's models, (n, M) of bool: half of those that learned it, half of the others.
+    """Draw half of the models that learned each record and half of the others, (n, M) of bool.
 
     Examples
     --------
@@ -244,7 +246,7 @@ def split(included: BoolArray, *, rng: np.random.Generator) -> BoolArray:
 
 @dataclass(frozen=True, eq=False)
 class _Shown:
-    """Shadow outputs (n, M, K), the label's column first, and how they are disclosed."""
+    """Shadow outputs (n, M, K), the label's column first, and their disclosure."""
 
     p: FloatArray
     inside: BoolArray
@@ -256,12 +258,12 @@ class _Shown:
     smoothing: float
 
     def take(self, rows: IndexArray | slice, inside: BoolArray) -> _Shown:
-        """Some records only, with memberships ``inside`` (n, M) in place of their own."""
+        """Return some records, with memberships ``inside`` (n, M) in place of their own."""
         truth = None if self.truth is None else self.truth[rows]
         return replace(self, p=self.p[rows], inside=inside[rows], sets=self.sets[rows], truth=truth)
 
     def laws(self, used: BoolArray) -> dict[Disclosure, tuple[FloatArray, FloatArray]]:
-        """Dirichlet parameters with and without each record, for each disclosure, from the models used."""
+        """Return Dirichlet parameters with and without each record, for each disclosure."""
         labels = np.zeros(len(self.p), dtype=np.intp)
         figures = uncertainty.estimate(
             self.p, self.inside, labels, used=used, truth=self.truth, smoothing=self.smoothing
@@ -275,7 +277,7 @@ class _Shown:
         return {"confidence-vector": vector, "true-label": own, "decision-set": vector}
 
     def predicted(self, laws: tuple[FloatArray, FloatArray], name: Disclosure, rng: np.random.Generator) -> FloatArray:
-        """Return the theory's advantage for each pair of laws."""
+        """Return the predicted advantage for each pair of laws."""
         options: dict[str, Any] = {}
         if name == "decision-set":
             options = {"threshold": self.threshold, "temperature": self.temperature}
@@ -285,7 +287,7 @@ class _Shown:
         return np.asarray(found.value, dtype=np.float64)
 
     def scores(self, name: Disclosure, used: BoolArray, target: NDArray[Any] | None = None) -> FloatArray:
-        """Scores (n, T) of outputs by the attack fitted to the models used; by default of all models' own outputs."""
+        """Return scores (n, T) of outputs by the fitted attack; default: of all models' outputs."""
         if name == "decision-set":
             return disclosed.decision_set(self.sets if target is None else target, self.sets, self.inside, used=used)
         attack, own = disclosed.confidence_vector, self.p
@@ -296,7 +298,7 @@ class _Shown:
     def transferred(
         self, laws: tuple[FloatArray, FloatArray], name: Disclosure, used: BoolArray, rng: np.random.Generator
     ) -> FloatArray:
-        """Advantage of the attack fitted to the models used, if these laws held."""
+        """Return the advantage of the fitted attack if these laws held."""
         value = np.empty(len(self.p))
         for start in range(0, len(value), _RECORDS_AT_ONCE):
             rows = slice(start, start + _RECORDS_AT_ONCE)
@@ -312,7 +314,7 @@ class _Shown:
 
 
 def held_out_advantage(scores: ArrayLike, included: ArrayLike, held: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """AUC - 1/2 of each record over its held-out models, and its variance over models (DeLong et al. 1988).
+    """Return AUC - 1/2 of each record over held-out models, and its variance (DeLong et al. 1988).
 
     Parameters
     ----------
@@ -390,7 +392,7 @@ def _comparison(
 
 
 def _mean(values: FloatArray, rows: IntArray, confidence: float) -> Interval:
-    """Mean over records with percentile limits of the bootstrap over records."""
+    """Return the mean over records with percentile limits of the bootstrap over records."""
     return Interval.of(float(values.mean()), values[rows].mean(axis=1), confidence)
 
 
@@ -403,7 +405,7 @@ def _rank_correlation(a: FloatArray, b: FloatArray, rows: IntArray, confidence: 
 
 
 def spearman(a: FloatArray, b: FloatArray) -> FloatArray:
-    """Spearman's rank correlation of each row, (r,) for (r, n); NaN where a row is constant.
+    """Return Spearman's rank correlation of each row, (r,) for (r, n); NaN where a row is constant.
 
     Examples
     --------
@@ -418,7 +420,7 @@ def spearman(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def attainable(predicted: Sequence[FloatArray], measured: FloatArray, measured_sd: FloatArray) -> float | None:
-    """Largest rank correlation that noise leaves: the root of the product of both reliabilities.
+    """Return the largest rank correlation under noise: the root of the product of both reliabilities.
 
     The reliability of the predictions follows from the rank correlation r of two halves by Spearman and Brown's
     formula, 2 r / (1 + r); that of the measurement from its standard errors, 1 - mean(sd^2) / variance. (Its two halves
@@ -447,14 +449,14 @@ def attainable(predicted: Sequence[FloatArray], measured: FloatArray, measured_s
 
 
 def _sets(p: FloatArray, threshold: float, temperature: float, rng: np.random.Generator) -> BoolArray:
-    """Decision sets (n, M, K) of Eq. 5, or drawn by Eq. 37 where the temperature is above 0."""
+    """Return decision sets (n, M, K) of Eq. 5, or draws of Eq. 37 where the temperature is above 0."""
     if temperature == 0:
         return disclosed.sets_of(p, threshold)
     return np.asarray(rng.random(p.shape) < special.expit((p - threshold) / temperature))
 
 
 def _permuted(inside: BoolArray, used: BoolArray, rng: np.random.Generator) -> BoolArray:
-    """Exchange memberships at random among each record's models that are used."""
+    """Permute memberships at random among each record's models that are used."""
     count = (inside & used).sum(axis=1)[:, None]
     order = np.where(used, rng.random(inside.shape), 2.0).argsort(axis=1).argsort(axis=1)
     return np.asarray(used & (order < count))

@@ -1,4 +1,4 @@
-"""What an attacker can reach who sees a confidence vector, the true label's confidence or a decision set.
+"""Trade-off curves of the best attack given a confidence vector, one confidence or a decision set.
 
 The attacker knows the two Dirichlet laws and compares them by likelihood ratio, which no test beats (Neyman and
 Pearson). As in uncertainty-mia, Eq. (11), alpha is the true-negative rate and beta_alpha the smallest false-negative
@@ -30,6 +30,15 @@ from miaudit.disclosure.decision_sets import Intractable
 from miaudit.disclosure.dirichlet import log_beta, marginal, parameters
 from miaudit.errors import InputError
 
+__all__ = [
+    "TradeOff",
+    "averaged_confidence_vector",
+    "averaged_with_error",
+    "confidence_vector",
+    "decision_set",
+    "true_label",
+]
+
 DRAWS = 400_000
 _LEAST_DRAWS = 100
 _TOGETHER = 50_000
@@ -45,7 +54,7 @@ _TINY = -600.0  # logits below it are those of numbers that floating point does 
 
 @dataclass(frozen=True, eq=False)
 class TradeOff:
-    """beta_alpha, uncertainty-mia, Eq. (13): convex, non-decreasing, piecewise linear between its vertices.
+    """The curve beta_alpha of Eq. (13): convex, non-decreasing, piecewise linear.
 
     Between two vertices the attacker tosses a coin. The paper's decision sets have no coin, which makes a curve of
     steps that lies above this one; the bounds hold for both.
@@ -66,7 +75,7 @@ class TradeOff:
 
     @classmethod
     def of_masses(cls, mass_out: ArrayLike, mass_in: ArrayLike, error: float = 0.0) -> TradeOff:
-        """Trade-off of an observation with finitely many outcomes, from their probabilities (m,) out and in.
+        """Return the trade-off of an observation with finitely many outcomes, from both laws (m,).
 
         Examples
         --------
@@ -87,33 +96,33 @@ class TradeOff:
 
     @classmethod
     def blind(cls) -> TradeOff:
-        """Return the trade-off of an observation that tells nothing: beta = alpha."""
+        """Return the trade-off of an observation without information: beta = alpha."""
         return cls.of_masses([1.0], [1.0])
 
     def __call__(self, tnr: ArrayLike) -> FloatArray:
-        """Smallest false-negative rates at true-negative rates in [0, 1], any shape."""
+        """Return the smallest false-negative rates at true-negative rates in [0, 1], any shape."""
         rates = check_tnr(tnr)
         return np.asarray(np.interp(rates, self.tnr, self.fnr))
 
     def advantage(self, tnr: ArrayLike) -> FloatArray:
-        """Advantage alpha - beta_alpha, Eq. (14), at true-negative rates in [0, 1], any shape."""
+        """Return the advantage alpha - beta_alpha, Eq. (14), at true-negative rates in [0, 1], any shape."""
         return np.asarray(tnr, dtype=np.float64) - self(tnr)
 
     def error(self, tnr: ArrayLike) -> FloatArray:
-        """Estimate of the error of ``advantage`` at true-negative rates in [0, 1], any shape."""
+        """Return the estimated error of ``advantage`` at true-negative rates in [0, 1], any shape."""
         return np.asarray(np.interp(check_tnr(tnr), self.tnr, self.slack))
 
     def averaged(self) -> float:
-        """Average of alpha - beta_alpha over alpha: AUC - 1/2 (erratum E8)."""
+        """Return the average of alpha - beta_alpha over alpha: AUC - 1/2 (erratum E8)."""
         return max(0.0, 0.5 - float(np.trapezoid(self.fnr, self.tnr)))
 
     def largest(self) -> float:
-        """Largest alpha - beta_alpha over alpha: sup(TPR - FPR), the total variation between the two laws."""
+        """Return the largest alpha - beta_alpha: sup(TPR - FPR), the total variation between the laws."""
         return float(np.max(self.tnr - self.fnr))
 
 
 def check_tnr(tnr: ArrayLike) -> FloatArray:
-    """Return true-negative rates, if all lie in [0, 1]."""
+    """Return true-negative rates, or refuse those outside [0, 1]."""
     rates = np.asarray(tnr, dtype=np.float64)
     if not ((rates >= 0) & (rates <= 1)).all():
         received = f"{rates.ravel()[~((rates >= 0) & (rates <= 1)).ravel()][0]:g}"
@@ -125,7 +134,7 @@ def check_tnr(tnr: ArrayLike) -> FloatArray:
 
 
 def averaged_confidence_vector(alpha_in: ArrayLike, alpha_out: ArrayLike) -> FloatArray:
-    """Average of alpha - beta_alpha over alpha when the confidence vector is disclosed, to about 1e-10.
+    """Return AUC - 1/2 when the confidence vector is disclosed, to about 1e-10.
 
     Parameters
     ----------
@@ -144,7 +153,7 @@ def averaged_confidence_vector(alpha_in: ArrayLike, alpha_out: ArrayLike) -> Flo
 
 
 def averaged_with_error(alpha_in: ArrayLike, alpha_out: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """:func:`averaged_confidence_vector`, and how far it is from the same quadrature with every second node."""
+    """Return :func:`averaged_confidence_vector` with an error estimate from half of the nodes."""
     a, b = np.broadcast_arrays(parameters("alpha_in", alpha_in), parameters("alpha_out", alpha_out))
     value, error = np.zeros(a.shape[:-1]), np.zeros(a.shape[:-1])
     if a.ndim == 1:
@@ -157,7 +166,7 @@ def averaged_with_error(alpha_in: ArrayLike, alpha_out: ArrayLike) -> tuple[Floa
 
 
 def _averaged(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """With t = sinh(u) / 2, dt / (1/4 + t^2) is 2 du / cosh(u): the trapezoid converges exponentially."""
+    """Return the averaged advantage by the trapezoid rule in u, with t = sinh(u) / 2."""
     u = _STEP * np.arange(2 * (round(math.asinh(2e9) / _STEP) // 2) + 1)  # 1 / cosh(u) falls to 2e-10
     square = np.exp(2 * _log_affinity(a, b, 0.5 * np.sinh(u)).real) / np.cosh(u) / math.pi
     square[..., 0] /= 2
@@ -180,7 +189,7 @@ def _log_affinity(a: FloatArray, b: FloatArray, t: FloatArray) -> NDArray[np.com
 
 
 def _distinct(middle: FloatArray, apart: FloatArray) -> tuple[IntArray, IntArray]:
-    """Labels that differ from one another, and how many labels each stands for; for one record only."""
+    """Return the distinct labels and the multiplicity of each; for one record only."""
     if middle.ndim > 1:
         return np.arange(middle.shape[-1]), np.ones(middle.shape[-1], dtype=np.int64)
     _, first, counts = np.unique(np.stack([middle, apart]), axis=1, return_index=True, return_counts=True)
@@ -188,7 +197,7 @@ def _distinct(middle: FloatArray, apart: FloatArray) -> tuple[IntArray, IntArray
 
 
 def confidence_vector(alpha_in: ArrayLike, alpha_out: ArrayLike) -> TradeOff:
-    """Trade-off of the likelihood ratio of confidence vectors, by inverting its transform.
+    """Return the trade-off of the likelihood ratio of confidence vectors, by inverting its transform.
 
     Parameters
     ----------
@@ -209,7 +218,7 @@ def confidence_vector(alpha_in: ArrayLike, alpha_out: ArrayLike) -> TradeOff:
 
 
 def _masses_of_ratio(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Probabilities out and in of cells of the log-likelihood ratio, on a grid of even length and beyond it.
+    """Return the probabilities, out and in, of cells of the log-likelihood ratio.
 
     For every pair of laws P_out(L > x) and P_in(L < -x) are below e^-x, and the density halfway falls at least as
     e^(-|x|/2): so a bounded range of L serves whatever the parameters, and what lies beyond it is told apart for sure.
@@ -237,7 +246,7 @@ def _masses_of_ratio(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def _ratio_range(a: FloatArray, b: FloatArray) -> tuple[float, float]:
-    """Range of the log-likelihood ratio: Chernoff's bound, with e^-30 on either side, of its law halfway."""
+    """Return the range of the log-likelihood ratio, by Chernoff's bound with e^-30 on either side."""
     middle, apart = (a + b) / 2, a - b
     shift = float(log_beta(b) - log_beta(a))
 
@@ -253,7 +262,7 @@ def _ratio_range(a: FloatArray, b: FloatArray) -> tuple[float, float]:
 
 
 def _last_frequency(a: FloatArray, b: FloatArray, width: float) -> float:
-    """Frequency from which the transform is 1e-11 of its value at 0, or the last that the finest grid can hold."""
+    """Return the frequency where the transform falls to 1e-11, or the last that the finest grid can hold."""
     most = math.pi / width * _FINEST / 4
     t = most * 2.0 ** -np.arange(0, 40, 0.25)[::-1]
     size = _log_affinity(a, b, t).real - _log_affinity(a, b, np.zeros(1)).real
@@ -262,7 +271,7 @@ def _last_frequency(a: FloatArray, b: FloatArray, width: float) -> float:
 
 
 def _with_resolution(mass_out: FloatArray, mass_in: FloatArray, averaged: float) -> TradeOff:
-    """Trade-off of fine cells; its error is what pairing them changes, and how far its area is from the exact one."""
+    """Return the trade-off of fine cells; its error is the change when cells are paired."""
     fine = TradeOff.of_masses(mass_out, mass_in)
     coarse = TradeOff.of_masses(mass_out.reshape(-1, 2).sum(axis=1), mass_in.reshape(-1, 2).sum(axis=1))
     change = np.abs(fine.fnr - coarse(fine.tnr))
@@ -275,7 +284,7 @@ def _with_resolution(mass_out: FloatArray, mass_in: FloatArray, averaged: float)
 
 
 def true_label(alpha_in: ArrayLike, alpha_out: ArrayLike, label: int = 0) -> TradeOff:
-    """Trade-off when one label's confidence is disclosed: Beta laws (erratum E3) over 4,096 cells of the logit.
+    """Return the trade-off when one label's confidence is disclosed: Beta laws (erratum E3).
 
     Parameters
     ----------
@@ -300,7 +309,7 @@ def true_label(alpha_in: ArrayLike, alpha_out: ArrayLike, label: int = 0) -> Tra
 
 
 def _logit_edges(a: float, b: float) -> FloatArray:
-    """Edges around the body of the logit of a Beta variable, wider into its tails."""
+    """Return edges of cells for the logit of a Beta variable, wider in the tails."""
     middle = float(special.digamma(a) - special.digamma(b))
     spread = math.sqrt(float(special.polygamma(1, a) + special.polygamma(1, b)))
     reach = math.asinh(40.0)
@@ -308,7 +317,7 @@ def _logit_edges(a: float, b: float) -> FloatArray:
 
 
 def _beta_masses(edges: FloatArray, a: float, b: float) -> FloatArray:
-    """Probabilities of the cells between edges of the logit and beyond them, each from the nearer tail."""
+    """Return the probabilities of the cells of the logit, each from the nearer tail."""
     below, above = _logit_beta_below(edges, a, b), _logit_beta_below(-edges, b, a)
     below = np.concatenate([[0.0], below, [1.0]])
     above = np.concatenate([[1.0], above, [0.0]])
@@ -317,7 +326,7 @@ def _beta_masses(edges: FloatArray, a: float, b: float) -> FloatArray:
 
 
 def _logit_beta_below(u: FloatArray, a: float, b: float) -> FloatArray:
-    """P(logit of a Beta(a, b) variable <= u), also where the variable itself would round to 0 or 1."""
+    """Return P(logit of a Beta(a, b) variable <= u), also where the variable rounds to 0 or 1."""
     left = special.betainc(a, b, special.expit(np.minimum(u, 0.0)))
     right = special.betaincc(b, a, special.expit(-np.maximum(u, 0.0)))
     body = np.where(u < 0, left, right)
@@ -339,7 +348,7 @@ def decision_set(
     draws: int = DRAWS,
     rng: np.random.Generator | None = None,
 ) -> TradeOff:
-    """Trade-off when the set of labels with confidence q or more is disclosed, at T > 0 with Eq. (37)'s coins.
+    """Return the trade-off when the labels at or above q are disclosed, randomised by Eq. (37) at T > 0.
 
     Parameters
     ----------
@@ -368,7 +377,7 @@ def decision_set(
 
 
 def check_threshold(threshold: object) -> float:
-    """Return a set threshold, if it lies in [0, 1]."""
+    """Return a set threshold, or refuse one outside [0, 1]."""
     if isinstance(threshold, bool) or not isinstance(threshold, int | float | np.floating | np.integer):
         raise InputError("threshold", "a number in [0, 1]", repr(threshold), "a decision set holds labels with p >= q")
     if not 0 <= threshold <= 1:
@@ -378,7 +387,7 @@ def check_threshold(threshold: object) -> float:
 
 
 def check_temperature(temperature: object) -> float:
-    """Return a temperature, if it is 0 or more."""
+    """Return a temperature, or refuse one below 0."""
     if isinstance(temperature, bool) or not isinstance(temperature, int | float | np.floating | np.integer):
         raise InputError("temperature", "a number, 0 or more", repr(temperature), "0 is the threshold alone")
     if not 0 <= temperature < math.inf:
@@ -398,7 +407,7 @@ def _pair(alpha_in: ArrayLike, alpha_out: ArrayLike) -> tuple[FloatArray, FloatA
 
 
 def simulated(ratio_in: ArrayLike, ratio_out: ArrayLike) -> TradeOff:
-    """Trade-off of log-likelihood ratios drawn with (m1,) and without (m0,) the record; error: two standard errors.
+    """Return the trade-off of drawn log-likelihood ratios, (m1,) with and (m0,) without the record.
 
     Examples
     --------
@@ -422,7 +431,7 @@ def simulated(ratio_in: ArrayLike, ratio_out: ArrayLike) -> TradeOff:
 def simulated_confidence(
     alpha_in: ArrayLike, alpha_out: ArrayLike, *, draws: int = DRAWS, rng: np.random.Generator
 ) -> TradeOff:
-    """Trade-off of the likelihood ratio of confidence vectors by draws; for parameters (K,).
+    """Return the trade-off of confidence vectors by draws; for parameters (K,).
 
     Examples
     --------
@@ -440,7 +449,7 @@ def simulated_confidence(
 
 
 def _parts(draws: int) -> list[int]:
-    """Numbers of draws that are held in memory at once, adding up to all."""
+    """Return numbers of draws to hold in memory at once, adding up to all."""
     if isinstance(draws, bool) or draws != int(draws) or draws < _LEAST_DRAWS:
         raise InputError("draws", f"a whole number from {_LEAST_DRAWS} up", repr(draws), f"{DRAWS:,} is the default")
     whole, left = divmod(int(draws), _TOGETHER)
@@ -448,7 +457,7 @@ def _parts(draws: int) -> list[int]:
 
 
 def log_sample(alpha: FloatArray, n: int, *, rng: np.random.Generator) -> FloatArray:
-    """Logarithms (n, K) of draws from a Dirichlet law: probabilities far below 1e-300 keep their logarithm."""
+    """Return logarithms (n, K) of Dirichlet draws, also where probabilities are below 1e-300."""
     logs = np.log(rng.standard_gamma(alpha + 1, size=(n, len(alpha)))) + np.log1p(-rng.random((n, len(alpha)))) / alpha
     result: FloatArray = logs - special.logsumexp(logs, axis=1, keepdims=True)
     return result
@@ -463,7 +472,7 @@ def simulated_sets(
     draws: int = DRAWS,
     rng: np.random.Generator | None = None,
 ) -> TradeOff:
-    """Trade-off of decision sets by draws.
+    """Return the trade-off of decision sets by draws.
 
     The likelihood ratio of a set is its share among the draws. Judged on the same draws it is too good, and judged on
     others, as a real attacker would, not good enough: the curve is halfway, and half the distance counts as error.
@@ -508,7 +517,7 @@ def _numbered(counts: IntArray) -> IntArray:
 def _drawn_sets(
     law: FloatArray, a: FloatArray, b: FloatArray, q: float, temperature: float, draws: int, rng: np.random.Generator
 ) -> IntArray:
-    """Counts (draws, groups) of the labels in drawn sets, for groups of labels with equal parameters."""
+    """Return counts (draws, groups) of the labels in drawn sets, for groups with equal parameters."""
     groups = np.unique(np.stack([a, b]), axis=1, return_inverse=True)[1].reshape(-1)
     counts = np.zeros((draws, groups.max() + 1), dtype=np.int64)
     start = 0

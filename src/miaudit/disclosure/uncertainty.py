@@ -1,4 +1,4 @@
-"""Calibration error, aleatoric and epistemic uncertainty of a real model's records, from shadow outputs.
+"""Calibration error and aleatoric and epistemic uncertainty of records, from shadow outputs.
 
 These are the three figures that uncertainty-mia's theory starts from (Eqs. 23, 24 and 28). The theory defines them by a
 ground truth that nobody has for a real record; what stands in for it is part of the result, in words.
@@ -17,6 +17,8 @@ from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntA
 from miaudit.attacks import dirichlet_fit
 from miaudit.errors import InputError, nearest
 
+__all__ = ["Outputs", "Uncertainty", "estimate", "from_shadow"]
+
 Form = Literal["fitted", "three-numbers"]
 
 # Models on each side below which a Dirichlet law of a record's own says nothing.
@@ -30,7 +32,7 @@ _ASSUMED = (
 
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
-    """What shadow models show of each record's calibration and uncertainty.
+    """Calibration and uncertainty of each record, estimated from shadow models.
 
     Attributes
     ----------
@@ -76,17 +78,17 @@ class Uncertainty:
 
     @property
     def n(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return len(self.truth)
 
     @property
     def classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return int(self.alpha_in.shape[1])
 
     @property
     def in_domain(self) -> BoolArray:
-        """Whether a record's figures lie where the theory holds: Delta >= 0 and epsilon_a <= 1 - 1/K (erratum E5).
+        """Whether the theory covers a record: Delta >= 0 and epsilon_a <= 1 - 1/K (erratum E5).
 
         The lower limit Delta / (1 + Delta) < epsilon_a says that ``confidence_in`` is below 1, and always holds here.
         """
@@ -94,12 +96,12 @@ class Uncertainty:
 
     @property
     def assumption(self) -> str:
-        """What stands in for the ground truth, in words."""
+        """The stand-in for the ground truth, in words."""
         return assumption(self.given)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What must be said with the figures."""
+        """Notes to show beside the figures."""
         outside = int((~self.in_domain).sum())
         apart = float(np.median(self.epistemic_out / self.epistemic_in))
         said = [self.assumption]
@@ -125,7 +127,7 @@ class Uncertainty:
         return tuple(said)
 
     def parameters(self, form: Form = "fitted") -> tuple[FloatArray, FloatArray]:
-        """Dirichlet parameters (n, K) with and without each record; column 0 is the record's label.
+        """Return Dirichlet parameters (n, K) with and without each record; column 0 is its label.
 
         Parameters
         ----------
@@ -150,13 +152,13 @@ class Uncertainty:
         return self._law((1 + self.calibration_error) * self.truth), self._law(self.truth)
 
     def _law(self, confidence: FloatArray) -> FloatArray:
-        """Parameters with this mean of the true label, the rest spread evenly, and a sum of 1 / epsilon_e."""
+        """Return parameters with this mean of the true label, the rest even, and a sum of 1 / epsilon_e."""
         own = np.clip(confidence, self.smoothing, 1 - self.smoothing)
         other = np.repeat(((1 - own) / (self.classes - 1))[:, None], self.classes - 1, axis=1)
         return np.asarray(np.column_stack([own, other]) / self.epistemic[:, None])
 
     def table(self) -> dict[str, NDArray[Any]]:
-        """Columns by name, one row for each record, for :func:`miaudit.io.tables.write_columns`."""
+        """Return columns by name, one row for each record, for :func:`miaudit.io.tables.write_columns`."""
         names = (
             "confidence_in",
             "confidence_out",
@@ -182,7 +184,7 @@ def estimate(
     truth: ArrayLike | None = None,
     smoothing: float = dirichlet_fit.SMOOTHING,
 ) -> Uncertainty:
-    """Estimate each record's relative calibration error, aleatoric and epistemic uncertainty from shadow outputs.
+    """Estimate each record's relative calibration error and both uncertainties from shadow outputs.
 
     Parameters
     ----------
@@ -252,7 +254,7 @@ def estimate(
 
 
 class Outputs(Protocol):
-    """What :class:`miaudit.models.shadow.ShadowOutputs` is to this module, which never sees a model."""
+    """The part of :class:`miaudit.models.shadow.ShadowOutputs` that this module reads."""
 
     @property
     def included(self) -> BoolArray:
@@ -264,22 +266,22 @@ class Outputs(Protocol):
 
     @property
     def kind(self) -> str:
-        """What a row holds; "logits" here."""
+        """Kind of output; "logits" here."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one model's outputs, (n, K)."""
+        """Shape (n, K) of one model's outputs."""
 
     @property
     def models(self) -> int:
-        """How many models there are, M."""
+        """Number of models, M."""
 
     def model(self, number: int) -> Float32Array:
-        """Outputs (n, K) of one model."""
+        """Return the outputs (n, K) of one model."""
 
 
 def from_shadow(outputs: Outputs, rows: ArrayLike | None = None) -> tuple[FloatArray, BoolArray, IndexArray]:
-    """Return probabilities (n, M, K), inclusion (n, M) and labels (n,) of shadow outputs, for all functions here.
+    """Return probabilities (n, M, K), inclusion (n, M) and labels (n,) of shadow outputs.
 
     Parameters
     ----------
@@ -315,12 +317,12 @@ def from_shadow(outputs: Outputs, rows: ArrayLike | None = None) -> tuple[FloatA
 
 
 def assumption(given: bool) -> str:
-    """Say what stands in for the ground truth."""
+    """Describe the stand-in for the ground truth."""
     return "the true probability of a record's label was given by the caller" if given else _ASSUMED
 
 
 def label_first(p: FloatArray, labels: IndexArray) -> FloatArray:
-    """Bring the column of each record's label to the front; the others keep their order.
+    """Move the column of each record's label to the front; the others keep their order.
 
     Examples
     --------
@@ -336,7 +338,7 @@ def label_first(p: FloatArray, labels: IndexArray) -> FloatArray:
 def checked(
     probabilities: ArrayLike, included: ArrayLike, labels: ArrayLike
 ) -> tuple[FloatArray, BoolArray, IndexArray]:
-    """Refuse shadow outputs that cannot be used; return them as float64 that sum to 1, bool and int.
+    """Return shadow outputs as float64 that sum to 1, bool and int; refuse what cannot be used.
 
     Raises
     ------
@@ -369,7 +371,7 @@ def checked(
 
 
 def require_models(sides: tuple[BoolArray, BoolArray], least: int, purpose: str) -> None:
-    """Refuse fewer models than ``least`` with and without each record, and say how many would do."""
+    """Refuse fewer than ``least`` models with and without each record; name the number needed."""
     fewest = min(int(side.sum(axis=1).min()) for side in sides)
     if fewest < least:
         raise InputError(
@@ -398,7 +400,7 @@ def checked_truth(values: ArrayLike, n: int) -> FloatArray:
 
 
 def _moments(confidence: FloatArray, side: BoolArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Models, mean and standard error of the mean over them, of each record."""
+    """Return each record's number of models, mean and standard error of the mean."""
     count = side.sum(axis=1)
     mean = np.sum(confidence, axis=1, where=side) / count
     squares = np.sum((confidence - mean[:, None]) ** 2, axis=1, where=side)

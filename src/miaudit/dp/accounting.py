@@ -1,4 +1,4 @@
-"""Upper bounds: what a described mechanism gives away at most, by closed forms or an existing accountant.
+"""Upper bounds on a described mechanism, by closed forms or an existing accountant.
 
 Neighbouring data sets differ in one record, added or removed. Closed forms serve where they are exact (Gaussian noise,
 pure epsilon); everything else goes to the privacy-loss distributions of ``dp-accounting`` (extra ``dp``), which
@@ -38,7 +38,7 @@ _MOST_LOSSES = 1e6  # on the grid of one use
 def upper_bound(
     mechanism: Mechanism | Mapping[str, Any], *, delta: float | None = None, parameter: Parameter = "epsilon"
 ) -> UpperBound:
-    """Bound the epsilon at a delta, or the mu, of a mechanism from above.
+    """Return an upper bound on the epsilon at a delta, or on the mu, of a mechanism.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def calibrate_noise(
 
 
 def _epsilon(mechanism: Mechanism, delta: float) -> tuple[float, str]:
-    """Return an upper bound of epsilon at delta and by what: the smallest of those that apply."""
+    """Return the smallest upper bound of epsilon at delta, and its method."""
     mu, pure = _mu(mechanism), _pure_epsilon(mechanism)
     if mu is not None:
         return Gaussian(mu).epsilon_at(delta), _CLOSED_FORM
@@ -219,7 +219,7 @@ def _least_noise(mechanism: Mechanism) -> float:
 
 
 def _event(mechanism: Mechanism, dp_event: Any) -> Any:
-    """Translate a description into that of ``dp-accounting``."""
+    """Translate a mechanism into an event of ``dp-accounting``."""
     match mechanism:
         case GaussianNoise():
             return dp_event.GaussianDpEvent(mechanism.noise)

@@ -11,6 +11,8 @@ from annotated_types import Interval
 from miaudit.arrays import Count, Inside, NotNegative, Share, Text
 from miaudit.errors import InputError
 
+__all__ = ["LowerBound", "UpperBound"]
+
 Parameter = Literal["epsilon", "mu"]
 Delta = Annotated[float, Interval(ge=0, lt=1)]
 
@@ -70,12 +72,12 @@ class UpperBound:
 
 
 def check_confidence(confidence: object) -> float:
-    """Return a confidence, if it lies strictly between 0 and 1."""
+    """Return a confidence, or refuse one outside (0, 1)."""
     return _inside("confidence", confidence, "0.95 is usual")
 
 
 def check_delta(delta: object) -> float:
-    """Return a delta, if it lies in [0, 1)."""
+    """Return a delta, or refuse one outside [0, 1)."""
     number = _number("delta", delta, "a number in [0, 1)", "1e-5 is usual, 0 is pure epsilon")
     if not 0 <= number < 1:
         raise InputError("delta", "a number in [0, 1)", repr(delta), "1e-5 is usual, 0 is pure epsilon")

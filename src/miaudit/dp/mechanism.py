@@ -1,4 +1,4 @@
-"""Mechanisms as data: what was done to the records, in enough detail that an accountant can bound what it gives away.
+"""Mechanisms as data, in enough detail for an accountant.
 
 Noise is stated in units of the sensitivity, the most by which adding or removing one record changes the sum that is
 released; for DP-SGD that is the clipping norm.
@@ -12,6 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from miaudit.errors import InputError, nearest
+
+__all__ = [
+    "Composed",
+    "GaussianNoise",
+    "LaplaceNoise",
+    "Mechanism",
+    "PoissonSubsampled",
+    "Repeated",
+    "dp_sgd",
+    "from_mapping",
+]
 
 _DEEPEST = 20
 

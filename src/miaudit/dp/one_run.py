@@ -27,6 +27,8 @@ from miaudit.dp.tradeoff import Gaussian, TradeOff
 from miaudit.errors import DesignError, InputError, is_number
 from miaudit.evidence import Evidence
 
+__all__ = ["Inverse", "audit", "epsilon_lower_bound", "lower_bound", "mu_lower_bound", "p_value"]
+
 TOLERANCE = 1e-7
 LARGEST = 1e6
 UNFAIR = 2  # standard deviations; a fixed split of 56 to 44 in 1,000 records is 3.8 of them, and no coin

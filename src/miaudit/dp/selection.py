@@ -21,6 +21,8 @@ from miaudit.dp.bounds import LowerBound
 from miaudit.dp.ranking import Order, Ranking
 from miaudit.errors import InputError, is_number, nearest
 
+__all__ = ["PAPERS_SIX", "SWEEP", "TEN", "Bonferroni", "Exploratory", "Fixed", "Pilot", "Schedule"]
+
 PAPERS_SIX = (0.1, 0.05, 0.02, 0.01, 0.005, 0.0025)
 """The zero-run paper's 1000, 500, 200, 100, 50 and 25 guesses among 10,000 records (erratum B6), as fractions."""
 TEN = (0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.1, 0.2, 0.4, 1.0)

@@ -1,4 +1,4 @@
-"""Trade-off functions of differential privacy: what a claim lets an attack reach, and every conversion between claims.
+"""Trade-off functions of differential privacy, and conversions between claims.
 
 A trade-off function f gives the smallest false-negative rate f(alpha) that any attack with false-positive rate alpha
 can have (Dong, Roth and Su, 2022). All of them here are **symmetric**, f = f^-1, since a claim holds for neighbouring
@@ -21,6 +21,22 @@ from scipy import special
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.dp.bounds import check_delta
 from miaudit.errors import InputError
+
+__all__ = [
+    "Custom",
+    "EpsilonDelta",
+    "Failing",
+    "Gaussian",
+    "TradeOff",
+    "compose",
+    "epsilon_of_bayes_risk",
+    "epsilon_of_point",
+    "mu_of_bayes_risk",
+    "mu_of_epsilon_delta",
+    "mu_of_point",
+    "mu_of_pure",
+    "roc_limit",
+]
 
 _ROOT_TWO = math.sqrt(2)
 _LARGEST_MU = 1e6  # beyond it nothing is left to protect, and squares are still far from overflow
@@ -234,7 +250,7 @@ class Gaussian(TradeOff):
 
 @dataclass(frozen=True)
 class Failing(TradeOff):
-    """What is left of a claim when it may fail altogether with probability ``rate``: f composed with (0, rate)-DP.
+    """A claim that may fail altogether with probability ``rate``: f composed with (0, rate)-DP.
 
     (1 - rate) f(alpha / (1 - rate)) below 1 - rate, 0 above it (Dong, Roth and Su, section 3; zero-run, Eq. (5)).
     Made by :func:`compose`.
@@ -270,7 +286,7 @@ class Failing(TradeOff):
 
 @dataclass(frozen=True)
 class Custom(TradeOff):
-    """A trade-off function of the user's own, checked on a fine grid and made symmetric.
+    """A user's trade-off function, checked on a fine grid and made symmetric.
 
     Parameters
     ----------
@@ -375,7 +391,7 @@ class Custom(TradeOff):
 
 
 def compose(first: TradeOff, *others: TradeOff) -> TradeOff:
-    """Compose claims about one data set: what all the releases together give away, exactly.
+    """Compose claims about one data set, exactly.
 
     Gaussians compose to the root of the sum of their squares (Dong, Roth and Su, Corollary 3.3; **not** the sum of mu
     that the text after zero-run's Corollary 1 prints, erratum B1). (0, delta) composes with anything.
@@ -510,12 +526,12 @@ def mu_of_bayes_risk(risk: float, *, prior: float = 0.5) -> float:
 
 
 def check_epsilon(epsilon: object) -> float:
-    """Return an epsilon, if it is a finite number of at least 0."""
+    """Return an epsilon, or refuse one that is not a finite number of at least 0."""
     return _at_least_zero("epsilon", epsilon, math.inf)
 
 
 def check_mu(mu: object) -> float:
-    """Return a mu, if it is a number from 0 to a million."""
+    """Return a mu, or refuse one outside 0 to a million."""
     return _at_least_zero("mu", mu, _LARGEST_MU)
 
 
@@ -552,7 +568,7 @@ def _either(one: float, other: float) -> float:
 
 
 def _check_shape(grid: FloatArray, values: FloatArray) -> None:
-    """Refuse values on a grid that no trade-off function has."""
+    """Refuse grid values that no trade-off function has."""
     if (above := values > 1 - grid + _TOLERANCE).any():
         raise InputError("function", "f(a) <= 1 - a", _where(grid, values, above), "guessing at random reaches 1 - a")
     if (rising := np.diff(values) > _TOLERANCE).any():

@@ -1,4 +1,4 @@
-"""The verdict on a privacy claim: the only place where a lower bound meets an upper one."""
+"""The verdict on a privacy claim, the only comparison of lower and upper bounds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LIMIT_POINTS = np.unique(np.r_[0.0, np.geomspace(1e-5, 1.0, 41), np.linspace(0.
 
 @dataclass(frozen=True)
 class Claim:
-    """What somebody says of an algorithm: that it is (epsilon, delta)-DP, or mu-Gaussian-DP.
+    """A privacy claim: (epsilon, delta)-DP or mu-Gaussian DP.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class RocLimit:
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """A privacy claim against what the runs show (a lower bound) and what a theorem guarantees (an upper bound).
+    """A privacy claim with its lower bound from runs and upper bound from a theorem.
 
     A claim that is not refuted is not thereby proved.
 
@@ -136,7 +136,7 @@ class ClaimVerdict:
 def judge(
     claim: Claim, lower: LowerBound | None, *, upper: UpperBound | None = None, reasons: Sequence[str] = ()
 ) -> ClaimVerdict:
-    """Compare a claim with what was shown from data and, if a mechanism was described, with what is proved of it.
+    """Compare a claim with its lower bound and, if a mechanism was described, its upper bound.
 
     A bound on epsilon at a delta of its own refutes claims at that delta and at smaller ones: whatever is not
     (epsilon, delta)-DP is not (epsilon, delta')-DP for delta' <= delta either. An exploratory bound refutes nothing.
@@ -182,7 +182,7 @@ def judge(
 
 
 def _answer(claim: Claim, lower: LowerBound | None, reasons: Sequence[str]) -> tuple[Status, str]:
-    """Whether a lower bound refutes the claim, and the same in words."""
+    """Return whether a lower bound refutes the claim, and the same in words."""
     if lower is None:
         why = " ".join(reasons) or "the evidence allows no lower bound."
         return "not-testable", f"Not testable: {claim}. {why}"
@@ -216,7 +216,7 @@ def _check_comparable(name: str, claim: Claim, bound: LowerBound | UpperBound) -
 
 
 def _proved(claim: Claim, upper: UpperBound | None, gap: float | None) -> str:
-    """Say what the described mechanism guarantees, and whether the evidence contradicts the description."""
+    """Describe the guarantee of the described mechanism, and whether the evidence contradicts it."""
     if upper is None:
         return ""
     if gap is not None and gap < 0:

@@ -37,7 +37,7 @@ RANDOM = "[a-z0-9_]{8}"  # of the names that tempfile makes
 def write_atomically(
     path: Path, write: Callable[[Path], None], *, replace: bool = True, mode: int | None = None
 ) -> None:
-    """Call ``write`` with a temporary name in the same folder, sync, then rename; on any error leave nothing behind.
+    """Call ``write`` with a temporary name in the same folder, sync, then rename; clean up on error.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def write_atomically(
 
 
 def sync(path: Path) -> None:
-    """Have what is in a file, or which names are in a folder, put onto the disk: it outlives a failing machine then."""
+    """Flush a file, or the names in a folder, to the disk."""
     folder = path.is_dir()
     try:
         descriptor = os.open(path, os.O_RDONLY if folder else os.O_RDWR)
@@ -94,7 +94,7 @@ def sync(path: Path) -> None:
 
 
 def hold(path: Path) -> int | None:
-    """Lock a file or folder that is there until the descriptor that is returned is closed.
+    """Lock an existing file or folder until the returned descriptor is closed.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def hold(path: Path) -> int | None:
 
 
 def sweep(folder: Path, pattern: str, remove: Callable[[Path], None]) -> None:
-    """Remove what dead processes left under temporary names of a pattern; those of the living are left alone."""
+    """Remove temporary files of dead processes by pattern; those of live processes stay."""
     form = re.compile(pattern)
     try:
         with os.scandir(folder) as entries:
@@ -145,7 +145,7 @@ def sweep(folder: Path, pattern: str, remove: Callable[[Path], None]) -> None:
 
 @contextlib.contextmanager
 def _temporary(path: Path) -> Iterator[Path]:
-    """Make a file beside ``path`` that nobody else can read yet, held while it is there."""
+    """Make a private file beside ``path``, locked while it exists."""
     held = None
     while held is None:
         made, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
@@ -165,7 +165,7 @@ def _temporary(path: Path) -> Iterator[Path]:
 
 
 def _place(temporary: Path, path: Path) -> None:
-    """Give a file its name unless something has it."""
+    """Rename a file unless the name is taken."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -194,7 +194,7 @@ _HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 
 
 def replace_folder(out: Path, owned: Sequence[str], make: Callable[[Path], None], check: Callable[[], None]) -> None:
-    """Put a new set of files into a folder, in place of the earlier set, with everything else in it left as it was.
+    """Replace the earlier set of files in a folder by a new one; other files stay.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def replace_folder(out: Path, owned: Sequence[str], make: Callable[[Path], None]
 
 
 def recover(out: Path) -> None:
-    """Put back what a killed process was moving inside a folder, and remove what such left inside it and beside it."""
+    """Undo what a killed process left unfinished in a folder, and remove its leftovers."""
     out = Path(os.path.realpath(out))
     if out.parent.is_dir():
         with _turn(out.parent):
@@ -243,7 +243,7 @@ def recover(out: Path) -> None:
 
 @contextlib.contextmanager
 def _workshop(place: Path, owned: Sequence[str]) -> Iterator[Path]:
-    """A hidden folder, held while it is there."""
+    """Make a hidden folder, locked while it exists."""
     held = None
     while held is None:
         workshop = Path(tempfile.mkdtemp(prefix=".audit-", suffix=".part", dir=place))
@@ -262,7 +262,7 @@ def _workshop(place: Path, owned: Sequence[str]) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _turn(folder: Path) -> Iterator[None]:
-    """Wait until no other process replaces anything in a folder; where there are no locks, go on at once."""
+    """Wait until no other process replaces files in a folder; without locks, go on at once."""
     until = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -280,7 +280,7 @@ def _turn(folder: Path) -> Iterator[None]:
 
 
 def _rooted(out: Path) -> bool:
-    """Whether a folder has to stay the folder that it is."""
+    """Return whether a folder must keep its identity."""
     try:
         inside = Path.cwd().is_relative_to(out)
     except OSError:  # the working directory was deleted
@@ -289,7 +289,7 @@ def _rooted(out: Path) -> bool:
 
 
 def _exchanged(workshop: Path, out: Path, owned: Sequence[str]) -> bool:
-    """Exchange the new folder for the old one; False if that cannot be done, and nothing was."""
+    """Exchange the old folder for the new one; return False, with nothing changed, if impossible."""
     made, old = workshop / _NEW, workshop / _OLD
     try:
         _carry(out, made, owned)
@@ -306,7 +306,7 @@ def _exchanged(workshop: Path, out: Path, owned: Sequence[str]) -> bool:
 
 
 def _carry(out: Path, made: Path, owned: Sequence[str]) -> None:
-    """Give everything in a folder that is not ours a second name in the new one, and that its owner and permissions."""
+    """Link everything else in a folder into the new one, with owner and permissions."""
     for name in _others(out, owned):
         if (out / name).is_dir() and not (out / name).is_symlink():
             raise IsADirectoryError(name)  # somebody may be at work in it
@@ -320,7 +320,7 @@ def _carry(out: Path, made: Path, owned: Sequence[str]) -> None:
 
 
 def _others(folder: Path, owned: Sequence[str]) -> list[str]:
-    """What is not ours in a folder and in the folders that hold what is ours."""
+    """Return other files in a folder and in the folders that hold ours."""
     below = {name.split("/")[0] for name in owned if "/" in name}
     names = {path.name for path in folder.iterdir()}
     inside = {name for name in names & below if not (folder / name).is_symlink()}
@@ -329,7 +329,7 @@ def _others(folder: Path, owned: Sequence[str]) -> list[str]:
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Let two folders change places in one rename; an OSError says that they cannot."""
+    """Exchange two folders in one rename; raise OSError if the system cannot."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
     if rename is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -339,7 +339,7 @@ def _exchange(one: Path, other: Path) -> None:
 
 
 def _move(workshop: Path, owned: Sequence[str]) -> None:
-    """Move the earlier files out of the folder around a workshop, the last of them first, and the new ones in."""
+    """Move the earlier files out, the last of them first, and the new ones in."""
     out, leaving = workshop.parent, workshop / _LEAVING
     leaving.mkdir()
     sync(workshop)
@@ -354,7 +354,7 @@ def _move(workshop: Path, owned: Sequence[str]) -> None:
 
 
 def _put_back(workshop: Path, owned: Sequence[str]) -> None:
-    """Undo a move that stopped on the way, an error's as a kill's; undoing may itself be stopped, and done again."""
+    """Undo an interrupted move; safe to interrupt and to repeat."""
     out, new, leaving, left = workshop.parent, workshop / _NEW, workshop / _LEAVING, workshop / _LEFT
     if left.is_dir():
         if not os.path.lexists(new / owned[-1]):
@@ -376,7 +376,7 @@ def _bring(
 
 
 def _finish(workshop: Path) -> None:
-    """Put back what was being moved, and remove a workshop, but for files of somebody else's that are nowhere else."""
+    """Put moved files back and remove a workshop, except files of others that exist nowhere else."""
     try:
         owned = json.loads((workshop / _NAMES).read_text(encoding="utf-8"))
     except (OSError, ValueError):  # nothing had begun

@@ -1,4 +1,4 @@
-"""One process at a time: a lock file that is taken first, and is never renamed, replaced or deleted.
+"""Lock files for one process at a time; they are never renamed, replaced or deleted.
 
 Whoever locks a file that holds something else locks an inode: once that file is replaced, a second process takes the
 new inode beside the first. So what is locked is a file for nothing but that. A killed process lets go of it.
@@ -23,7 +23,7 @@ _FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 @contextmanager
 def alone(path: Path, *, wait: bool = False, required: bool = True) -> Iterator[int | None]:
-    """Hold a lock file, made if it is missing, so that no other process and no other thread holds it too.
+    """Hold a lock file against all other processes and threads; create it if missing.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def alone(path: Path, *, wait: bool = False, required: bool = True) -> Iterator[
 
 @contextmanager
 def folder(place: Path) -> Iterator[None]:
-    """Make a folder in which finished work is kept, and hold it alone, as far as the file system can tell.
+    """Make a folder for finished work, and lock it as far as the file system allows.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def folder(place: Path) -> Iterator[None]:
 
 @contextmanager
 def unchanged(path: Path) -> Iterator[int | None]:
-    """Read while nobody holds a lock file alone, waiting for who does; nothing is made. None where there is no file."""
+    """Wait until no process holds a lock file, and keep it free while reading; None without a file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | _FLAGS)
     except FileNotFoundError:
@@ -126,7 +126,7 @@ def _taken(path: Path, wait: bool) -> int:
 
 
 def _opened(path: Path) -> int:
-    """Open the file for writing, which some file systems ask of a lock; where that is not allowed, for reading."""
+    """Open a lock file for writing, or for reading where writing is not allowed."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o666)
     except OSError:
@@ -136,7 +136,7 @@ def _opened(path: Path) -> int:
 
 
 def _let_go(descriptor: int) -> None:
-    """Unlock and close; closing alone leaves it locked by processes that were forked meanwhile."""
+    """Unlock and close; closing alone leaves the lock with forked processes."""
     if fcntl is not None:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)

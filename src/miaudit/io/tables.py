@@ -57,7 +57,13 @@ _DAMAGED = (
 
 @dataclass(frozen=True)
 class Format:
-    """How another package reads and writes tables: columns by name, arrays (n,) or (n, k)."""
+    """Reader and writer of a table format, from an entry point in ``miaudit.formats`` named by the ending.
+
+    Attributes
+    ----------
+    read : function of a path; returns columns by name, arrays (n,) or (n, k)
+    write : function of a path and of columns by name
+    """
 
     read: Callable[[Path], Mapping[str, ArrayLike]]
     write: Callable[[Path, Mapping[str, NDArray[Any]]], None]
@@ -68,7 +74,7 @@ FORMATS: Offered[Format | None] = Offered("miaudit.formats", Format, dict.fromke
 
 
 def existing_file(path: str | Path, argument: str, suffixes: Collection[str]) -> Path:
-    """Return the path of a readable file with one of the suffixes, or say what is wrong with it."""
+    """Return the path of a readable file with one of the suffixes, or raise with the problem."""
     path = Path(path)
     if path.is_dir():
         raise InputError(argument, f"a file ({', '.join(suffixes)})", f"the directory {path}", "name a file inside it")
@@ -80,7 +86,7 @@ def existing_file(path: str | Path, argument: str, suffixes: Collection[str]) ->
 
 
 def require_suffix(path: str | Path, argument: str, suffixes: Collection[str]) -> Path:
-    """Return the path if its name ends in one of the suffixes, or say which are possible."""
+    """Return the path if its name ends in one of the suffixes, else raise with the possible ones."""
     path = Path(path)
     if path.suffix.lower() not in suffixes:
         raise InputError(
@@ -231,7 +237,7 @@ def frame_columns(frame: Any, names: Iterable[str]) -> dict[str, NDArray[Any]]:
 
 
 def _from_pandas(name: str, column: Any) -> pl.Series:
-    """A column of pandas without going through arrow, which may not be installed."""
+    """Return a column of pandas without arrow, which may not be installed."""
     import polars as pl
 
     if bool(column.isna().any()):
@@ -317,7 +323,7 @@ def _read_member(path: Path, name: str) -> NDArray[Any]:
 
 
 def _check_entry(entries: zipfile.ZipFile, name: str) -> None:
-    """Refuse an array that would grow out of all proportion, or whose header promises what the file does not have."""
+    """Refuse an array that would expand disproportionately, or that the file cannot hold."""
     found = {entry.filename: entry for entry in entries.infolist()}
     entry = found.get(f"{name}.npy") or found.get(name)
     if entry is None:
@@ -332,7 +338,7 @@ def _check_entry(entries: zipfile.ZipFile, name: str) -> None:
 
 
 def _check_header(handle: IO[bytes], size: int) -> None:
-    """Refuse a header that promises more numbers than the file holds: numpy would make room for all of them."""
+    """Refuse a header that promises more numbers than the file holds, before numpy allocates them."""
     version = np.lib.format.read_magic(handle)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(handle)
@@ -370,7 +376,7 @@ def _scan(path: Path, as_text: Sequence[str] = ()) -> pl.LazyFrame:
 
 
 def _first_row(path: Path) -> list[str]:
-    """The names of a .csv as they stand there: polars gives those that stand twice others."""
+    """Return the column names of a .csv as written; polars renames repeated ones."""
     import polars as pl
 
     first = pl.read_csv(path, glob=False, has_header=False, n_rows=1, infer_schema=False)
@@ -378,7 +384,7 @@ def _first_row(path: Path) -> list[str]:
 
 
 def refuse_damaged(path: Path, argument: str, names: Sequence[str] | None = None) -> None:
-    """Refuse a .parquet file that ends its reader, by reading it first in a process of its own; others pass unread.
+    """Refuse a .parquet file that crashes its reader, by a trial in another process.
 
     polars panics on some damaged files, with a backtrace on standard error, and on others ends the process for want of
     memory that a damaged length asked for: no error of Python's says so then.
@@ -403,7 +409,7 @@ def refuse_damaged(path: Path, argument: str, names: Sequence[str] | None = None
 
 @lru_cache(maxsize=256)
 def _trial(path: str, size: int, _changed: int, names: tuple[str, ...] | None) -> str:
-    """What is wrong with a file, in one line; empty if it can be read."""
+    """Return the problem of a file in one line; empty if it can be read."""
     words = [sys.executable, "-I", "-c", _TRIAL, path, json.dumps(names), str(size < _SMALL), json.dumps(sys.path)]
     ran = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, check=False)  # noqa: S603 - our words
     if ran.returncode < 0:

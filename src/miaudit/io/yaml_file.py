@@ -1,4 +1,4 @@
-"""YAML from strangers as plain values: nothing is made of it, and nothing in it multiplies."""
+"""YAML from untrusted files as plain values: no objects, no expansion of aliases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST_FILE = 1_000_000
 
 
 def read(path: Path, argument: str) -> Any:
-    """Return what a YAML file holds as plain values.
+    """Return the plain values of a YAML file.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def read(path: Path, argument: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that reads 1e-5 as a number, and refuses a key given twice, of which the first would be lost.
+    """Safe YAML loader that reads 1e-5 as a number and refuses repeated keys.
 
     Aliases are refused too: a file of a few lines could mean gigabytes with them, or hold itself.
     """

@@ -1,4 +1,4 @@
-"""Dropout whose masks come from a generator of each model's own, drawn outside the network where models are stacked.
+"""Dropout with masks from each model's own generator, also for stacked models.
 
 What ``nn.Dropout`` draws itself comes from torch's one global generator: stacked models would then differ from the same
 models alone. Here the forward pass of dropout layers is replaced during training, in looped and stacked models alike.
@@ -27,7 +27,7 @@ def left_to_torch(net: nn.Module) -> list[str]:
 
 @dataclass(frozen=True)
 class _Call:
-    """One pass through a dropout layer: the layer, and the shape of what it saw without the axis of the records."""
+    """One pass through a dropout layer: the layer, and the shape of its input without the record axis."""
 
     layer: nn.modules.dropout._DropoutNd
     shape: tuple[int, ...]
@@ -90,7 +90,7 @@ class Dropout:
             self._recording = False
 
     def draw(self, counts: Sequence[int]) -> tuple[Tensor, ...]:
-        """Draw masks for a pass of stacked models: for each call (M, K, ...), 1 where a model has fewer records than K.
+        """Draw masks for a pass of stacked models: (M, K, ...) for each call, 1 for padding.
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class Dropout:
 
     @contextmanager
     def given(self, masks: Sequence[Tensor]) -> Iterator[None]:
-        """Use these masks, one after the other, in a single pass."""
+        """Use these masks in order during one pass."""
         self._given = iter(masks)
         try:
             yield
@@ -131,7 +131,7 @@ class Dropout:
         return masked
 
     def _mask(self, layer: nn.modules.dropout._DropoutNd, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Draw 0 with probability p and 1 / (1 - p) else, so that the mean stays; for each channel, or each number."""
+        """Draw 0 with probability p and else 1 / (1 - p), for each channel or each number."""
         drawn = torch.rand(_mask_shape(layer, shape), generator=generator, device=self._device)
         return (drawn >= layer.p).float() * (1 / (1 - layer.p) if layer.p < 1 else 0.0)
 

@@ -1,4 +1,4 @@
-"""Causal language models as targets: a local folder as it is, or a small GPT-2 that is trained here.
+"""Causal language models as targets: a local folder, or a small GPT-2 trained here.
 
 Texts differ in length, so their outputs are scores already, one column for each attack on token log-probabilities.
 """
@@ -29,7 +29,7 @@ REFERENCE = "reference_ratio"
 
 @dataclass(frozen=True, eq=False)
 class SavedLanguage(Traits):
-    """A causal language model in a local folder, which stays as it is. Runs no code of the folder.
+    """A causal language model in a local folder, unchanged; runs no code of the folder.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class SavedLanguage(Traits):
         return SIGNALS if self._reference is None else (*SIGNALS, REFERENCE)
 
     def identity(self) -> str:
-        """The folder; nothing is trained, so nothing is stored under it."""
+        """Return the folder; nothing is trained, so nothing is stored."""
         return f"{_versions()} {Path(self.folder).resolve()} {self.reference} {self.longest}"
 
     def outputs(self, fitted: Any, x: Sequence[str]) -> Float32Array:  # noqa: ARG002 - nothing is fitted
@@ -72,7 +72,7 @@ class SavedLanguage(Traits):
         return self.explained(x)[0]
 
     def explained(self, x: Sequence[str]) -> tuple[Float32Array, tuple[str, ...]]:
-        """Scores (n, columns) of texts, and what was left out of them, in sentences."""
+        """Return scores (n, columns) of texts, and sentences on what was left out."""
         found = text.token_log_probabilities(self._model, x, longest=self.longest)
         beside: dict[str, Any] = {}
         if self._reference is not None:
@@ -83,7 +83,7 @@ class SavedLanguage(Traits):
 
 @dataclass(frozen=True, eq=False)
 class SmallLanguage(Traits):
-    """A small GPT-2 from random weights, trained here on some of the texts. Runs nobody's code.
+    """A small GPT-2 from random weights, trained on some of the texts; runs no user code.
 
     The vocabulary is learned from all texts, whether members or not, so that it gives nobody away.
 
@@ -105,19 +105,19 @@ class SmallLanguage(Traits):
 
     @property
     def name(self) -> str:
-        """The given name, or what it is."""
+        """The given name, or a description."""
         return self.called or "small GPT-2"
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be said of the scores."""
+        """Notes to show beside the scores."""
         return (
             f"{self.name}: trained here from random weights. Every text begins with a special token, which is context "
             f"only; of texts beyond {self.config.context} tokens the beginning is scored.",
         )
 
     def identity(self) -> str:
-        """The network, its training, the vocabulary, and the versions of the libraries."""
+        """Return the network, its training, the vocabulary and the versions of the libraries."""
         return f"{_versions()} {self.config!r} {self.vocabulary}"
 
     def fit(self, x: Sequence[str], y: NDArray[Any], rows: IndexArray, *, seed: int) -> text.LanguageModel:  # noqa: ARG002

@@ -35,7 +35,7 @@ from miaudit.models.weights import Factory, State, build
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One step's records for M models: x (M, K, ...), y (M, K), and the losses' weights (M, K), 0 for padding.
+    """Records of one step of M models: x (M, K, ...), y (M, K), weights (M, K) of losses, 0 for padding.
 
     ``counts`` says how many records each model has, M numbers, where anything is drawn for them; a model's come first,
     padding follows.
@@ -62,7 +62,7 @@ def train_together(
     *,
     stacked: bool = False,
 ) -> tuple[list[State | None], dict[int, int]]:
-    """Train models together; return weights, none for those that failed, and the epoch in which each of these did."""
+    """Train models together; return their weights (none if failed) and the epochs of failures."""
     device = data.x.device
     with ExitStack() as open_:
         open_.enter_context(one_thread(device))
@@ -100,7 +100,7 @@ def _loop(
     gradient: Gradient,
     outputs: Outputs,
 ) -> dict[int, int]:
-    """Take all steps; return the epoch in which models failed. Models with fewer steps than others stand still."""
+    """Take all steps and return the epochs of failures; models with fewer steps wait."""
     rows, watch = _watched(config, data, rows, sources, weights, outputs)
     steps = np.array([config.steps(len(own)) for own in rows])
     pruned = _pruned(config, steps, weights)
@@ -135,7 +135,7 @@ def _loop(
 
 
 def _rates(config: TrainConfig, steps: IntArray) -> Tensor:
-    """Return the learning rate at each step of each model, (steps, M, 1); 0 after a model's last."""
+    """Return the learning rate of each model at each step, (steps, M, 1); 0 after its last."""
     step = np.arange(steps.max())[:, None]
     rate = np.full((len(step), len(steps)), config.learning_rate, dtype=np.float64)
     if config.schedule == "cosine":
@@ -159,7 +159,7 @@ def _watched(
     weights: Weights,
     outputs: Outputs,
 ) -> tuple[Sequence[IntArray], Watch | None]:
-    """Hold records out for early stopping, if it is asked for; return the rows to train on, and what watches them."""
+    """Hold records out for early stopping if asked for; return training rows and the watch."""
     asked = config.early_stopping
     if asked is None:
         return rows, None
@@ -174,7 +174,7 @@ def _watched(
 
 
 def _held_out_losses(config: TrainConfig, data: Data, out: Sequence[IntArray], outputs: Outputs) -> Tensor:
-    """Return the mean cross-entropy of each model on its held-out records (M,), in blocks of a batch."""
+    """Return the mean cross-entropy of each model on its held-out records (M,)."""
     total = torch.zeros(len(out), device=data.x.device)
     for start in range(0, max(map(len, out)), config.batch):
         batch = _gather(data, [own[start : start + config.batch] for own in out])
@@ -184,7 +184,7 @@ def _held_out_losses(config: TrainConfig, data: Data, out: Sequence[IntArray], o
 
 
 def _pruned(config: TrainConfig, steps: IntArray, weights: Weights) -> Pruned | None:
-    """Plan the pruning of each model so that the share of its steps for fine-tuning is left, if it is asked for."""
+    """Plan the pruning of each model, if asked for, so that its steps for fine-tuning remain."""
     asked = config.pruning
     if asked is None:
         return None
@@ -193,7 +193,7 @@ def _pruned(config: TrainConfig, steps: IntArray, weights: Weights) -> Pruned | 
 
 
 def _gather(data: Data, picked: Sequence[IntArray]) -> Batch:
-    """Gather the records of all models; a model with fewer is padded with records of weight 0."""
+    """Gather the records of all models, padded with records of weight 0."""
     most = max(len(own) for own in picked)
     index = np.zeros((len(picked), most), dtype=np.int64)
     weight = np.zeros((len(picked), most), dtype=np.float32)
@@ -214,7 +214,7 @@ def _gather(data: Data, picked: Sequence[IntArray]) -> Batch:
 def _varied(
     config: TrainConfig, batch: Batch, sources: Sequence[Sources], generators: Sequence[torch.Generator]
 ) -> Batch:
-    """Move and mirror images, then add noise, as far as either is asked for."""
+    """Move and mirror images, then add noise, if asked for."""
     if config.augmentation == "none" and not config.input_noise:
         return batch
     x = batch.x
@@ -305,7 +305,7 @@ def _evaluating(net: nn.Module) -> Iterator[None]:
 def private_gradient(
     clipped: ClippedSum, weights: Weights, config: TrainConfig, private: Private, noise_seed: int
 ) -> Gradient:
-    """Return DP-SGD's gradient: clipped sum plus noise, over the nominal batch; without records, noise alone.
+    """Return DP-SGD's gradient: clipped sum plus noise, over the nominal batch size.
 
     Its loss is always 0: whether a training fails shows from the weights alone, since a loss has no noise and one
     record can make it NaN.
@@ -327,7 +327,7 @@ def private_gradient(
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """A model's own sources of randomness, all from two seeds; seeds for torch, generators of numpy."""
+    """A model's sources of randomness: seeds for torch and generators of numpy, from two seeds."""
 
     initial: int
     forward: int
@@ -340,7 +340,7 @@ class Sources:
 
     @classmethod
     def of(cls, root: int, seed: int) -> Sources:
-        """Derive the sources of a model from the seed of the experiment and its own."""
+        """Derive a model's sources from the seed of the experiment and its own."""
         children = np.random.SeedSequence([root, seed]).spawn(8)
         initial, forward, noise, dropout, input_noise = (
             int(children[i].generate_state(1, np.uint64)[0] >> 1) for i in (0, 1, 2, 6, 7)
@@ -350,7 +350,7 @@ class Sources:
 
 
 def _sources(config: TrainConfig, seed: int) -> Sources:
-    """Return a model's sources; of DP-SGD all but the initial weights' from the operating system, unless it repeats.
+    """Return a model's sources; DP-SGD takes randomness from the operating system unless repeatable.
 
     Masks and other draws for records are among them: which record gets which depends on who else is in the sample.
     """
@@ -361,7 +361,7 @@ def _sources(config: TrainConfig, seed: int) -> Sources:
 
 
 def _check_network(net: nn.Module, data: Data, config: TrainConfig) -> None:
-    """Refuse a network that does not fit the records and classes; run on two records in evaluation mode."""
+    """Refuse a network that does not fit records and classes, by a pass of two records."""
     few = data.x[:2]
     classes = checked_outputs(net, few).shape[1]
     highest = int(data.y.max())
@@ -373,7 +373,7 @@ def _check_network(net: nn.Module, data: Data, config: TrainConfig) -> None:
 
 
 def checked_outputs(net: nn.Module, few: Tensor) -> Tensor:
-    """Return a network's logits for a few records, or say in one line why there are none."""
+    """Return a network's logits for a few records, or raise with one line on why there are none."""
     training = net.training
     try:
         with torch.no_grad():
@@ -393,7 +393,7 @@ def checked_outputs(net: nn.Module, few: Tensor) -> Tensor:
 
 @contextmanager
 def one_thread(device: torch.device) -> Iterator[None]:
-    """Compute in one thread: sums then have one order, and processes side by side do not fight for cores."""
+    """Compute in one thread, for a fixed order of sums and no contention between processes."""
     before = torch.get_num_threads()
     if device.type == "cpu":
         torch.set_num_threads(1)

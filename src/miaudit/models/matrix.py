@@ -1,4 +1,4 @@
-"""The parameters of equal networks in one matrix, the optimisers that step over it, and what pruning sets to 0."""
+"""Parameters of equal networks in one matrix, with its optimisers and pruning."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Weights:
 
     @classmethod
     def of(cls, nets: list[nn.Module]) -> Weights:
-        """Gather the parameters of equal networks, and let the first network use its row."""
+        """Gather the parameters of equal networks; the first network then uses its row."""
         rows = [torch.cat([p.detach().reshape(-1) for _, p in trained_parameters(net)]) for net in nets]
         weights = cls(nets, dict(trained_parameters(nets[0])), torch.stack(rows))
         for name, view in weights.views().items():
@@ -96,7 +96,7 @@ OPTIMISERS: dict[str, type[Sgd] | type[Adam]] = {"sgd": Sgd, "adam": Adam}
 
 
 class Pruned:
-    """Which weights of M networks stay 0 for good.
+    """Which weights of M networks stay 0.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class Pruned:
         self._kept: Tensor | None = None
 
     def after(self, step: int) -> None:
-        """Prune the networks whose time this is, and set to 0 again what the step has moved in those pruned before.
+        """Prune the networks due at this step, and reset the pruned weights of the others to 0.
 
         The weights of least magnitude go, each network's over all its layers together.
         """
@@ -136,7 +136,7 @@ class Pruned:
 
 
 def trained_parameters(net: nn.Module) -> list[tuple[str, nn.Parameter]]:
-    """Return the parameters that need a gradient, by name; refuse a network without."""
+    """Return the parameters with gradients, by name; refuse a network without any."""
     found = [(name, p) for name, p in net.named_parameters() if p.requires_grad]
     if not found:
         raise InputError("factory", "a network with parameters to train", "one without", "unfreeze a layer")

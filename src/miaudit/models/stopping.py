@@ -1,4 +1,4 @@
-"""Early stopping: for each model, the weights at which its loss on records held out of its own was least."""
+"""Early stopping: each model's weights at the smallest loss on its held-out records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from miaudit.models.matrix import Weights
 
 
 def held_out(rows: IntArray, *, share: float, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Divide a model's rows into those it is trained on and those that are held out, both sorted.
+    """Divide a model's rows into training rows and held-out rows, both sorted.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def held_out(rows: IntArray, *, share: float, rng: np.random.Generator) -> tuple
 
 
 def ends_of_epochs(records: Sequence[int], *, batch: int, epochs: int) -> BoolArray:
-    """Tell after which steps each model has gone through its records once more, (steps, M).
+    """Return after which steps each model completes an epoch, (steps, M).
 
     Only the last step of a model is smaller than a batch, and the others wait for the model with the most steps.
 
@@ -65,7 +65,7 @@ def ends_of_epochs(records: Sequence[int], *, batch: int, epochs: int) -> BoolAr
 
 
 class BestWeights:
-    """The weights of M models at which the loss that is shown to :meth:`see` was least so far.
+    """Weights of M models at the smallest loss passed to :meth:`see` so far.
 
     Parameters
     ----------
@@ -86,11 +86,11 @@ class BestWeights:
 
     @property
     def never(self) -> Tensor:
-        """Which models never had a finite loss on their held-out records (M,), so that no weights are the best."""
+        """Models that never had a finite loss on held-out records (M,)."""
         return self._least.isinf()
 
     def see(self, losses: Tensor, models: BoolArray) -> None:
-        """Compare the losses (M,) of those models (M,) that have just finished an epoch and have not stopped."""
+        """Compare the losses (M,) of models (M,) that completed an epoch and have not stopped."""
         looked = models & ~self.stopped
         better = torch.from_numpy(looked).to(losses.device) & (losses < self._least)
         self._least = torch.where(better, losses, self._least)
@@ -102,19 +102,19 @@ class BestWeights:
         self.stopped = self.stopped | (self._since >= self._patience)
 
     def restore(self) -> None:
-        """Give the models their best weights."""
+        """Restore the best weights of the models."""
         self._weights.values.copy_(self._values)
         for buffer, kept in zip(self._weights.nets[0].buffers(), self._buffers, strict=True):
             buffer.copy_(kept)
 
     def _copies(self) -> list[Tensor]:
-        """Copy the buffers of the first network: only a model that is trained alone has any."""
+        """Copy the buffers of the first network; only models trained alone have any."""
         return [buffer.detach().clone() for buffer in self._weights.nets[0].buffers()]
 
 
 @dataclass(frozen=True, eq=False)
 class Watch:
-    """When to look at which models, at what, and the best weights so far.
+    """Schedule and held-out records of early stopping, with the best weights so far.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class Watch:
     best: BestWeights
 
     def look(self, step: int) -> bool:
-        """Compare the losses of the models that end an epoch with this step; return whether there were any."""
+        """Compare the losses of models that end an epoch here; return whether there were any."""
         due = self.ends[step] & ~self.best.stopped
         if due.any():
             self.best.see(self.losses(), due)

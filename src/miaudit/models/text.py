@@ -22,6 +22,8 @@ from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.models.train_config import SmallGPT2
 
+__all__ = ["LanguageModel", "SmallGPT2", "TokenOutputs", "load", "save", "token_log_probabilities", "train"]
+
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["float32", "saved"]
 

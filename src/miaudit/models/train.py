@@ -1,4 +1,4 @@
-"""Training: one network, many at once, what they say of records, and what DP-SGD guarantees."""
+"""Training of one or many networks, their outputs, and the guarantee of DP-SGD."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _AT_ONCE = 64
 
 
 class TrainingError(MiauditError):
-    """Models whose loss or weights became infinite or NaN, each by index, seed and epoch; the others are kept.
+    """Models whose loss or weights became infinite or NaN; the others are kept.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ def fit_many(
     stacked: bool | None = None,
     at_once: int = _AT_ONCE,
 ) -> list[State]:
-    """Train M networks, each on its own records; each is the network that :func:`fit` gives with the same seed.
+    """Train M networks, each on its own records and equal to :func:`fit` with the same seed.
 
     Stacked networks are equal to those only up to rounding, since their sums are taken in another order; looped ones
     are equal bit for bit.
@@ -204,7 +204,7 @@ def logits(
 
 
 def guarantee(config: TrainConfig, n: int | None = None) -> UpperBound:
-    """Bound what DP-SGD by this configuration gives away: its epsilon at its delta, one record added or removed.
+    """Return the epsilon of DP-SGD with this configuration at its delta, under add or remove one.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def _rows_of_models(included: ArrayLike, data: Data, seeds: Sequence[int]) -> li
 
 
 def _stacking(net: nn.Module, config: TrainConfig, data: Data, asked: bool | None) -> bool:
-    """Decide whether networks are trained as one; refuse where it was asked for and cannot be."""
+    """Return whether networks are trained stacked; refuse where it was asked for and is impossible."""
     if asked is False or (asked is None and data.x.device.type == "cpu"):
         return False
     obstacles = {
@@ -277,7 +277,7 @@ def _stacking(net: nn.Module, config: TrainConfig, data: Data, asked: bool | Non
 
 
 def _runs_stacked(net: nn.Module, few: Tensor) -> bool:
-    """Try a pass of one network as a stack of one."""
+    """Return whether a pass of one network works as a stack of one."""
     checked_outputs(net, few)
     stack = {name: p.detach()[None] for name, p in net.named_parameters()}
 

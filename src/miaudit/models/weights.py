@@ -1,4 +1,4 @@
-"""Trained weights: in and out of files, and back into a network; nothing is unpickled."""
+"""Trained weights in files and networks; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from miaudit.errors import InputError, MiauditError, OutputError, one_line
 from miaudit.io.tables import existing_file, require_suffix, write_atomically
 
+__all__ = ["load", "save"]
+
 Factory = Callable[[], nn.Module]
 State = dict[str, Tensor]
 
@@ -20,7 +22,7 @@ _SAFE, _TORCH = ".safetensors", (".pt", ".pth")
 
 
 def save(state: Mapping[str, Tensor], path: str | Path) -> Path:
-    """Write weights to a .safetensors file, under a temporary name that is then renamed.
+    """Write weights to a .safetensors file, by a temporary name that is then renamed.
 
     Raises
     ------
@@ -42,7 +44,7 @@ def save(state: Mapping[str, Tensor], path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> State:
-    """Read weights from .safetensors, or from .pt or .pth, where nothing but tensors is accepted.
+    """Read weights from .safetensors, or from .pt or .pth with tensors only.
 
     Raises
     ------
@@ -69,7 +71,7 @@ def load(path: str | Path) -> State:
 
 
 def network(factory: Factory, state: Mapping[str, Tensor]) -> nn.Module:
-    """Build a network, give it weights, and put it into evaluation mode.
+    """Return a network with given weights in evaluation mode.
 
     Raises
     ------
@@ -94,7 +96,7 @@ def network(factory: Factory, state: Mapping[str, Tensor]) -> nn.Module:
 
 
 def build(factory: Factory) -> nn.Module:
-    """Call a factory, and say in one line what is wrong with what it does; torch's generator is put back afterwards."""
+    """Call a factory, with errors in one line; restore torch's generator afterwards."""
     given: object = factory
     if not callable(given):
         received = type(given).__name__
@@ -136,7 +138,7 @@ def _what(found: object) -> str:
 
 
 def _difference(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> str:
-    """Return the first difference between two sets of weights in words, or nothing."""
+    """Return the first difference between two sets of weights in words, or an empty string."""
     for name, tensor in expected.items():
         if name not in state:
             return f"{name} is missing"

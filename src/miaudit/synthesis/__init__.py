@@ -52,11 +52,18 @@ __all__ = [
     "SyntheticSets",
     "Table",
     "check_fit",
+    "fidelity",
     "fit",
     "fit_many",
+    "generators",
     "gradient_norms",
+    "interventions",
     "membership_attack",
+    "retraining_attack",
     "same_capacity",
+    "table_attacks",
+    "utility",
+    "worlds",
 ]
 
 

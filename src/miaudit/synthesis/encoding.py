@@ -1,4 +1,4 @@
-"""Columns of mixed types as features of a classifier: one-hot categories, standardised numbers, missing marked."""
+"""Features of columns of mixed types: one-hot categories, standardised numbers, missing marked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from miaudit.synthesis.schema import Schema, Table
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """How some columns become features; categories come from the schema, means and spreads from the training table.
+    """Encoding of columns as features: categories of the schema, moments of the training table.
 
     A binary column is one feature, a categorical one as many as it has levels; ordinal codes and numbers are
     standardised. A column that may be missing has one more feature that says so, and then counts as its mean.
@@ -34,7 +34,7 @@ class Features:
 
     @classmethod
     def of(cls, table: Table, columns: Sequence[int]) -> Features:
-        """Take means and spreads of the numeric columns from the table that a classifier will be trained on."""
+        """Fit means and spreads of numeric columns on a classifier's training table."""
         chosen = tuple(int(j) for j in columns)
         mean, spread = np.zeros(len(chosen)), np.ones(len(chosen))
         for i, j in enumerate(chosen):

@@ -1,4 +1,4 @@
-"""Fidelity: how far marginals and pairs of a synthetic table lie from real ones, and how far two real samples do."""
+"""Fidelity: distances of marginals and pairs from real records, beside those of two real samples."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from miaudit.errors import InputError
 from miaudit.findings.fidelity import Fidelity, Marginal, Pair, PairPlot
 from miaudit.synthesis.schema import Column, Table
 
+__all__ = ["Fidelity", "fidelity"]
+
 _BINS, _PAIR_BINS = 10, 5
 _MOST_LEVELS = 12  # of a column in a pair; rarer ones are one level
 _MISSING, _OTHER = "missing", "other"
@@ -28,7 +30,7 @@ def fidelity(
     plotted: int = 10,
     rng: np.random.Generator,
 ) -> Fidelity:
-    """Compare the shares of levels, and of pairs of levels, of a synthetic table with those of real records.
+    """Compare shares of levels and of pairs of levels of a synthetic table with real records.
 
     Parameters
     ----------
@@ -87,7 +89,7 @@ def fidelity(
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """How the values of one column become levels 0, 1, ...: categories, or bins of numbers, and one for missing.
+    """Coding of a column as levels 0, 1, ...: categories or bins of numbers, and one for missing.
 
     Attributes
     ----------
@@ -102,7 +104,7 @@ class Levels:
 
     @property
     def count(self) -> int:
-        """How many levels there are."""
+        """Number of levels."""
         return len(self.names)
 
     @classmethod
@@ -135,7 +137,7 @@ class Levels:
 
 
 def _distances(codes: Sequence[IntArray], levels: int) -> tuple[float, float]:
-    """Total variation distance of the second and of the third sample of codes from the first."""
+    """Return total variation distances of the second and third sample of codes from the first."""
     shares = [np.bincount(part, minlength=levels) / len(part) for part in codes]
     return _variation(shares[1], shares[0]), _variation(shares[2], shares[0])
 
@@ -165,7 +167,7 @@ def _pair(names: Sequence[str], codes: Sequence[IntArray], levels: Sequence[Leve
 
 
 def cramers_v(joint: FloatArray) -> float:
-    """Cramer's V of joint shares (a, b): 0 for independent columns, 1 if one determines the other.
+    """Return Cramer's V of joint shares (a, b): 0 if independent, 1 if one determines the other.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A causal graph over the columns of a table: full, a group for each column, or partial, with columns grouped.
+"""Causal graphs over the columns of a table, full (single columns) or partial (groups of columns).
 
 Read from YAML, networkx or GML (extra ``synthesis`` for the latter two). A cycle, an unknown column and a group that
 nothing reaches are refused with the offending path.
@@ -25,7 +25,7 @@ _KEYS = ("columns", "groups", "edges", "isolated")
 
 @dataclass(frozen=True)
 class CausalGraph:
-    """Which groups of columns cause which; the latent variable z is a parent of every group besides.
+    """Causal graph of groups of columns; the latent variable z is a parent of every group.
 
     Attributes
     ----------
@@ -114,12 +114,12 @@ class CausalGraph:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The groups, causes before effects; by generation, and in the declared order within one."""
+        """Groups in causal order: by generation, then in declared order."""
         return tuple(name for level in self.generations for name in level)
 
     @cached_property
     def generations(self) -> tuple[tuple[str, ...], ...]:
-        """The groups by the length of the longest path that leads to them."""
+        """Groups by the length of the longest path to them."""
         depth: dict[str, int] = {}
         waiting = list(self.groups)
         while waiting:
@@ -133,26 +133,26 @@ class CausalGraph:
 
     @property
     def full(self) -> bool:
-        """Whether each column is a group of its own."""
+        """Whether each column is its own group."""
         return len(self.groups) == len(self.schema)
 
     def group_of(self, column: str) -> str:
-        """Return the group to which a column belongs."""
+        """Return the group of a column."""
         self.schema.position(column)
         return next(name for name, columns in self.groups.items() if column in columns)
 
     def positions(self, group: str) -> tuple[int, ...]:
-        """Return where the columns of a group stand in the table."""
+        """Return the positions of a group's columns in the table."""
         return tuple(self.schema.position(name) for name in self.groups[_known_group("group", self.groups, group)])
 
     def with_edges(self, edges: Iterable[Sequence[str]]) -> CausalGraph:
-        """Return the graph with other edges; groups that are left without one stand alone."""
+        """Return the graph with other edges; groups without an edge become isolated."""
         pairs = [_checked_edge(self.groups, edge) for edge in edges]
         touched = {name for edge in pairs for name in edge}
         return CausalGraph(self.schema, dict(self.groups), pairs, [name for name in self.groups if name not in touched])
 
     def reversed(self) -> CausalGraph:
-        """Return the graph with every edge turned round: a wrong graph for sensitivity checks."""
+        """Return the graph with reversed edges: a wrong graph for sensitivity checks."""
         return self.with_edges([(effect, cause) for cause, effect in self.edges])
 
     @classmethod
@@ -181,7 +181,7 @@ class CausalGraph:
         return cls(own, description.get("groups"), edges, description.get("isolated") or ())
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return the graph as :meth:`from_mapping` reads it."""
+        """Return the mapping that :meth:`from_mapping` reads."""
         found: dict[str, Any] = {"columns": self.schema.to_mapping()}
         if {name: (name,) for name in self.schema.names} != dict(self.groups):
             found["groups"] = {name: list(columns) for name, columns in self.groups.items()}
@@ -199,7 +199,7 @@ class CausalGraph:
     def from_networkx(
         cls, graph: nx.DiGraph[Any], schema: Schema, groups: Mapping[str, Sequence[str]] | None = None
     ) -> CausalGraph:
-        """Read the edges of a directed networkx graph whose nodes are named as the groups, or as the columns.
+        """Read the edges of a directed networkx graph with groups or columns as nodes.
 
         Nodes without an edge are taken to stand alone.
         """
@@ -218,7 +218,7 @@ class CausalGraph:
     def from_gml(
         cls, path: str | Path, schema: Schema, groups: Mapping[str, Sequence[str]] | None = None
     ) -> CausalGraph:
-        """Read the edges of a GML file whose labels are the groups, or the columns."""
+        """Read the edges of a GML file with groups or columns as labels."""
         networkx = _networkx()
         path = existing_file(path, "graph", (".gml",))
         try:
@@ -229,7 +229,7 @@ class CausalGraph:
         return cls.from_networkx(found, schema, groups)
 
     def to_networkx(self) -> nx.DiGraph[str]:
-        """Return a networkx.DiGraph of the groups; the node attribute ``columns`` lists each group's columns."""
+        """Return a networkx.DiGraph of the groups, each with the node attribute ``columns``."""
         found: nx.DiGraph[str] = _networkx().DiGraph()
         for name, columns in self.groups.items():
             found.add_node(name, columns=list(columns))
@@ -287,7 +287,7 @@ def _known_group(argument: str, groups: Mapping[str, tuple[str, ...]], name: obj
 
 
 def _cycle(parents: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return a path cause -> ... -> cause that comes back to its start, or nothing; without recursion."""
+    """Return a directed cycle as a path, or an empty one; without recursion."""
     done: set[str] = set()
     for start in parents:
         path: list[str] = []

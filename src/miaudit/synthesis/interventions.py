@@ -1,4 +1,4 @@
-"""Interventional error: how far a generator's records lie from the world's when a column is set from outside.
+"""Interventional error: distance of a generator's records from the world's under interventions.
 
 A generator along the true full graph can answer "what if", not only "what is likely given"; one that merely reproduces
 the joint distribution cannot. Only where the true mechanisms are known, as in a simulated world, can that be measured.
@@ -20,11 +20,13 @@ from miaudit.metrics.classical import Estimate
 from miaudit.synthesis.fidelity import Levels
 from miaudit.synthesis.schema import Table
 
+__all__ = ["InterventionalError", "interventional_error"]
+
 _BINS = 10
 
 
 class Sampler(Protocol):
-    """Draws records, as they come or with columns set from outside: a generator, or a world."""
+    """A generator or world that draws records, with or without interventions."""
 
     def sample(self, n: int, *, rng: np.random.Generator, do: Mapping[str, float] | None = None) -> Table:
         """Draw n records with the columns in ``do`` set to the values given."""
@@ -53,7 +55,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class InterventionalError:
-    """All interventions and outcomes, and their means with intervals over interventions.
+    """All interventions and outcomes, with means and intervals over interventions.
 
     ``error`` at the ``effect`` or above means that the generator knows nothing of what interventions do; at the
     ``floor`` it is as good as the world itself.
@@ -75,7 +77,7 @@ def interventional_error(
     confidence: float = 0.95,
     rng: np.random.Generator,
 ) -> InterventionalError:
-    """Set columns one after the other in a generator and in the world it was trained on, and compare what follows.
+    """Compare a generator with the world it was trained on, under one intervention after another.
 
     Parameters
     ----------
@@ -132,7 +134,7 @@ def _outcome(do: tuple[str, float], name: str, made: Table, truth: Table, again:
 
 
 def _mean(outcomes: Sequence[Outcome], part: str, confidence: float) -> Estimate:
-    """Mean over outcomes, with the columns that were set as the independent units."""
+    """Return the mean over outcomes, with intervened columns as the independent units."""
     units: dict[str, list[float]] = {}
     for outcome in outcomes:
         units.setdefault(outcome.do[0], []).append(getattr(outcome, part))

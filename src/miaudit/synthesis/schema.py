@@ -1,4 +1,4 @@
-"""What a table's columns are, and tables that keep to it.
+"""Declared columns of a table, and tables that conform to them.
 
 The schema is public input: names, kinds, categories and ranges are stated by the publisher and never read off the
 private table, since whatever is read off it would have to be accounted for.
@@ -30,7 +30,7 @@ _KEYS = ("name", "names", "kind", "categories", "low", "high", "missing", "decim
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table, as its publisher declares it.
+    """One column of a table, as declared by its publisher.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Column:
 
     @property
     def levels(self) -> int:
-        """How many categories the column has; 0 for a continuous one."""
+        """Number of categories of the column; 0 for a continuous one."""
         return len(self.categories)
 
     def _check_range(self) -> None:
@@ -112,7 +112,7 @@ class Column:
             raise InputError(f"{self.name}.decimals", allowed, repr(digits), "leave it out to keep all digits")
 
     def to_mapping(self) -> dict[str, Any]:
-        """Return the column as YAML and JSON hold it; what is not said has its default."""
+        """Return the column as in YAML and JSON, without fields at their default."""
         found: dict[str, Any] = {"name": self.name, "kind": self.kind}
         if self.categories and not (self.kind == "binary" and self.categories == (0, 1)):
             found["categories"] = list(self.categories)
@@ -124,7 +124,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """The columns of a table, in order, with names of their own.
+    """Columns of a table, in order, with distinct names.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class Schema:
 
     @classmethod
     def from_mapping(cls, columns: Sequence[Mapping[str, Any]]) -> Schema:
-        """Read the columns as YAML holds them: mappings with the fields of :class:`Column`, or ``names`` for several.
+        """Read the columns from YAML: mappings with fields of :class:`Column`, or ``names`` for several.
 
         Examples
         --------
@@ -168,12 +168,12 @@ class Schema:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns, in order."""
+        """Names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     @cached_property
     def text_columns(self) -> tuple[str, ...]:
-        """The names of the columns whose categories are text: a reader of files must not take 007 for 7 there."""
+        """Names of columns with text categories, which readers must not convert (007 is not 7)."""
         return tuple(c.name for c in self.columns if c.categories and isinstance(c.categories[0], str))
 
     @cached_property
@@ -184,7 +184,7 @@ class Schema:
         return len(self.columns)
 
     def position(self, name: str) -> int:
-        """Return where a column stands, or refuse a name that is not there."""
+        """Return the position of a column; refuse an unknown name."""
         try:
             return self._positions[name]
         except KeyError:
@@ -198,7 +198,7 @@ class Schema:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Records under a schema.
+    """Records with a schema.
 
     Attributes
     ----------
@@ -243,7 +243,7 @@ class Table:
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame, schema: Schema, *, outside: Literal["refuse", "clip"] = "refuse") -> Table:
-        """Read the columns of the schema from a polars frame; other columns are left alone.
+        """Read the columns of the schema from a polars frame; ignore others.
 
         Parameters
         ----------
@@ -282,7 +282,7 @@ class Table:
         return pl.DataFrame([_decoded(self.values[:, i], column) for i, column in enumerate(self.schema.columns)])
 
     def subset(self, rows: ArrayLike) -> Table:
-        """Return some of the rows: positions, or true and false (n,)."""
+        """Return some of the rows, by positions or by a mask (n,)."""
         chosen = np.asarray(rows)
         if chosen.size == 0:
             chosen = chosen.astype(np.int64)
@@ -333,7 +333,7 @@ def _checked_categories(name: str, kind: str, given: Any) -> tuple[Category, ...
 
 
 def _read_columns(place: int, given: object) -> list[Column]:
-    """Return the columns that one item of the list declares."""
+    """Return the columns declared by one item of the list."""
     if not isinstance(given, Mapping):
         raise InputError(f"columns[{place}]", "a mapping", repr(given)[:60], "write {name: ..., kind: ...}")
     for key in given:
@@ -378,7 +378,7 @@ def _check_values(schema: Schema, values: FloatArray) -> None:
 
 
 def _encoded(series: pl.Series, column: Column) -> FloatArray:
-    """Return a column of a frame as the table holds it."""
+    """Return a column of a frame in the coding of the table."""
     import polars as pl  # noqa: PLC0415
 
     if column.kind == "continuous":
@@ -419,7 +419,7 @@ def _numbers(series: pl.Series, column: Column) -> FloatArray:
 
 
 def _decoded(values: FloatArray, column: Column) -> pl.Series:
-    """Return a column of the table as a frame shows it."""
+    """Return a column of the table in the values of a frame."""
     import polars as pl  # noqa: PLC0415
 
     gone = np.isnan(values)

@@ -1,4 +1,4 @@
-"""Utility: classifiers trained on synthetic records, tested on real ones that were held out (causal-synthesis, 5.4).
+"""Utility: classifiers trained on synthetic and tested on held-out real records (causal-synthesis, 5.4).
 
 Accuracy near a majority class rewards tables that have collapsed onto it, so balanced accuracy and AUC stand beside it,
 with what always guessing the majority gives (erratum D10). Targets and the held-out test records are fixed before any
@@ -20,6 +20,8 @@ from miaudit.errors import InputError, nearest
 from miaudit.metrics.classical import Estimate
 from miaudit.synthesis.encoding import Features
 from miaudit.synthesis.schema import Table
+
+__all__ = ["Benchmark", "Row", "Scores", "compare_generators", "compare_with_real"]
 
 Metric = Literal["accuracy", "balanced_accuracy", "auc"]
 
@@ -58,7 +60,7 @@ def classifier(name: str, *, seed: int) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """How classifiers trained on one table did on the held-out records.
+    """Scores on the held-out records of classifiers trained on one table.
 
     Attributes
     ----------
@@ -75,7 +77,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Benchmark:
-    """Targets, classifiers and held-out records, fixed before any synthetic table is looked at.
+    """Targets, classifiers and held-out records, fixed before any synthetic table is read.
 
     Attributes
     ----------
@@ -107,7 +109,7 @@ class Benchmark:
         most_rows: int | None = None,
         rng: np.random.Generator,
     ) -> Benchmark:
-        """Fix the targets: by name, or so many attributes at random of those that both tables can say something about.
+        """Choose the targets: by name, or some at random among those usable in both tables.
 
         An attribute qualifies if at least two of its classes have 10 records or more in ``test`` and 5 or more in
         ``train``. With fewer such attributes than wanted, all of them are taken.
@@ -138,7 +140,7 @@ class Benchmark:
         return cls(train, test, chosen, tuple(classifiers), tuple(cut_of[name] for name in chosen), most_rows, seed)
 
     def score(self, table: Table | None = None) -> Scores:
-        """Train every classifier for every target on a table (default: the real one) and test it on real records.
+        """Train every classifier for every target on a table (default: the real one) and test it.
 
         Examples
         --------
@@ -185,7 +187,7 @@ class Benchmark:
         return [_Output.of(classifier(name, seed=self.seed).fit(x, given[rows]), queries) for name in self.classifiers]
 
     def majority(self) -> Mapping[Metric, Estimate]:
-        """What always guessing the most frequent class of the real training records gives, averaged over targets."""
+        """Return the scores of always predicting the most frequent real class, averaged over targets."""
         values = []
         for target, cut in zip(self.targets, self.cuts, strict=True):
             given, truth = (_classes(table.column(target), cut) for table in (self.train, self.test))
@@ -223,7 +225,7 @@ class Row:
 def compare_with_real(
     benchmark: Benchmark, real: Scores, synthetic: Sequence[Scores], *, confidence: float = 0.95
 ) -> tuple[Row, ...]:
-    """Summarise the scores of one or several tables of the same generator, each trained anew, against the real ones.
+    """Summarise scores of one or several tables of a generator against the real ones.
 
     Parameters
     ----------
@@ -268,7 +270,7 @@ def compare_with_real(
 def compare_generators(
     first: Sequence[Scores], second: Sequence[Scores], *, confidence: float = 0.95
 ) -> Mapping[Metric, Estimate]:
-    """Mean score of one generator's tables less that of another's, over all targets and classifiers, with intervals.
+    """Return the mean difference in scores between two generators' tables, with intervals.
 
     Parameters
     ----------
@@ -292,7 +294,7 @@ def compare_generators(
 
 @dataclass(frozen=True, eq=False)
 class _Cell:
-    """An average over targets (and classifiers) with the contribution (n,) of each held-out record."""
+    """An average over targets and classifiers, with each held-out record's contribution (n,)."""
 
     value: float
     influence: FloatArray
@@ -319,7 +321,7 @@ def _several(cells: Sequence[_Cell], confidence: float) -> Estimate:
 
 
 def _between(cells: Sequence[_Cell]) -> tuple[float, int]:
-    """Variance of the mean of several tables that comes from training anew, and its degrees of freedom."""
+    """Return the variance between tables of the mean of several, and its degrees of freedom."""
     count = len(cells)
     if count < 2:
         return 0.0, 0
@@ -327,7 +329,7 @@ def _between(cells: Sequence[_Cell]) -> tuple[float, int]:
 
 
 def _interval(cell: _Cell, between: Sequence[tuple[float, int]], confidence: float) -> Estimate:
-    """Student's t with the degrees of freedom of Satterthwaite: held-out records, and each group of tables."""
+    """Return Student's t limits with Satterthwaite's degrees of freedom."""
     n = len(cell.influence)
     parts = [(float(cell.influence @ cell.influence) / n**2, n - 1), *between]
     variance = sum(part for part, _ in parts)
@@ -344,7 +346,7 @@ def _interval(cell: _Cell, between: Sequence[tuple[float, int]], confidence: flo
 
 @dataclass(frozen=True, eq=False)
 class _Output:
-    """What a classifier says of the held-out records: a class (n,), and a score (n, k) of each class it knows."""
+    """A classifier's output on held-out records: a class (n,) and a score (n, k) of each class."""
 
     predicted: IntArray
     score: FloatArray
@@ -367,17 +369,17 @@ class _Output:
 
     @property
     def constant(self) -> bool:
-        """Whether it names the same class for every record (its scores may still rank them)."""
+        """Whether it predicts one class for every record (scores may still rank them)."""
         return bool((self.predicted == self.predicted[0]).all())
 
     def of_class(self, label: int) -> FloatArray:
-        """Score (n,) of one class; of a class that it never saw, the same for all records."""
+        """Return the scores (n,) of one class; constant for a class absent in training."""
         place = np.flatnonzero(self.labels == label)
         return self.score[:, place[0]] if len(place) else np.zeros(len(self.score))
 
 
 def _measured(output: _Output, truth: IntArray, known: BoolArray) -> tuple[FloatArray, FloatArray]:
-    """Metrics (3,) and the influence (3, n) of each held-out record with a known class, scaled to all of them."""
+    """Return metrics (3,) and the influence (3, n) of each held-out record with a known class."""
     right = (output.predicted == truth).astype(np.float64)
     n = len(truth)
     labels = np.unique(truth)
@@ -397,7 +399,7 @@ def _measured(output: _Output, truth: IntArray, known: BoolArray) -> tuple[Float
 
 
 def auc_with_influence(score: FloatArray, positive: BoolArray) -> tuple[float, FloatArray]:
-    """Area under the ROC curve and what each record (n,) contributes to it (DeLong et al. 1988); ties count one half.
+    """Return the AUC and each record's influence on it (n,) (DeLong et al. 1988).
 
     Examples
     --------
@@ -417,7 +419,7 @@ def auc_with_influence(score: FloatArray, positive: BoolArray) -> tuple[float, F
 
 
 def _placement(ordered: FloatArray, values: FloatArray) -> FloatArray:
-    """Share of an ordered array below each value, equal ones counting one half."""
+    """Return the share of a sorted array below each value; ties count one half."""
     left, right = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
     return np.asarray((left + right) / (2 * len(ordered)))
 
@@ -434,7 +436,7 @@ def _cut(train: Table, name: str) -> float | None:
 
 
 def _classes(values: FloatArray, cut: float | None) -> IntArray:
-    """Classes (n,) of a target: its categories, or whether a number is above the cut; -1 where it is missing."""
+    """Return classes (n,) of a target: categories or a cut of numbers; -1 where missing."""
     missing = np.isnan(values)
     found = np.where(missing, 0.0, values)
     if cut is not None:

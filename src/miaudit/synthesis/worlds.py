@@ -1,4 +1,4 @@
-"""Structural causal models with known mechanisms, to draw tables from: as observed, and under interventions.
+"""Structural causal models with known mechanisms, sampled as observed or under interventions.
 
 They stand in for the data of the paper that cannot be shipped or do not exist: the 22-attribute graph (absent from its
 text), the neuropathic pain simulator (the stand-in of experiments/causal_synthesis) and EEDI.
@@ -40,11 +40,11 @@ class Term:
 
 
 class Mechanism(Protocol):
-    """How a column comes about from its parents."""
+    """Conditional law of a column given its parents."""
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """What it looks at."""
+        """Inputs of the mechanism."""
         ...
 
     def draw(self, inputs: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -117,7 +117,7 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class MissingAtRandom:
-    """Values that get lost with a probability that depends on one column, which is always there.
+    """Values missing with a probability that depends on another, always observed column.
 
     Attributes
     ----------
@@ -130,20 +130,20 @@ class MissingAtRandom:
 
 
 class World(Protocol):
-    """What tables can be drawn from."""
+    """A distribution of tables."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the world."""
         ...
 
     @property
     def graph(self) -> CausalGraph:
-        """What is known of its causes, in full or in part."""
+        """Known causal graph, full or partial."""
         ...
 
     def sample(self, n: int, *, rng: np.random.Generator, do: Mapping[str, float] | None = None) -> Table:
-        """Draw n records, as observed or with columns set from outside."""
+        """Draw n records, as observed or under an intervention."""
         ...
 
 
@@ -170,7 +170,7 @@ class StructuralModel:
 
     @property
     def schema(self) -> Schema:
-        """The columns."""
+        """Columns of the tables."""
         return self.graph.schema
 
     def sample(self, n: int, *, rng: np.random.Generator, do: Mapping[str, float] | None = None) -> Table:
@@ -243,7 +243,7 @@ class StructuralModel:
 
 @lru_cache(maxsize=2)
 def synthetic22(variant: Variant = "binary") -> StructuralModel:
-    """The 22-attribute graph: 6 roots, 8 middle and 8 last columns, 40 edges, from ``synthetic22.json``.
+    """Return the 22-attribute world of ``synthetic22.json``: 6 roots, 8 middle and 8 last columns, 40 edges.
 
     The paper uses such a graph (Figure 2, Table 1) and does not print it. M_i has the parents R(i mod 6)+1 and
     R((i+1) mod 6)+1, L_i the parents M_i, M(i mod 8)+1 and R(i mod 6)+1; weights are +-U(1, 2).
@@ -272,7 +272,7 @@ def synthetic22(variant: Variant = "binary") -> StructuralModel:
 
 
 def _read(name: str, given: Mapping[str, Any]) -> StructuralModel:
-    """Build a model from what the published file holds."""
+    """Build a model from the published file."""
     schema = Schema.from_mapping(given["columns"])
     mechanisms = {node["name"]: _mechanism(node, schema) for node in given["nodes"]}
     edges = [(parent, node["name"]) for node in given["nodes"] for parent in node["parents"]]
@@ -315,7 +315,7 @@ _TOPICS, _QUIZ = 4, 12
 
 
 def eedi_graph(questions: int = EEDI_QUESTIONS) -> CausalGraph:
-    """The partial graph of SCG-2: what is known of a student -> the answers; ability is the latent variable.
+    """Return the partial graph of SCG-2: attributes of a student -> the answers.
 
     Examples
     --------
@@ -335,7 +335,7 @@ def eedi_graph(questions: int = EEDI_QUESTIONS) -> CausalGraph:
 
 @dataclass(frozen=True, eq=False)
 class EediStandIn:
-    """A two-parameter item-response model in the shape of EEDI: students, questions, most answers missing.
+    """An item-response model in the shape of EEDI: students, questions, most answers missing.
 
     Ability in four topics is Gaussian, and higher for older students and lower for premium pupils (those for whom the
     school gets extra money); a question belongs to one topic. Questions come in quizzes of 12, students take a random
@@ -359,16 +359,16 @@ class EediStandIn:
 
     @property
     def graph(self) -> CausalGraph:
-        """The partial graph: student -> answers."""
+        """Partial graph: student -> answers."""
         return _eedi_graph(self.questions)
 
     @property
     def schema(self) -> Schema:
-        """The columns."""
+        """Columns of the tables."""
         return self.graph.schema
 
     def sample(self, n: int, *, rng: np.random.Generator, do: Mapping[str, float] | None = None) -> Table:
-        """Draw n students; ``do`` sets gender, year_group or premium_pupil from outside, and then nothing is missing.
+        """Draw n students; under ``do`` on gender, year_group or premium_pupil nothing is missing.
 
         Examples
         --------

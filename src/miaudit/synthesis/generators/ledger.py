@@ -40,6 +40,8 @@ from miaudit.io.tables import require_suffix, write_atomically
 from miaudit.metrics.rounding import at_most
 from miaudit.synthesis.generators.generator_config import proved
 
+__all__ = ["Entry", "Ledger", "read", "spend"]
+
 _FORMAT = 2
 _UNCHAINED = 1  # the format before entries held digests
 

@@ -28,6 +28,8 @@ from miaudit.synthesis.schema import Table
 if TYPE_CHECKING:
     import polars as pl
 
+__all__ = ["AttackChange", "AttackRow", "MembershipAttack", "compare", "membership_attack"]
+
 Protocol = Literal["held-out", "paper"]
 
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)

@@ -1,4 +1,4 @@
-"""Distance to the closest record of a synthetic table: columns of mixed types, any size, no n x m matrix.
+"""Distance to the closest record of a synthetic table: mixed types, in blocks, without an n x m matrix.
 
 The distance is Gower's (1971): the mean over the columns of a difference between 0 and 1. Categories differ by 1,
 ordinal codes by their distance over that of the two ends, and numbers by their difference over a width that comes from
@@ -46,7 +46,7 @@ class Metric:
 
     @classmethod
     def of(cls, control: Table) -> Metric:
-        """Take the widths of the numeric columns from control records: between their 5% and 95% quantiles.
+        """Take widths of numeric columns from control records: between the 5% and 95% quantiles.
 
         Where those coincide it is the whole range, and 1 where that is 0 too. An ordinal column has the number of its
         steps, which is public.
@@ -73,7 +73,7 @@ class Metric:
         return cls(control.schema, nominal, width)
 
     def between(self, left: FloatArray, right: FloatArray, columns: Sequence[int] | None = None) -> FloatArray:
-        """Distance (n,) of row i of one array (n, d) of values to row i of another, over some columns or all."""
+        """Return the distance (n,) of rows of two arrays (n, d), over some columns or all."""
         chosen = np.arange(len(self.width)) if columns is None else np.asarray(columns)
         a, b = left[:, chosen], right[:, chosen]
         apart = np.where(self.nominal[chosen], a != b, np.fmin(np.abs(a - b) / self.width[chosen], 1.0))
@@ -91,7 +91,7 @@ def _width(values: FloatArray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """The k rows of a table that are nearest to each query, the nearest first.
+    """The k nearest rows of a table for each query, nearest first.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Neighbours:
 
 
 def nearest(metric: Metric, queries: Table, table: Table, *, k: int = 1, rng: np.random.Generator) -> Neighbours:
-    """Find the rows of a table nearest to each query, over all columns; see :func:`nearest_in_groups`.
+    """Find the nearest rows of a table for each query, over all columns.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def nearest_in_groups(
     k: int = 1,
     rng: np.random.Generator,
 ) -> tuple[Neighbours, ...]:
-    """Find the rows of a table nearest to each query by each of several groups of columns, in one pass.
+    """Find the nearest rows of a table by each of several groups of columns, in one pass.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def _check(metric: Metric, queries: Table, table: Table, groups: Sequence[Sequen
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """Values of a table by column, in the types that compare fastest: codes for categories, scaled numbers else."""
+    """Values of a table by column: codes for categories, scaled numbers else."""
 
     codes: dict[int, NDArray[np.int16]]
     numbers: dict[int, Float32Array]
@@ -207,7 +207,7 @@ class _Columns:
 
 @dataclass(frozen=True, eq=False)
 class _Sweep:
-    """How blocks of differences are added up for groups of columns.
+    """Order in which blocks of differences are added for groups of columns.
 
     A group is the sum of its columns or, where it has more than half of them, the total less the others; only columns
     that some group needs on their own are kept apart.
@@ -235,7 +235,7 @@ class _Sweep:
         return cls(nominal, numeric, listed, from_total, apart, down)
 
     def sums(self, queries: _Columns, table: _Columns, down: slice, across: slice) -> list[Float32Array]:
-        """Sums (b, m) of the differences of each group in one block; each array is the caller's to change."""
+        """Return sums (b, m) of the differences of each group in one block; the caller may change them."""
         shape = (down.stop - down.start, across.stop - across.start)
         kept: dict[int, Float32Array] = {}
         total = np.zeros(shape, dtype=np.float32)
@@ -267,7 +267,7 @@ class _Sweep:
 
 
 def _numeric(queries: _Columns, table: _Columns, j: int, down: slice, across: slice) -> Float32Array:
-    """Differences (b, m) of one numeric column, at most 1."""
+    """Return the differences (b, m) of one numeric column, at most 1."""
     apart = queries.numbers[j][down, None] - table.numbers[j][None, across]
     np.abs(apart, out=apart)
     if j in queries.gaps or j in table.gaps:
@@ -281,7 +281,7 @@ def _numeric(queries: _Columns, table: _Columns, j: int, down: slice, across: sl
 
 @dataclass(frozen=True, eq=False)
 class _Best:
-    """The k smallest sums so far of each query, not ordered, and their rows."""
+    """The k smallest sums so far of each query, unordered, and their rows."""
 
     index: IntArray
     value: Float32Array
@@ -309,7 +309,7 @@ class _Best:
 
 
 def _exact(metric: Metric, queries: Table, table: Table, best: _Best, group: Sequence[int]) -> Neighbours:
-    """Distances again in float64, and the neighbours in their order; equal ones in that of the jitter."""
+    """Return distances in float64 and the neighbours in order; ties in that of the jitter."""
     order = np.argsort(best.value, axis=1, kind="stable")
     index = np.take_along_axis(best.index, order, axis=1)
     columns = tuple(group)

@@ -1,4 +1,4 @@
-"""Attribute inference: a secret column of a record guessed from its other columns by way of the synthetic table.
+"""Attribute inference: a secret column guessed from the others by way of the synthetic table.
 
 A useful table lets everybody guess better, about members and strangers alike: that is knowledge of the population, not
 a leak. The leak is what is guessed better about members than about control records (Giomi et al., PETS 2023, 5.3).
@@ -25,7 +25,7 @@ _TOLERANCE = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Inference:
-    """How well each secret is guessed, members against control records.
+    """Success in guessing each secret, of members against control records.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ def attribute_inference(
     units: Units | None = None,
     rng: np.random.Generator,
 ) -> Inference:
-    """Guess secret columns from the others by the nearest synthetic record, or by a model trained on synthetic records.
+    """Guess secret columns by the nearest synthetic record or by a model of synthetic records.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def _by_model(
 
 
 def _right(metric: Metric, j: int, guess: FloatArray, truth: FloatArray, tolerance: float) -> BoolArray:
-    """Whether each guess (n,) is right; a missing guess or truth never is."""
+    """Return whether each guess (n,) is right; missing guesses and truths never are."""
     if metric.nominal[j]:
         return np.asarray(guess == truth)
     return np.asarray(np.abs(guess - truth) <= tolerance * metric.width[j])

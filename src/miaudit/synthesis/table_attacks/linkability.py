@@ -1,4 +1,4 @@
-"""Linkability: two parts of one record, known to two parties, found to belong together through the synthetic table.
+"""Linkability: two parts of one record joined through the synthetic table.
 
 One party knows some columns of a record, another knows others. Each looks up the synthetic records nearest to what it
 knows; if they find the same one, they take their two records for one person (Giomi et al., PETS 2023, section 5.2).
@@ -21,7 +21,7 @@ from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate, comp
 
 @dataclass(frozen=True, eq=False)
 class Linkability:
-    """How many records are linked, members against control records.
+    """Linked records, members against control records.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ def linkability(
     units: Units | None = None,
     rng: np.random.Generator,
 ) -> Linkability:
-    """Look up the nearest synthetic records of the two parts of each record.
+    """Find the nearest synthetic records of both parts of each record, and compare them.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def linkability(
 
 
 def _linked_at(left: IntArray, right: IntArray) -> IntArray:
-    """Smallest number of neighbours at which two rankings (n, k) share one; k + 1 where they share none."""
+    """Return the smallest number of neighbours at which two rankings (n, k) meet; k + 1 if none."""
     n, k = left.shape
     found = np.full(n, k + 1, dtype=np.int64)
     for i in range(k):

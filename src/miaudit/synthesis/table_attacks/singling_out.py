@@ -1,4 +1,4 @@
-"""Singling out: predicates that the synthetic table suggests, and that are true of exactly one record.
+"""Singling out: predicates from the synthetic table that are true of exactly one record.
 
 "The only person with this job, of this age and in this region" names somebody. Predicates are learned from the
 synthetic table alone (Giomi et al., PETS 2023, section 5.1; Cohen and Nissim 2020) and then put to the members and to
@@ -32,14 +32,14 @@ _MOST_COLUMNS = 8
 
 @dataclass(frozen=True)
 class Condition:
-    """One part of a predicate: a column, how it is compared, and with what (a code for categories)."""
+    """One condition of a predicate: column, operator and value (a code for categories)."""
 
     column: int
     operator: Operator
     value: float
 
     def holds(self, values: FloatArray) -> BoolArray:
-        """Whether it is true of each value (n,) of the column; of a missing one only "missing" is."""
+        """Return whether it holds for each value (n,); only "missing" holds for missing ones."""
         match self.operator:
             case "=":
                 return np.asarray(values == self.value)
@@ -53,25 +53,25 @@ class Condition:
 
 @dataclass(frozen=True)
 class Predicate:
-    """Conditions that are all true of a record, or not."""
+    """Conjunction of conditions."""
 
     conditions: tuple[Condition, ...]
 
     def matches(self, table: Table) -> IntArray:
-        """Return the rows of a table that it is true of, in ascending order; :class:`Index` is faster for many."""
+        """Return the matching rows of a table, ascending; :class:`Index` is faster for many."""
         rows = np.arange(len(table))
         for condition in self.conditions:
             rows = rows[condition.holds(table.values[rows, condition.column])]
         return rows
 
     def text(self, columns: Sequence[Column]) -> str:
-        """Write it for a reader, given the columns of the schema."""
+        """Return the predicate in words, with the columns of the schema."""
         return " and ".join(_text(condition, columns[condition.column]) for condition in self.conditions)
 
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """A table sorted by each of its columns, so that the rows that a predicate is true of are found fast.
+    """A table sorted by each column, for a fast search of matching rows.
 
     Attributes
     ----------
@@ -95,14 +95,14 @@ class Index:
 
     @classmethod
     def of(cls, table: Table) -> Index:
-        """Sort; O(d n log n)."""
+        """Sort the table; O(d n log n)."""
         columns = np.ascontiguousarray(table.values.T)
         order = np.argsort(columns, axis=1, kind="stable")
         known = (~np.isnan(columns)).sum(axis=1)
         return cls(columns, order, np.take_along_axis(columns, order, axis=1), known)
 
     def matches(self, predicate: Predicate) -> IntArray:
-        """Return the rows that a predicate is true of, in no particular order."""
+        """Return the matching rows of a predicate, in no particular order."""
         spans = [self._span(condition) for condition in predicate.conditions]
         best = min(range(len(spans)), key=lambda i: spans[i][1] - spans[i][0])
         first, last = spans[best]
@@ -113,7 +113,7 @@ class Index:
         return rows
 
     def _span(self, condition: Condition) -> tuple[int, int]:
-        """Where the rows that a condition is true of stand in the order of its column."""
+        """Return the range of matching rows in the order of a condition's column."""
         j, known = condition.column, int(self.known[condition.column])
         if condition.operator == "missing":
             return known, self.order.shape[1]
@@ -125,7 +125,7 @@ class Index:
 
 @dataclass(frozen=True, eq=False)
 class SinglingOut:
-    """What the predicates of one mode showed.
+    """Results of the predicates of one mode.
 
     Attributes
     ----------
@@ -222,7 +222,7 @@ def singling_out(
 
 
 def _put_to(units: Units | None, n1: int, n0: int, rng: np.random.Generator) -> tuple[IndexArray, IndexArray]:
-    """Return the rows of members and of control records among which the records put to predicates are drawn."""
+    """Return the rows of members and control records to which predicates are applied."""
     if units is None:
         return np.arange(n1), np.arange(n1, n1 + n0)
     alone = one_of_each(units.code, rng)
@@ -233,7 +233,7 @@ def _put_to(units: Units | None, n1: int, n0: int, rng: np.random.Generator) -> 
 
 
 def _univariate(synthetic: Table, attempts: int, rng: np.random.Generator) -> list[Predicate]:
-    """Extremes of numeric columns, values that occur once, and being the only one without a value."""
+    """Return predicates on one column: extremes, values that occur once, single missing values."""
     found = []
     for j, column in enumerate(synthetic.schema.columns):
         values = synthetic.values[:, j]
@@ -249,7 +249,7 @@ def _univariate(synthetic: Table, attempts: int, rng: np.random.Generator) -> li
 
 
 def _multivariate(synthetic: Table, attempts: int, columns: int, rng: np.random.Generator) -> list[Predicate]:
-    """Take some columns of a synthetic record: categories as they are, numbers on their side of the median."""
+    """Return a predicate on some columns of a synthetic record: categories, and sides of medians."""
     numeric = np.array([column.kind in ("continuous", "ordinal") for column in synthetic.schema.columns])
     d = len(numeric)
     width = min(columns, d)
@@ -284,7 +284,7 @@ def _of_record(row: FloatArray, j: int, numeric: BoolArray, middle: FloatArray) 
 
 @dataclass(frozen=True, eq=False)
 class _Tally:
-    """Outcomes of the predicates, and what each record contributed to them.
+    """Outcomes of the predicates, and each record's contribution.
 
     ``inside`` and ``outside`` say of each predicate (q,) whether it singles out one of the ``size`` members and of the
     ``size`` control records; ``effect`` (n,) is what the rate of its class would change by, times q, without a record.
@@ -316,7 +316,7 @@ class _Tally:
         return cls(outcomes[0], outcomes[1], effect, is_member, kept, score)
 
     def comparison(self, name: str, confidence: float, note: str) -> Comparison:
-        """Rates with intervals that know that predicates overlap."""
+        """Return rates with intervals that account for overlapping predicates."""
         plain = compare(name, self.inside, self.outside, confidence=confidence, note=note)
         variance = sum(self._jackknife(self.kept & part) for part in (self.is_member, ~self.is_member))
         half = float(special.ndtri((1 + confidence) / 2)) * math.sqrt(variance)
@@ -331,7 +331,7 @@ class _Tally:
         return replace(plain, difference=Estimate(value, max(low, -1.0), min(high, 1.0), confidence), risk=risk)
 
     def _jackknife(self, rows: BoolArray) -> float:
-        """Variance of the rate of one class over records: the spread of the rates without each of them."""
+        """Return the jackknife variance of one class's rate over records."""
         changes = self.effect[rows] / len(self.inside)
         n = len(changes)
         return float(((changes - changes.mean()) ** 2).sum()) * (n - 1) / n

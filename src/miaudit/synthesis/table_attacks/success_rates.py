@@ -1,4 +1,4 @@
-"""How often an attack is right about members, against how often it is right about records that were held out.
+"""Success rates of an attack on members and on held-out control records, compared.
 
 What is right about both is knowledge of the population, which a useful table cannot but give; only what is right more
 often about members is a leak about them (Giomi et al., PETS 2023).
@@ -23,7 +23,7 @@ _FEW = 10
 
 @dataclass(frozen=True)
 class Rate:
-    """How many trials of an attack were right, with Wilson's limits; with few right (or wrong) ones the exact limit.
+    """Share of right trials with Wilson's limits, or exact ones for few right or wrong trials.
 
     Wilson's lower limit of a rare rate is too high: with 50 members and 5,000 control records that a table copies
     equally often, 0.1%, the difference would be above zero in 5% of tables, nominally in 0.5%.
@@ -42,13 +42,13 @@ class Rate:
 
     @classmethod
     def of(cls, right: ArrayLike, confidence: float = 0.95, independent: float | None = None) -> Rate:
-        """Count the trials (k,) of bool that were right; ``independent`` as in :meth:`counted`."""
+        """Count right trials (k,) of bool; ``independent`` as in :meth:`counted`."""
         outcomes = np.asarray(right, dtype=np.bool_)
         return cls.counted(int(np.count_nonzero(outcomes)), outcomes.size, confidence, independent)
 
     @classmethod
     def counted(cls, right: int, trials: int, confidence: float = 0.95, independent: float | None = None) -> Rate:
-        """Make a rate of counts; without a trial anything is possible.
+        """Return the rate of counts; without trials the limits are 0 and 1.
 
         ``independent`` trials, fewer where several are of one unit, are those that the limits count; default all.
         """
@@ -63,13 +63,13 @@ class Rate:
 
     @property
     def value(self) -> float:
-        """Share of the trials that were right; NaN without a trial."""
+        """Share of right trials; NaN without a trial."""
         return self.right / self.trials if self.trials else math.nan
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One attack: its success on members against that on control records.
+    """Success of one attack on members against that on control records.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Comparison:
 
     @property
     def weak(self) -> bool:
-        """Whether the attack is no better on the members than a guess: then a small difference is no reassurance."""
+        """Whether the attack is no better than a guess on members, so that no difference reassures."""
         return self.by_chance is not None and self.members.value <= self.by_chance.value
 
 
@@ -113,7 +113,7 @@ def compare(
     note: str = "",
     units: Units | None = None,
 ) -> Comparison:
-    """Compare the success of an attack on members (n1,) of bool with that on control records (n0,) of bool.
+    """Compare success on members (n1,) of bool with that on control records (n0,) of bool.
 
     Trials are of different records and so independent, given the synthetic table, unless several records are of one
     unit: then ``units`` of the n1 + n0 records, members first, says which. The interval of the difference is
@@ -164,7 +164,7 @@ def _dominated(units: Units) -> bool:
 def _with_one_each(
     members: BoolArray, control: BoolArray, difference: Estimate, risk: Estimate
 ) -> tuple[Estimate, Estimate]:
-    """Widen two intervals to hold those of one record of each unit."""
+    """Widen two intervals to include those of one record of each unit."""
     if not len(members) or not len(control):
         return replace(difference, low=-1.0, high=1.0), replace(risk, low=-math.inf, high=1.0)
     alone = compare("", members, control, confidence=difference.confidence)
@@ -183,7 +183,7 @@ def _difference(inside: Rate, outside: Rate, confidence: float, opposed: float) 
 
 
 def _risk(inside: Rate, outside: Rate, confidence: float, opposed: float) -> Estimate:
-    """1 - q1/q0 with q the rates of failure; the limits of a ratio from those of its parts (MOVER-R)."""
+    """Return 1 - q1/q0 with q the rates of failure, with limits of a ratio (MOVER-R)."""
     q1, q0 = 1 - inside.value, 1 - outside.value
     if q0 <= 0:
         return Estimate(None, -math.inf, 1.0, confidence, "the attack is always right about control records too")

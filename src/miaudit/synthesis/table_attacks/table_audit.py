@@ -1,4 +1,4 @@
-"""An audit of any synthetic table, without retraining: what it gives away about its members and not about others.
+"""Audit of a synthetic table without retraining: leakage about members, beyond that about controls.
 
 Every attack is made on the members and on control records that the table was not made from. Differences in success are
 the leak; the scores of the attacks are evidence for the record-wise audit, with its design, covariates and refusals.
@@ -35,6 +35,8 @@ from miaudit.synthesis.table_attacks import inference, linkability, singling_out
 from miaudit.synthesis.table_attacks.closest_record import Metric, nearest
 from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate, compare
 
+__all__ = ["TableAttacks", "TablePlan", "attack", "audit_table"]
+
 MOST_SECRETS = 20
 
 CANNOT_SEE = (
@@ -53,7 +55,7 @@ _MODES: tuple[singling_out.Mode, ...] = ("univariate", "multivariate")
 
 @dataclass(frozen=True)
 class TablePlan:
-    """Every option of an audit of a table, fixed before the tables are looked at.
+    """Options of an audit of a table, fixed before the tables are read.
 
     Parameters
     ----------
@@ -107,7 +109,7 @@ class TablePlan:
 
 @dataclass(frozen=True, eq=False)
 class TableAttacks:
-    """What the attacks on a table gave.
+    """Results of the attacks on a table.
 
     Attributes
     ----------
@@ -141,7 +143,7 @@ def attack(
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
 ) -> TableAttacks:
-    """Make every attack that needs the table alone, on members and on control records.
+    """Run every attack that needs the table alone, on members and on control records.
 
     Parameters
     ----------
@@ -213,7 +215,7 @@ def audit_table(
     repeat: Mapping[str, Any] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> TableFindings:
-    """Attack a table, audit the evidence, and say what both mean.
+    """Attack a table, audit the evidence and judge both.
 
     Parameters
     ----------
@@ -294,7 +296,7 @@ def audit_table(
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """Three tables, and the rows of two of them that are attacked by way of distances.
+    """Three tables, and the rows of two of them that are attacked by distances.
 
     ``sure`` is the confidence of each attack's interval with which all of them hold together; ``secrets`` are guessed.
     ``units`` are those of all members and control records, ``attacked_units`` of those attacked by way of distances.
@@ -388,7 +390,7 @@ def _rows(n: int, most: int | None, rng: np.random.Generator) -> IntArray:
 
 
 def _distances(case: _Case, planted: Table, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Distance (n,) of each attacked record to the nearest synthetic one, before and after copies were added."""
+    """Return distances (n,) of attacked records to synthetic ones, before and after copies were added."""
     everyone = Table(case.synthetic.schema, np.concatenate([case.inside.values, case.outside.values]))
     tables = (case.synthetic, planted)
     near, nearer = (nearest(case.metric, everyone, table, rng=rng).distance[:, 0] for table in tables)
@@ -396,13 +398,13 @@ def _distances(case: _Case, planted: Table, rng: np.random.Generator) -> tuple[F
 
 
 def _planted(synthetic: Table, members: Table, rng: np.random.Generator) -> Table:
-    """Members whose copies make up one per cent of the table."""
+    """Return the members whose copies make up one per cent of the table."""
     copies = min(len(members), max(1, round(_COPIED * len(synthetic))))
     return members.subset(rng.permutation(len(members))[:copies])
 
 
 def _keys(table: Table) -> list[bytes]:
-    """Each row as bytes that are equal for equal rows; missing values are equal to each other."""
+    """Return each row as bytes, equal for equal rows; missing values equal each other."""
     values = np.ascontiguousarray(np.where(np.isnan(table.values), np.nan, table.values + 0.0))
     return [row.tobytes() for row in values]
 
@@ -410,7 +412,7 @@ def _keys(table: Table) -> list[bytes]:
 def _copied(
     made: Sequence[bytes], members: Sequence[bytes], control: Sequence[bytes], sure: float, units: Units | None
 ) -> Comparison:
-    """How many members, and how many control records, stand in a table as they are."""
+    """Compare the exact copies of members and of control records in a table."""
     known = set(made)
     return compare(
         "copies",
@@ -425,7 +427,7 @@ def _copied(
 def _positive_control(
     seen: Comparison, copies: int, synthetic: Table, nearer: Evidence, confidence: float
 ) -> PositiveControl:
-    """What the audit says once copies of members are added: their count, and the AUC of the distance then."""
+    """Audit the table with added copies of members: their count and the AUC of the distance."""
     auc = Sample.of(nearer).auc(confidence)
     return PositiveControl(
         copies=copies,
@@ -440,7 +442,7 @@ def _positive_control(
 
 
 def _covariates(design: str | None, inside: Table, outside: Table) -> dict[str, Any]:
-    """The records themselves as covariates, where the design needs some."""
+    """Return the records as covariates where the design needs some."""
     if design != "zero-run":
         return {}
     features = Features.of(outside, range(len(outside.schema)))
@@ -459,7 +461,7 @@ def _grouped(units: tuple[ArrayLike, ArrayLike] | None, members: Table, control:
 
 
 def _repeats(members: Table, control: Table, units: Units | None) -> Repeats | None:
-    """Look where equal records fall; of each unit the first record is taken, since units hold theirs together."""
+    """Test for equal rows across the classes, on the first record of each unit."""
     values = np.concatenate([members.values, control.values])
     member = np.arange(len(values)) < len(members)
     if units is not None:
@@ -469,7 +471,7 @@ def _repeats(members: Table, control: Table, units: Units | None) -> Repeats | N
 
 
 def _nothing(done: int, total: int) -> None:
-    """Where nobody wants to hear of progress."""
+    """Ignore progress."""
 
 
 def _check(synthetic: Table, members: Table, control: Table) -> None:
@@ -500,7 +502,7 @@ def _counts(synthetic: Table, members: Table, control: Table, attacked: TableAtt
 
 
 def _withheld(audited: Findings, reason: str) -> Findings:
-    """Return findings of the record-wise audit without an answer, since they took records as independent."""
+    """Withhold the answer of a record-wise audit that took dependent records as independent."""
     judged = audited.verdict
     said = "No answer: the intervals take records as independent, which equal records refute."
     verdict = verdict_rule.no_answer(
@@ -514,7 +516,7 @@ def _refused(reason: str, plan: TablePlan) -> TableVerdict:
 
 
 def _of_units(units: Units | None) -> list[str]:
-    """Say what was counted where several records are of one unit."""
+    """Describe the counts where several records are of one unit."""
     if units is None:
         return []
     said = [
@@ -563,7 +565,7 @@ def _rate(rate: Rate) -> found.Rate:
 
 
 def _verdict(attacks: Sequence[found.Attack], plan: TablePlan, control: PositiveControl) -> TableVerdict:
-    """Judge all attacks that had something to try; what could not have seen copies does not reassure."""
+    """Judge all attacks with at least one trial; an attack that cannot detect copies does not reassure."""
     attacks = [part for part in attacks if part.difference is not None]
     sure = f"with {percent(plan.confidence)} confidence for all {len(attacks)} attacks together"
     flagged = [part for part in attacks if part.status == "flagged"]
@@ -599,7 +601,7 @@ def _verdict(attacks: Sequence[found.Attack], plan: TablePlan, control: Positive
 
 
 def _declared(would_be: TableVerdict, design: str | None) -> TableVerdict:
-    """Withhold the verdict where differences in success may come from how members and control records were chosen."""
+    """Withhold the verdict where members and control records may differ by selection."""
     if design is None:
         said = f"{NOT_DECLARED} {DECLARE} If membership was randomised it would be: {would_be.text}"
         return replace(would_be, status="not-testable", text=said)

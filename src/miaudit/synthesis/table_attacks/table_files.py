@@ -1,4 +1,4 @@
-"""Three files with the same columns, a synthetic table, its members and control records, read under one schema."""
+"""A synthetic table, its members and control records, read from files under one schema."""
 
 # ruff: noqa: PLC0415 - polars loads when files are read
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOSTLY = 0.5  # share of values that no synthetic record has, above which somet
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """A synthetic table, its members and control records under one schema, and where that came from, in a sentence.
+    """A synthetic table, members and control records under one schema, and the schema's origin.
 
     ``units`` are the labels of the members' units (n1,) and of the control records' (n0,), where a column names them.
     """
@@ -81,7 +81,7 @@ def of_frames(
     schema: Schema | None = None,
     unit: str | None = None,
 ) -> Tables:
-    """Bring three polars frames under one schema; see :func:`read`.
+    """Encode three polars frames under one schema; see :func:`read`.
 
     Notes
     -----
@@ -146,7 +146,7 @@ def read_schema(path: str | Path) -> Schema:
 
 
 def _frame(path: str | Path, argument: str, text: Collection[str] = ()) -> pl.DataFrame:
-    """Read a file; the columns named in ``text`` are not taken for numbers, so that leading zeros stay."""
+    """Read a file; columns named in ``text`` keep their leading zeros."""
     import polars as pl
     from polars.exceptions import PanicException, PolarsError
 
@@ -169,7 +169,7 @@ def _frame(path: str | Path, argument: str, text: Collection[str] = ()) -> pl.Da
 
 
 def _units(frame: pl.DataFrame, unit: str, argument: str) -> NDArray[np.str_]:
-    """Labels (n,) of the units of a frame."""
+    """Return the labels (n,) of the units of a frame."""
     import polars as pl
 
     if unit not in frame.columns:
@@ -189,7 +189,7 @@ def _without(schema: Schema, unit: str) -> Schema:
 
 
 def _text(frame: pl.DataFrame) -> tuple[str, ...]:
-    """Name the columns of text."""
+    """Return the names of text columns."""
     import polars as pl
 
     return tuple(name for name, kind in frame.schema.items() if kind == pl.String)
@@ -210,7 +210,7 @@ def _is_constant(columns: Sequence[pl.Series]) -> bool:
 
 
 def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
-    """One column: its kind and categories from the synthetic table, whether it may be missing and its ends from all."""
+    """Infer one column: kind and categories from the synthetic table, range from all tables."""
     import polars as pl
 
     made = columns[0]
@@ -237,7 +237,7 @@ def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
 
 
 def _strange(table: Table, name: str) -> list[str]:
-    """Say of which columns most values stand in no synthetic record: they may be written differently there."""
+    """Warn about columns with mostly values that no synthetic record has."""
     said = []
     for j, column in enumerate(table.schema.columns):
         if ELSEWHERE not in column.categories:
@@ -253,7 +253,7 @@ def _strange(table: Table, name: str) -> list[str]:
 
 
 def _with_elsewhere(frame: pl.DataFrame, schema: Schema) -> pl.DataFrame:
-    """Put texts that the schema has no category for into the level for those."""
+    """Map texts without a category to the level for other values."""
     import polars as pl
 
     changed = []
