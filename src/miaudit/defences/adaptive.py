@@ -181,9 +181,7 @@ def _tried(seen: Observed, known: Mapping[str, Reading], rng: np.random.Generato
 
 
 def _auc(inside: FloatArray, outside: FloatArray) -> float:
-    ranks = stats.rankdata(np.concatenate([inside, outside]))
-    wins = ranks[: len(inside)].sum() - len(inside) * (len(inside) + 1) / 2
-    return float(wins / (len(inside) * len(outside)))
+    return float(stats.mannwhitneyu(inside, outside).statistic / (len(inside) * len(outside)))
 
 
 def plain(kind: Kind, target: Values, labels: IndexArray) -> Attacked:

@@ -10,7 +10,7 @@ from scipy import optimize, special
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.defences.outputs import Disclosed, Kind, Measure, checked
-from miaudit.errors import InputError, Option, check_options
+from miaudit.errors import InputError, Option
 
 __all__ = ["Isotonic", "Platt", "Temperature"]
 
@@ -45,9 +45,6 @@ class Temperature(Measure):
     ] = None
     kind: Kind = "confidence-vector"
     keeps_label: bool = True
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def words(self) -> str:

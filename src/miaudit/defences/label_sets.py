@@ -16,7 +16,7 @@ from scipy import optimize, special
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.defences.calibration import held_out
 from miaudit.defences.outputs import Disclosed, Kind, Measure, Randomness, checked
-from miaudit.errors import InputError, Option, check_options
+from miaudit.errors import InputError, Option
 
 __all__ = ["AdaptiveSet", "ConformalSet", "SetThreshold", "SizedSet"]
 
@@ -24,17 +24,25 @@ Heat = Annotated[float, Option(ge=0, allowed="0 or more", next_step="0 leaves ch
 Coverage = Annotated[float, Option(gt=0, lt=1, next_step="0.9 is 90%")]
 
 
-class SetMeasure(Measure):
-    """A defence that releases sets of labels."""
+class CoinMeasure(Measure):
+    """Sets of labels, which enter by coins where there is a temperature."""
 
     kind: Kind = "decision-set"
+    temperature: float
+    fixed: bool
 
-    def __post_init__(self) -> None:
-        check_options(self)
+    @property
+    def randomness(self) -> Randomness:  # type: ignore[override]
+        """None without a temperature."""
+        return "none" if self.temperature == 0 else "fixed" if self.fixed else "redrawn"
+
+    def _called(self, words: str) -> str:
+        """Return the words with the temperature, if there is one."""
+        return f"{words} at temperature {self.temperature:g}" if self.temperature else words
 
 
 @dataclass(frozen=True)
-class SetThreshold(SetMeasure):
+class SetThreshold(CoinMeasure):
     """All labels with a probability of at least q (Eq. 5); with a temperature T each enters by a coin (Eqs. 36, 37).
 
     Parameters
@@ -57,12 +65,7 @@ class SetThreshold(SetMeasure):
     @property
     def words(self) -> str:
         """What a page calls it."""
-        return f"labels of {100 * self.threshold:g}% and more{_heat(self.temperature)}"
-
-    @property
-    def randomness(self) -> Randomness:  # type: ignore[override]
-        """None without a temperature."""
-        return _randomness(self.temperature, fixed=self.fixed)
+        return self._called(f"labels of {100 * self.threshold:g}% and more")
 
     def apply(self, probabilities: FloatArray, *, rng: np.random.Generator) -> Disclosed:
         """Draw the sets."""
@@ -82,7 +85,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class SizedSet(SetMeasure):
+class SizedSet(CoinMeasure):
     """A threshold whose sets hold a given number of labels on average, chosen on held-out records.
 
     Parameters
@@ -97,12 +100,7 @@ class SizedSet(SetMeasure):
     @property
     def words(self) -> str:
         """What a page calls it."""
-        return f"sets of {self.size:g} labels on average{_heat(self.temperature)}"
-
-    @property
-    def randomness(self) -> Randomness:  # type: ignore[override]
-        """None without a temperature."""
-        return _randomness(self.temperature, fixed=self.fixed)
+        return self._called(f"sets of {self.size:g} labels on average")
 
     def learned(self, probabilities: FloatArray, labels: IndexArray, rng: np.random.Generator) -> Chosen:  # noqa: ARG002
         """Choose q; the size falls in q, so it is found by halving."""
@@ -123,7 +121,7 @@ class SizedSet(SetMeasure):
 
 
 @dataclass(frozen=True)
-class ConformalSet(SetMeasure):
+class ConformalSet(CoinMeasure):
     """A threshold whose sets hold the true label with a promised probability (split conformal prediction).
 
     The threshold is the largest q with n/(n+1) R(q) + 1/(n+1) <= 1 - coverage, where R(q) is the mean probability to
@@ -154,12 +152,7 @@ class ConformalSet(SetMeasure):
     @property
     def words(self) -> str:
         """What a page calls it."""
-        return f"{100 * self.coverage:g}% conformal sets{_heat(self.temperature)}"
-
-    @property
-    def randomness(self) -> Randomness:  # type: ignore[override]
-        """None without a temperature."""
-        return _randomness(self.temperature, fixed=self.fixed)
+        return self._called(f"{100 * self.coverage:g}% conformal sets")
 
     def learned(self, probabilities: FloatArray, labels: IndexArray, rng: np.random.Generator) -> Chosen:  # noqa: ARG002
         """Choose q. With too few records no q keeps the promise, and every set is full."""
@@ -178,7 +171,7 @@ class ConformalSet(SetMeasure):
 
 
 @dataclass(frozen=True)
-class AdaptiveSet(SetMeasure):
+class AdaptiveSet(Measure):
     """Labels from the most probable down, until their sum is large enough (adaptive sets, Romano et al. 2020).
 
     Hard records get larger sets than easy ones. With ``randomised`` the last label enters by a coin, which makes the
@@ -194,6 +187,7 @@ class AdaptiveSet(SetMeasure):
     coverage: Coverage = 0.9
     randomised: bool = False
     fixed: bool = False
+    kind: Kind = "decision-set"
 
     @property
     def words(self) -> str:
@@ -279,11 +273,3 @@ def records_for(coverage: float) -> int:
 def _reach(temperature: float) -> tuple[float, float]:
     """Thresholds at which every coin has fallen one way."""
     return -40 * temperature, 1 + 40 * temperature
-
-
-def _randomness(temperature: float, *, fixed: bool) -> Randomness:
-    return "none" if temperature == 0 else "fixed" if fixed else "redrawn"
-
-
-def _heat(temperature: float) -> str:
-    return f" at temperature {temperature:g}" if temperature else ""

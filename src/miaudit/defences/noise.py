@@ -10,8 +10,8 @@ from scipy import special
 
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.defences.calibration import held_out
-from miaudit.defences.outputs import Disclosed, Kind, Randomness, Stateless, checked
-from miaudit.errors import InputError, Option, check_options
+from miaudit.defences.outputs import Disclosed, Kind, Measure, Randomness, Stateless, checked
+from miaudit.errors import InputError, Option
 
 __all__ = ["AdversarialNoise", "OutputNoise"]
 
@@ -36,9 +36,6 @@ class OutputNoise(Stateless):
     fixed: bool = False
     kind: Kind = "confidence-vector"
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     @property
     def words(self) -> str:
         """What a page calls it."""
@@ -57,7 +54,7 @@ class OutputNoise(Stateless):
 
 
 @dataclass(frozen=True)
-class AdversarialNoise:
+class AdversarialNoise(Measure):
     """The smallest change that makes the owner's own membership classifier undecided (after MemGuard, Jia et al. 2019).
 
     The owner learns, from outputs on records that the model learnt and on held-out ones, a logistic regression of
@@ -83,9 +80,6 @@ class AdversarialNoise:
     kind: Kind = "confidence-vector"
     keeps_label: bool = True
     randomness: Randomness = "fixed"
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def words(self) -> str:

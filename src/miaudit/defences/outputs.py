@@ -101,6 +101,9 @@ class Measure:
     keeps_label: bool = False
     randomness: Randomness = "none"
 
+    def __post_init__(self) -> None:
+        check_options(self)
+
     def fit(
         self,
         probabilities: FloatArray,
@@ -162,9 +165,6 @@ class Rounding(Stateless):
     kind: Kind = "confidence-vector"
     keeps_label: bool = False
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
     @property
     def words(self) -> str:
         """What a page calls it."""
@@ -187,9 +187,6 @@ class TopK(Stateless):
 
     k: Annotated[int, Option(ge=1, allowed="a whole number from 1 up", next_step="1 discloses the largest alone")] = 3
     kind: Kind = "confidence-vector"
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     @property
     def words(self) -> str:
