@@ -408,9 +408,8 @@ def auc_with_influence(score: FloatArray, positive: BoolArray) -> tuple[float, F
     (0.875, [0.25, -0.25, -0.25, 0.25])
     """
     n, n1 = len(score), int(np.count_nonzero(positive))
-    ordered1, ordered0 = np.sort(score[positive]), np.sort(score[~positive])
-    below = _placement(ordered0, score[positive])
-    above = 1 - _placement(ordered1, score[~positive])
+    below = placement(score[positive], score[~positive])
+    above = 1 - placement(score[~positive], score[positive])
     auc = float(below.mean())
     influence = np.empty(n)
     influence[positive] = (below - auc) * n / n1
@@ -418,10 +417,11 @@ def auc_with_influence(score: FloatArray, positive: BoolArray) -> tuple[float, F
     return auc, influence
 
 
-def _placement(ordered: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the share of a sorted array below each value; ties count one half."""
-    left, right = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
-    return np.asarray((left + right) / (2 * len(ordered)))
+def placement(score: FloatArray, others: FloatArray) -> FloatArray:
+    """Return the share of the others below each score; ties count one half."""
+    ordered = np.sort(others)
+    below, upto = np.searchsorted(ordered, score, "left"), np.searchsorted(ordered, score, "right")
+    return np.asarray((below + upto) / (2 * len(ordered)))
 
 
 # -- classes ----------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from miaudit.arrays import Float32Array, FloatArray, IntArray
+from miaudit.arrays import Float32Array, FloatArray
 from miaudit.dp.bounds import UpperBound
 from miaudit.dp.mechanism import Mechanism, dp_sgd
 from miaudit.dp.verdict import Claim
@@ -54,27 +54,8 @@ class Generator:
     causes: FloatArray | None = None
     repeatable: bool = False
 
-    @classmethod
-    def of(
-        cls,
-        network: Network,
-        graph: CausalGraph,
-        config: GeneratorConfig,
-        privacy: Privacy | None,
-        noise: float | None,
-        weights: Float32Array,
-        values: FloatArray,
-        rows: IntArray,
-        repeatable: bool = False,
-    ) -> Generator:
-        """Put a generator together; of its rows of the values nothing is kept but the ``empirical`` groups' columns."""
-        causes = None
-        if config.empirical:
-            causes = np.full((len(rows), values.shape[1]), np.nan)
-            own = [i for group in config.empirical for i in graph.positions(group)]
-            causes[:, own] = values[rows][:, own]
-        weights.setflags(write=False)
-        return cls(network, graph, config, privacy, noise, weights, causes, repeatable)
+    def __post_init__(self) -> None:
+        self.weights.setflags(write=False)
 
     @property
     def schema(self) -> Schema:
@@ -136,9 +117,8 @@ class Generator:
         Higher is more likely under the generator; its negative is the loss of training.
         """
         if table.schema != self.schema:
-            raise InputError(
-                "table", "records under the schema of the generator", "another schema", "read it with that"
-            )
+            allowed = "records under the schema of the generator"
+            raise InputError("table", allowed, "another schema", "read it with that")
         found = np.zeros(len(table))
         features = self.network.encoding.encode(table.values)
         with one_thread(torch.device("cpu")), torch.no_grad():

@@ -238,10 +238,9 @@ def described(mechanism: Mechanism) -> dict[str, Any]:
     'rate': 0.1}, 'times': 30}
     """
     match mechanism:
-        case GaussianNoise():
-            return {"kind": "gaussian", "noise": float(mechanism.noise)}
-        case LaplaceNoise():
-            return {"kind": "laplace", "noise": float(mechanism.noise)}
+        case GaussianNoise() | LaplaceNoise():
+            kind = "gaussian" if isinstance(mechanism, GaussianNoise) else "laplace"
+            return {"kind": kind, "noise": float(mechanism.noise)}
         case PoissonSubsampled():
             return {"kind": "subsampled", "mechanism": described(mechanism.mechanism), "rate": float(mechanism.rate)}
         case Repeated():

@@ -11,15 +11,15 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from miaudit.dp.bounds import check_confidence, check_delta
-from miaudit.errors import InputError
+from miaudit.errors import InputError, is_whole
 from miaudit.jobs import executor as execution
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.rounding import at_least, at_most, percent, written
 from miaudit.synthesis.retraining_attack import split_by_set
 from miaudit.synthesis.retraining_attack.attack_bound import AttackBound, lower_bound
 from miaudit.synthesis.retraining_attack.attack_metrics import METRICS, Judged, chance, measure
-from miaudit.synthesis.retraining_attack.classifiers import CLASSIFIERS, Classifier, Fold, check_classifier
-from miaudit.synthesis.retraining_attack.features import EXTRACTORS, Extractor, check_extractor
+from miaudit.synthesis.retraining_attack.classifiers import CLASSIFIERS, Classifier, Fold
+from miaudit.synthesis.retraining_attack.features import EXTRACTORS, Extractor, check_name
 from miaudit.synthesis.retraining_attack.heldout import Described, Pooling, Trials, all_trials
 from miaudit.synthesis.retraining_attack.sets import Design, Fit, FitMany, Progress, Sample, SyntheticSets, train
 from miaudit.synthesis.retraining_attack.targets import GivenTargets, RandomTargets, Targets, check_targets
@@ -242,13 +242,13 @@ def membership_attack(
     >>> found.row("naive", "logistic").metrics["auc"].value > 0.7
     True
     """
-    methods = [check_classifier(name) for name in dict.fromkeys(classifiers)]
-    asked = None if extractors is None else [check_extractor(name) for name in dict.fromkeys(extractors)]
-    if not methods or asked == []:
+    methods = [check_name("classifier", name, CLASSIFIERS) for name in dict.fromkeys(classifiers)]
+    asked = [check_name("extractor", name, EXTRACTORS) for name in dict.fromkeys(extractors or ())]
+    if not methods or (extractors is not None and not asked):
         raise InputError("extractors", "at least one, and a classifier", "none", "leave them out for all")
     if protocol not in PROTOCOLS:
         raise InputError("protocol", " or ".join(PROTOCOLS), repr(protocol), "held-out is the default")
-    if isinstance(placebos, bool) or not isinstance(placebos, int) or placebos < 1:
+    if not is_whole(placebos) or placebos < 1:
         raise InputError("placebos", "a whole number from 1 up", repr(placebos), "an attack has at least one")
     if protocol == "paper" and pooling == "per-target":
         raise InputError("pooling", "pooled with protocol='paper'", "per-target", "leave it out")
@@ -263,9 +263,9 @@ def membership_attack(
         | {"sample": sample, "repeats": repeats, "sets": sets, "set_size": set_size, "design": design}
         | {"at_once": at_once, "store": store, "key": key, "executor": executor, "workers": workers}
         | {"progress": progress, "rng": rng},
-        _smallest(protocol, folds),
+        2 * folds if protocol == "held-out" and isinstance(folds, int) and folds >= 2 else 1,
     )
-    names = _extractors(asked, released)
+    names = asked or [name for name in EXTRACTORS if name != "nearness" or released.records is not None]
     trials = [split_by_set.all_sets(released)] if protocol == "paper" else all_trials(released, folds, how, rng=rng)
     described = Described(released)
     bound = None
@@ -332,15 +332,6 @@ def _released(source: Any, options: dict[str, Any], least: int) -> SyntheticSets
         fewer = f", or use folds={repeats // 2}" if repeats >= 4 else ""
         raise InputError("repeats", allowed, str(repeats), f"repeats={least} suffices{models}{fewer}")
     return train(source, **options)
-
-
-def _extractors(asked: list[Extractor] | None, sets: SyntheticSets) -> list[Extractor]:
-    """All by default; nearness only where the targets are known."""
-    return asked or [name for name in EXTRACTORS if name != "nearness" or sets.records is not None]
-
-
-def _smallest(protocol: Protocol, folds: object) -> int:
-    return 2 * folds if protocol == "held-out" and isinstance(folds, int) and folds >= 2 else 1
 
 
 def _rows(

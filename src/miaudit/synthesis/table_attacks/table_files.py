@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.errors import InputError, nearest, one_line
+from miaudit.errors import InputError, nearest
 from miaudit.io import tables
 from miaudit.metrics.rounding import percent
-from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.schema import Column, Schema, Table, read_frame
 
 if TYPE_CHECKING:
     import polars as pl
 
-SUFFIXES = (".csv", ".parquet")
 ELSEWHERE = "(not in the synthetic table)"
 _MOST_LEVELS = 1000  # a column of text with more is an identifier, or free text
 _SHOWN = 6
@@ -146,25 +145,10 @@ def read_schema(path: str | Path) -> Schema:
 
 
 def _frame(path: str | Path, argument: str, text: Collection[str] = ()) -> pl.DataFrame:
-    """Read a file; columns named in ``text`` keep their leading zeros."""
-    import polars as pl
-    from polars.exceptions import PanicException, PolarsError
-
-    file = tables.existing_file(path, argument, SUFFIXES)
-    try:
-        if file.suffix.lower() == ".parquet":
-            tables.column_names(file, argument)  # refuses what would end the process
-            frame = pl.read_parquet(file, glob=False)
-        else:
-            # names that the file lacks would make polars give its columns other names
-            kinds = dict.fromkeys(set(text) & set(tables.column_names(file, argument)), pl.String)
-            frame = pl.read_csv(file, glob=False, infer_schema_length=None, schema_overrides=kinds)
-    except (PolarsError, PanicException, OSError, ValueError) as error:  # polars panics on some damaged files
-        raise InputError(
-            argument, f"a complete {file.suffix} file", one_line(str(error))[:100], "write it again"
-        ) from error
+    """Read a file with rows."""
+    frame = read_frame(path, argument, text)
     if not frame.height:
-        raise InputError(argument, "at least one row", f"none in {file.name}", "give records")
+        raise InputError(argument, "at least one row", f"none in {Path(path).name}", "give records")
     return frame
 
 
