@@ -134,11 +134,6 @@ class CausalGraph:
         """Whether each column is its own group."""
         return len(self.groups) == len(self.schema)
 
-    def group_of(self, column: str) -> str:
-        """Return the group of a column."""
-        self.schema.position(column)
-        return next(name for name, columns in self.groups.items() if column in columns)
-
     def positions(self, group: str) -> tuple[int, ...]:
         """Return the positions of a group's columns in the table."""
         return tuple(self.schema.position(name) for name in self.groups[_known_group("group", self.groups, group)])

@@ -475,7 +475,8 @@ def _decoded(values: FloatArray, column: Column) -> pl.Series:
 
     gone = np.isnan(values)
     if column.kind == "continuous":
-        shown = values if column.decimals is None else _rounded(values, column, column.decimals)
+        digits = column.decimals
+        shown = values if digits is None else np.clip(np.round(values, digits), column.low, column.high)
         return pl.Series(column.name, shown.tolist(), dtype=pl.Float64).fill_nan(None)
     kind: Any = pl.Float64
     if isinstance(column.categories[0], str):
@@ -485,11 +486,6 @@ def _decoded(values: FloatArray, column: Column) -> pl.Series:
     codes = np.where(gone, 0, values).astype(np.int64).tolist()
     shown_ = [None if lost else column.categories[code] for code, lost in zip(codes, gone.tolist(), strict=True)]
     return pl.Series(column.name, shown_, dtype=kind)
-
-
-def _rounded(values: FloatArray, column: Column, decimals: int) -> FloatArray:
-    found: FloatArray = np.clip(np.round(values, decimals), column.low, column.high)
-    return found
 
 
 def _is_number(value: object) -> bool:

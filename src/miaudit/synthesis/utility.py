@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.metrics.classical import Estimate
+from miaudit.metrics.intervals import student_limits
 from miaudit.synthesis.encoding import Features
 from miaudit.synthesis.schema import Table
 
@@ -335,10 +335,10 @@ def _interval(cell: _Cell, between: Sequence[tuple[float, int]], confidence: flo
     variance = sum(part for part, _ in parts)
     below = sum(part**2 / freedom for part, freedom in parts if freedom)
     freedom = variance**2 / below if below > 0 else float(n - 1)
-    half = float(special.stdtrit(max(freedom, 1.0), (1 + confidence) / 2)) * math.sqrt(variance)
     alone = any(not freedom for _, freedom in between)
     note = "one table: not covered is what training the generator again would change" if alone else ""
-    return Estimate(cell.value, cell.value - half, cell.value + half, confidence, note)
+    limits = student_limits(cell.value, math.sqrt(variance), freedom, confidence)
+    return Estimate(cell.value, *limits, confidence, note)
 
 
 # -- one classifier on the held-out records ---------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -237,8 +237,3 @@ class Generator:
             values[:, own] = self.causes[rng.integers(0, len(self.causes), len(values))][:, own]
             drawn += own
         return frozenset(drawn)
-
-
-def without_records(generator: Generator) -> Generator:
-    """Return the generator without the records of its ``empirical`` groups, which are then drawn as learned."""
-    return replace(generator, causes=None, config=replace(generator.config, empirical=()))

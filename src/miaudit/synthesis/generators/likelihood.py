@@ -259,7 +259,8 @@ class Encoding:
         """
         wanted = list(columns)
         found = np.empty((len(outputs), len(wanted)))
-        binary = [j for j, i in enumerate(wanted) if self.schema.columns[i].levels == 2 and i in self._bit_columns]
+        kinds = [(column.levels, column.kind == "categorical") for column in (self.schema.columns[i] for i in wanted)]
+        binary = [j for j, (levels, categorical) in enumerate(kinds) if levels == 2 and not categorical]
         if binary:
             logits = outputs[:, [self._own_outputs[wanted[j]][0] for j in binary]]
             found[:, binary] = _bernoulli(logits, rng)
@@ -277,10 +278,6 @@ class Encoding:
                 present = _bernoulli(outputs[:, self.bits + self.modelled_missing.index(i)], rng)
                 found[present == 0, j] = np.nan
         return found
-
-    @cached_property
-    def _bit_columns(self) -> frozenset[int]:
-        return frozenset(self._of_kind["bits"])
 
 
 def feature_count(column: Column) -> int:

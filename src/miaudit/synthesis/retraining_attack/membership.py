@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -96,15 +97,6 @@ class MembershipAttack:
                 return one
         asked = f"{extractor} with {classifier}"
         raise InputError("row", "an extractor and a classifier that were asked for", asked, "see rows")
-
-    @property
-    def widest_placebo(self) -> float:
-        """Largest half-width of a placebo's interval, of AUC and balanced accuracy."""
-        return max(
-            (row.placebo[name].high - row.placebo[name].low) / 2
-            for row in self.rows
-            for name in ("auc", "balanced_accuracy")
-        )
 
     def frame(self) -> pl.DataFrame:
         """Return a polars frame, a row for each attack, arm and metric: value, low, high."""
@@ -353,25 +345,16 @@ def _rows(
                 labels = [one.member, *(one.placebo(rng) for _ in range(placebos))]
                 arms = judge(described, products, classifier, one, labels, cache=cache, rng=rng)
                 found.setdefault((extractor, classifier), []).append(arms)
-    order = [(extractor, classifier) for extractor in extractors for classifier in classifiers]
-    by_target = len(described.sets.targets) if protocol == "held-out" else 0
-    return tuple(_row(*pair, found[pair], trials, by_target, confidence) for pair in order)
-
-
-def _row(
-    extractor: Extractor,
-    classifier: Classifier,
-    parts: Sequence[Sequence[Judged]],
-    trials: Sequence[Trials],
-    targets: int,
-    confidence: float,
-) -> AttackRow:
-    arms = [Judged.joined([part[i] for part in parts]) for i in range(len(parts[0]))]
+    targets = len(described.sets.targets) if protocol == "held-out" else 0
     folds = max(int(one.fold.max()) for one in trials) + 1
-    own = [measure(arms[0].within(arms[0].stratum // folds == t), confidence)["auc"] for t in range(targets)]
-    return AttackRow(
-        extractor, classifier, measure(arms[0], confidence), measure(arms[1:], confidence), tuple(own), arms[0].constant
-    )
+    rows = []
+    for pair in product(extractors, classifiers):
+        own, *placebo = (Judged.joined(arm) for arm in zip(*found[pair], strict=True))
+        areas = [measure(own.within(own.stratum // folds == t), confidence)["auc"] for t in range(targets)]
+        rows.append(
+            AttackRow(*pair, measure(own, confidence), measure(placebo, confidence), tuple(areas), own.constant)
+        )
+    return tuple(rows)
 
 
 def _notes(

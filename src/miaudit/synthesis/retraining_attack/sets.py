@@ -98,7 +98,8 @@ class SyntheticSets:
     @cached_property
     def layout(self) -> Layout:
         """How the columns become features: the same way for all models."""
-        return Layout(self.schema, frozenset().union(*(self._fractional(m) for m in range(self.models))))
+        found = (fractional(self.model(m), self.schema) for m in range(self.models))
+        return Layout(self.schema, frozenset().union(*found))
 
     def about_record(self, models: IndexArray, targets: IndexArray) -> Float32Array:
         """Describe the sets of some models by what they say of a target each: (models k, number of features)."""
@@ -118,9 +119,6 @@ class SyntheticSets:
             rows = slice(place * self.per_model, (place + 1) * self.per_model)
             values[rows] = extract(np.asarray(self.model(m)), self.layout, extractor)
         return values
-
-    def _fractional(self, number: int) -> frozenset[str]:
-        return fractional(self.model(number), self.schema)
 
     @cached_property
     def _shapes(self) -> list[tuple[int, ...]]:

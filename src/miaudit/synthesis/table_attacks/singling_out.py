@@ -40,15 +40,10 @@ class Condition:
 
     def holds(self, values: FloatArray) -> BoolArray:
         """Return whether it holds for each value (n,); only "missing" holds for missing ones."""
-        match self.operator:
-            case "=":
-                return np.asarray(values == self.value)
-            case "<=":
-                return np.asarray(values <= self.value)
-            case ">=":
-                return np.asarray(values >= self.value)
-            case "missing":
-                return np.isnan(values)
+        if self.operator == "missing":
+            return np.isnan(values)
+        compared = {"=": np.equal, "<=": np.less_equal, ">=": np.greater_equal}[self.operator]
+        return np.asarray(compared(values, self.value))
 
 
 @dataclass(frozen=True)
@@ -154,8 +149,7 @@ def singling_out(
         true of exactly one synthetic record)
     attempts : predicates wanted; the table may hold fewer
     columns : of a multivariate predicate, 2 or more
-    confidence : of the two-sided intervals
-    units : of the n1 + n0 records, members first, where several are of one unit
+    confidence, units : as in :func:`miaudit.synthesis.table_attacks.inference.attribute_inference`
     rng : chooses predicates, and as many of the larger class as the smaller one has
 
     Returns

@@ -520,34 +520,32 @@ def _verdict(attacks: Sequence[found.Attack], plan: TablePlan, control: Positive
     sure = f"with {percent(plan.confidence)} confidence for all {len(attacks)} attacks together"
     flagged = [part for part in attacks if part.status == "flagged"]
     open_ = [part for part in attacks if part.status == "inconclusive"]
+    status: Status = "flagged" if flagged else "inconclusive" if open_ or not control.found else "clear"
     if flagged:
         worst = max(flagged, key=lambda part: part.difference_low)
         text = (
             f"Concern: {sure}, {worst.name} succeeds on at least {percent(worst.difference_low, 'down')} more of the "
             f"members than of the control records; {len(flagged)} of {len(attacks)} attacks raise concern."
         )
-        return TableVerdict("flagged", text, plan.confidence)
-    if open_:
+    elif open_:
         widest = max(open_, key=lambda part: part.difference_high)
         text = (
             f"Inconclusive: {sure}, no attack is shown to find more than {percent(plan.threshold)} more of the "
             f"members, but {widest.name} may find up to {percent(widest.difference_high, 'up')} more."
         )
-        return TableVerdict("inconclusive", text, plan.confidence)
-    if not control.found:
+    elif not control.found:
         text = (
             f"Inconclusive: no attack is shown to find more of the members, but the positive control was not found: of "
             f"the same table with {control.copies:,} copied members among its records this audit would have said the "
             "same. More control records, or columns that tell records apart, would let it see."
         )
-        return TableVerdict("inconclusive", text, plan.confidence)
-    most = max(attacks, key=lambda part: part.difference_high)
-    over = percent(max(most.difference_high, 0.0), "up")
-    text = (
-        f"No concern at this threshold: {sure}, no attack finds over {over} more "
-        "of the members than of the control records. Other attacks were not looked for."
-    )
-    return TableVerdict("clear", text, plan.confidence)
+    else:
+        over = percent(max(0.0, *(part.difference_high for part in attacks)), "up")
+        text = (
+            f"No concern at this threshold: {sure}, no attack finds over {over} more "
+            "of the members than of the control records. Other attacks were not looked for."
+        )
+    return TableVerdict(status, text, plan.confidence)
 
 
 def _declared(would_be: TableVerdict, design: str | None) -> TableVerdict:
