@@ -78,11 +78,6 @@ class SyntheticSets:
         """Sets that each model gave: the same number for all."""
         return self._shapes[0][0]
 
-    @property
-    def set_size(self) -> int:
-        """Records in a set."""
-        return self._shapes[0][1]
-
     def about(self, target: int) -> IndexArray:
         """Return the models that are about a target, in order."""
         return np.flatnonzero(self.membership[:, target] != NEITHER)

@@ -173,9 +173,8 @@ def attack(
     told = progress or _nothing
     planted = _planted(synthetic, members, near_rng)
     everyone = Table(synthetic.schema, np.concatenate([case.inside.values, case.outside.values]))
-    near, added_near = (
-        nearest(case.metric, everyone, table, rng=near_rng).distance[:, 0] for table in (synthetic, planted)
-    )
+    tables = (synthetic, planted)
+    near, added_near = (nearest(case.metric, everyone, table, rng=near_rng).distance[:, 0] for table in tables)
     made, added, in_members, in_control = (_keys(table) for table in (synthetic, planted, members, control))
     copies, seen = (_copied(rows, in_members, in_control, case.sure, case.units) for rows in (made, made + added))
     told(1, 4)
