@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, check_choice
 
 __all__ = ["Health", "health", "offline", "online"]
 
@@ -83,18 +83,17 @@ def online(
     >>> bool((score[member] > 0).mean() > 0.75), bool((score[~member] > 0).mean() < 0.25)
     (True, True)
     """
-    _choose("variance", variance, get_args(Variance))
+    check_choice("variance", variance, get_args(Variance))
     _choose_sides(sides)
     check(target, shadow, np.asarray(included))
     point, moments = _target_of(target), _Moments.of(np.asarray(shadow), np.asarray(included))
-    moments.require_both_sides()
-    var_in, var_out = moments.variances(variance)
+    moments.require(1, 0)
+    (mean_in, mean_out), (var_in, var_out) = moments.mean, moments.variances(variance)
     if sides == 1:
-        pooled = moments.pooled_variances(variance)
-        middle, apart = (moments.mean_in + moments.mean_out) / 2, moments.mean_in - moments.mean_out
-        linear: FloatArray = np.mean((point - middle) * (apart / pooled), axis=1)
+        middle, apart = (mean_in + mean_out) / 2, mean_in - mean_out
+        linear: FloatArray = np.mean((point - middle) * (apart / moments.pooled_variances(variance)), axis=1)
         return linear
-    far_in, far_out = (point - moments.mean_in) ** 2 / var_in, (point - moments.mean_out) ** 2 / var_out
+    far_in, far_out = (point - mean_in) ** 2 / var_in, (point - mean_out) ** 2 / var_out
     ratio: FloatArray = 0.5 * np.mean(far_out - far_in + np.log(var_out) - np.log(var_in), axis=1)
     return ratio
 
@@ -135,12 +134,12 @@ def offline(
     >>> offline([2.0, 4.0], shadow, variance="global").round(3).tolist()  # sigma_out = (8 / 6)^0.5
     [0.866, -0.866]
     """
-    _choose("variance", variance, get_args(Variance))
+    check_choice("variance", variance, get_args(Variance))
     _choose_sides(sides)
     check(target, shadow, included)
     moments = _Moments.of(np.asarray(shadow), None if included is None else np.asarray(included))
-    moments.require_out()
-    z = (_target_of(target) - moments.mean_out) / moments.variance_out(variance) ** 0.5
+    moments.require(1)
+    z = (_target_of(target) - moments.mean[1]) / moments.variances(variance, (1,))[0] ** 0.5
     score: FloatArray = np.mean(z if sides == 1 else np.abs(z), axis=1)
     return score
 
@@ -233,7 +232,7 @@ def health(
     >>> health(rng.exponential(size=(300, 64)) ** 2, included).far
     1.0
     """
-    _choose("variance", variance, get_args(Variance))
+    check_choice("variance", variance, get_args(Variance))
     if not 0 < level < 1:
         raise InputError("level", "a number in (0, 1)", repr(level), "0.05 is the default")
     if most < 1:
@@ -245,15 +244,13 @@ def health(
     step = -(-len(outputs) // most)
     p_values = _normality(outputs[::step], None if inside is None else inside[::step])
     tested = p_values[~np.isnan(p_values)]
-    enough = moments.count_out >= LEAST_FOR_RECORD
-    if inside is not None:
-        enough &= moments.count_in >= LEAST_FOR_RECORD
+    few = (moments.count if inside is not None else moments.count[1:]).min(axis=0) < LEAST_FOR_RECORD
     return Health(
         records=len(outputs),
         models=outputs.shape[1],
-        fewest_in=int(moments.count_in.min()),
-        fewest_out=int(moments.count_out.min()),
-        global_variance=1.0 if variance == "global" else float(np.mean(~enough)),
+        fewest_in=int(moments.count[0].min()),
+        fewest_out=int(moments.count[1].min()),
+        global_variance=1.0 if variance == "global" else float(np.mean(few)),
         asked=variance,
         tested=len(tested),
         far=_share_rejected(tested, level) if len(tested) else None,
@@ -292,9 +289,8 @@ def check(
     """
     point, outputs = np.asarray(target), np.asarray(shadow)
     if point.dtype.kind not in "iuf" or point.ndim not in (1, 2) or not point.size:
-        raise InputError(
-            "target", "numbers of shape (n,) or (n, augmentations)", _seen(point), "pass one row for each record"
-        )
+        allowed = "numbers of shape (n,) or (n, augmentations)"
+        raise InputError.of_array("target", allowed, point, "pass one row for each record")
     same = _same_records(len(point), outputs, target_rows, shadow_rows)
     if outputs.ndim == 1 or outputs.shape[1] < 2 or not same:
         models = (
@@ -319,19 +315,15 @@ def check(
 
 def _check_shadow(shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> None:
     if shadow.dtype.kind not in "iuf" or shadow.ndim not in (2, 3) or not shadow.size:
-        raise InputError(
-            "shadow", "numbers of shape (n, M) or (n, M, augmentations)", _seen(shadow), "pass a column for each model"
-        )
+        allowed = "numbers of shape (n, M) or (n, M, augmentations)"
+        raise InputError.of_array("shadow", allowed, shadow, "pass a column for each model")
     if included is None:
         return
     if included.dtype.kind not in "biu" or included.shape != shadow.shape[:2]:
         turn = included.ndim == 2 and included.T.shape == shadow.shape[:2]
-        raise InputError(
-            "included",
-            f"True or False of shape {shadow.shape[:2]}, a row for each record",
-            _seen(included),
-            "transpose it" if turn else "pass which models were trained on which records",
-        )
+        allowed = f"True or False of shape {shadow.shape[:2]}, a row for each record"
+        hint = "transpose it" if turn else "pass which models were trained on which records"
+        raise InputError.of_array("included", allowed, included, hint)
 
 
 def _same_records(n: int, shadow: NDArray[np.generic], mine: ArrayLike | None, theirs: ArrayLike | None) -> bool:
@@ -345,18 +337,9 @@ def _transposed(target: NDArray[np.generic], shadow: NDArray[np.generic]) -> str
     return "transpose it: a row for each record, a column for each model" if turn else ""
 
 
-def _choose(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InputError(name, " or ".join(allowed), repr(value), nearest(str(value), allowed) or "choose one")
-
-
 def _choose_sides(sides: int) -> None:
     if sides not in (1, 2):
         raise InputError("sides", "1 or 2", repr(sides), "1: members lie above; 2: a likelihood ratio or distance")
-
-
-def _seen(array: NDArray[np.generic]) -> str:
-    return f"{array.dtype} of shape {array.shape}"
 
 
 def _target_of(target: ArrayLike) -> FloatArray:
@@ -380,56 +363,45 @@ def _refuse_numbers(name: str, row: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Moments:
-    """Means and sums of squares that LiRA computes from the shadow outputs.
+    """Means and sums of squares of the shadow outputs, of the models with a record (first) and without it (second).
 
     Attributes
     ----------
-    count_in, count_out : arrays (n,)
-    mean_in, mean_out : arrays (n, k); 0 where there is no model on that side
-    squares_in, squares_out : arrays (n, k), sums of squared deviations from those means
+    count : array (2, n)
+    mean : array (2, n, k); 0 where there is no model on that side
+    squares : array (2, n, k), sums of squared deviations from those means
     """
 
-    count_in: FloatArray
-    count_out: FloatArray
-    mean_in: FloatArray
-    mean_out: FloatArray
-    squares_in: FloatArray
-    squares_out: FloatArray
+    count: FloatArray
+    mean: FloatArray
+    squares: FloatArray
 
     @classmethod
     def of(cls, shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> _Moments:
         n, k = len(shadow), 1 if shadow.ndim == 2 else shadow.shape[2]
-        found = cls(*np.zeros((2, n)), *np.zeros((4, n, k)))
+        found = cls(np.zeros((2, n)), *np.zeros((2, 2, n, k)))
         for rows, inside in _blocks(shadow, included):
             _fill(found, rows, shadow, inside)
         return found
 
-    def require_out(self) -> None:
-        """Refuse records that every model learned, and variances that cannot be estimated."""
-        _require_models(self.count_out, "did not learn it", "shadow models that left out")
+    def require(self, *sides: int) -> None:
+        """Refuse records without a model on one of these sides."""
+        for side in sides:
+            if (self.count[side] == 0).any():
+                needed, lacking = (("learned it", "included"), ("did not learn it", "left out"))[side]
+                received = f"no shadow models that {lacking} record {int(np.argmin(self.count[side]))}"
+                hint = "draw the inclusion so that each record is in half of the models"
+                raise InputError("included", f"for each record a shadow model that {needed}", received, hint)
 
-    def require_both_sides(self) -> None:
-        self.require_out()
-        _require_models(self.count_in, "learned it", "shadow models that included")
-
-    def variance_out(self, variance: Variance) -> FloatArray:
-        """Return the variances (n, k) among models that did not learn the record."""
-        own = self.count_out >= LEAST_FOR_RECORD if variance == "record" else np.zeros(len(self.count_out), dtype=bool)
-        return _variances(self.squares_out, self.count_out, own)
-
-    def variances(self, variance: Variance) -> tuple[FloatArray, FloatArray]:
-        """Return the variances (n, k) of both sides."""
-        own = self._own(variance)
-        return _variances(self.squares_in, self.count_in, own), _variances(self.squares_out, self.count_out, own)
+    def variances(self, variance: Variance, sides: tuple[int, ...] = (0, 1)) -> list[FloatArray]:
+        """Return the variances (n, k) of each of these sides; a record's own where all of them have enough models."""
+        own = (self.count[list(sides)].min(axis=0) >= LEAST_FOR_RECORD) & (variance == "record")
+        return [_variances(self.squares[side], self.count[side], own) for side in sides]
 
     def pooled_variances(self, variance: Variance) -> FloatArray:
         """Return one variance (n, k) for both sides."""
-        squares, count = self.squares_in + self.squares_out, self.count_in + self.count_out
-        return _variances(squares, count, self._own(variance), means=2)
-
-    def _own(self, variance: Variance) -> BoolArray:
-        enough = np.minimum(self.count_in, self.count_out) >= LEAST_FOR_RECORD
-        return enough if variance == "record" else np.zeros_like(enough)
+        own = (self.count.min(axis=0) >= LEAST_FOR_RECORD) & (variance == "record")
+        return _variances(self.squares.sum(axis=0), self.count.sum(axis=0), own, means=2)
 
 
 def _blocks(shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> Iterator[tuple[slice, BoolArray]]:
@@ -465,21 +437,19 @@ def _release(array: NDArray[np.generic] | None) -> None:
 def _fill(found: _Moments, rows: slice, shadow: NDArray[np.generic], included: BoolArray) -> None:
     """Fill in a block's rows: means first, then deviations, so that neither side loses digits to the other."""
     inside = included.astype(np.float64)
-    outside = 1.0 - inside
-    count_in, count_out = inside.sum(axis=1), outside.sum(axis=1)
-    found.count_in[rows], found.count_out[rows] = count_in, count_out
-    for a in range(found.mean_in.shape[1]):
+    sides = (inside, 1.0 - inside)
+    count = np.stack([taken.sum(axis=1) for taken in sides])
+    found.count[:, rows] = count
+    for a in range(found.mean.shape[2]):
         x = np.array(shadow[rows] if shadow.ndim == 2 else shadow[rows, :, a], dtype=np.float64, order="C")
         with np.errstate(invalid="ignore", over="ignore"):
-            mean_in = np.einsum("ij,ij->i", x, inside) / np.maximum(count_in, 1)
-            mean_out = np.einsum("ij,ij->i", x, outside) / np.maximum(count_out, 1)
-            x_in, x_out = (x - mean_in[:, None]) * inside, (x - mean_out[:, None]) * outside
-            squares_in, squares_out = np.einsum("ij,ij->i", x_in, x_in), np.einsum("ij,ij->i", x_out, x_out)
-            size = np.abs(mean_in) + np.abs(mean_out) + np.sqrt(squares_in) + np.sqrt(squares_out)
+            mean = np.stack([np.einsum("ij,ij->i", x, taken) for taken in sides]) / np.maximum(count, 1)
+            apart = [(x - own[:, None]) * taken for own, taken in zip(mean, sides, strict=True)]
+            squares = np.stack([np.einsum("ij,ij->i", far, far) for far in apart])
+            size = (np.abs(mean) + np.sqrt(squares)).sum(axis=0)
         if not (fine := size <= _LARGEST).all():
             _refuse_numbers("shadow", rows.start + int(np.argmin(fine)))
-        found.mean_in[rows, a], found.mean_out[rows, a] = mean_in, mean_out
-        found.squares_in[rows, a], found.squares_out[rows, a] = squares_in, squares_out
+        found.mean[:, rows, a], found.squares[:, rows, a] = mean, squares
 
 
 def _variances(squares: FloatArray, count: FloatArray, own: BoolArray, means: int = 1) -> FloatArray:
@@ -490,28 +460,13 @@ def _variances(squares: FloatArray, count: FloatArray, own: BoolArray, means: in
     """
     freedom = float(np.maximum(count - means, 0).sum())
     if freedom == 0:
-        raise InputError(
-            "shadow",
-            "two or more models on each side of some record",
-            "one model on a side of every record",
-            "train at least four shadow models, each record in half of them",
-        )
+        allowed, received = "two or more models on each side of some record", "one model on a side of every record"
+        raise InputError("shadow", allowed, received, "train at least four shadow models, each record in half of them")
     overall = squares.sum(axis=0) / freedom
     overall = np.where(overall > 0, overall, 1.0)  # nothing varies: the distance itself is the score
     variances = np.where(own[:, None], squares / np.maximum(count, 1)[:, None], overall)
     result: FloatArray = np.maximum(variances, _SMALLEST_SHARE**2 * overall)
     return result
-
-
-def _require_models(count: FloatArray, what: str, received: str) -> None:
-    if (count == 0).any():
-        record = int(np.argmin(count))
-        raise InputError(
-            "included",
-            f"for each record a shadow model that {what}",
-            f"no {received} record {record}",
-            "draw the inclusion so that each record is in half of the models",
-        )
 
 
 # -- the health of the Gaussian law ------------------------------------------------------------------------------------
