@@ -172,12 +172,8 @@ def _log_softmax(logits: FloatArray) -> tuple[FloatArray, IndexArray]:
 def _matrix(values: ArrayLike | None, name: str) -> FloatArray:
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or array.ndim != 2 or array.shape[1] < 2:
-        raise InputError(
-            name,
-            "numbers of shape (records, classes) with two classes or more",
-            f"{array.dtype} of shape {array.shape}",
-            "pass one row for each record and one column for each class",
-        )
+        allowed = "numbers of shape (records, classes) with two classes or more"
+        raise InputError.of_array(name, allowed, array, "pass one row for each record and one column for each class")
     result = array.astype(np.float64)
     bad = ~(np.abs(result) <= _LARGEST)  # NaN fails too
     if bad.any():
@@ -189,16 +185,11 @@ def _matrix(values: ArrayLike | None, name: str) -> FloatArray:
 
 def _log_probabilities(p: FloatArray) -> FloatArray:
     total = p.sum(axis=1)
-    off = np.abs(total - 1) > _SUM_TOLERANCE
-    if (p < 0).any() or (p > 1 + _SUM_TOLERANCE).any() or off.any():
-        outside = ((p < 0) | (p > 1 + _SUM_TOLERANCE)).any(axis=1)
-        row = int(np.flatnonzero(off | outside)[0])
-        raise InputError(
-            "probabilities",
-            "rows of numbers in [0, 1] that add up to 1 within 0.001",
-            f"row {row}, which adds up to {total[row]:.6g}",
-            "if these are logits, pass them as logits",
-        )
+    bad = (np.abs(total - 1) > _SUM_TOLERANCE) | ((p < 0) | (p > 1 + _SUM_TOLERANCE)).any(axis=1)
+    if bad.any():
+        row, allowed = int(np.argmax(bad)), "rows of numbers in [0, 1] that add up to 1 within 0.001"
+        received = f"row {row}, which adds up to {total[row]:.6g}"
+        raise InputError("probabilities", allowed, received, "if these are logits, pass them as logits")
     return np.log(np.maximum(p, PROBABILITY_FLOOR))
 
 
@@ -211,10 +202,7 @@ def _checked_labels(labels: ArrayLike, shape: tuple[int, ...]) -> IndexArray:
     if array.dtype.kind not in "iu":
         raise InputError("labels", "whole numbers", f"values of type {array.dtype}", "code the classes as 0, 1, ...")
     if len(array) and (array.min() < 0 or array.max() >= shape[1]):
-        raise InputError(
-            "labels",
-            f"classes 0 to {shape[1] - 1}, as in the outputs",
-            f"values from {array.min()} to {array.max()}",
-            "count classes from 0, and pass an output column for each",
-        )
+        allowed = f"classes 0 to {shape[1] - 1}, as in the outputs"
+        received = f"values from {array.min()} to {array.max()}"
+        raise InputError("labels", allowed, received, "count classes from 0, and pass an output column for each")
     return array.astype(np.intp)
