@@ -14,7 +14,6 @@ from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
 from miaudit.models import loop, nets, stopping  # noqa: E402
-from miaudit.models.matrix import Weights  # noqa: E402
 from miaudit.models.train import (  # noqa: E402
     EarlyStopping,
     Private,
@@ -25,6 +24,7 @@ from miaudit.models.train import (  # noqa: E402
     fit_many,
     logits,
 )
+from miaudit.models.weights import Weights  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 6)).astype(np.float32)

@@ -86,12 +86,15 @@ def online(
     check_choice("variance", variance, get_args(Variance))
     _choose_sides(sides)
     check(target, shadow, np.asarray(included))
-    point, moments = _target_of(target), _Moments.of(np.asarray(shadow), np.asarray(included))
-    moments.require(1, 0)
-    (mean_in, mean_out), (var_in, var_out) = moments.mean, moments.variances(variance)
+    point = _target_of(target)
+    count, (mean_in, mean_out), squares = _moments(np.asarray(shadow), np.asarray(included))
+    _require_models(count, 1, 0)
+    own = (count.min(axis=0) >= LEAST_FOR_RECORD) & (variance == "record")
+    var_in, var_out = (_variances(of, models, own) for of, models in zip(squares, count, strict=True))
     if sides == 1:
         middle, apart = (mean_in + mean_out) / 2, mean_in - mean_out
-        linear: FloatArray = np.mean((point - middle) * (apart / moments.pooled_variances(variance)), axis=1)
+        pooled = _variances(squares.sum(axis=0), count.sum(axis=0), own, means=2)
+        linear: FloatArray = np.mean((point - middle) * (apart / pooled), axis=1)
         return linear
     far_in, far_out = (point - mean_in) ** 2 / var_in, (point - mean_out) ** 2 / var_out
     ratio: FloatArray = 0.5 * np.mean(far_out - far_in + np.log(var_out) - np.log(var_in), axis=1)
@@ -137,9 +140,10 @@ def offline(
     check_choice("variance", variance, get_args(Variance))
     _choose_sides(sides)
     check(target, shadow, included)
-    moments = _Moments.of(np.asarray(shadow), None if included is None else np.asarray(included))
-    moments.require(1)
-    z = (_target_of(target) - moments.mean[1]) / moments.variances(variance, (1,))[0] ** 0.5
+    count, mean, squares = _moments(np.asarray(shadow), None if included is None else np.asarray(included))
+    _require_models(count, 1)
+    own = (count[1] >= LEAST_FOR_RECORD) & (variance == "record")
+    z = (_target_of(target) - mean[1]) / _variances(squares[1], count[1], own) ** 0.5
     score: FloatArray = np.mean(z if sides == 1 else np.abs(z), axis=1)
     return score
 
@@ -240,16 +244,16 @@ def health(
     outputs = np.asarray(shadow)
     inside = None if included is None else np.asarray(included)
     _check_shadow(outputs, inside)
-    moments = _Moments.of(outputs, inside)
+    count, _, _ = _moments(outputs, inside)
     step = -(-len(outputs) // most)
     p_values = _normality(outputs[::step], None if inside is None else inside[::step])
     tested = p_values[~np.isnan(p_values)]
-    few = (moments.count if inside is not None else moments.count[1:]).min(axis=0) < LEAST_FOR_RECORD
+    few = (count if inside is not None else count[1:]).min(axis=0) < LEAST_FOR_RECORD
     return Health(
         records=len(outputs),
         models=outputs.shape[1],
-        fewest_in=int(moments.count[0].min()),
-        fewest_out=int(moments.count[1].min()),
+        fewest_in=int(count[0].min()),
+        fewest_out=int(count[1].min()),
         global_variance=1.0 if variance == "global" else float(np.mean(few)),
         asked=variance,
         tested=len(tested),
@@ -361,47 +365,41 @@ def _refuse_numbers(name: str, row: int) -> None:
 # -- means and variances of both sides, in blocks ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Moments:
-    """Means and sums of squares of the shadow outputs, of the models with a record (first) and without it (second).
+def _moments(
+    shadow: NDArray[np.generic], included: NDArray[np.generic] | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return moments of the shadow outputs of the models with a record (first) and without it (second).
 
-    Attributes
-    ----------
-    count : array (2, n)
-    mean : array (2, n, k); 0 where there is no model on that side
-    squares : array (2, n, k), sums of squared deviations from those means
+    Their counts (2, n), means (2, n, k), 0 where there is no model on that side, and sums of squared deviations from
+    those means (2, n, k). Means come first, then deviations, so that neither side loses digits to the other.
     """
+    n, k = len(shadow), 1 if shadow.ndim == 2 else shadow.shape[2]
+    counts, (means, sums) = np.zeros((2, n)), np.zeros((2, 2, n, k))
+    for rows, included_here in _blocks(shadow, included):
+        inside = included_here.astype(np.float64)
+        sides = (inside, 1.0 - inside)
+        counts[:, rows] = count = np.stack([taken.sum(axis=1) for taken in sides])
+        for a in range(k):
+            x = np.array(shadow[rows] if shadow.ndim == 2 else shadow[rows, :, a], dtype=np.float64, order="C")
+            with np.errstate(invalid="ignore", over="ignore"):
+                mean = np.stack([np.einsum("ij,ij->i", x, taken) for taken in sides]) / np.maximum(count, 1)
+                apart = [(x - own[:, None]) * taken for own, taken in zip(mean, sides, strict=True)]
+                squares = np.stack([np.einsum("ij,ij->i", far, far) for far in apart])
+                size = (np.abs(mean) + np.sqrt(squares)).sum(axis=0)
+            if not (fine := size <= _LARGEST).all():
+                _refuse_numbers("shadow", rows.start + int(np.argmin(fine)))
+            means[:, rows, a], sums[:, rows, a] = mean, squares
+    return counts, means, sums
 
-    count: FloatArray
-    mean: FloatArray
-    squares: FloatArray
 
-    @classmethod
-    def of(cls, shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> _Moments:
-        n, k = len(shadow), 1 if shadow.ndim == 2 else shadow.shape[2]
-        found = cls(np.zeros((2, n)), *np.zeros((2, 2, n, k)))
-        for rows, inside in _blocks(shadow, included):
-            _fill(found, rows, shadow, inside)
-        return found
-
-    def require(self, *sides: int) -> None:
-        """Refuse records without a model on one of these sides."""
-        for side in sides:
-            if (self.count[side] == 0).any():
-                needed, lacking = (("learned it", "included"), ("did not learn it", "left out"))[side]
-                received = f"no shadow models that {lacking} record {int(np.argmin(self.count[side]))}"
-                hint = "draw the inclusion so that each record is in half of the models"
-                raise InputError("included", f"for each record a shadow model that {needed}", received, hint)
-
-    def variances(self, variance: Variance, sides: tuple[int, ...] = (0, 1)) -> list[FloatArray]:
-        """Return the variances (n, k) of each of these sides; a record's own where all of them have enough models."""
-        own = (self.count[list(sides)].min(axis=0) >= LEAST_FOR_RECORD) & (variance == "record")
-        return [_variances(self.squares[side], self.count[side], own) for side in sides]
-
-    def pooled_variances(self, variance: Variance) -> FloatArray:
-        """Return one variance (n, k) for both sides."""
-        own = (self.count.min(axis=0) >= LEAST_FOR_RECORD) & (variance == "record")
-        return _variances(self.squares.sum(axis=0), self.count.sum(axis=0), own, means=2)
+def _require_models(count: FloatArray, *sides: int) -> None:
+    """Refuse records without a model on one of these sides."""
+    for side in sides:
+        if (count[side] == 0).any():
+            needed, lacking = (("learned it", "included"), ("did not learn it", "left out"))[side]
+            received = f"no shadow models that {lacking} record {int(np.argmin(count[side]))}"
+            hint = "draw the inclusion so that each record is in half of the models"
+            raise InputError("included", f"for each record a shadow model that {needed}", received, hint)
 
 
 def _blocks(shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> Iterator[tuple[slice, BoolArray]]:
@@ -432,24 +430,6 @@ def _release(array: NDArray[np.generic] | None) -> None:
         link = link.base
     if isinstance(link, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
         link.madvise(mmap.MADV_DONTNEED)
-
-
-def _fill(found: _Moments, rows: slice, shadow: NDArray[np.generic], included: BoolArray) -> None:
-    """Fill in a block's rows: means first, then deviations, so that neither side loses digits to the other."""
-    inside = included.astype(np.float64)
-    sides = (inside, 1.0 - inside)
-    count = np.stack([taken.sum(axis=1) for taken in sides])
-    found.count[:, rows] = count
-    for a in range(found.mean.shape[2]):
-        x = np.array(shadow[rows] if shadow.ndim == 2 else shadow[rows, :, a], dtype=np.float64, order="C")
-        with np.errstate(invalid="ignore", over="ignore"):
-            mean = np.stack([np.einsum("ij,ij->i", x, taken) for taken in sides]) / np.maximum(count, 1)
-            apart = [(x - own[:, None]) * taken for own, taken in zip(mean, sides, strict=True)]
-            squares = np.stack([np.einsum("ij,ij->i", far, far) for far in apart])
-            size = (np.abs(mean) + np.sqrt(squares)).sum(axis=0)
-        if not (fine := size <= _LARGEST).all():
-            _refuse_numbers("shadow", rows.start + int(np.argmin(fine)))
-        found.mean[:, rows, a], found.squares[:, rows, a] = mean, squares
 
 
 def _variances(squares: FloatArray, count: FloatArray, own: BoolArray, means: int = 1) -> FloatArray:

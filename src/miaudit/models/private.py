@@ -117,14 +117,6 @@ class ClippedSum:
         self._seen.clear()
         return losses, total
 
-    def parts(self, x: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, dict[str, Part]]:
-        """Return the losses (B,) and what is known of the gradients, by name of the parameter."""
-        losses, slopes = self._slopes(x, loss)
-        with torch.no_grad(), in_float32(x.device.type):
-            found = self._parts(slopes)
-        self._seen.clear()
-        return losses, found
-
     def _slopes(self, x: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Pass forward and back; return the losses (B,) and their slopes at the output of each layer."""
         self._seen.clear()
@@ -142,8 +134,8 @@ class ClippedSum:
             a, g = self._seen[name].input, slope.float()
             if kept is not None:
                 a, g = (torch.where(kept.view(-1, *[1] * (t.ndim - 1)), t, 0) for t in (a, g))
-            parts = _RULES[type(layer)](layer, a, g, wanted)
-            found |= {f"{name}.{own}" if name else own: part for own, part in parts.items()}
+            parts = _RULES[type(layer)](layer, a, g)
+            found |= {f"{name}.{own}" if name else own: make() for own, make in parts.items() if own in wanted}
         return found
 
     def _keep(self, name: str) -> Callable[[nn.Module, tuple[Any, ...], Tensor], None]:
@@ -151,9 +143,8 @@ class ClippedSum:
             if not torch.is_grad_enabled():
                 return
             if name in self._seen:
-                raise _refused(
-                    name, self._layers[name][0], "is called twice in a pass", "build one layer for each call"
-                )
+                hint = "build one layer for each call"
+                raise _refused(name, self._layers[name][0], "is called twice in a pass", hint)
             if not output.requires_grad:  # nothing before it has a gradient to pass on
                 output.requires_grad_()
             self._seen[name] = _Seen(inputs[0].detach(), inputs[0]._version, output, output._version)
@@ -245,7 +236,8 @@ def _layers(net: nn.Module) -> dict[str, tuple[nn.Module, frozenset[str]]]:
                 hint = "give each layer parameters of its own"
                 raise _refused(name, layer, f"shares its {key} with {owners[id(p)]}", hint)
             owners[id(p)] = name
-        _check_options(name, layer)
+        if isinstance(layer, nn.Embedding) and (layer.max_norm is not None or layer.scale_grad_by_freq):
+            raise _refused(name, layer, "has max_norm or scale_grad_by_freq", "leave both out: they mix the records")
         found[name] = (layer, frozenset(own))
     if not found:
         raise InputError("factory", "a network with parameters to train", "one without", "unfreeze a layer")
@@ -265,11 +257,6 @@ def _instead(layer: nn.Module) -> str:
     known = ", ".join(f"nn.{kind.__name__}" for kind in _RULES)
     hints = [hint for kind, hint in _INSTEAD if isinstance(layer, kind)]
     return hints[0] if hints else f"put them into {known}"
-
-
-def _check_options(name: str, layer: nn.Module) -> None:
-    if isinstance(layer, nn.Embedding) and (layer.max_norm is not None or layer.scale_grad_by_freq):
-        raise _refused(name, layer, "has max_norm or scale_grad_by_freq", "leave both out: they mix the records")
 
 
 def _refused(name: str, layer: nn.Module, what: str, hint: str) -> InputError:
@@ -326,26 +313,25 @@ def _explicit(gradients: Tensor) -> Part:
     return Part(rows.square().sum(1), lambda w: (w @ rows).reshape(gradients.shape[1:]))
 
 
-def _linear(layer: nn.Module, a: Tensor, g: Tensor, wanted: frozenset[str]) -> dict[str, Part]:
+# -- rules: from a layer, its inputs a and the slopes g at its output to the part of each parameter, made when asked for
+
+
+_Parts = dict[str, Callable[[], Part]]
+
+
+def _linear(layer: nn.Module, a: Tensor, g: Tensor) -> _Parts:
     assert isinstance(layer, nn.Linear)  # noqa: S101 - by the table of rules
     a, g = a.float().reshape(len(a), -1, a.shape[-1]), g.reshape(len(g), -1, g.shape[-1])
-    parts = {}
-    if "weight" in wanted:
-        parts["weight"] = _product(a, g)
-    if "bias" in wanted:
-        parts["bias"] = _explicit(g.sum(1))
-    return parts
+    return {"weight": lambda: _product(a, g), "bias": lambda: _explicit(g.sum(1))}
 
 
-def _convolution(layer: nn.Module, a: Tensor, g: Tensor, wanted: frozenset[str]) -> dict[str, Part]:
+def _convolution(layer: nn.Module, a: Tensor, g: Tensor) -> _Parts:
     assert isinstance(layer, nn.Conv1d | nn.Conv2d)  # noqa: S101 - by the table of rules
     g = g.flatten(2)
-    parts = {}
-    if "weight" in wanted:
-        parts["weight"] = _kernel(layer, _patches(layer, a.float()), g)
-    if "bias" in wanted:
-        parts["bias"] = _explicit(g.sum(2))
-    return parts
+    return {
+        "weight": lambda: _kernel(layer, _patches(layer, a.float()), g),
+        "bias": lambda: _explicit(g.sum(2)),
+    }
 
 
 def _kernel(layer: nn.Conv1d | nn.Conv2d, patches: Tensor, g: Tensor) -> Part:
@@ -377,26 +363,26 @@ def _patches(layer: nn.Conv1d | nn.Conv2d, a: Tensor) -> Tensor:
     return view.reshape(len(a), -1, math.prod(places))
 
 
-def _group_norm(layer: nn.Module, a: Tensor, g: Tensor, wanted: frozenset[str]) -> dict[str, Part]:
+def _group_norm(layer: nn.Module, a: Tensor, g: Tensor) -> _Parts:
     assert isinstance(layer, nn.GroupNorm)  # noqa: S101 - by the table of rules
     standard = F.group_norm(a.float(), layer.num_groups, eps=layer.eps)
-    gradients = {"weight": (g * standard).flatten(2).sum(2), "bias": g.flatten(2).sum(2)}
-    return {name: _explicit(gradients[name]) for name in ("weight", "bias") if name in wanted}
-
-
-def _layer_norm(layer: nn.Module, a: Tensor, g: Tensor, wanted: frozenset[str]) -> dict[str, Part]:
-    assert isinstance(layer, nn.LayerNorm)  # noqa: S101 - by the table of rules
-    shape = tuple(layer.normalized_shape)
-    standard = F.layer_norm(a.float(), shape, eps=layer.eps)
-    gradients = {"weight": g * standard, "bias": g}
     return {
-        name: _explicit(gradients[name].reshape(len(g), -1, *shape).sum(1))
-        for name in ("weight", "bias")
-        if name in wanted
+        "weight": lambda: _explicit((g * standard).flatten(2).sum(2)),
+        "bias": lambda: _explicit(g.flatten(2).sum(2)),
     }
 
 
-def _embedding(layer: nn.Module, a: Tensor, g: Tensor, wanted: frozenset[str]) -> dict[str, Part]:  # noqa: ARG001
+def _layer_norm(layer: nn.Module, a: Tensor, g: Tensor) -> _Parts:
+    assert isinstance(layer, nn.LayerNorm)  # noqa: S101 - by the table of rules
+    shape = tuple(layer.normalized_shape)
+    standard = F.layer_norm(a.float(), shape, eps=layer.eps)
+    return {
+        "weight": lambda: _explicit((g * standard).reshape(len(g), -1, *shape).sum(1)),
+        "bias": lambda: _explicit(g.reshape(len(g), -1, *shape).sum(1)),
+    }
+
+
+def _embedding(layer: nn.Module, a: Tensor, g: Tensor) -> _Parts:
     assert isinstance(layer, nn.Embedding)  # noqa: S101 - by the table of rules
     tokens, g = a.flatten(1), g.reshape(len(g), -1, layer.embedding_dim)
     if layer.padding_idx is not None:
@@ -408,11 +394,10 @@ def _embedding(layer: nn.Module, a: Tensor, g: Tensor, wanted: frozenset[str]) -
     def total(w: Tensor) -> Tensor:
         return g.new_zeros(shape).index_add_(0, tokens.flatten(), (g * w[:, None, None]).flatten(0, 1))
 
-    return {"weight": Part(squared, total)}
+    return {"weight": lambda: Part(squared, total)}
 
 
-_Rule = Callable[[nn.Module, Tensor, Tensor, frozenset[str]], dict[str, Part]]
-_RULES: Mapping[type[nn.Module], _Rule] = {
+_RULES: Mapping[type[nn.Module], Callable[[nn.Module, Tensor, Tensor], _Parts]] = {
     nn.Linear: _linear,
     nn.Conv1d: _convolution,
     nn.Conv2d: _convolution,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from miaudit.arrays import BoolArray, IntArray
 from miaudit.errors import InputError
-from miaudit.models.matrix import Weights
+from miaudit.models.weights import Weights
 
 
 def held_out(rows: IntArray, *, share: float, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
