@@ -151,8 +151,7 @@ def smooth(p: NDArray[np.generic], smoothing: float) -> FloatArray:
     [0.999, 0.001]
     """
     lifted = np.maximum(p, smoothing, dtype=np.float64)
-    result: FloatArray = lifted / lifted.sum(axis=-1, keepdims=True)
-    return result
+    return np.asarray(lifted / lifted.sum(axis=-1, keepdims=True))
 
 
 def _blocks(shape: tuple[int, ...]) -> list[slice]:

@@ -18,6 +18,7 @@ __all__ = ["confidence_vector", "decision_set", "true_label"]
 
 # Below this many models on a side a law of the record's own cannot be fitted at all.
 LEAST = 2
+_SHAPES = {(1, 2): "(n,) or (n, T)", (2,): "(n, M)", (2, 3): "(n, K) or (n, T, K)", (3,): "(n, M, K)"}  # by dimensions
 _ROUNDING = 1e-3  # probabilities of float16 outputs sum to one no better
 
 
@@ -195,7 +196,7 @@ def _dirichlet_ratio(
 
 
 def _probabilities(values: ArrayLike, name: str, dimensions: tuple[int, ...]) -> FloatArray:
-    p = _share(values, name, dimensions, "(n, M, K)" if dimensions == (3,) else "(n, K) or (n, T, K)")
+    p = _share(values, name, dimensions)
     _require_classes(p.shape[-1], name)
     gap = np.abs(p.sum(axis=-1) - 1)
     if gap.max() > _ROUNDING:
@@ -205,10 +206,10 @@ def _probabilities(values: ArrayLike, name: str, dimensions: tuple[int, ...]) ->
     return np.asarray(p / p.sum(axis=-1, keepdims=True))
 
 
-def _share(values: ArrayLike, name: str, dimensions: tuple[int, ...], shape: str = "") -> FloatArray:
+def _share(values: ArrayLike, name: str, dimensions: tuple[int, ...]) -> FloatArray:
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or array.ndim not in dimensions or not array.size:
-        allowed = shape or ("(n, M)" if dimensions == (2,) else "(n,) or (n, T)")
+        allowed = _SHAPES[dimensions]
         raise InputError.of_array(name, f"probabilities of shape {allowed}", array, "pass a row for each record")
     p = array.astype(np.float64)
     outside = ~((p >= 0) & (p <= 1 + _ROUNDING))
@@ -222,7 +223,7 @@ def _share(values: ArrayLike, name: str, dimensions: tuple[int, ...], shape: str
 def _sets(values: ArrayLike, name: str, dimensions: tuple[int, ...]) -> BoolArray:
     array = np.asarray(values)
     if array.dtype.kind != "b" or array.ndim not in dimensions or not array.size:
-        allowed = "(n, M, K)" if dimensions == (3,) else "(n, K) or (n, T, K)"
+        allowed = _SHAPES[dimensions]
         raise InputError.of_array(
             name, f"True or False of shape {allowed}", array, "sets_of makes sets of probabilities"
         )

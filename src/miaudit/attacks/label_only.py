@@ -137,8 +137,7 @@ def _rate(hits: FloatArray, taken: BoolArray, k: int) -> FloatArray:
     models = taken.sum(axis=1)
     total = np.sum(hits, axis=1, where=taken)
     overall = (total.sum() + 0.5) / (models.sum() * k + 1)
-    rate: FloatArray = (total + _PRIOR_MODELS * k * overall) / ((models + _PRIOR_MODELS) * k)
-    return rate
+    return np.asarray((total + _PRIOR_MODELS * k * overall) / ((models + _PRIOR_MODELS) * k))
 
 
 def _correctness(values: ArrayLike, name: str, dimensions: int) -> BoolArray:

@@ -127,8 +127,7 @@ def logit_confidence_of(loss: ArrayLike) -> FloatArray:
     smallest = float(positive.min()) if len(positive) else 1.0
     x = np.maximum(x, smallest)
     # -log(expm1(x)), without overflow for large x.
-    value: FloatArray = 0.0 - (x + np.log(-np.expm1(-x)))
-    return value
+    return np.asarray(0.0 - (x + np.log(-np.expm1(-x))))
 
 
 def log_ratio(statistic: ArrayLike, given: GaussianStatistics) -> FloatArray:

@@ -94,11 +94,9 @@ def online(
     if sides == 1:
         middle, apart = (mean_in + mean_out) / 2, mean_in - mean_out
         pooled = _variances(squares.sum(axis=0), count.sum(axis=0), own, means=2)
-        linear: FloatArray = np.mean((point - middle) * (apart / pooled), axis=1)
-        return linear
+        return np.asarray(np.mean((point - middle) * (apart / pooled), axis=1))
     far_in, far_out = (point - mean_in) ** 2 / var_in, (point - mean_out) ** 2 / var_out
-    ratio: FloatArray = 0.5 * np.mean(far_out - far_in + np.log(var_out) - np.log(var_in), axis=1)
-    return ratio
+    return np.asarray(0.5 * np.mean(far_out - far_in + np.log(var_out) - np.log(var_in), axis=1))
 
 
 def offline(
@@ -144,8 +142,7 @@ def offline(
     _require_models(count, 1)
     own = (count[1] >= LEAST_FOR_RECORD) & (variance == "record")
     z = (_target_of(target) - mean[1]) / _variances(squares[1], count[1], own) ** 0.5
-    score: FloatArray = np.mean(z if sides == 1 else np.abs(z), axis=1)
-    return score
+    return np.asarray(np.mean(z if sides == 1 else np.abs(z), axis=1))
 
 
 @dataclass(frozen=True)
@@ -297,23 +294,17 @@ def check(
         raise InputError.of_array("target", allowed, point, "pass one row for each record")
     same = _same_records(len(point), outputs, target_rows, shadow_rows)
     if outputs.ndim == 1 or outputs.shape[1] < 2 or not same:
-        models = (
-            "one shadow model" if outputs.ndim == 1 or outputs.shape[1] == 1 else f"{outputs.shape[1]} shadow models"
-        )
-        raise InputError(
-            "shadow",
-            f"the outputs of several shadow models on the {len(point):,} target records",
-            f"{models} on {len(outputs) if outputs.ndim else 0:,} {'records' if same else 'other records'}",
-            _transposed(point, outputs)
-            or "per-record LiRA needs each record's own in and out models: use shadow_classifier, which pools records",
-        )
+        models = 1 if outputs.ndim == 1 else outputs.shape[1]
+        received = f"{'one shadow model' if models == 1 else f'{models} shadow models'} on {len(outputs):,}"
+        hint = "per-record LiRA needs each record's own in and out models: use shadow_classifier, which pools records"
+        if outputs.ndim == 2 and len(outputs) != len(point) == outputs.shape[1]:
+            hint = "transpose it: a row for each record, a column for each model"
+        allowed = f"the outputs of several shadow models on the {len(point):,} target records"
+        raise InputError("shadow", allowed, f"{received} {'records' if same else 'other records'}", hint)
     if outputs.ndim != point.ndim + 1 or (point.ndim == 2 and outputs.shape[2] != point.shape[1]):
-        raise InputError(
-            "shadow",
-            f"shape (n, M{', augmentations' if point.ndim == 2 else ''}) for a target of shape {point.shape}",
-            f"shape {outputs.shape}",
-            "pass the same augmentations of target and shadow models",
-        )
+        allowed = f"shape (n, M{', augmentations' if point.ndim == 2 else ''}) for a target of shape {point.shape}"
+        hint = "pass the same augmentations of target and shadow models"
+        raise InputError("shadow", allowed, f"shape {outputs.shape}", hint)
     _check_shadow(outputs, None if included is None else np.asarray(included))
 
 
@@ -334,11 +325,6 @@ def _same_records(n: int, shadow: NDArray[np.generic], mine: ArrayLike | None, t
     if not shadow.ndim or len(shadow) != n:
         return False
     return mine is None or theirs is None or np.array_equal(np.asarray(mine), np.asarray(theirs))
-
-
-def _transposed(target: NDArray[np.generic], shadow: NDArray[np.generic]) -> str:
-    turn = shadow.ndim == 2 and len(shadow) != len(target) and shadow.shape[1] == len(target)
-    return "transpose it: a row for each record, a column for each model" if turn else ""
 
 
 def _choose_sides(sides: int) -> None:
@@ -445,8 +431,7 @@ def _variances(squares: FloatArray, count: FloatArray, own: BoolArray, means: in
     overall = squares.sum(axis=0) / freedom
     overall = np.where(overall > 0, overall, 1.0)  # nothing varies: the distance itself is the score
     variances = np.where(own[:, None], squares / np.maximum(count, 1)[:, None], overall)
-    result: FloatArray = np.maximum(variances, _SMALLEST_SHARE**2 * overall)
-    return result
+    return np.asarray(np.maximum(variances, _SMALLEST_SHARE**2 * overall))
 
 
 # -- the health of the Gaussian law ------------------------------------------------------------------------------------

@@ -241,8 +241,7 @@ def _dominated(ratio: FloatArray, population: FloatArray, gamma: float) -> Float
     over = (x - below) / (1 + np.maximum(x - below, 0.0))
     under = 1 / (1 + np.maximum(above - x, 0.0))
     part = np.where(at == 0, under, np.where(at == m, over, inside))
-    score: FloatArray = (at + part) / (m + 1)
-    return score
+    return np.asarray((at + part) / (m + 1))
 
 
 def _offline_log_p(log_out: FloatArray, a: float) -> FloatArray:

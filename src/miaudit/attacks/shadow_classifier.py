@@ -165,8 +165,7 @@ def log_odds(model: Any, x: FloatArray) -> FloatArray:
     if hasattr(model, "decision_function"):
         return np.array(model.decision_function(x), dtype=np.float64)
     p = np.clip(np.asarray(model.predict_proba(x), dtype=np.float64)[:, 1], 1e-12, 1 - 1e-12)
-    odds: FloatArray = np.log(p) - np.log1p(-p)
-    return odds
+    return np.asarray(np.log(p) - np.log1p(-p))
 
 
 def _membership(member: ArrayLike, n: int) -> BoolArray:

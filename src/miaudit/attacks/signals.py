@@ -41,8 +41,7 @@ def loss(logits: FloatArray, labels: IndexArray) -> FloatArray:
     [1000.0, 0.6931]
     """
     # From the log-odds, a loss far below the rounding error of 1 keeps its digits.
-    value: FloatArray = np.logaddexp(0.0, -logit_confidence(logits, labels))
-    return value
+    return np.asarray(np.logaddexp(0.0, -logit_confidence(logits, labels)))
 
 
 def logit_confidence(logits: FloatArray, labels: IndexArray) -> FloatArray:
@@ -56,8 +55,7 @@ def logit_confidence(logits: FloatArray, labels: IndexArray) -> FloatArray:
     [800.0, 0.0]
     """
     own, others = _split(logits, labels)
-    value: FloatArray = own - special.logsumexp(others, axis=1)
-    return value
+    return np.asarray(own - special.logsumexp(others, axis=1))
 
 
 def margin(logits: FloatArray, labels: IndexArray) -> FloatArray:
@@ -69,8 +67,7 @@ def margin(logits: FloatArray, labels: IndexArray) -> FloatArray:
     [0.5]
     """
     own, others = _split(logits, labels)
-    value: FloatArray = own - others.max(axis=1)
-    return value
+    return np.asarray(own - others.max(axis=1))
 
 
 def entropy(logits: FloatArray, labels: IndexArray) -> FloatArray:  # noqa: ARG001 - one signature for all signals
@@ -82,8 +79,7 @@ def entropy(logits: FloatArray, labels: IndexArray) -> FloatArray:  # noqa: ARG0
     [0.6931, 0.0]
     """
     log_p, _ = _log_softmax(logits)
-    value: FloatArray = 0.0 - (np.exp(log_p) * log_p).sum(axis=1)
-    return value
+    return np.asarray(0.0 - (np.exp(log_p) * log_p).sum(axis=1))
 
 
 def modified_entropy(logits: FloatArray, labels: IndexArray) -> FloatArray:
@@ -104,8 +100,7 @@ def modified_entropy(logits: FloatArray, labels: IndexArray) -> FloatArray:
     log_rest[rows, top] = -np.logaddexp(0.0, logit_confidence(logits, top))
     terms = -p * log_rest
     terms[rows, labels] = -np.exp(log_rest[rows, labels]) * log_p[rows, labels]
-    value: FloatArray = terms.sum(axis=1)
-    return value
+    return np.asarray(terms.sum(axis=1))
 
 
 BUILT_IN = {

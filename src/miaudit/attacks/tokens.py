@@ -273,8 +273,7 @@ def member_scores(
 
 
 def _means(values: FloatArray, offsets: IntArray) -> FloatArray:
-    result: FloatArray = np.add.reduceat(values, offsets[:-1]) / np.diff(offsets)
-    return result
+    return np.asarray(np.add.reduceat(values, offsets[:-1]) / np.diff(offsets))
 
 
 def _mean_of_lowest(values: FloatArray, offsets: IntArray, k: float) -> FloatArray:
@@ -417,7 +416,7 @@ def read_jsonl(path: str | Path, *, limits: Limits | None = None) -> TokenRecord
                     row.at.refuse("id", "an id of its own", f"{row.id[:40]!r}, as in line {seen[row.id]}", "rename it")
                 seen[row.id] = number
                 rows.append(row)
-                tokens += row.tokens
+                tokens += max(map(len, row.arrays.values()))
                 if len(rows) > limits.records or tokens > limits.tokens:
                     allowed = f"at most {limits.records} records and {limits.tokens} tokens"
                     row.at.refuse("size", allowed, f"{len(rows)} and {tokens} so far", "part the file, or raise limits")
@@ -478,10 +477,6 @@ class _Row:
     @property
     def keys(self) -> frozenset[str]:
         return frozenset(self.arrays) | frozenset(self.labels)
-
-    @property
-    def tokens(self) -> int:
-        return max(len(values) for values in self.arrays.values())
 
     @classmethod
     def read(cls, line: bytes, at: _Line, ignored: dict[str, int]) -> _Row:
@@ -590,28 +585,19 @@ def _same_keys(row: _Row, first: _Row) -> None:
 
 
 def _assembled(rows: Sequence[_Row], ignored: Mapping[str, int]) -> TokenRecords:
-    def joined(name: str) -> FloatArray | None:
-        return np.concatenate([row.arrays[name] for row in rows]) if name in rows[0].arrays else None
-
-    def starts(name: str) -> IntArray:
-        return np.concatenate([[0], np.cumsum([len(row.arrays[name]) for row in rows])]).astype(np.int64)
-
-    def labels(name: str) -> tuple[str, ...] | None:
-        return tuple(row.labels[name] for row in rows) if name in rows[0].labels else None
-
-    log_p = joined("logprobs")
-    assert log_p is not None  # noqa: S101 - required of every line
-    reference = joined("reference_logprobs")
+    parts = {name: [row.arrays[name] for row in rows] for name in rows[0].arrays}
+    flat = {name: np.concatenate(part) for name, part in parts.items()}
+    starts = {name: np.cumsum([0, *map(len, part)], dtype=np.int64) for name, part in parts.items()}
     shown = ", ".join(f"{name!r} (line {number})" for name, number in list(ignored.items())[:8])
     return TokenRecords(
         ids=tuple(row.id for row in rows),
         member=np.array([row.member for row in rows]),
-        log_p=log_p,
-        offsets=starts("logprobs"),
-        mean=joined("mean"),
-        std=joined("std"),
-        reference_log_p=reference,
-        reference_offsets=None if reference is None else starts("reference_logprobs"),
-        **{name: labels(name) for name in _LABELS},
+        log_p=flat["logprobs"],
+        offsets=starts["logprobs"],
+        mean=flat.get("mean"),
+        std=flat.get("std"),
+        reference_log_p=flat.get("reference_logprobs"),
+        reference_offsets=starts.get("reference_logprobs"),
+        **{name: tuple(row.labels[name] for row in rows) for name in rows[0].labels},
         notes=(f"Keys that were not used, with the first line of each: {shown}.",) if shown else (),
     )

@@ -366,6 +366,17 @@ def checked_outputs(net: nn.Module, few: Tensor) -> Tensor:
     return found
 
 
+def device_of(name: str) -> torch.device:
+    """Return the device of a name, of which "auto" takes a GPU if there is one, or refuse it."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda"):
+        raise InputError("device", "'auto', 'cpu' or 'cuda'", repr(name), "auto takes a GPU if there is one")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("device", "'auto' or 'cpu' on this machine", "'cuda'", "torch sees no GPU here")
+    return torch.device(name)
+
+
 @contextmanager
 def one_thread(device: torch.device) -> Iterator[None]:
     """Compute in one thread, for a fixed order of sums and no contention between processes."""

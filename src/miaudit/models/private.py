@@ -81,7 +81,8 @@ class ClippedSum:
     def __init__(self, net: nn.Module, *, clip: float) -> None:
         self._net, self._clip = net, clip
         self._layers = _layers(net)
-        self._seen: dict[str, _Seen] = {}
+        # what went into a layer and came out of it in one pass, and how often both had been changed by then
+        self._seen: dict[str, tuple[Tensor, Tensor, tuple[int, int]]] = {}
         self._handles: list[torch.utils.hooks.RemovableHandle] = []
         self._buffers = _versions(net)
 
@@ -123,7 +124,7 @@ class ClippedSum:
         with _without_gradients(self._net):
             losses = loss(self._net(x))
             self._check_pass(len(x))
-            outputs = [self._seen[name].output for name in self._layers]
+            outputs = [self._seen[name][1] for name in self._layers]
             slopes = torch.autograd.grad(losses.sum(), outputs, materialize_grads=True)
         return losses.detach(), slopes
 
@@ -131,7 +132,7 @@ class ClippedSum:
         """Return the part of each parameter, with gradients of 0 for records that are not kept (B,)."""
         found: dict[str, Part] = {}
         for (name, (layer, wanted)), slope in zip(self._layers.items(), slopes, strict=True):
-            a, g = self._seen[name].input, slope.float()
+            a, g = self._seen[name][0], slope.float()
             if kept is not None:
                 a, g = (torch.where(kept.view(-1, *[1] * (t.ndim - 1)), t, 0) for t in (a, g))
             parts = _RULES[type(layer)](layer, a, g)
@@ -147,7 +148,7 @@ class ClippedSum:
                 raise _refused(name, self._layers[name][0], "is called twice in a pass", hint)
             if not output.requires_grad:  # nothing before it has a gradient to pass on
                 output.requires_grad_()
-            self._seen[name] = _Seen(inputs[0].detach(), inputs[0]._version, output, output._version)
+            self._seen[name] = (inputs[0].detach(), output, (inputs[0]._version, output._version))
 
         return hook
 
@@ -156,26 +157,16 @@ class ClippedSum:
             hint = "keep no running statistics: they give away records without noise"
             raise InputError("factory", "a network whose buffers stay as they are", "one that changes them", hint)
         for name, (layer, _) in self._layers.items():
-            seen = self._seen.get(name)
-            if seen is None:
+            if name not in self._seen:
                 hint = "call the layer itself, or freeze or remove it"
                 raise _refused(name, layer, "is not called in a pass", hint)
-            if seen.input._version != seen.input_version or seen.output._version != seen.output_version:
+            into, out, versions = self._seen[name]
+            if (into._version, out._version) != versions:
                 hint = "write it without operations in place (nn.ReLU(), x = x + y)"
                 raise _refused(name, layer, "has its input or output changed in place", hint)
-            if seen.input.shape[0] != count or seen.output.shape[0] != count:
-                received = f"receives {tuple(seen.input.shape)} in a batch of {count}"
+            if into.shape[0] != count or out.shape[0] != count:
+                received = f"receives {tuple(into.shape)} in a batch of {count}"
                 raise _refused(name, layer, received, "keep the records on the first axis of every layer")
-
-
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """What went into a layer and came out of it in one pass, and how often both had been changed by then."""
-
-    input: Tensor
-    input_version: int
-    output: Tensor
-    output_version: int
 
 
 @contextmanager

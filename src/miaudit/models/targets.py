@@ -439,14 +439,20 @@ def described_function(function: Callable[..., Any]) -> str:
     if isinstance(function, functools.partial):
         bound = [_described(one) for one in (*function.args, *sorted(function.keywords.items()))]
         return f"partial({described_function(function.func)}, {bound})"
-    try:
-        source = inspect.getsource(function if hasattr(function, "__code__") else type(function))
-    except (OSError, TypeError):
-        source = ""
+    source = _digest_of_source(function if hasattr(function, "__code__") else type(function))
     own = "" if hasattr(function, "__qualname__") else repr(function)
     name = f"{getattr(function, '__module__', '')}.{_called(function)}"
     closed = [_described(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
-    return f"{name} {_without_addresses(own)} {hashlib.sha256(source.encode()).hexdigest()} {closed}"
+    return f"{name} {_without_addresses(own)} {source} {closed}"
+
+
+def _digest_of_source(thing: Any) -> str:
+    """Return the digest of a source, that of an empty one for what was made at a prompt, or compiled."""
+    try:
+        source = inspect.getsource(thing)
+    except (OSError, TypeError):
+        source = ""
+    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def _own_source(kind: type) -> str:
@@ -456,12 +462,8 @@ def _own_source(kind: type) -> str:
         package = one.__module__.partition(".")[0]
         if package in _LIBRARIES:
             continue
-        try:
-            source = inspect.getsource(one)
-        except (OSError, TypeError):  # made at a prompt, or compiled
-            source = ""
         version = getattr(sys.modules.get(package), "__version__", "")
-        parts.append(f" {one.__module__}.{one.__qualname__} {version} {hashlib.sha256(source.encode()).hexdigest()}")
+        parts.append(f" {one.__module__}.{one.__qualname__} {version} {_digest_of_source(one)}")
     return "".join(parts)
 
 

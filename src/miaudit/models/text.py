@@ -19,7 +19,8 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.errors import InputError, check_choice, nearest
+from miaudit.errors import InputError, check_choice
+from miaudit.models.loop import device_of
 from miaudit.models.train_config import SmallGPT2
 
 __all__ = ["LanguageModel", "SmallGPT2", "TokenOutputs", "load", "save", "token_log_probabilities", "train"]
@@ -117,7 +118,7 @@ def load(folder: str | Path, *, precision: Precision = "float32", device: Device
     if odd:
         received = f"{len(odd)} missing, unknown or of another shape ({odd[0][:60]})"
         raise InputError("weights", "those of config.json's architecture", received, "check that the files belong")
-    return LanguageModel(folder.name, model.to(_device(device)).eval(), tokenizer)
+    return LanguageModel(folder.name, model.to(device_of(device)).eval(), tokenizer)
 
 
 def save(language_model: LanguageModel, folder: str | Path) -> None:
@@ -148,17 +149,6 @@ def _check_folder(folder: Path) -> None:
         pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
         received = f"{pickled[0]}, which may hold pickled code" if pickled else "none"
         raise InputError("weights", "a .safetensors file", received, "save with safe_serialization=True")
-
-
-def _device(device: str) -> str:
-    if device not in get_args(Device):
-        hint = nearest(str(device), get_args(Device)) or "auto is the default"
-        raise InputError("device", ", ".join(get_args(Device)), repr(device), hint)
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("device", "cuda only where there is a GPU", "cuda, and none is seen", "use auto or cpu")
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return device
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from miaudit.dp.bounds import UpperBound
 from miaudit.errors import InputError, MiauditError, one_line
 from miaudit.models.batches import Data, as_data, as_records, distinct
 from miaudit.models.dropout import Dropout, left_to_torch
-from miaudit.models.loop import checked_outputs, one_thread, train_together
+from miaudit.models.loop import checked_outputs, device_of, one_thread, train_together
 from miaudit.models.train_config import EarlyStopping, Private, Pruning, TrainConfig
 from miaudit.models.weights import Factory, State, build, network
 
@@ -192,7 +192,7 @@ def logits(
     """
     if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
         raise InputError("batch", "a whole number from 1 up", repr(batch), "1024 is the default")
-    place = _device(device)
+    place = device_of(device)
     net = network(factory, state).to(place)
     records = as_records(x, net)
     if not len(records):
@@ -235,7 +235,7 @@ def guarantee(config: TrainConfig, n: int | None = None) -> UpperBound:
 
 
 def _data(factory: Factory, config: TrainConfig, x: ArrayLike | Tensor, y: ArrayLike) -> Data:
-    records, classes = as_data(build(factory), _device(config.device), x, y)
+    records, classes = as_data(build(factory), device_of(config.device), x, y)
     if config.augmentation == "flip-crop" and records.ndim != 4:
         allowed, received = "'none' for records that are no images", f"records of shape {tuple(records.shape[1:])}"
         raise InputError("augmentation", allowed, received, "images are (n, channels, height, width)")
@@ -293,16 +293,6 @@ def _runs_stacked(net: nn.Module, few: Tensor) -> bool:
     except RuntimeError:  # what vmap raises for operations without a rule
         return False
     return True
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda"):
-        raise InputError("device", "'auto', 'cpu' or 'cuda'", repr(name), "auto takes a GPU if there is one")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("device", "'auto' or 'cpu' on this machine", "'cuda'", "torch sees no GPU here")
-    return torch.device(name)
 
 
 def _seed(seed: object) -> int:
