@@ -292,7 +292,9 @@ def check(
     if point.dtype.kind not in "iuf" or point.ndim not in (1, 2) or not point.size:
         allowed = "numbers of shape (n,) or (n, augmentations)"
         raise InputError.of_array("target", allowed, point, "pass one row for each record")
-    same = _same_records(len(point), outputs, target_rows, shadow_rows)
+    same = outputs.shape[:1] == point.shape[:1]
+    if target_rows is not None and shadow_rows is not None:
+        same = same and np.array_equal(np.asarray(target_rows), np.asarray(shadow_rows))
     if outputs.ndim == 1 or outputs.shape[1] < 2 or not same:
         models = 1 if outputs.ndim == 1 else outputs.shape[1]
         received = f"{'one shadow model' if models == 1 else f'{models} shadow models'} on {len(outputs):,}"
@@ -319,12 +321,6 @@ def _check_shadow(shadow: NDArray[np.generic], included: NDArray[np.generic] | N
         allowed = f"True or False of shape {shadow.shape[:2]}, a row for each record"
         hint = "transpose it" if turn else "pass which models were trained on which records"
         raise InputError.of_array("included", allowed, included, hint)
-
-
-def _same_records(n: int, shadow: NDArray[np.generic], mine: ArrayLike | None, theirs: ArrayLike | None) -> bool:
-    if not shadow.ndim or len(shadow) != n:
-        return False
-    return mine is None or theirs is None or np.array_equal(np.asarray(mine), np.asarray(theirs))
 
 
 def _choose_sides(sides: int) -> None:

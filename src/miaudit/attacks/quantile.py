@@ -67,7 +67,9 @@ class ConditionalQuantiles:
         InputError
             For fewer than five non-members above the highest level, NaN or infinite statistics, shapes that disagree.
         """
-        _check_levels(levels)
+        if len(levels) < 2 or not all(0 < q < 1 for q in levels) or (np.diff(levels) <= 0).any():
+            allowed = "two or more increasing numbers in (0, 1)"
+            raise InputError("levels", allowed, repr(levels), f"{LEVELS} is the default")
         y = _statistic(statistic, "reference")
         x = _features(features, "reference_features", len(y))
         needed = int(np.ceil(_LEAST_ABOVE / (1 - levels[-1]) - 1e-9))
@@ -219,11 +221,6 @@ def _boosting(level: float) -> Any:
 
 def _seeded(model: Any, seed: int) -> Any:
     return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
-
-
-def _check_levels(levels: tuple[float, ...]) -> None:
-    if len(levels) < 2 or not all(0 < q < 1 for q in levels) or (np.diff(levels) <= 0).any():
-        raise InputError("levels", "two or more increasing numbers in (0, 1)", repr(levels), f"{LEVELS} is the default")
 
 
 def _statistic(values: ArrayLike, name: str) -> FloatArray:

@@ -27,7 +27,7 @@ from miaudit.models import batches, stopping
 from miaudit.models.batches import Data
 from miaudit.models.dropout import Dropout
 from miaudit.models.private import ClippedSum, check_records_stay_apart
-from miaudit.models.stopping import BestWeights, Watch
+from miaudit.models.stopping import BestWeights
 from miaudit.models.train_config import Private, TrainConfig
 from miaudit.models.weights import OPTIMISERS, Factory, Pruned, State, Weights, build
 
@@ -120,15 +120,15 @@ def _loop(
         if pruned is not None:
             pruned.after(step)
         if watch is not None and watch.look(step):
-            rates[step + 1 :, watch.best.stopped] = 0
-            if watch.best.stopped.all():
+            rates[step + 1 :, watch.stopped] = 0
+            if watch.stopped.all():
                 break
         if (step + 1) % look == 0 and bool((first_bad >= 0).all()):
             break
     broken = (first_bad < 0) & ~weights.values.isfinite().all(1)
     if watch is not None:
-        broken |= (first_bad < 0) & watch.best.never
-        watch.best.restore()
+        broken |= (first_bad < 0) & watch.never
+        watch.restore()
     found = torch.where(broken, torch.from_numpy(steps - 1).to(device), first_bad).tolist()
     return {i: 1 + int(at) * config.epochs // int(steps[i]) for i, at in enumerate(found) if at >= 0}
 
@@ -157,8 +157,8 @@ def _watched(
     sources: Sequence[Sources],
     weights: Weights,
     outputs: Outputs,
-) -> tuple[Sequence[IntArray], Watch | None]:
-    """Hold records out for early stopping if asked for; return training rows and the watch."""
+) -> tuple[Sequence[IntArray], BestWeights | None]:
+    """Hold records out for early stopping if asked for; return training rows and what watches the losses."""
     asked = config.early_stopping
     if asked is None:
         return rows, None
@@ -169,7 +169,7 @@ def _watched(
     trained, out = [part[0] for part in parts], [part[1] for part in parts]
     ends = stopping.ends_of_epochs([len(own) for own in trained], batch=config.batch, epochs=config.epochs)
     losses = functools.partial(_held_out_losses, config, data, out, outputs)
-    return trained, Watch(ends, losses, BestWeights(weights, patience=asked.patience))
+    return trained, BestWeights(weights, patience=asked.patience, ends=ends, losses=losses)
 
 
 def _held_out_losses(config: TrainConfig, data: Data, out: Sequence[IntArray], outputs: Outputs) -> Tensor:

@@ -48,11 +48,8 @@ class TrainingError(MiauditError):
         self.failed, self.states = tuple(failed), list(states)
         shown = "; ".join(f"model {i} (seed {seed}) in epoch {epoch}" for i, seed, epoch in self.failed[:5])
         more = f" and {len(self.failed) - 5} more" if len(self.failed) > 5 else ""
-        super().__init__(
-            one_line(
-                f"training: the loss became infinite or NaN: {shown}{more}; lower learning_rate, or scale the inputs"
-            )
-        )
+        told = f"training: the loss became infinite or NaN: {shown}{more}; lower learning_rate, or scale the inputs"
+        super().__init__(one_line(told))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.failed, self.states)

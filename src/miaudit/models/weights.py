@@ -57,10 +57,13 @@ def load(path: str | Path) -> State:
     InputError
         If the file is missing, damaged, holds other Python objects than tensors by name, or another suffix.
     """
+    from safetensors import SafetensorError  # noqa: PLC0415 - only where weights are loaded
+    from safetensors.torch import load_file  # noqa: PLC0415
+
     source = existing_file(path, "weights", (_SAFE, *_TORCH))
-    if source.suffix.lower() == _SAFE:
-        return _load_safetensors(source)
     try:
+        if source.suffix.lower() == _SAFE:
+            return load_file(source)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of pickles that it then refuses
             found = torch.load(source, map_location="cpu", weights_only=True)
@@ -68,10 +71,15 @@ def load(path: str | Path) -> State:
         hint = "save model.state_dict(), better with miaudit.models.weights.save: objects are never unpickled"
         received = f"{source.name}, which holds other Python objects or is no such file"
         raise InputError("weights", "tensors by name", received, hint) from error
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise _damaged(source, error) from error
+    except (SafetensorError, OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        first = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        received, hint = f"{source.name}, which cannot be read ({first})", "it may be truncated: write it again"
+        raise InputError("weights", f"a complete {source.suffix} file", received, hint) from error
     if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
-        received = f"{source.name}, which holds {_what(found)}"
+        what = f"a {type(found).__name__}"
+        if isinstance(found, Mapping):
+            what = f"a mapping with the keys {', '.join(sorted(map(str, found))[:4])}"
+        received = f"{source.name}, which holds {what}"
         raise InputError("weights", "tensors by name", received, "save model.state_dict() alone")
     return dict(found)
 
@@ -119,28 +127,6 @@ def build(factory: Factory) -> nn.Module:
         received = f"{_called(factory)}, which returns {type(net).__name__}"
         raise InputError("factory", "a function that returns a torch.nn.Module", received, "return the network")
     return net
-
-
-def _load_safetensors(source: Path) -> State:
-    from safetensors import SafetensorError  # noqa: PLC0415 - only where weights are loaded
-    from safetensors.torch import load_file  # noqa: PLC0415
-
-    try:
-        return load_file(source)
-    except (SafetensorError, OSError) as error:
-        raise _damaged(source, error) from error
-
-
-def _damaged(source: Path, error: Exception) -> InputError:
-    first = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
-    received = f"{source.name}, which cannot be read ({first})"
-    return InputError("weights", f"a complete {source.suffix} file", received, "it may be truncated: write it again")
-
-
-def _what(found: object) -> str:
-    if isinstance(found, Mapping):
-        return f"a mapping with the keys {', '.join(sorted(map(str, found))[:4])}"
-    return f"a {type(found).__name__}"
 
 
 def _difference(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> str:
