@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+import altair as alt
+
 from miaudit.errors import one_line
 from miaudit.metrics.rounding import percent
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.findings.audit import Histogram
 
 WIDTH = 560
@@ -24,8 +24,6 @@ _FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
 
 def over(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
     """A chart over rows that stand inside its specification."""
-    import altair as alt
-
     return alt.Chart({"values": list(rows)})
 
 
@@ -36,8 +34,6 @@ def finished(
 
     ``height`` is in pixels. Title and words are wrapped so that they fit the width of a picture.
     """
-    import altair as alt
-
     lines = [line for text in said for line in textwrap.wrap(text, 100)]
     heading = alt.TitleParams(text=textwrap.wrap(title, 72), subtitle=lines or alt.Undefined)
     chart = alt.LayerChart(layer=list(layers))
@@ -96,8 +92,6 @@ def short(name: str, most: int = 36) -> str:
 
 def histogram(shape: Histogram, axis: str, of: str) -> list[alt.Chart]:
     """Shares of members and non-members in bins of ``of``; the end bins are named as tails."""
-    import altair as alt
-
     edges = shape.edges
     top = max(*shape.members, *shape.nonmembers) * 1.14
     x: dict[str, Any] = {
@@ -137,8 +131,6 @@ def _steps(shape: Histogram) -> list[dict[str, Any]]:
 
 def _bins(shape: Histogram, x: dict[str, Any], of: str) -> alt.Chart:
     """Invisible bars that answer the pointer."""
-    import altair as alt
-
     edges, last = shape.edges, len(shape.members) - 1
     rows = []
     for i, (inside, outside) in enumerate(zip(shape.members, shape.nonmembers, strict=True)):
@@ -152,8 +144,6 @@ def _bins(shape: Histogram, x: dict[str, Any], of: str) -> alt.Chart:
 
 
 def _tail_names(edges: Sequence[float], x: dict[str, Any]) -> list[alt.Chart]:
-    import altair as alt
-
     ends: tuple[tuple[Literal["left", "right"], float, str, int], ...] = (
         ("left", edges[0], f"‹ and all below {edges[1]:g}", 4),
         ("right", edges[-1], f"{edges[-2]:g} and above ›", -4),

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import altair as alt
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Limits
 from miaudit.findings.wording import amount
 from miaudit.metrics.rounding import in_points, percent
 from miaudit.report.chart_style import BLUE, GREY, INK, ORANGE, RED, distinct, finished, over
-
-if TYPE_CHECKING:
-    import altair as alt
 
 KINDS = {
     "confidence-vector": ("probabilities", BLUE, "circle"),
@@ -26,8 +25,6 @@ _ROW = 26
 
 def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
     """Each option as a point with limits: how often a reader's guess is right, and how well the attack does."""
-    import altair as alt
-
     rows = [_point(i, one) for i, one in enumerate(findings.options)]
     across: dict[str, Any] = {
         "scale": alt.Scale(domain=_span([row[k] for row in rows for k in ("left", "right")]), nice=False),
@@ -73,8 +70,6 @@ def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
 
 def reductions(findings: DisclosureFindings) -> alt.LayerChart:
     """What each option takes off the AUC of the outputs as they are, with limits that hold for all together."""
-    import altair as alt
-
     options = [(i, one) for i, one in enumerate(findings.options) if one.reduction is not None]
     called = distinct([f"{i} {one.words}" for i, one in options], 42)
     rows = [_bar(called[f"{i} {one.words}"], one.reduction, one.effect) for i, one in options if one.reduction]

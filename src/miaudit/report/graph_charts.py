@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import altair as alt
 
 from miaudit.findings.release import Graph, Group
 from miaudit.report.chart_style import BLUE, GREY, INK, distinct, finished, over
-
-if TYPE_CHECKING:
-    import altair as alt
 
 NAMES = ("graph",)
 # Groups in one generation up to which their names are drawn.
@@ -24,8 +22,6 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
 
 def _graph(graph: Graph) -> alt.LayerChart:
     """Groups as points, edges as lines; no line goes from right to left."""
-    import altair as alt
-
     groups = graph.groups
     places = places_of(groups, graph.edges)
     drawn = distinct([group.name for group in groups], 18)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import altair as alt
 
 from miaudit.report.chart_style import BLUE, GREY, INK, finished, over
-
-if TYPE_CHECKING:
-    import altair as alt
 
 _ROW = 34
 
@@ -26,8 +25,6 @@ def intervals(
     against : where a dashed line stands, such as no difference or chance
     title, said : what is seen, and what is said under it
     """
-    import altair as alt
-
     shown = [
         {**row, "low": row["low"] if row["low"] is not None else row["high"]} for row in rows if row["high"] is not None
     ]

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
+
 from miaudit.findings.wording import amount, between
 from miaudit.metrics.rounding import Rounding, at_least, at_most, percent, written
 from miaudit.report.chart_style import (
@@ -23,8 +25,6 @@ from miaudit.report.chart_style import (
 )
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.findings.audit import Difference, Memorisation, Overlap
 
 _MOST_FEATURES = 30
@@ -53,8 +53,6 @@ def points(difference: float, rounding: Rounding = "nearest") -> str:
 
 def shift(found: Memorisation) -> alt.LayerChart:
     """One bar from chance by memorisation and then by shift to the raw AUC."""
-    import altair as alt
-
     causal, raw = found.causal, found.raw
     ends = (min(0.5, causal, raw), max(0.5, causal, raw))
     room = max(0.06 * (ends[1] - ends[0]), 0.004)
@@ -91,8 +89,6 @@ def shift(found: Memorisation) -> alt.LayerChart:
 
 def _shift_words(parts: Iterable[tuple[str, float, float, float, str, tuple[int, int]]]) -> list[alt.Chart]:
     """The name of each part at a fixed place, so that no width of the chart lets them meet."""
-    import altair as alt
-
     inks = {"memorisation": ("left", 0, 16, BLUE), "shift": ("right", "width", 80, DARK_ORANGE)}
     layers = []
     for kind, start, end, size, _, _ in parts:
@@ -104,8 +100,6 @@ def _shift_words(parts: Iterable[tuple[str, float, float, float, str, tuple[int,
 
 
 def _shift_rules(found: Memorisation, x: dict[str, Any]) -> list[alt.Chart]:
-    import altair as alt
-
     left, right = x["scale"].domain
     lines = (
         (0.5, GREY, [2, 3], 24, 104),
@@ -158,8 +152,6 @@ def _overlap(found: Overlap) -> alt.LayerChart:
 
 def _calibration(found: Overlap) -> alt.LayerChart:
     """The propensity against the share of members that was observed, with the diagonal."""
-    import altair as alt
-
     bins = found.calibration
     axis, scale = (
         alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~%", grid=True),
@@ -191,8 +183,6 @@ def _calibration(found: Overlap) -> alt.LayerChart:
 
 def _balance(found: Overlap) -> alt.LayerChart:
     """A love plot: how far each covariate and its square differ before and after weighting, the worst first."""
-    import altair as alt
-
     limit = found.feature_limit
     features = sorted(found.features, key=lambda f: (-abs(f.after), -abs(f.before)))
     shown = features[:_MOST_FEATURES]

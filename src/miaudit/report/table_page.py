@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import altair as alt
 
 from miaudit.findings.audit import LowerBound, Metric, ScoreFindings
 from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings
@@ -11,9 +13,6 @@ from miaudit.metrics import definition
 from miaudit.metrics.rounding import at_least, at_most, percent, points
 from miaudit.report import audit_charts, fidelity_charts, page_frame
 from miaudit.report.chart_style import BLUE, GREY, ORANGE, RED, distinct, finished, over
-
-if TYPE_CHECKING:
-    import altair as alt
 
 _OF_AUDIT = ("roc-log", "distribution", "bounds")
 NAMES = ("differences", "rates", *_OF_AUDIT, *fidelity_charts.NAMES)
@@ -129,8 +128,6 @@ def _bound(bound: LowerBound) -> str:
 
 def _differences(findings: TableFindings) -> alt.LayerChart:
     """The difference of each attack with its interval, and the threshold."""
-    import altair as alt
-
     shown = [row for row in findings.attacks if row.difference is not None]
     names = distinct([row.name for row in shown], _LONGEST)
     rows = [
@@ -171,8 +168,6 @@ def _differences(findings: TableFindings) -> alt.LayerChart:
 
 def _rates(findings: TableFindings) -> alt.LayerChart:
     """How often each attack is right about members and about control records, beside a guess."""
-    import altair as alt
-
     shown = [row for row in findings.attacks if row.difference is not None]
     names = distinct([row.name for row in shown], _LONGEST)
     rows, guesses = [], []
