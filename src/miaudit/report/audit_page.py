@@ -139,15 +139,11 @@ def _level_in_words(level: str) -> str:
     return f"Reading level supported by the interval: {level}" if level else ""
 
 
-def _cards(findings: Findings) -> list[dict[str, str]]:
+def _cards(findings: Findings) -> list[tuple[str, str, str]]:
     counts, of = findings.counts, findings.counts.of
     prefix = "raw, not causal; " if is_raw_only(findings) else "corrected; " if is_corrected(findings) else ""
     cards = [
-        {
-            "name": name,
-            "value": f"{number:,}",
-            "note": of if of == "records" else f"{of}, {records:,} records",
-        }
+        (name, f"{number:,}", of if of == "records" else f"{of}, {records:,} records")
         for name, number, records in (
             ("Members", counts.members, counts.member_records),
             ("Non-members", counts.nonmembers, counts.nonmember_records),
@@ -160,19 +156,18 @@ def _cards(findings: Findings) -> list[dict[str, str]]:
             value = "–" if metric.high is None else f"≤ {amount(metric.name, metric.high, 'up')}"
         limits = "upper limit only" if metric.value is None and metric.high is not None else metric.interval
         note = f"{limits}; chance is {amount(metric.name, by_chance)}"
-        cards.append({"name": label(metric.name), "value": value, "note": prefix + note})
+        cards.append((label(metric.name), value, prefix + note))
         if metric.name == "auc":
             cards += _alone(findings)
     return cards
 
 
-def _alone(findings: Findings) -> list[dict[str, str]]:
+def _alone(findings: Findings) -> list[tuple[str, str, str]]:
     """The AUC of the covariates alone, beside that of the attack, where nobody declared how membership came about."""
     found = findings.covariates_alone
     if not found:
         return []
-    note = f"{found.interval}; {found.note}"
-    return [{"name": "AUC of the covariates alone", "value": amount("auc", found.value), "note": note}]
+    return [("AUC of the covariates alone", amount("auc", found.value), f"{found.interval}; {found.note}")]
 
 
 def _card_metrics(findings: Findings) -> list[Metric]:
@@ -269,7 +264,7 @@ def _overlap(findings: Findings) -> dict[str, Any] | None:
         **vars(found),
         "tone": tone,
         "word": word,
-        "facts": [{"name": name, "value": value, "note": note} for name, value, note in facts],
+        "facts": facts,
         "learned": _learned(found.learning),
         "fit": _fit(found.fit),
         "left_out": found.status == "refused" and not findings.metrics,
@@ -428,12 +423,7 @@ def _claim(claim: ClaimVerdict) -> dict[str, Any]:
         ("Gap", "–" if gap is None else at_most(gap), "upper less lower bound: settled by neither"),
         ("Largest reachable", "–" if reachable is None else at_most(reachable), most),
     )
-    return {
-        "tone": tone,
-        "word": word,
-        "text": claim.text,
-        "facts": [{"name": name, "value": value, "note": note} for name, value, note in facts],
-    }
+    return {"tone": tone, "word": word, "text": claim.text, "facts": facts}
 
 
 def _bound_row(bound: LowerBound) -> dict[str, Any]:

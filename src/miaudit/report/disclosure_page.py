@@ -94,19 +94,18 @@ def _verdict(findings: DisclosureFindings) -> dict[str, Any]:
     }
 
 
-def _cards(findings: DisclosureFindings) -> list[dict[str, str]]:
+def _cards(findings: DisclosureFindings) -> list[tuple[str, str, str]]:
     one, counts = _released(findings), findings.counts
     found = [
-        (f"{counts.members:,} / {counts.nonmembers:,}", "Members / non-members", "records that were audited"),
-        (f"{counts.shadow_models:,}", "Shadow models", "through every defence, as the audited model"),
+        ("Members / non-members", f"{counts.members:,} / {counts.nonmembers:,}", "records that were audited"),
+        ("Shadow models", f"{counts.shadow_models:,}", "through every defence, as the audited model"),
     ]
     for name in ("auc", *_rates(findings)[:1]):
         metric = one.leakage[name]
         value = f"≤ {amount(name, metric.high, 'up')}" if metric.value is None else amount(name, metric.value)
-        found.append((value, label(name), f"{_between(name, metric)}; chance is {amount(name, chance(name))}"))
+        found.append((label(name), value, f"{_between(name, metric)}; chance is {amount(name, chance(name))}"))
     right = _cell(one.accuracy, percent)
-    found.append((right["value"], "A guess is right", f"{right['limits']}; on records not learned"))
-    return [{"value": value, "name": name, "note": note} for value, name, note in found]
+    return [*found, ("A guess is right", right["value"], f"{right['limits']}; on records not learned")]
 
 
 def _rates(findings: DisclosureFindings) -> list[str]:

@@ -41,7 +41,7 @@ def cards(fidelity: Fidelity | None) -> dict[str, Any] | None:
             ("Pairs", means["pair_distance"], f"{two} {means['pair_floor']}"),
             ("Associations", error, "mean error of Cramér's V, 0 to 1"),
         ]
-    return {"cards": [{"name": n, "value": v, "note": t} for n, v, t in cards], "records": fidelity.records}
+    return {"cards": cards, "records": fidelity.records}
 
 
 def _marginals(fidelity: Fidelity) -> alt.LayerChart:

@@ -32,7 +32,7 @@ def render(
     ----------
     template : str
         Name of a file in this folder. It fills the blocks ``title``, ``heading``, ``main`` and, where a program of its
-        own reads plain values, ``data``; ``{{ figure(name) }}``, imported from ``figure.html``, places a chart.
+        own reads plain values, ``data``; ``{{ figure(name) }}``, imported from ``parts.html``, places a chart.
     findings : record or mapping
         Findings as they are written to findings.json; the template knows them as ``f``.
     charts : mapping of str to chart

@@ -79,30 +79,18 @@ def _most(fpr: float, epsilon: float, delta: float) -> float:
     return max(fpr, min(1.0, lower, upper))
 
 
-def _cards(findings: SynthesisFindings) -> list[dict[str, str]]:
+def _cards(findings: SynthesisFindings) -> list[tuple[str, str, str]]:
     found = findings.guarantee
     cards = []
     if found:
         fpr, tpr = found.tpr_limits[1]
         cards += [
-            {
-                "name": "Epsilon",
-                "value": rounded_up(found.epsilon, 6),
-                "note": f"proved: {at_most(found.proved, 4)}",
-            },
-            {
-                "name": "Delta",
-                "value": rounded_up(found.delta),
-                "note": f"of {found.records:,} records, nominally",
-            },
-            {
-                "name": f"TPR at {percent(fpr)} FPR",
-                "value": f"{rounded_up(100 * tpr)}%",
-                "note": "at most, for any attack on a record",
-            },
+            ("Epsilon", rounded_up(found.epsilon, 6), f"proved: {at_most(found.proved, 4)}"),
+            ("Delta", rounded_up(found.delta), f"of {found.records:,} records, nominally"),
+            (f"TPR at {percent(fpr)} FPR", f"{rounded_up(100 * tpr)}%", "at most, for any attack on a record"),
         ]
-    cards.append({"name": "Records", "value": f"{findings.release.records:,}", "note": findings.release.file})
-    cards.append({"name": "Columns", "value": f"{len(findings.columns):,}", "note": _kinds(findings.columns)})
+    cards.append(("Records", f"{findings.release.records:,}", findings.release.file))
+    cards.append(("Columns", f"{len(findings.columns):,}", _kinds(findings.columns)))
     return cards
 
 
