@@ -14,7 +14,22 @@ from miaudit.findings.wording import amount, between, chance, label
 from miaudit.metrics import definition
 from miaudit.metrics.rounding import percent
 from miaudit.report import bound_charts, overlap_charts, vulnerability_charts
-from miaudit.report.chart_style import BLUE, GREY, INK, RED, distinct, finished, histogram, over, short
+from miaudit.report.chart_style import (
+    BLUE,
+    GREY,
+    INK,
+    RED,
+    distinct,
+    finished,
+    histogram,
+    in_rows,
+    over,
+    scaled,
+    share,
+    short,
+    tips,
+    upright,
+)
 
 if TYPE_CHECKING:
     from miaudit.findings.audit import Curve, Findings, Histogram, Metric, RocLimit, ScoreFindings
@@ -154,8 +169,7 @@ def _verdict_axis(findings: Findings, low: float, high: float) -> dict[str, Any]
     if definition.of(name).bounded:
         domain = [max(0.0, domain[0]), min(1.0, domain[1])]
     form = "~%" if definition.of(name).form == "percent" else "~g"
-    axis = alt.Axis(format=form, grid=False, tickCount=6, labelFlush=False)
-    return {"scale": alt.Scale(domain=domain, nice=False, zero=False), "axis": axis, "title": label(name)}
+    return scaled(label(name), domain, zero=False, format=form, grid=False, tickCount=6, labelFlush=False)
 
 
 def _level_bands(findings: Findings, x: dict[str, Any]) -> list[alt.Chart]:
@@ -229,10 +243,7 @@ def _roc_log(findings: Findings, headline: Curve) -> alt.LayerChart:
 
 def _roc_linear(findings: Findings) -> alt.LayerChart:
     """ROC on linear axes."""
-    axis = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~%", grid=True)
-    scale = alt.Scale(domain=[0, 1], nice=False)
-    x: dict[str, Any] = {"scale": scale, "axis": axis, "title": "False-positive rate"}
-    y: dict[str, Any] = {"scale": scale, "axis": axis, "title": "True-positive rate"}
+    x, y = (share(title) for title in ("False-positive rate", "True-positive rate"))
     layers = [
         *_unresolved_zone(findings, 0.0, x, y),
         *_curves(findings, x, y),
@@ -256,7 +267,6 @@ def _curves(findings: Findings, x: dict[str, Any], y: dict[str, Any], floor: flo
     others = [row for row in rows if row["score"] != head]
     horizontal, vertical = alt.X("fpr:Q", **x), alt.Y("tpr:Q", **y)
     colour = alt.Color("score:N", scale=colours, sort=None, legend=legend if len(shown) > 1 else None)
-    tips = [alt.Tooltip(f"{key}:N", title=title) for key, title in _TIPS]
     diagonal = over([{"fpr": floor, "tpr": floor}, {"fpr": 1, "tpr": 1}])
     band = over(best).mark_area(color=BLUE, opacity=0.17, clip=True)
     layers = [
@@ -269,7 +279,11 @@ def _curves(findings: Findings, x: dict[str, Any], y: dict[str, Any], floor: flo
     strong = over(best)
     layers.append(strong.mark_line(strokeWidth=2.8, clip=True).encode(x=horizontal, y=vertical, color=colour))
     touch = strong.mark_circle(size=140, opacity=0, clip=True)
-    layers.append(touch.encode(x=horizontal, y=vertical, tooltip=tips))
+    layers.append(
+        touch.encode(
+            x=horizontal, y=vertical, tooltip=tips(score="Score", at="FPR", **{"is": "TPR"}, limits="Interval")
+        )
+    )
     return layers
 
 
@@ -288,12 +302,15 @@ def _claimed(findings: Findings, x: dict[str, Any], y: dict[str, Any]) -> list[a
     look: dict[str, Any] = {"symbolType": "stroke", "symbolStrokeWidth": 2, "symbolDash": [7, 4], "symbolSize": 400}
     legend = alt.Legend(orient="bottom-right", title=None, fillColor="white", padding=4, **look)
     stroke = alt.Stroke("line:N", scale=alt.Scale(domain=[_LIMIT], range=[RED]), legend=legend)
-    tips = [alt.Tooltip("line:N", title="Line"), alt.Tooltip("at:N", title="FPR"), alt.Tooltip("is:N", title="TPR")]
     line = over(rows).mark_line(strokeDash=[7, 4], strokeWidth=2, clip=True)
-    return [line.encode(x=alt.X("fpr:Q", **x), y=alt.Y("tpr:Q", **y), stroke=stroke, tooltip=tips)]
-
-
-_TIPS = (("score", "Score"), ("at", "FPR"), ("is", "TPR"), ("limits", "Interval"))
+    return [
+        line.encode(
+            x=alt.X("fpr:Q", **x),
+            y=alt.Y("tpr:Q", **y),
+            stroke=stroke,
+            tooltip=tips(line="Line", at="FPR", **{"is": "TPR"}),
+        )
+    ]
 
 
 def _points(score: ScoreFindings, name: str, floor: float) -> list[dict[str, Any]]:
@@ -328,8 +345,7 @@ def _unresolved_zone(findings: Findings, floor: float, x: dict[str, Any], y: dic
         if tpr is not None:
             break  # the first resolved point joins the dashes to the curve
     upper = over(inside).mark_line(color=BLUE, strokeDash=[3, 3], strokeWidth=1.6, clip=True)
-    tips = [alt.Tooltip("at:N", title="FPR"), alt.Tooltip("text:N", title="TPR")]
-    layers.append(upper.encode(x=alt.X("fpr:Q", **x), y=alt.Y("high:Q", **y), tooltip=tips))
+    layers.append(upper.encode(x=alt.X("fpr:Q", **x), y=alt.Y("high:Q", **y), tooltip=tips(at="FPR", text="TPR")))
     return layers
 
 
@@ -371,16 +387,8 @@ def _groups(findings: Findings) -> alt.LayerChart:
     drawable.sort(key=lambda pair: -(pair[1].value if pair[1].value is not None else pair[1].high or 0.0))
     rows = _group_rows(drawable[:_MOST_GROUPS])
     unit = definition.of(name).form == "percent"
-    x: dict[str, Any] = {
-        "scale": alt.Scale(zero=unit, nice=True),
-        "axis": alt.Axis(format="~%" if unit else "~g", tickCount=6),
-        "title": label(name),
-    }
-    y = alt.Y(
-        "group:N", sort=None, title="Group", axis=alt.Axis(labelLimit=150, ticks=False, domain=False, labelPadding=8)
-    )
-    base = over(rows).encode(y=y)
-    tips = [alt.Tooltip("group:N", title="Group"), alt.Tooltip("text:N", title=label(name))]
+    x = scaled(label(name), zero=unit, format="~%" if unit else "~g", tickCount=6)
+    base = over(rows).encode(y=in_rows("group", 150, title="Group"))
     symbols = {"measured": "circle", "upper limit only": "triangle-left"}
     present = [kind for kind in symbols if any(row["kind"] == kind for row in rows)]
     kinds = alt.Scale(domain=present, range=[symbols[kind] for kind in present])
@@ -388,7 +396,7 @@ def _groups(findings: Findings) -> alt.LayerChart:
     layers = [*_overall(findings, x)]
     layers.append(base.mark_rule(strokeWidth=3, color=BLUE, opacity=0.45).encode(x=alt.X("low:Q", **x), x2="high:Q"))
     points = base.mark_point(filled=True, size=85, opacity=1, color=BLUE)
-    layers.append(points.encode(x=alt.X("value:Q", **x), shape=shape, tooltip=tips))
+    layers.append(points.encode(x=alt.X("value:Q", **x), shape=shape, tooltip=tips(group="Group", text=label(name))))
     title, said = _groups_in_words(findings, drawable)
     alternative = "; ".join(f"{group}: {metric.reading}" for group, metric in drawable[:_MOST_GROUPS])
     return finished(layers, title, said, f"{title}. {alternative}.", max(90, 26 * len(rows) + 10))
@@ -409,13 +417,8 @@ def _group_rows(drawable: Sequence[tuple[str, Metric]]) -> list[dict[str, Any]]:
 
 
 def _overall(findings: Findings, x: dict[str, Any]) -> list[alt.Chart]:
-    name = findings.verdict.metric
-    lines = [(findings.verdict.threshold, RED, [6, 3]), (chance(name), GREY, [2, 3])]
-    return [
-        over([{"at": at}]).mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5).encode(x=alt.X("at:Q", **x))
-        for at, colour, dash in lines
-        if at is not None
-    ]
+    lines = [(findings.verdict.threshold, RED, [6, 3]), (chance(findings.verdict.metric), GREY, [2, 3])]
+    return [upright(at, x, colour, strokeDash=dash) for at, colour, dash in lines if at is not None]
 
 
 def _groups_in_words(findings: Findings, drawable: Sequence[tuple[str, Metric]]) -> tuple[str, list[str]]:

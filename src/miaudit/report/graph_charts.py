@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 
 from miaudit.findings.release import Graph, Group
-from miaudit.report.chart_style import BLUE, GREY, INK, distinct, finished, over
+from miaudit.report.chart_style import BLUE, GREY, INK, distinct, finished, over, tips
 
 NAMES = ("graph",)
 # Groups in one generation up to which their names are drawn.
@@ -52,11 +52,15 @@ def _graph(graph: Graph) -> alt.LayerChart:
             .mark_line(color=GREY, strokeWidth=1.2, opacity=opacity)
             .encode(x=across, y=up, detail="edge:N", order="at:Q")
         )
-    tips = [alt.Tooltip("name:N", title="Group"), alt.Tooltip("columns:N", title="Columns")]
     layers.append(
         over(nodes)
         .mark_point(filled=True, color=BLUE, opacity=1)
-        .encode(x=across, y=up, size=alt.Size("size:Q", scale=None, legend=None), tooltip=tips)
+        .encode(
+            x=across,
+            y=up,
+            size=alt.Size("size:Q", scale=None, legend=None),
+            tooltip=tips(name="Group", columns="Columns"),
+        )
     )
     if most <= _NAMED:
         layers.append(

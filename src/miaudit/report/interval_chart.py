@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from miaudit.report.chart_style import BLUE, GREY, INK, finished, over
+from miaudit.report.chart_style import BLUE, GREY, INK, finished, over, tips, upright
 
 _ROW = 34
 
@@ -31,12 +31,11 @@ def intervals(
     names = [row["name"] for row in shown]
     y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=190, grid=True, ticks=False, domain=False))
     x: dict[str, Any] = {"title": axis, "scale": alt.Scale(zero=False, nice=True)}
-    tip = [alt.Tooltip("name:N", title="Audit or metric"), alt.Tooltip("text:N", title="Value")]
+    tip = tips(name="Audit or metric", text="Value")
     base = over(shown)
     layers = []
     if against is not None:
-        line = over([{"at": against}]).mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5)
-        layers.append(line.encode(x=alt.X("at:Q", **x)))
+        layers.append(upright(against, x, GREY, strokeDash=[5, 4]))
     rule = base.mark_rule(color=BLUE, strokeWidth=3)
     layers.append(rule.encode(y=y, x=alt.X("low:Q", **x), x2="high:Q", tooltip=tip))
     point = base.transform_filter("datum.value != null").mark_point(color=INK, filled=True, size=70, opacity=1)

@@ -9,7 +9,7 @@ import altair as alt
 from miaudit.findings.release import Guarantee, Spent, SynthesisFindings, rounded_up
 from miaudit.metrics.rounding import at_least, at_most, percent
 from miaudit.report import fidelity_charts, graph_charts, page_frame
-from miaudit.report.chart_style import BLUE, GREY, INK, finished, over
+from miaudit.report.chart_style import BLUE, GREY, INK, finished, over, tips
 
 NAMES = (*graph_charts.NAMES, "limit", *fidelity_charts.NAMES)
 _WORDS = {"proved": "Differentially private", "unproved": "No guarantee"}
@@ -56,10 +56,11 @@ def _limit(guarantee: Guarantee) -> alt.LayerChart:
     scale = alt.Scale(type="log", domain=[1e-4, 1])
     x = alt.X("fpr:Q", title="False-positive rate", scale=scale, axis=axis)
     y: dict[str, Any] = {"scale": scale, "axis": axis, "title": "True-positive rate"}
-    tips = [alt.Tooltip("at:N", title="FPR"), alt.Tooltip("most:N", title="At most")]
     layers = [
         over(rows).mark_line(color=GREY, strokeDash=[5, 4]).encode(x=x, y=alt.Y("guess:Q", **y)),
-        over(rows).mark_line(color=BLUE, strokeWidth=2.5).encode(x=x, y=alt.Y("tpr:Q", **y), tooltip=tips),
+        over(rows)
+        .mark_line(color=BLUE, strokeWidth=2.5)
+        .encode(x=x, y=alt.Y("tpr:Q", **y), tooltip=tips(at="FPR", most="At most")),
         over([rows[54]])
         .mark_text(align="right", dx=-8, dy=-8, color=INK, fontSize=11)
         .encode(x=x, y=alt.Y("tpr:Q", **y), text=alt.value("no attack lies above")),
