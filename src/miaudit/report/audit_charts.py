@@ -77,10 +77,13 @@ def charts(findings: Findings) -> dict[str, alt.LayerChart]:
         drawn["roc-linear"] = _roc_linear(findings)
     if shape := findings.scores[0].distribution:
         drawn["distribution"] = _distribution(findings, shape)
-    drawn |= bound_charts.bounds(findings)
+    if findings.claim or findings.bounds:
+        drawn |= bound_charts.bounds(findings)
     if any(_primary_of(findings, group.metrics) for group in findings.groups):
         drawn["groups"] = _groups(findings)
-    return drawn | vulnerability_charts.charts(findings)
+    if findings.vulnerability:
+        drawn |= vulnerability_charts.charts(findings.vulnerability)
+    return drawn
 
 
 # -- looking things up -------------------------------------------------------------------------------------------------

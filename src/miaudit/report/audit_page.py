@@ -30,13 +30,6 @@ if TYPE_CHECKING:
         VulnerableRecord,
     )
 
-_STATUS = {
-    "flagged": "Concern",
-    "clear": "No concern at this threshold",
-    "inconclusive": "Inconclusive",
-    "not-testable": "Not testable",
-    "refused": "Refused",
-}
 _DESIGNS = {
     "one-run": "one-run: one model, inclusion randomised",
     "multi-run": "multi-run: one model per record, inclusion randomised",
@@ -107,7 +100,7 @@ def page(findings: Findings) -> str:
 
 def _verdict(findings: Findings) -> dict[str, Any]:
     verdict = findings.verdict
-    name, word = verdict.metric, _STATUS[verdict.status]
+    name, word = verdict.metric, page_frame.WORDS[verdict.status]
     text = verdict.text.removeprefix(f"{word}: ")
     status, claim = verdict.status, findings.claim
     if claim is not None and claim.status == "refuted" and status != "flagged":
@@ -151,12 +144,9 @@ def _cards(findings: Findings) -> list[tuple[str, str, str]]:
     ]
     for metric in _card_metrics(findings):
         by_chance = chance(metric.name)
-        value = amount(metric.name, metric.value)
-        if metric.value is None:
-            value = "–" if metric.high is None else f"≤ {amount(metric.name, metric.high, 'up')}"
         limits = "upper limit only" if metric.value is None and metric.high is not None else metric.interval
         note = f"{limits}; chance is {amount(metric.name, by_chance)}"
-        cards.append((label(metric.name), value, prefix + note))
+        cards.append((label(metric.name), _value(metric), prefix + note))
         if metric.name == "auc":
             cards += _alone(findings)
     return cards
@@ -297,6 +287,13 @@ def _fit(fit: LackOfFit | None) -> str:
     )
 
 
+def _value(metric: Metric) -> str:
+    """A metric, or its upper limit where that is all there is."""
+    if metric.value is None and metric.high is not None:
+        return f"≤ {amount(metric.name, metric.high, 'up')}"
+    return amount(metric.name, metric.value)
+
+
 def _is_raw(findings: Findings, metric: Metric) -> bool:
     """Say whether a number is not causal."""
     return bool(findings.design == "zero-run" and metric.estimator == "raw")
@@ -305,15 +302,12 @@ def _is_raw(findings: Findings, metric: Metric) -> bool:
 def _metric_row(findings: Findings, metric: Metric) -> dict[str, Any]:
     name, precision, bootstrap = metric.name, metric.precision, metric.bootstrap
     not_causal = _is_raw(findings, metric)
-    value = amount(name, metric.value)
-    if metric.value is None and metric.high is not None:
-        value = f"≤ {amount(name, metric.high, 'up')}"
     by_chance = chance(name)
     return {
         "name": label(name),
         "estimator": "raw, not causal" if not_causal else _ESTIMATORS.get(metric.estimator, metric.estimator),
         "muted": not_causal and is_corrected(findings),
-        "value": value,
+        "value": _value(metric),
         "interval": metric.interval,
         "confidence": percent(metric.confidence),
         "chance": "–" if by_chance is None else amount(name, by_chance),

@@ -15,19 +15,8 @@ if TYPE_CHECKING:
     import altair as alt
 
 _PREDICTED = "predicted-"
-NAMES = (
-    "tradeoff",
-    "reductions",
-    "steps",
-    *(f"{_PREDICTED}{name}" for name in disclosure_charts.NAMES),
-)
-_WORDS = {
-    "flagged": "Concern",
-    "clear": "No concern at this threshold",
-    "inconclusive": "Inconclusive",
-    "not-testable": "No answer",
-    "refused": "Refused",
-}
+NAMES = ("tradeoff", "reductions", "steps", *(f"{_PREDICTED}{name}" for name in disclosure_charts.NAMES))
+_WORDS = page_frame.WORDS | {"not-testable": "No answer"}
 _EFFECTS = {"helps": "shown to help", "harms": "shown to harm", "not shown": "no effect shown"}
 _RANDOMNESS = {"none": "", "fixed": "drawn once for each record", "redrawn": "drawn anew with each query"}
 _NOTHING_LOST = {"value": "none", "limits": "the label stays", "beside": ""}
@@ -224,6 +213,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_plain(item) for item in value)
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-__all__: list[str] = ["NAMES", "charts", "page"]

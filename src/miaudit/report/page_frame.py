@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     import altair as alt
     import jinja2
 
+WORDS = {
+    "flagged": "Concern",
+    "clear": "No concern at this threshold",
+    "inconclusive": "Inconclusive",
+    "not-testable": "Not testable",
+    "refused": "Refused",
+}
+
 
 def render(
     template: str,

@@ -29,14 +29,7 @@ from miaudit.report.chart_style import (
 
 _OF_AUDIT = ("roc-log", "distribution", "bounds")
 NAMES = ("differences", "rates", *_OF_AUDIT, *fidelity_charts.NAMES)
-_WORDS = {
-    "flagged": "Concern",
-    "clear": "No concern at this threshold",
-    "inconclusive": "Inconclusive",
-    "not-testable": "No answer",
-    "refused": "Refused",
-}
-_TONES = {"flagged": "flagged", "clear": "clear", "inconclusive": "inconclusive"}
+_WORDS = page_frame.WORDS | {"not-testable": "No answer"}
 _LONGEST = 26
 
 
@@ -92,7 +85,7 @@ def _row(row: Attack) -> dict[str, Any]:
         "difference": _difference(row),
         "risk": risk,
         "word": _WORDS[row.status],
-        "tone": _TONES[row.status],
+        "tone": row.status,
         "note": "; ".join(text for text in (row.note, "no better than a guess" if row.weak else "") if text),
     }
 
