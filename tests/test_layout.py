@@ -23,7 +23,7 @@ THROUGH = (
     (
         "findings without behaviour: their page shows them",
         "report/test_bundle_page.py",
-        "bundle/findings findings/verification",
+        "findings/verification",
     ),
     ("findings without behaviour: their page shows them", "report/test_disclosure_page.py", "findings/disclosure"),
     ("findings without behaviour: their page shows them", "report/test_disclosure_page.py", "defences/findings"),
