@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,6 @@ from miaudit.config.audit import Options
 from miaudit.errors import InputError
 from miaudit.findings.wording import amount
 from miaudit.metrics.rounding import percent, written
-
-if TYPE_CHECKING:
-    from miaudit.dp.verdict import Claim
 
 _DESIGNS = {"one-run": "one run", "multi-run": "one model for each record"}
 
@@ -82,10 +79,14 @@ def plan(
             for t in targets
             if t < tpr
         ]
-    say(encoder.dumps(answer, indent=1) if json else _text(answer, members, nonmembers, claim))
+    say(
+        encoder.dumps(answer, indent=1)
+        if json
+        else _text(answer, members, nonmembers, f"{claim or str()}")
+    )
 
 
-def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, claim: Claim | None) -> str:
+def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, claim: str) -> str:
     lines = []
     if "targets" in answer:
         lines.append(
@@ -108,7 +109,7 @@ def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, c
             f"  AUC: {amount('auc', auc, 'up')} or more would be told from 0.5" if auc < 1 else "  AUC: too few for any"
         )
         lines += _reach_text(answer)
-    if claim is not None:
+    if claim:
         lines.append(f"Claim: {claim}.")
         lines += [f"  {_refutation_text(found)}" for found in answer["claim"]]
     for wish in answer.get("needed", ()):

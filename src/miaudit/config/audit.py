@@ -32,9 +32,11 @@ from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import DESIGNS, Design, Evidence
+from miaudit.findings.table import TableFindings
 from miaudit.io import yaml_file
 from miaudit.io.tables import existing_file
-from miaudit.synthesis.table_attacks.table_audit import TablePlan
+from miaudit.synthesis.table_attacks import table_files
+from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
 Source = Literal["table", "pair", "target", "tokens", "synthetic"]
 Mapped = dict[str, Any]
@@ -457,6 +459,29 @@ class TableConfig(Options):
     def attack_options(self) -> TablePlan:
         """Return the options of the attacks on the table."""
         return self.table_plan()
+
+    def findings(self, base: Path, *, rng: np.random.Generator, **options: Any) -> TableFindings:
+        """Read the tables, with paths relative to ``base``, and audit the synthetic one.
+
+        ``options`` are ``repeat`` and ``progress`` of :func:`miaudit.synthesis.table_attacks.table_audit.audit_table`.
+        """
+        files = {name: base / path for name, path in self.synthetic.items() if name.endswith("_path")}
+        sides = files["table_path"], files["members_path"], files["nonmembers_path"]
+        tables = table_files.read(*sides, schema=files.get("schema_path"), unit=self.evaluation.get("unit"))
+        return audit_table(
+            tables.synthetic,
+            tables.members,
+            tables.control,
+            plan=self.table_plan(),
+            evidence_plan=self.plan(),
+            design=self.design,
+            units=tables.units,
+            schema=tables.schema_source,
+            source=sides[0].name,
+            notes=tables.notes,
+            rng=rng,
+            **options,
+        )
 
     def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each."""
