@@ -143,6 +143,11 @@ class Evidence:
         names, codes = np.unique(self.unit, return_inverse=True)
         return None if len(names) == self.n else codes.astype(np.int64)
 
+    @property
+    def n_units(self) -> int:
+        """How many units there are: records, where each is its own."""
+        return self.n if self.unit_codes is None else int(self.unit_codes.max()) + 1
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the content; equal content has an equal digest in any file format."""

@@ -79,14 +79,10 @@ def plan(
             for t in targets
             if t < tpr
         ]
-    say(
-        encoder.dumps(answer, indent=1)
-        if json
-        else _text(answer, members, nonmembers, f"{claim or str()}")
-    )
+    say(encoder.dumps(answer, indent=1) if json else _text(answer, members, nonmembers, claim))
 
 
-def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, claim: str) -> str:
+def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, claim: object) -> str:
     lines = []
     if "targets" in answer:
         lines.append(
@@ -109,7 +105,7 @@ def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, c
             f"  AUC: {amount('auc', auc, 'up')} or more would be told from 0.5" if auc < 1 else "  AUC: too few for any"
         )
         lines += _reach_text(answer)
-    if claim:
+    if claim is not None:
         lines.append(f"Claim: {claim}.")
         lines += [f"  {_refutation_text(found)}" for found in answer["claim"]]
     for wish in answer.get("needed", ()):

@@ -323,6 +323,14 @@ class Options(File):
         for key, why, place in unread(self.given, self.source, signal=self.signal, design=self.design, bounds=wanted):
             yield f"{key}: expected none, {why}, received one; {place}"
 
+    def missing_files(self, base: Path) -> Iterator[str]:
+        """Say which files are not there, a line for each."""
+        yield from super().missing_files(base)
+        for section in ("evaluation", "synthetic"):
+            for name, value in getattr(self, section, {}).items():
+                if name.endswith("_path") and not (base / value).is_file():
+                    yield missing_line(f"{section}.{name}", "file", value, base)
+
     def attack_options(self) -> object:
         """Return the attacks that were asked for, as the kind of file takes them."""
         return ()
@@ -344,8 +352,9 @@ class Options(File):
             return None
         claim = options.pop("claim", None)
         if claim is not None:
-            usual = options_of(Bounds)["delta"].default
-            options["claim"] = claimed(**{"epsilon": None, "mu": None, "delta": options.get("delta", usual), **claim})
+            delta = options.get("delta", options_of(Bounds)["delta"].default)
+            made = Claim.gaussian(**claim) if "mu" in claim else Claim.epsilon_delta(**{"delta": delta, **claim})
+            options["claim"] = made
         return Bounds(**options)
 
     def names(self) -> tuple[str, ...]:
@@ -391,12 +400,6 @@ class AuditConfig(Options):
                 allowed = f"one of {', '.join(outputs.of_outputs())}, for outputs"
                 raise InputError("type", allowed, name, "it needs models: add the sections target and data")
         return Attack(self.names(), self.gaussian())
-
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files are not there, a line for each."""
-        for name, value in self.evaluation.items():
-            if name.endswith("_path") and not (base / value).is_file():
-                yield missing_line(f"evaluation.{name}", "file", value, base)
 
     def pair(self) -> tuple[SignalKind, dict[str, Path], dict[str, Path]]:
         """Return the kind of signal and the files of members and of non-members."""
@@ -483,12 +486,6 @@ class TableConfig(Options):
             **options,
         )
 
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files are not there, a line for each."""
-        for name, value in self.synthetic.items():
-            if name.endswith("_path") and not (base / value).is_file():
-                yield missing_line(f"synthetic.{name}", "file", value, base)
-
 
 class CampaignConfig(Options):
     """A whole configuration file about a target: what is trained or asked, on which records, with which shadows.
@@ -569,20 +566,6 @@ def read_mechanism(path: str | Path) -> Mechanism:
     """
     path = existing_file(path, "mechanism", (".yaml", ".yml"))
     return from_mapping(yaml_file.read(path, "mechanism"))
-
-
-def claimed(epsilon: float | None, delta: float, mu: float | None) -> Claim:
-    """Return the claim of an epsilon at a delta, or of a mu; exactly one of the two is given.
-
-    Examples
-    --------
-    >>> str(claimed(8.0, 1e-5, None)), str(claimed(None, 1e-5, 0.5))
-    ('(epsilon = 8, delta = 1e-05)-DP', '0.5-Gaussian DP')
-    """
-    if (epsilon is None) == (mu is None):
-        received = "neither" if mu is None else "both"
-        raise InputError("claim", "epsilon or mu, one of them", received, "a claim is about one parameter")
-    return Claim.gaussian(mu) if epsilon is None else Claim.epsilon_delta(epsilon, delta)  # type: ignore[arg-type]
 
 
 def _section_of(argument: str) -> str:

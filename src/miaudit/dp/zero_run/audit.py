@@ -73,7 +73,7 @@ class AuditedRecords:
         rows = np.arange(ev.n)
         notes: tuple[str, ...] = ()
         if ev.unit_codes is not None:
-            units = int(ev.unit_codes.max()) + 1
+            units = ev.n_units
             if is_given(propensity) or equal_sizes(ev.unit_codes):
                 rows = one_of_each(ev.unit_codes, rng)
                 said = f"one record drawn at random of each of {units:,} units"
