@@ -45,7 +45,6 @@ THROUGH = (
     ("what a target is", "collect/test_campaign.py", "models/protocol"),
     ("measures by name", "config/test_disclosure.py", "defences/registry"),
     ("the parts of a command: what it prints and writes", "command/test_audit.py", "command/results"),
-    ("the parts of a command: what it reads", "command/test_bad_input.py", "command/options"),
     (
         "from files to a release: every stage is seen in what is published",
         "synthesis/generators/test_publication.py",
