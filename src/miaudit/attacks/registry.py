@@ -17,8 +17,7 @@ import numpy as np
 
 from miaudit.arrays import FloatArray
 from miaudit.attacks import disclosed, label_only, lira, quantile, rmia, shadow_classifier, signals, tokens
-from miaudit.errors import InputError, nearest
-from miaudit.io.plugins import Offered
+from miaudit.errors import InputError, Offered, nearest
 
 Statistic = Literal["logit_confidence", "log_probability"]
 Variance = Literal["record", "global"]

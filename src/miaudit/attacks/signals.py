@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from miaudit.arrays import FloatArray, IndexArray
-from miaudit.errors import InputError
-from miaudit.io.plugins import Offered
+from miaudit.errors import InputError, Offered
 
 
 class Signal(NamedTuple):

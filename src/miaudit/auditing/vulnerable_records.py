@@ -88,16 +88,16 @@ def measure(
     )
 
 
-def enough(n: int, models: int) -> bool:
-    """Whether so many shadow models could show at all that one of n records leaks."""
-    return models >= least_models(n, _ERROR)
+def fewest(n: int) -> int:
+    """Return how many shadow models could show at all that one of n records leaks."""
+    return least_models(n, _ERROR)
 
 
 def too_few(n: int, models: int) -> str:
-    """Say what is missing where :func:`enough` is false."""
+    """Say what is missing of :func:`fewest`."""
     return (
         f"Which records leak was not measured: with {models} shadow models even a perfect separation could be chance "
-        f"for one of {n:,}; {least_models(n, _ERROR)} models or more can tell."
+        f"for one of {n:,}; {fewest(n)} models or more can tell."
     )
 
 

@@ -23,11 +23,10 @@ from miaudit.bundle.contents import GIVEN, Bundle
 from miaudit.bundle.sealing import Opening
 from miaudit.causal import challenge as betting
 from miaudit.causal import one_per_unit, paired
-from miaudit.causal.crossfit import one_of_each
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
-from miaudit.evidence import Evidence
+from miaudit.evidence import Evidence, one_of_each
 from miaudit.findings.audit import Findings
 from miaudit.findings.verification import ChallengeFindings
 from miaudit.findings.wording import amount, difference, label

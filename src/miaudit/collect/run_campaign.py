@@ -96,8 +96,8 @@ def _vulnerability(answers: Answers) -> Vulnerability | str | None:
         return None
     if options.given is not None and not options.vulnerability:  # nobody here drew what those models learned
         return None
-    n = draws.base.n if draws.base.unit_codes is None else int(draws.base.unit_codes.max()) + 1
-    if not vulnerable_records.enough(n, shadows.models):
+    n = draws.base.n_units
+    if shadows.models < vulnerable_records.fewest(n):
         return vulnerable_records.too_few(n, shadows.models)
     signal, values = answers.signal
     return vulnerable_records.measure(

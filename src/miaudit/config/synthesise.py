@@ -183,13 +183,5 @@ class SynthesiseConfig(File):
 
 
 def read(path: str | Path) -> SynthesiseConfig:
-    """Read and check a configuration file.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or no YAML.
-    ConfigError
-        With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
-    """
+    """Read and check a configuration file, as :func:`miaudit.config.audit.read`."""
     return validated(read_mapping(path, "docs/synthesis.md"), SynthesiseConfig, path)

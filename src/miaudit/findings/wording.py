@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from miaudit.dp.bounds import LowerBound
 from miaudit.metrics.definition import of
-from miaudit.metrics.rounding import Rounding, percent, written
+from miaudit.metrics.rounding import Rounding, at_least, at_most, percent, written
 
 _FINEST = (3, 6, 9, 15)  # digits to try until a limit reads otherwise than the threshold beyond which it lies
 
@@ -122,3 +123,17 @@ def reading(metric: Mapping[str, Any]) -> str:
     if metric["value"] is None:
         return interval(metric)
     return f"{amount(metric['name'], metric['value'])} ({interval(metric)})"
+
+
+def bound_reading(bound: LowerBound) -> str:
+    """Write a lower bound with how sure it is and what it rests on."""
+    where = f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else ""
+    name = bound.parameter
+    shown = f"{name} >= {at_least(bound.value)}{where}" if bound.value > 0 else f"{name}{where}: nothing shown"
+    sure = "exploratory, at no confidence" if bound.exploratory else f"{100 * bound.confidence:.6g}%"
+    details = [sure]
+    if bound.correct is not None and bound.guesses is not None:
+        details.append(f"{bound.correct:,} of {bound.guesses:,} guesses right")
+    if bound.reachable is not None:
+        details.append(f"at most {at_most(bound.reachable)} could have been shown")
+    return f"{shown} ({'; '.join(details)})"

@@ -16,8 +16,8 @@ import numpy as np
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from miaudit.causal.crossfit import one_of_each
 from miaudit.errors import InputError
+from miaudit.evidence import one_of_each
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.units import Units
 from miaudit.synthesis.schema import Column, Table, check_alike
