@@ -37,12 +37,11 @@ THROUGH = (
     ("a choice of threshold is made in a bound of many runs", "dp/test_multi_run.py", "dp/thresholds"),
     ("the steps of zero-run bounds", "dp/zero_run/test_bounds.py", "dp/zero_run/audit dp/zero_run/options"),
     ("the interval of an average over records", "disclosure/test_groups.py", "disclosure/intervals"),
-    ("what attacks are given, checked by the attacks", "collect/test_outputs.py", "collect/attack_inputs"),
     ("the command shows what it makes", "command/test_demo.py", "collect/demo"),
     (
         "the parts of a training, which is compared whole with slow twins",
         "models/test_train.py",
-        "models/batches models/loop models/tensors models/train_config",
+        "models/batches models/loop models/train_config",
     ),
     ("what a target is", "collect/test_campaign.py", "models/protocol"),
     ("measures by name", "config/test_disclosure.py", "defences/registry"),
