@@ -47,7 +47,6 @@ THROUGH = (
     ("measures by name", "config/test_disclosure.py", "defences/registry"),
     ("the parts of a command: what it prints and writes", "command/test_audit.py", "command/results command/summary"),
     ("the parts of a command: what it reads", "command/test_bad_input.py", "command/options"),
-    ("the parts of a command: code that it names", "command/test_run.py", "command/user_code"),
     (
         "from files to a release: every stage is seen in what is published",
         "synthesis/generators/test_publication.py",
