@@ -22,8 +22,7 @@ from miaudit.bundle import sealed_audits, sealing, verify
 from miaudit.bundle.contents import GIVEN, Bundle
 from miaudit.bundle.sealing import Opening
 from miaudit.causal import challenge as betting
-from miaudit.causal import one_per_unit, paired
-from miaudit.causal.crossfit import one_of_each
+from miaudit.causal import paired
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
@@ -34,6 +33,7 @@ from miaudit.io import tables
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.rounding import at_most
+from miaudit.metrics.units import drawn_alike, one_of_each, sizes
 
 __all__ = ["Outcome", "by_propensity", "by_scores", "submitted"]
 
@@ -352,7 +352,7 @@ def _one_of_each_unit(evidence: Evidence, rows: IntArray, rng: np.random.Generat
         return rows
     codes = evidence.unit_codes
     if learned:
-        return rows[one_per_unit.drawn_alike(codes[rows], rng, of=one_per_unit.sizes(codes)[rows])]
+        return rows[drawn_alike(codes[rows], rng, of=sizes(codes)[rows])]
     return rows[one_of_each(codes[rows], rng)]
 
 

@@ -39,11 +39,11 @@ from miaudit.arrays import (
 from miaudit.causal import crossfit, logistic, propensity
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.logistic import expit
-from miaudit.causal.one_per_unit import drawn_alike, sizes
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.poisson_binomial import tail
+from miaudit.metrics.units import drawn_alike, sizes
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from scipy import special
 
 from miaudit.arrays import FloatArray
 from miaudit.causal import effects
+from miaudit.causal.crossfit import resample
 from miaudit.causal.fiducial import Ranked
-from miaudit.causal.replicates import resample
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, tpr_name

@@ -16,10 +16,9 @@ import numpy as np
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from miaudit.causal.crossfit import one_of_each
 from miaudit.errors import InputError
 from miaudit.metrics.classical import Estimate
-from miaudit.metrics.units import Units
+from miaudit.metrics.units import Units, one_of_each
 from miaudit.synthesis.schema import Column, Table
 from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate, compare
 
