@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import covariates, logistic
-from miaudit.causal.covariates import Encoder, Encoding, Table
+from miaudit.causal.covariates import Encoding, Table
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
@@ -217,7 +217,7 @@ def clipped(values: FloatArray, clip: float) -> tuple[FloatArray, float]:
 class Model:
     """A fitted model: features to log-odds, then Platt's calibration."""
 
-    encoder: Encoder
+    encoder: Callable[[Table], FloatArray]
     slope: float
     offset: float
     coefficients: FloatArray | None = None  # intercept first
@@ -226,7 +226,7 @@ class Model:
 
     def logit(self, table: Table) -> FloatArray:
         """Return calibrated log-odds (n,) of membership."""
-        x = self.encoder.transform(table)
+        x = self.encoder(table)
         if self.coefficients is None:
             return self.offset + self.slope * raw_logit(self.estimator, x)
         return self.offset + self.slope * (logistic.with_ones(x) @ self.coefficients)
@@ -239,7 +239,7 @@ class Model:
 def learn(way: Way, part: Part, rng: np.random.Generator) -> Model:
     """Fit encoder, model and calibration on training rows."""
     encoder = covariates.fit(way.encoding, part.table, seed=seed_of(rng))
-    x, member = encoder.transform(part.table), part.member
+    x, member = encoder(part.table), part.member
     refuse_wide(x, way)
     y = member.astype(np.float64)
     inner = assign(member, part.code, INNER_FOLDS, rng)
@@ -457,7 +457,7 @@ def _replicates_of(
     model: Model, part: Part, counts: NDArray[np.uint16], workers: int, rng: np.random.Generator
 ) -> Callable[[slice], FloatArray]:
     """Return the function that gives calibrated log-odds (block, rows) of some replicates."""
-    x, target = model.encoder.transform(part.table), model.encoder.transform(part.apply)
+    x, target = model.encoder(part.table), model.encoder(part.apply)
     if model.coefficients is not None:
         start = model.coefficients
         ones, beyond = logistic.with_ones(x), logistic.with_ones(target)

@@ -213,7 +213,7 @@ def fit(
     encoder = models[0].encoder
     if fold is not None:
         encoder = covariates.fit(way.encoding, audited, seed=crossfit.seed_of(place))
-    features = encoder.transform(audited)
+    features = encoder(audited)
     rows = evidence.n if train is None else train.n
     how = _how(way, rows, fold, models)
     linear, ratio = way.classifier is None, rows / features.shape[1]
@@ -273,7 +273,7 @@ def rows_per_covariate(evidence: Evidence, *, encoding: Encoding | None = None, 
     """
     way = Way.of(evidence, None, encoding)
     table = covariates.table_of(evidence, way.encoding)
-    features = covariates.fit(way.encoding, table, seed=seed).transform(table)
+    features = covariates.fit(way.encoding, table, seed=seed)(table)
     return float(evidence.n / features.shape[1])
 
 
@@ -351,7 +351,7 @@ def _strength_of_all(way: Way, table: Table, evidence: Evidence, rng: np.random.
     """Choose C on all rows, for every point of the curve; None for the caller's classifiers."""
     if way.classifier is not None:
         return None
-    x = covariates.fit(way.encoding, table, seed=crossfit.seed_of(rng)).transform(table)
+    x = covariates.fit(way.encoding, table, seed=crossfit.seed_of(rng))(table)
     crossfit.refuse_wide(x, way)
     inner = crossfit.assign(evidence.member, crossfit.codes(evidence), crossfit.INNER_FOLDS, rng)
     y = evidence.member.astype(np.float64)
@@ -363,7 +363,7 @@ def _curve_scores(
 ) -> tuple[FloatArray, list[FloatArray]]:
     """Return scores of held-out rows, learned from the whole training part and from halves of it."""
     encoder = covariates.fit(way.encoding, part.table, seed=crossfit.seed_of(rng))
-    x, out = encoder.transform(part.table), encoder.transform(part.apply)
+    x, out = encoder(part.table), encoder(part.apply)
     if strength is None:
         crossfit.refuse_wide(x, way)
 
