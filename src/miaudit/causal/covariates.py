@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -262,14 +263,17 @@ def compared(evidence: Evidence, encoding: Encoding, *, seed: int) -> Evidence:
 
 def transformer(encoding: Encoding, table: Table, seed: int) -> Any:
     """Return the unfitted scikit-learn transformer of an encoding; refuse an unknown one."""
+    from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
     match encoding:
         case Numbers():
             return StandardScaler()
         case Categories(columns=columns):
-            return _one_hot([table.columns.index(c) for c in columns if c in table.columns])
+            levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+            coded = [("levels", levels, [table.columns.index(c) for c in columns if c in table.columns])]
+            return ColumnTransformer(coded, remainder=StandardScaler(), sparse_threshold=0.0)
         case Images(components=components):
             return make_pipeline(_pca(components, table, seed), StandardScaler())
         case Reduced(components=components):
@@ -278,7 +282,7 @@ def transformer(encoding: Encoding, table: Table, seed: int) -> Any:
             most = max(1, min(_MOST_COMPONENTS, table.n // _ROWS_PER_COMPONENT))
             return make_pipeline(_Terms(most if components is None else components, words, seed), StandardScaler())
         case Custom(function=function):
-            return make_pipeline(FunctionTransformer(_Checked(function)), StandardScaler())
+            return make_pipeline(FunctionTransformer(partial(_checked, function)), StandardScaler())
         case _:
             raise _unknown(encoding)
 
@@ -302,22 +306,15 @@ def check(encoding: object) -> None:
             raise _unknown(encoding)
 
 
-@dataclass(frozen=True)
-class _Checked:
-    """The caller's function, with its result checked."""
-
-    function: Callable[[FloatArray], ArrayLike]
-
-    def __call__(self, x: FloatArray) -> FloatArray:
-        found = np.asarray(self.function(x), dtype=np.float64)
-        found = found.reshape(-1, 1) if found.ndim == 1 else found
-        if found.ndim != 2 or len(found) != len(x):
-            raise InputError(
-                "function", f"features of shape ({len(x)}, p)", f"shape {found.shape}", "one row per record"
-            )
-        if not np.isfinite(found).all():
-            raise InputError("function", "finite features", "NaN or infinity", "decide what missing values become")
-        return found
+def _checked(function: Callable[[FloatArray], ArrayLike], x: FloatArray) -> FloatArray:
+    """Return what the caller's function makes of covariates (n, d): finite features (n, p)."""
+    found = np.asarray(function(x), dtype=np.float64)
+    found = found.reshape(-1, 1) if found.ndim == 1 else found
+    if found.ndim != 2 or len(found) != len(x):
+        raise InputError("function", f"features of shape ({len(x)}, p)", f"shape {found.shape}", "one row per record")
+    if not np.isfinite(found).all():
+        raise InputError("function", "finite features", "NaN or infinity", "decide what missing values become")
+    return found
 
 
 class _Terms:
@@ -347,14 +344,6 @@ def _pca(components: int, table: Table, seed: int) -> Any:
     from sklearn.decomposition import PCA
 
     return PCA(min(components, len(table.columns), max(table.n - 1, 1)), random_state=seed)
-
-
-def _one_hot(columns: list[int]) -> Any:
-    from sklearn.compose import ColumnTransformer
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-    levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    return ColumnTransformer([("levels", levels, columns)], remainder=StandardScaler(), sparse_threshold=0.0)
 
 
 def _check_columns(encoding: Encoding, x: FloatArray) -> None:

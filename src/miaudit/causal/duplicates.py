@@ -76,11 +76,6 @@ class Duplicates(Twins):
         """The counts of twins alone."""
         return Twins(*(getattr(self, field.name) for field in fields(Twins)))
 
-    @property
-    def share_of_members(self) -> float:
-        """Share of members with a duplicate among the non-members, 0 to 1."""
-        return self.members_affected / self.members
-
 
 def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> Duplicates:
     """Count duplicates among the rows of the covariates.
@@ -176,7 +171,9 @@ def of_texts(
     near = f"Near: a Jaccard similarity of character {_SHINGLE}-grams of at least {threshold:g}."
     if skipped:
         near += f" Only the first {_MOST_CANDIDATES:,} candidate pairs were compared: the near counts are lower limits."
-    return _from_pairs(pairs, m, o, near)
+    both = np.concatenate([pairs, pairs[:, ::-1]])  # of distinct contents
+    near_of = [np.isin(np.arange(len(m)), both[other[both[:, 1]] > 0, 0]) for other in (o, m, m)]
+    return _summary(m, o, int((m[both[:, 0]] * o[both[:, 1]]).sum()), near_of, near)
 
 
 # -- counting ---------------------------------------------------------------------------------------------------------
@@ -324,13 +321,6 @@ def _similar_pairs(texts: Sequence[str], threshold: float, rng: np.random.Genera
 
     kept = [pair for pair in sorted(candidates) if similar(*pair)]
     return np.array(kept, dtype=np.int64).reshape(-1, 2), skipped
-
-
-def _from_pairs(pairs: IntArray, m: IntArray, o: IntArray, near: str) -> Duplicates:
-    """Count from pairs (k, 2) of distinct contents that are near each other."""
-    both = np.concatenate([pairs, pairs[:, ::-1]])
-    flags = [np.isin(np.arange(len(m)), both[other[both[:, 1]] > 0, 0]) for other in (o, m, m)]
-    return _summary(m, o, int((m[both[:, 0]] * o[both[:, 1]]).sum()), flags, near)
 
 
 LEVEL = 1e-4

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray
 from miaudit.causal import effects
-from miaudit.causal.effects import Comparison, PropensityLike
+from miaudit.causal.estimators import Comparison, PropensityLike
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, tpr_name
