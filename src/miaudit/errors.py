@@ -46,6 +46,11 @@ class InputError(MiauditError):
         self.next_step = next_step
         super().__init__(one_line(f"{argument}: expected {allowed}, received {received}; {next_step}"))
 
+    @classmethod
+    def of_array(cls, argument: str, allowed: str, received: Any, next_step: str) -> InputError:
+        """Return the error for an array of another type or shape than is allowed."""
+        return cls(argument, allowed, f"{received.dtype} of shape {received.shape}", next_step)
+
 
 class ConfigError(MiauditError):
     """A configuration file with problems: all of them, each with its path in the file."""
@@ -181,6 +186,19 @@ class Option:
     def words_of(self, kind: Any) -> Collection[str] | None:
         """Return the words of which one is permitted; None where it is no matter of words."""
         return get_args(kind) if self.choices is None and get_origin(kind) is Literal else self.choices
+
+
+def check_choice(name: str, value: object, allowed: Collection[str], next_step: str = "choose one") -> None:
+    """Refuse what is none of the words; the nearest one is suggested, if one is near.
+
+    Examples
+    --------
+    >>> check_choice("variance", "globl", ("record", "global"))
+    Traceback (most recent call last):
+    miaudit.errors.InputError: variance: expected record or global, received 'globl'; did you mean global?
+    """
+    if value not in allowed:
+        raise InputError(name, " or ".join(allowed), repr(value), nearest(str(value), allowed) or next_step)
 
 
 class Known(NamedTuple):

@@ -25,9 +25,9 @@ from miaudit.dp.verdict import Claim
 from miaudit.errors import Option
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.publication import LedgerPlan, Publication
-from miaudit.synthesis.generators.release import Format, read_table
+from miaudit.synthesis.generators.release import Format
 from miaudit.synthesis.graph import CausalGraph
-from miaudit.synthesis.schema import Table
+from miaudit.synthesis.schema import Table, read_table
 
 Positive = Annotated[float, Field(gt=0)]
 Whole = Annotated[int, Field(ge=1)]

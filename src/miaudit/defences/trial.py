@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import BoolArray, Float32Array, IndexArray, IntArray
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
-from miaudit.defences.compare import DefenceComparison, Models, Option, Source, compare
+from miaudit.defences.compare import DefenceComparison, Models, ReleaseOption, Source, compare
 from miaudit.defences.outputs import AsItIs, Defence
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -215,7 +215,7 @@ def _trained(trial: Trial) -> dict[str, Target]:
     return {AS_IT_IS: trial.target, **trial.trainings}
 
 
-def _options(trial: Trial, drawn: _Drawn, progress: Progress | None) -> list[Option]:
+def _options(trial: Trial, drawn: _Drawn, progress: Progress | None) -> list[ReleaseOption]:
     trained, each = _trained(trial), len(drawn.included)
     models = {}
     for i, (name, target) in enumerate(trained.items()):
@@ -223,13 +223,13 @@ def _options(trial: Trial, drawn: _Drawn, progress: Progress | None) -> list[Opt
         models[name] = _models(trial, drawn, name, target, told)
     base = models[AS_IT_IS]
     outside = replace(base, logits=base.logits[:1], included=base.included[:1])
-    options = [Option(AS_IT_IS, "output", base, AsItIs())]
-    options += [Option(name, "output", base, defence) for name, defence in trial.defences.items()]
+    options = [ReleaseOption(AS_IT_IS, "output", base, AsItIs())]
+    options += [ReleaseOption(name, "output", base, defence) for name, defence in trial.defences.items()]
     for name, target in trial.given.items():
         answers = _asked(target, trial.records.x, trial.records.n)
-        options.append(Option(name, "given", replace(outside, logits=[answers]), AsItIs(), name, adaptive=False))
+        options.append(ReleaseOption(name, "given", replace(outside, logits=[answers]), AsItIs(), name, adaptive=False))
     others = [name for name in trained if name != AS_IT_IS]
-    return [*options, *(Option(name, "training", models[name], AsItIs(), name) for name in others)]
+    return [*options, *(ReleaseOption(name, "training", models[name], AsItIs(), name) for name in others)]
 
 
 def _models(
