@@ -1,5 +1,6 @@
 """Lower bounds from no run at all: a fixed model, known members and known non-members, and covariates that differ."""
 
+from miaudit.dp.zero_run import audit, options
 from miaudit.dp.zero_run.audit import LEAST_ROWS_PER_COVARIATE
 from miaudit.dp.zero_run.bounds import (
     Testability,
@@ -36,9 +37,11 @@ __all__ = [
     "Testability",
     "Thinned",
     "Thinning",
+    "audit",
     "check",
     "epsilon_lower_bound",
     "mu_lower_bound",
+    "options",
     "shift_curve",
     "stated",
     "testability",
