@@ -16,7 +16,7 @@ import numpy as np
 
 from miaudit.arrays import FloatArray
 from miaudit.causal.crossfit import one_of_each
-from miaudit.dp.bounds import LowerBound, check_confidence, check_delta
+from miaudit.dp.bounds import LowerBound
 from miaudit.dp.error_counts import (
     ClaimTest,
     ClopperPearson,
@@ -45,7 +45,7 @@ from miaudit.dp.thresholds import (
     halves,
 )
 from miaudit.dp.tradeoff import TradeOff
-from miaudit.errors import DesignError, InputError
+from miaudit.errors import DesignError, InputError, check_confidence, check_delta
 from miaudit.evidence import Evidence
 
 __all__ = [

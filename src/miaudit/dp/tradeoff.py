@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray
-from miaudit.dp.bounds import check_delta
-from miaudit.errors import InputError
+from miaudit.errors import InputError, check_delta
 
 __all__ = [
     "Custom",

@@ -21,7 +21,7 @@ from miaudit.causal.one_per_unit import drawn_alike, equal_sizes, independent_sh
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, selection
 from miaudit.dp.bounds import LowerBound, Parameter
-from miaudit.dp.ranking import Order, Ranking
+from miaudit.dp.selection import Order, Ranking
 from miaudit.dp.zero_run import composition
 from miaudit.dp.zero_run.composition import Shift
 from miaudit.dp.zero_run.conditional import ConditionalTest, expected_success

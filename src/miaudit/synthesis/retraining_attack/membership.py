@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from miaudit.dp.bounds import check_confidence, check_delta
-from miaudit.errors import InputError
+from miaudit.errors import InputError, check_confidence, check_delta
 from miaudit.jobs import executor as execution
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.rounding import at_least, at_most, percent, written
