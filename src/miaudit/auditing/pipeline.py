@@ -36,7 +36,7 @@ from miaudit.findings.audit import (
 from miaudit.findings.verdict import Verdict
 from miaudit.metrics import bootstrap, classical, definition, intervals
 from miaudit.metrics.classical import Estimate, Sample
-from miaudit.metrics.histogram import histogram
+from miaudit.metrics.roc import histogram
 
 _ASSUMED = {
     "one-run": "One model; whether each record was trained on was decided at random (declared, not checked).",

@@ -16,12 +16,11 @@ from miaudit.causal.propensity import LearningCurve
 from miaudit.dp.bounds import LowerBound
 from miaudit.dp.verdict import ClaimVerdict, RocLimit
 from miaudit.errors import InputError
-from miaudit.findings import wording
 from miaudit.findings.kind import FindingsRecord, Keys, Pattern, Rule
 from miaudit.findings.verdict import MetricName, Verdict
 from miaudit.metrics import definition, intervals
 from miaudit.metrics.classical import Sample
-from miaudit.metrics.histogram import Histogram
+from miaudit.metrics.roc import Histogram
 
 __all__ = [
     "Challenge",
@@ -110,12 +109,12 @@ class Metric:
     @property
     def interval(self) -> str:
         """The interval in words, or the upper limit alone where there is no value."""
-        return wording.interval(vars(self))
+        return definition.interval(vars(self))
 
     @property
     def reading(self) -> str:
         """The value with its interval in words; an unresolved one as an upper limit, never a value."""
-        return wording.reading(vars(self))
+        return definition.reading(vars(self))
 
 
 def _share_or_effect(metric: Metric) -> Metric:

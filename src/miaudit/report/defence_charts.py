@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Limits
-from miaudit.findings.wording import amount
+from miaudit.metrics.definition import amount
 from miaudit.metrics.rounding import in_points, percent
 from miaudit.report.chart_style import BLUE, GREY, INK, ORANGE, RED, distinct, finished, over
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.wording import amount, between
+from miaudit.metrics.definition import amount, between
 from miaudit.metrics.rounding import Rounding, at_least, at_most, percent, written
 from miaudit.report.chart_style import (
     BLUE,
