@@ -67,6 +67,8 @@ def test_the_printed_file_runs_from_the_command_line(printed: Path, run: Callabl
     found = json.loads((printed.parent / "results" / "mia_audit" / "findings.json").read_text())
     assert found["verdict"]["metric"] == "tpr_at_fpr_0.001"
     assert found["repeat"]["model"]["checkpoint"] == "checkpoints/resnet18_epoch100.pt"
+    assert run("report", "results/mia_audit/findings.json", "--out", "again")[0] == 0
+    assert Path("again/report.html").read_bytes() == Path("results/mia_audit/report.html").read_bytes()
     first = found["metrics"][0]
     # 2,500 non-members cannot resolve 0.1% (erratum C3): an upper limit, no value, and never a flag.
     assert first["name"] == "tpr_at_fpr_0.001"

@@ -73,7 +73,7 @@ _EVIDENCE = Keys({"digest": _DIGEST, "source": str, "scores": Annotated[list[str
 _ROW = Keys({"row": Count, "unit": str | None, "score": float})
 _REPEAT = Keys(
     {"command": str, "seed": int | None, "miaudit": str, "python": str, "numpy": str},
-    others=_SCALAR,
+    others=_SCALAR | Mapping[str, _SCALAR],  # what a configuration says of the model is a mapping
     optional=("command", "seed", "miaudit"),
 )
 
