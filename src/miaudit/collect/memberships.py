@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
 from miaudit.attacks import registry
-from miaudit.auditing import vulnerable_records
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
@@ -161,8 +160,8 @@ def _check_vulnerability(campaign: Campaign, base: Evidence) -> None:
     if not options.vulnerability:
         return
     n = base.n if base.unit_codes is None else int(base.unit_codes.max()) + 1
-    if not vulnerable_records.enough(n, options.count):
-        needed = least_models(n)
+    needed = least_models(n)
+    if options.count < needed:
         what = "records" if base.unit_codes is None else "units"
         received = f"{options.count}: with them even a perfect separation could be chance for one of so many"
         allowed = f"{needed} or more, to see which of {n:,} {what} leak"
