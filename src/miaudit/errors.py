@@ -262,7 +262,7 @@ def finite(name: str, value: object, allowed: str, hint: str) -> float:
     """Return a value as a finite number, or refuse it: words, truth values and infinity are none."""
     try:
         number = float(value)  # type: ignore[arg-type]  # refused below if it is none
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(name, allowed, repr(value), hint) from None
     if isinstance(value, bool | str) or not math.isfinite(number):
         raise InputError(name, allowed, repr(value), hint)

@@ -176,7 +176,7 @@ class Bounds:
         check_options(self)
         selection.check(self.guesses)
         if not isinstance(self.correction, str):  # names are checked above
-            options.check(self.correction)
+            options.correction_of(self.correction)
         if self.mechanism is not None and self.claim is not None and self.claim.parameter == "mu":
             accounting.upper_bound(self.mechanism, parameter="mu")  # refused now where a mechanism has none
 

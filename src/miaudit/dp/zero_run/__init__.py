@@ -18,7 +18,6 @@ from miaudit.dp.zero_run.options import (
     PoissonBinomial,
     Sides,
     Thinning,
-    check,
     stated,
 )
 from miaudit.dp.zero_run.thinning import SeedStable
@@ -36,7 +35,6 @@ __all__ = [
     "Testability",
     "Thinned",
     "Thinning",
-    "check",
     "epsilon_lower_bound",
     "mu_lower_bound",
     "shift_curve",
