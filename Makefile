@@ -37,7 +37,7 @@ lint: $(DEV)/.installed
 	$(DEV)/bin/ruff format --check .
 	$(DEV)/bin/mypy
 	$(DEV)/bin/lint-imports
-	$(DEV)/bin/python tools/house.py
+	$(DEV)/bin/python tools/house.py --limits
 
 docs: $(DEV)/.installed
 	NO_MKDOCS_2_WARNING=1 $(DEV)/bin/mkdocs build --quiet

@@ -72,7 +72,7 @@ def measured(extractor: Extractor, sets: np.ndarray, few: int) -> dict[str, floa
     part, loop = sets[:few], LOOPS[extractor]
     ours = cpu(lambda: extract(sets, schema, extractor))
     theirs = cpu(lambda: loop(part)) * len(sets) / few
-    difference = float(np.abs(extract(part, schema, extractor).values - loop(part)).max())
+    difference = float(np.abs(extract(part, schema, extractor) - loop(part)).max())
     return {
         f"{extractor}, CPU s (target: at most {TARGETS[extractor]:g})": ours,
         f"{extractor}, loop, CPU s": theirs,

@@ -76,9 +76,9 @@ def private_steps(device: str, rounds: int) -> None:
 
     from miaudit.models import nets
     from miaudit.models.loop import Batch, plain_gradient, private_gradient
-    from miaudit.models.matrix import OPTIMISERS, Weights
     from miaudit.models.private import ClippedSum
     from miaudit.models.train import Private, TrainConfig
+    from miaudit.models.weights import OPTIMISERS, Weights
 
     cases = [
         ("mlp 446-128-30", nets.mlp(446, 30), (446,), 128, 20),

@@ -9,6 +9,7 @@ from typing import Any
 
 import graphs
 import numpy as np
+from loaders import EediStandIn
 from pain import pain
 
 from miaudit.dp.verdict import Claim, judge
@@ -18,7 +19,7 @@ from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.retraining_attack.membership import MembershipAttack, compare, membership_attack
 from miaudit.synthesis.retraining_attack.targets import GivenTargets, RandomTargets
 from miaudit.synthesis.schema import Schema, Table
-from miaudit.synthesis.worlds import EediStandIn, synthetic22
+from miaudit.synthesis.worlds import synthetic22
 
 DELTA = 1e-5
 AT_ONCE = 20

@@ -18,7 +18,7 @@ from miaudit.arrays import FloatArray, IndexArray
 from miaudit.errors import InputError
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Column, Schema
-from miaudit.synthesis.worlds import Mechanism, NoisyMax, StructuralModel, Term
+from miaudit.synthesis.worlds import Mechanism, StructuralModel, Term
 
 Split = Literal["79 | 143", "27 | 195"]
 
@@ -30,6 +30,25 @@ _SIDES = ("left", "right")
 _TOP = 3  # levels that a craniocervical injury reaches
 _FLOOR, _ROOT_FLOOR = 0.01, 0.005
 _SEED = 222
+
+
+@dataclass(frozen=True)
+class NoisyMax:
+    """P(1) is the largest weight of a parent that is 1, and ``floor`` if that is larger or none is."""
+
+    terms: tuple[Term, ...]
+    weights: tuple[float, ...]
+    floor: float
+
+    def probability(self, inputs: FloatArray) -> FloatArray:
+        """Return P(1) (n,)."""
+        if not self.terms:
+            return np.full(len(inputs), self.floor)
+        return np.asarray(np.maximum((inputs * np.asarray(self.weights)).max(axis=1), self.floor))
+
+    def draw(self, inputs: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw 0 or 1 (n,)."""
+        return np.asarray(rng.random(len(inputs)) < self.probability(inputs), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from loaders import EediStandIn
 from pain import pain
 
 from miaudit.report import chart_images, fidelity_charts
@@ -27,7 +28,7 @@ from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.interventions import interventional_error
 from miaudit.synthesis.schema import Table
 from miaudit.synthesis.utility import Benchmark, Scores
-from miaudit.synthesis.worlds import EediStandIn, synthetic22
+from miaudit.synthesis.worlds import synthetic22
 
 RESULTS = Path("results/experiments/causal_synthesis/utility")
 SEED = 20261121

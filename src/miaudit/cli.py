@@ -18,10 +18,9 @@ from miaudit.command.bundle import challenge, unseal, verify
 from miaudit.command.compare import compare, history
 from miaudit.command.demo import demo
 from miaudit.command.disclosure import disclosure
-from miaudit.command.export import export
 from miaudit.command.options import EXIT_CODES
 from miaudit.command.plan import plan
-from miaudit.command.report import report
+from miaudit.command.report import export, report
 from miaudit.command.run import collect, run
 from miaudit.command.synthesise import synthesise
 from miaudit.command.terminal import complain

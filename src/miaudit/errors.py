@@ -1,17 +1,33 @@
-"""Errors that a user can act on, and options: what each may be is said once, and refused in the same words."""
+"""Errors that a user can act on, and what may be chosen: options and names, refused in the same words everywhere."""
 
 from __future__ import annotations
 
 import difflib
 import functools
 import inspect
+import logging
 import math
 import numbers
-from collections.abc import Callable, Collection, Iterable
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, TypeGuard, get_args, get_origin, get_type_hints
+from importlib.metadata import EntryPoint, entry_points
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeGuard,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 __all__ = ["ConfigError", "DesignError", "InputError", "MiauditError", "OutputError"]
+
+T = TypeVar("T")
 
 
 class MiauditError(Exception):
@@ -45,6 +61,11 @@ class InputError(MiauditError):
         self.received = received
         self.next_step = next_step
         super().__init__(one_line(f"{argument}: expected {allowed}, received {received}; {next_step}"))
+
+    @classmethod
+    def of_array(cls, argument: str, allowed: str, received: Any, next_step: str) -> InputError:
+        """Return the error for an array of another type or shape than is allowed."""
+        return cls(argument, allowed, f"{received.dtype} of shape {received.shape}", next_step)
 
 
 class ConfigError(MiauditError):
@@ -183,6 +204,19 @@ class Option:
         return get_args(kind) if self.choices is None and get_origin(kind) is Literal else self.choices
 
 
+def check_choice(name: str, value: object, allowed: Collection[str], next_step: str = "choose one") -> None:
+    """Refuse what is none of the words; the nearest one is suggested, if one is near.
+
+    Examples
+    --------
+    >>> check_choice("variance", "globl", ("record", "global"))
+    Traceback (most recent call last):
+    miaudit.errors.InputError: variance: expected record or global, received 'globl'; did you mean global?
+    """
+    if value not in allowed:
+        raise InputError(name, " or ".join(allowed), repr(value), nearest(str(value), allowed) or next_step)
+
+
 class Known(NamedTuple):
     """An option of a record or a function: its type, without the None that it may be, and its default, if any."""
 
@@ -267,3 +301,95 @@ def finite(name: str, value: object, allowed: str, hint: str) -> float:
     if isinstance(value, bool | str) or not math.isfinite(number):
         raise InputError(name, allowed, repr(value), hint)
     return number
+
+
+# -- names that installed packages add to ---------------------------------------------------------------------------
+
+
+class Offered(Mapping[str, T], Generic[T]):
+    """Things of one kind by name: those that are built in, then those of installed packages, loaded when asked for.
+
+    A package declares what it adds as entry points. Nothing of it is imported before its name is asked for, and a name
+    that is built in stays what it is: a package that offers it again is refused, and the log says so.
+
+    Parameters
+    ----------
+    group : of the entry points, such as "miaudit.attacks"
+    kind : type of what an entry point has to lead to
+    built_in : by name; may grow
+
+    Examples
+    --------
+    >>> numbers = Offered("miaudit.numbers", int, {"one": 1})
+    >>> numbers["one"], "two" in numbers
+    (1, False)
+    >>> numbers.named("oen", "number")
+    Traceback (most recent call last):
+    miaudit.errors.InputError: number: expected one of one, received 'oen'; did you mean one?
+    """
+
+    def __init__(self, group: str, kind: type[Any], built_in: Mapping[str, T]) -> None:
+        self._group, self._kind, self._built_in = group, kind, built_in
+        self._path: tuple[str, ...] = ()
+        self._entries: dict[str, EntryPoint] = {}
+        self._loaded: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        added = self._added()
+        if name in self._built_in:
+            return self._built_in[name]
+        if name not in self._loaded:
+            self._loaded[name] = self._load(added[name])
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (name in self._built_in or name in self._added())
+
+    def __iter__(self) -> Iterator[str]:
+        yield from dict.fromkeys([*self._built_in, *self._added()])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # those of a mapping would load everything
+
+    def loaded(self) -> dict[str, T]:
+        """Return what is built in, and what was asked for."""
+        return {**self._built_in, **self._loaded}
+
+    def named(self, name: str, argument: str) -> T:
+        """Return what is meant, or raise an InputError about the argument that lists the names there are."""
+        if name not in self:
+            hint = nearest(str(name), self) or "choose one"
+            raise InputError(argument, f"one of {', '.join(self)}", repr(name), hint)
+        return self[name]
+
+    def _added(self) -> dict[str, EntryPoint]:
+        """Entry points by name, read again where the search path of modules has changed."""
+        if self._path != tuple(sys.path):
+            self._path, self._entries, self._loaded = tuple(sys.path), {}, {}
+            for entry in entry_points(group=self._group):
+                other = self._entries.get(entry.name, entry)
+                if entry.name not in self._built_in and other == entry:
+                    self._entries[entry.name] = entry
+                    continue
+                whose = "built in" if other == entry else f"taken by {_owner(other)}"
+                line = f"{self._group}: {entry.name!r} of {_owner(entry)} is refused: the name is {whose}"
+                logging.getLogger("miaudit").warning(one_line(line))
+        return self._entries
+
+    def _load(self, entry: EntryPoint) -> Any:
+        step = f"repair or uninstall {_owner(entry)}"
+        try:
+            found = entry.load()
+        except (Exception, SystemExit) as error:  # whatever the package raises
+            allowed, raised = f"{entry.name} of {_owner(entry)} to load", f"{type(error).__name__}: {str(error)[:200]}"
+            raise InputError(self._group, allowed, raised, step) from error
+        if not isinstance(found, self._kind) or getattr(found, "name", entry.name) != entry.name:
+            allowed = f"{self._kind.__name__} named {entry.name} at {entry.value} of {_owner(entry)}"
+            raise InputError(self._group, allowed, repr(found)[:80], step)
+        return found
+
+
+def _owner(entry: EntryPoint) -> str:
+    return "an unknown package" if entry.dist is None else entry.dist.name

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
 
@@ -142,6 +142,11 @@ class Evidence:
             return None
         names, codes = np.unique(self.unit, return_inverse=True)
         return None if len(names) == self.n else codes.astype(np.int64)
+
+    @property
+    def n_units(self) -> int:
+        """How many units there are: records, where each is its own."""
+        return self.n if self.unit_codes is None else int(self.unit_codes.max()) + 1
 
     @cached_property
     def digest(self) -> str:
@@ -453,6 +458,12 @@ def check_design(design: str | None) -> Design | None:
         return design
     hint = nearest(str(design), DESIGNS) or "leave it out if nobody knows how membership came about"
     raise InputError("design", f"one of {', '.join(DESIGNS)}", repr(design), hint)
+
+
+def one_of_each(code: IntArray, rng: np.random.Generator) -> IndexArray:
+    """Draw the row of one record of each unit; ascending."""
+    order = rng.permutation(len(code))
+    return np.sort(order[np.unique(code[order], return_index=True)[1]])
 
 
 def _strip(name: str, prefix: str) -> str:

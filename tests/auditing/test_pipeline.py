@@ -11,7 +11,7 @@ import pytest
 
 from miaudit import Evidence, Findings, Plan, audit
 from miaudit.auditing.plan import Bonferroni, Bootstrap, Declared, Exploratory, Split
-from miaudit.command import summary
+from miaudit.command.results import summary
 from miaudit.errors import InputError
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Sample
@@ -110,7 +110,7 @@ def test_the_covariates_alone_stand_beside_the_attack_of_an_undeclared_audit() -
     alone, attack = findings.covariates_alone, findings.metric("auc")
     assert alone is not None and alone.value is not None and attack.value is not None
     assert alone.low > 0.6 and alone.value > attack.value - 0.05  # the covariates do what the attack seems to do
-    assert "AUC of the covariates alone" in summary.text(findings)
+    assert "AUC of the covariates alone" in summary(findings)
     assert "AUC of the covariates alone" in audit_page.page(findings)
     rng = np.random.default_rng(8)  # the control: where membership was randomised it is one half
     tossed = drifted().replace(member=rng.random(2000) < 0.5)

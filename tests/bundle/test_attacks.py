@@ -458,7 +458,7 @@ def test_to_be_better_than_an_attack_below_chance_is_no_win(submit):
         upside_down, plan=Plan(headline=Exploratory(), primary_metric="auc", bounds=None), rng=np.random.default_rng(0)
     )
     found = challenge.by_scores(bundle, submit, rng=np.random.default_rng(1))
-    assert found.difference.low > 0
+    assert found.difference["low"] > 0
     assert found.status == "stands"
     assert "better than chance" in found.text
 

@@ -70,7 +70,7 @@ def test_earlier_challenges_are_paid_for(tmp_path):
     widths = []
     for before in (0, 99):
         found = challenge.by_scores(bundle, attack(0.8), made_before=before, rng=np.random.default_rng(1)).difference
-        widths.append(found.high - found.low)
+        widths.append(found["high"] - found["low"])
     assert widths[1] > 1.3 * widths[0]
 
 

@@ -46,7 +46,7 @@ def test_who_has_the_opened_key_wins_nothing_by_submitting_the_labels(made):
     won = judged(bundle, honest, opening)
     assert (won.status, won.exit_code, won.order, won.labels_visible) == ("won", 3, challenge.COMMITTED, False)
     cheat = judged(bundle, of_labels(bundle, opening), opening)
-    assert cheat.difference.low > won.difference.low
+    assert cheat.difference["low"] > won.difference["low"]
     assert (cheat.status, cheat.exit_code, cheat.order) == ("undecided", 4, challenge.UNKNOWN)
     assert cheat.text.startswith("Nothing is decided: order unknown.")
     assert cheat.labels_visible

@@ -9,8 +9,8 @@ from sklearn.naive_bayes import GaussianNB
 from miaudit import Evidence
 from miaudit.causal import one_per_unit, propensity
 from miaudit.causal.challenge import against, challenge
-from miaudit.causal.crossfit import one_of_each
 from miaudit.causal.propensity import Propensity
+from miaudit.evidence import one_of_each
 
 
 def unequal(seed: int, *, members: int = 5, nonmembers: int = 1, units: int = 1000) -> Evidence:

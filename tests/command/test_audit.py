@@ -83,8 +83,9 @@ def test_an_undeclared_design_is_no_answer_until_it_is_declared(place: Path, run
     assert "AUC of the covariates alone" in out
     page = text_of(place / "results/audit/report.html")
     assert "AUC of the covariates alone" in page
-    content = Findings.read(place / "results/audit/findings.json")  # follows its schema
-    assert content["covariates_alone"]["low"] < 0.5 < content["covariates_alone"]["high"]
+    alone = Findings.read(place / "results/audit/findings.json").covariates_alone  # follows its schema
+    assert alone is not None
+    assert alone.low < 0.5 < alone.high
     assert run(*options, "--design", "one-run", "--overwrite")[0] == 3
 
 

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 import miaudit as ma
-from miaudit.command.export import export
+from miaudit.command.report import export
 from miaudit.errors import InputError
 from miaudit.report import exports, results_folder
 from report import test_exports

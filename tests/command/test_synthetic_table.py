@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 import typer
 
-from miaudit.auditing.plan import Plan
 from miaudit.command import synthetic_table
+from miaudit.config.audit import TableConfig
 from miaudit.errors import InputError
 
 
@@ -31,12 +31,15 @@ def files(tmp_path: Path) -> tuple[Path, Path, Path]:
     return paths  # type: ignore[return-value]
 
 
-OPTIONS = {"schema": None, "plan": Plan(), "design": "one-run", "out": None, "overwrite": False, "seed": 0}
+def audited(*files: Path, json: bool) -> None:
+    paths = dict(zip(("table_path", "members_path", "nonmembers_path"), map(str, files), strict=True))
+    settings = TableConfig.model_validate({"synthetic": paths, "evaluation": {"design": "one-run"}})
+    synthetic_table.audit_table(settings, Path(), None, 0, overwrite=False, json=json)
 
 
 def test_copies_end_in_exit_code_three(files: tuple[Path, Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as stop:
-        synthetic_table.audit_files(*files, **OPTIONS, json=False, attempts=50)  # type: ignore[arg-type]
+        audited(*files, json=False)
     assert stop.value.exit_code == 3
     said = capsys.readouterr().out
     assert said.startswith("Concern: with 95% confidence for all 6 attacks together")
@@ -47,7 +50,7 @@ def test_copies_end_in_exit_code_three(files: tuple[Path, Path, Path], capsys: p
 
 def test_json_is_all_that_is_printed(files: tuple[Path, Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
-        synthetic_table.audit_files(*files, **OPTIONS, json=True, attempts=20)  # type: ignore[arg-type]
+        audited(*files, json=True)
     found = json.loads(capsys.readouterr().out)
     assert (found["kind"], found["exit_code"]) == ("table", 3)
     assert found["attacks"][0]["members"]["right"] == 50
@@ -56,7 +59,7 @@ def test_json_is_all_that_is_printed(files: tuple[Path, Path, Path], capsys: pyt
 
 def test_a_missing_file_is_one_line(files: tuple[Path, Path, Path], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="members: expected an existing file"):
-        synthetic_table.audit_files(files[0], tmp_path / "no.csv", files[2], **OPTIONS, json=True)  # type: ignore[arg-type]
+        audited(files[0], tmp_path / "no.csv", files[2], json=True)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from miaudit.config.audit import CampaignConfig
 from miaudit.config.section import keys_of, missing, problems
 from miaudit.config.target import (
-    KINDS,
+    _BUILT_IN,
     SMALL_GPT2,
     TRAINING,
     DataSection,
@@ -191,5 +191,5 @@ def test_a_kind_of_somebody_else_is_registered_and_refused_in_the_same_words(tmp
         expected = "target: expected keys of kind constant (value), received weights; remove it"
         assert list(problems(caught.value, CampaignConfig)) == [expected]
     finally:
-        del KINDS["constant"]
+        del _BUILT_IN["constant"]
         register(SklearnSection)  # forgets the kinds as they were

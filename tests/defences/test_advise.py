@@ -10,7 +10,7 @@ import pytest
 from miaudit.defences import findings
 from miaudit.defences.advise import advise
 from miaudit.defences.calibration import Temperature
-from miaudit.defences.compare import DefenceComparison, Option, compare
+from miaudit.defences.compare import DefenceComparison, ReleaseOption, compare
 from miaudit.defences.differences import PairedDifference
 from miaudit.defences.label_sets import ConformalSet, SetThreshold
 from miaudit.defences.noise import OutputNoise
@@ -29,10 +29,10 @@ def found() -> DefenceComparison:
         "noise": OutputNoise(1.0, fixed=True),
         "full": SetThreshold(0.0),
     }
-    options = [Option("as-it-is", "output", models, AsItIs())]
-    options += [Option(name, "output", models, defence) for name, defence in defences.items()]
+    options = [ReleaseOption("as-it-is", "output", models, AsItIs())]
+    options += [ReleaseOption(name, "output", models, defence) for name, defence in defences.items()]
     weaker = disclosing.models(effect=0.3)
-    options.append(Option("less fitted", "training", weaker, AsItIs(), "less fitted"))
+    options.append(ReleaseOption("less fitted", "training", weaker, AsItIs(), "less fitted"))
     return compare(options, rng=np.random.default_rng(0))
 
 
@@ -105,9 +105,9 @@ def test_a_price_that_is_not_known_is_not_bearable(found: DefenceComparison) -> 
 @pytest.mark.long
 def test_those_that_the_data_do_not_tell_apart_are_named_together() -> None:
     models = disclosing.models(effect=1.0)
-    options = [Option("as-it-is", "output", models, AsItIs())]
-    options += [Option(f"noise {i}", "output", models, OutputNoise(1.0 + i / 1e6, fixed=True)) for i in range(2)]
-    options.append(Option("little", "output", models, OutputNoise(0.2, fixed=True)))
+    options = [ReleaseOption("as-it-is", "output", models, AsItIs())]
+    options += [ReleaseOption(f"noise {i}", "output", models, OutputNoise(1.0 + i / 1e6, fixed=True)) for i in range(2)]
+    options.append(ReleaseOption("little", "output", models, OutputNoise(0.2, fixed=True)))
     advice = advise(compare(options, rng=np.random.default_rng(0)))
     assert set(advice.recommended) == {"noise 0", "noise 1"}
     assert "do not tell these apart" in advice.parts[0]
@@ -119,7 +119,7 @@ def test_an_attack_that_knows_nothing_of_a_measure_does_not_show_that_it_helps()
     blind = replace(models, logits=models.logits[:1], included=models.included[:1])
     quiet = OutputNoise(3.0, fixed=True)
     found = compare(
-        [Option("as-it-is", "output", blind, AsItIs()), Option("noise", "output", blind, quiet)],
+        [ReleaseOption("as-it-is", "output", blind, AsItIs()), ReleaseOption("noise", "output", blind, quiet)],
         rng=np.random.default_rng(0),
     )
     assert found.reductions[0].low > 0  # what a page would have called help
@@ -127,8 +127,8 @@ def test_an_attack_that_knows_nothing_of_a_measure_does_not_show_that_it_helps()
     assert advice.judged[1].effect == "not shown" and advice.recommended == ()
     assert advice.text.startswith("No defence is shown to help") and "attack that knows of it" in advice.text
     assert any("went through output noise of 3 fixed for each record" in text for text in advice.rests_on)
-    given = Option("given", "given", blind, quiet, "given", adaptive=False)
-    beside = compare([Option("as-it-is", "output", models, AsItIs()), given], rng=np.random.default_rng(0))
+    given = ReleaseOption("given", "given", blind, quiet, "given", adaptive=False)
+    beside = compare([ReleaseOption("as-it-is", "output", models, AsItIs()), given], rng=np.random.default_rng(0))
     assert beside.reductions[0].low > 0 and advise(beside).recommended == ()
 
 
@@ -136,9 +136,9 @@ def test_an_attack_that_knows_nothing_of_a_measure_does_not_show_that_it_helps()
 def test_where_nothing_leaks_nothing_helps() -> None:
     for seed in range(3):
         models = disclosing.models(effect=0.0, seed=seed, shadows=8)
-        options = [Option("as-it-is", "output", models, AsItIs())]
-        options += [Option(f"top {k}", "output", models, TopK(k)) for k in (1, 2)]
-        options.append(Option("label", "output", models, LabelOnly()))
+        options = [ReleaseOption("as-it-is", "output", models, AsItIs())]
+        options += [ReleaseOption(f"top {k}", "output", models, TopK(k)) for k in (1, 2)]
+        options.append(ReleaseOption("label", "output", models, LabelOnly()))
         advice = advise(compare(options, rng=np.random.default_rng(seed)))
         assert advice.recommended == ()
         assert advice.text.startswith("No defence is shown to help")

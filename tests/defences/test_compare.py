@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from miaudit.defences.calibration import Isotonic, Temperature
-from miaudit.defences.compare import Models, Option, compare
+from miaudit.defences.compare import Models, ReleaseOption, compare
 from miaudit.defences.label_sets import ConformalSet, SetThreshold
 from miaudit.defences.noise import OutputNoise
 from miaudit.defences.outputs import AsItIs, LabelOnly, Rounding, TopK, TrueLabel
@@ -14,9 +14,9 @@ from miaudit.errors import InputError
 from worlds import disclosing as worlds
 
 
-def options(models: Models, *defences: object) -> list[Option]:
-    base = Option("as-it-is", "output", models, AsItIs())
-    return [base, *(Option(str(i), "output", models, one) for i, one in enumerate(defences))]
+def options(models: Models, *defences: object) -> list[ReleaseOption]:
+    base = ReleaseOption("as-it-is", "output", models, AsItIs())
+    return [base, *(ReleaseOption(str(i), "output", models, one) for i, one in enumerate(defences))]
 
 
 def test_leakage_is_what_the_world_says() -> None:
@@ -131,14 +131,14 @@ def test_units_widen_limits() -> None:
 
 def test_bad_input() -> None:
     models = worlds.models(n=200, held=50, shadows=8)
-    base = Option("a", "output", models)
+    base = ReleaseOption("a", "output", models)
     with pytest.raises(InputError, match="a name for each, received 'a' twice"):
         compare([base, base], rng=np.random.default_rng(0))
     with pytest.raises(InputError, match="1 or more, received 0"):
         compare([base], queries=0, rng=np.random.default_rng(0))
     with pytest.raises(InputError, match="the same records and memberships, received others in b"):
         compare(
-            [base, Option("b", "training", worlds.models(n=200, held=50, shadows=8, seed=9))],
+            [base, ReleaseOption("b", "training", worlds.models(n=200, held=50, shadows=8, seed=9))],
             rng=np.random.default_rng(0),
         )
     with pytest.raises(InputError, match="an option or more"):
@@ -148,4 +148,4 @@ def test_bad_input() -> None:
         Models(one_class, models.included, models.labels * 0, models.rows, models.calibration)
     with pytest.raises(InputError, match="4 shadow models or more"):
         few = Models(models.logits[:3], models.included[:3], models.labels, models.rows, models.calibration)
-        compare([Option("a", "output", few)], rng=np.random.default_rng(0))
+        compare([ReleaseOption("a", "output", few)], rng=np.random.default_rng(0))

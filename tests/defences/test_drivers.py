@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from miaudit.defences.compare import Models, Option, compare
+from miaudit.defences.compare import Models, ReleaseOption, compare
 from miaudit.defences.drivers import drivers
 from miaudit.defences.outputs import AsItIs, LabelOnly
 from miaudit.metrics.roc import Roc
@@ -25,7 +25,10 @@ def mixed(effect: float, seed: int = 0) -> Models:
 def test_the_group_that_leaks_is_found() -> None:
     rng = np.random.default_rng(0)
     models = mixed(2.0)
-    options = [Option("as-it-is", "output", models, AsItIs()), Option("label", "output", models, LabelOnly())]
+    options = [
+        ReleaseOption("as-it-is", "output", models, AsItIs()),
+        ReleaseOption("label", "output", models, LabelOnly()),
+    ]
     measured = compare(options, rng=rng).measured
     found = drivers(measured[0], measured[0], rng=rng)
     assert found[0].group == "b"
@@ -50,7 +53,8 @@ def test_limits_pay_for_the_number_of_groups() -> None:
     few = mixed(0.5)
     many = replace(few, groups=np.arange(len(few.labels)) % 6)
     wide, narrow = (
-        drivers(*([compare([Option("x", "output", one)], rng=rng).measured[0]] * 2), rng=rng) for one in (many, few)
+        drivers(*([compare([ReleaseOption("x", "output", one)], rng=rng).measured[0]] * 2), rng=rng)
+        for one in (many, few)
     )
     assert len(wide) == 6
     apart = [one.auc.high - one.auc.low for one in wide]
@@ -61,9 +65,9 @@ def test_small_groups_have_no_auc_and_classes_stand_in_for_groups() -> None:
     rng = np.random.default_rng(2)
     models = mixed(1.0)
     small = replace(models, groups=np.where(np.arange(len(models.labels)) < 15, "tiny", "rest"))
-    one = compare([Option("x", "output", small)], rng=rng).measured[0]
+    one = compare([ReleaseOption("x", "output", small)], rng=rng).measured[0]
     found = {driver.group: driver for driver in drivers(one, one, rng=rng)}
     assert found["tiny"].auc is None
     assert found["rest"].auc is not None
-    plain = compare([Option("x", "output", replace(models, groups=None))], rng=rng).measured[0]
+    plain = compare([ReleaseOption("x", "output", replace(models, groups=None))], rng=rng).measured[0]
     assert {driver.group for driver in drivers(plain, plain, rng=rng)} == {"0", "1", "2", "3"}

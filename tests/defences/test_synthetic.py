@@ -41,7 +41,7 @@ def test_no_record_reaches_the_model_and_it_still_learns() -> None:
     x, y = records()
     target = SyntheticTraining(SklearnTarget(Seen()), SCHEMA, "y", config=QUICK)
     fitted = target.fit(x, y, np.arange(300), seed=1)
-    learnt = fitted.estimator.x_
+    learnt = fitted[0].x_
     assert len(learnt) == 300
     assert not (set(map(tuple, learnt.round(6))) & set(map(tuple, x.round(6))))
     accuracy = (target.outputs(fitted, x[300:]).argmax(axis=1) == y[300:]).mean()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
 FloatArray = NDArray[np.float64]
@@ -24,6 +24,18 @@ GRID = [
     (100, 0.7, 4.0, 0.05),
     (100, 0.6, 0.02, 0.1),
 ]
+
+
+def symmetrised_divergence(alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
+    """D(alpha || beta) + D(beta || alpha) in nats, without cancellation of the log-Beta terms.
+
+    With equal sums it is the square of Eq. (31), the factor Delta (1 - eps_a) / eps_e on all four terms (erratum E2).
+    """
+    a, b = np.asarray(alpha), np.asarray(beta)
+    total_a, total_b = a.sum(axis=-1), b.sum(axis=-1)
+    shared = (total_a - total_b) * (special.digamma(total_a) - special.digamma(total_b))
+    result: FloatArray = ((a - b) * (special.digamma(a) - special.digamma(b))).sum(axis=-1) - shared
+    return np.maximum(result, 0.0)
 
 
 def cells_of_unit(n: int) -> tuple[FloatArray, FloatArray]:

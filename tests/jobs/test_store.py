@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,17 @@ from miaudit.jobs.store import Store, digest
 DECIDES = {"records": "a", "seed": "0"}
 
 
+def opened(folder: Path, decides: Mapping[str, str]) -> Store:
+    with Store.alone(folder, decides) as store:
+        return store
+
+
 def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "new" / "store", DECIDES)
+    store = opened(tmp_path / "new" / "store", DECIDES)
     values = np.asfortranarray(np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32))
     assert not store.has("one")
     store.keep("one", values)
-    again = Store.open(tmp_path / "new" / "store", dict(reversed(DECIDES.items())))
+    again = opened(tmp_path / "new" / "store", dict(reversed(DECIDES.items())))
     assert again == store
     assert again.has("one")
     read = again.read("one")
@@ -31,41 +37,41 @@ def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
 
 
 def test_a_store_of_something_else_is_refused_and_says_what_differs(tmp_path: Path) -> None:
-    Store.open(tmp_path, DECIDES)
+    opened(tmp_path, DECIDES)
     with pytest.raises(InputError, match=r"a folder of the same records and seed, received .*delete this one"):
-        Store.open(tmp_path, {"records": "b", "seed": "1"})
+        opened(tmp_path, {"records": "b", "seed": "1"})
     with pytest.raises(InputError, match="a folder of the same views"):
-        Store.open(tmp_path, {**DECIDES, "views": "x"})
+        opened(tmp_path, {**DECIDES, "views": "x"})
     (tmp_path / "about.json").write_text("[]")
     with pytest.raises(InputError, match="records and seed"):
-        Store.open(tmp_path, DECIDES)
+        opened(tmp_path, DECIDES)
 
 
 def test_a_folder_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("words")
     with pytest.raises(InputError, match="a store or an empty folder"):
-        Store.open(tmp_path, DECIDES)
+        opened(tmp_path, DECIDES)
     with pytest.raises(InputError, match="a folder, received the file"):
-        Store.open(tmp_path / "thesis.tex", DECIDES)
+        opened(tmp_path / "thesis.tex", DECIDES)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", None])
 def test_a_damaged_file_counts_as_absent(tmp_path: Path, damage: bytes | None) -> None:
-    store = Store.open(tmp_path, DECIDES)
+    store = opened(tmp_path, DECIDES)
     path = store.keep("one", np.arange(100.0))
     path.write_bytes(path.read_bytes()[:-30] if damage is None else damage)
     assert not store.has("one")
 
 
 def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
-    store = Store.open(tmp_path, DECIDES)
+    store = opened(tmp_path, DECIDES)
     np.save(store.path("one"), np.array([{"a": 1}], dtype=object), allow_pickle=True)
     assert not store.has("one")
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store.open(tmp_path, DECIDES)
+    store = opened(tmp_path, DECIDES)
     store.keep("one", np.arange(3.0))
     before = sorted(path.name for path in tmp_path.iterdir())
 
@@ -84,7 +90,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_behind(tmp_path: Path, monke
 def test_a_real_full_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
-    store = Store.open(tmp_path, DECIDES)
+    store = opened(tmp_path, DECIDES)
     original = Path.open
     monkeypatch.setattr(
         Path, "open", lambda self, *a: original(Path("/dev/full") if self.suffix == ".part" else self, *a)
@@ -99,8 +105,8 @@ def test_two_processes_do_not_write_at_once_and_leftovers_go(tmp_path: Path) -> 
     with Store.alone(tmp_path, DECIDES) as store:
         assert not list(tmp_path.glob(".*.part"))
         with pytest.raises(InputError, match="another process is at work"):
-            Store.open(tmp_path, DECIDES)
-    assert Store.open(tmp_path, DECIDES) == store
+            opened(tmp_path, DECIDES)
+    assert opened(tmp_path, DECIDES) == store
 
 
 def test_digests_tell_all_that_differs_apart() -> None:

@@ -14,7 +14,6 @@ from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
 from miaudit.models import loop, nets, stopping  # noqa: E402
-from miaudit.models.matrix import Weights  # noqa: E402
 from miaudit.models.train import (  # noqa: E402
     EarlyStopping,
     Private,
@@ -25,6 +24,7 @@ from miaudit.models.train import (  # noqa: E402
     fit_many,
     logits,
 )
+from miaudit.models.weights import Weights  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 6)).astype(np.float32)
@@ -84,8 +84,9 @@ def test_epochs_end_where_counting_says(batch) -> None:
 
 def test_the_best_weights_are_kept_and_stopped_models_no_longer_looked_at() -> None:
     weights = Weights.of([nn.Linear(1, 1, bias=False) for _ in range(2)])
-    best = stopping.BestWeights(weights, patience=2)
     both = np.array([True, True])
+    never = {"ends": ~both[None], "losses": lambda: torch.zeros(2)}  # the losses are given one by one
+    best = stopping.BestWeights(weights, patience=2, **never)
     first, second = [3.0, 2.0, 2.5, 2.0, 1.0], [5.0, 4.0, float("nan"), 3.0, 2.0]
     for epoch, losses in enumerate(zip(first, second, strict=True)):
         weights.values.fill_(float(epoch))
@@ -94,7 +95,7 @@ def test_the_best_weights_are_kept_and_stopped_models_no_longer_looked_at() -> N
     best.restore()
     assert weights.values[:, 0].tolist() == [1.0, 4.0]
     assert best.never.tolist() == [False, False]
-    partly = stopping.BestWeights(weights, patience=1)
+    partly = stopping.BestWeights(weights, patience=1, **never)
     partly.see(torch.tensor([1.0, 1.0]), np.array([True, False]))
     assert partly.never.tolist() == [False, True]
     assert not partly.stopped.any()

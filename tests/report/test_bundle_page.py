@@ -2,13 +2,14 @@
 
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import miaudit as ma
 from miaudit.auditing.plan import Declared, Plan
-from miaudit.bundle import archive, challenge, contents, findings, read, record
+from miaudit.bundle import archive, challenge, contents, read, record
 from miaudit.bundle.verify import verify
 from miaudit.errors import InputError
 from miaudit.report import bundle_page, kinds, results_folder
@@ -47,15 +48,13 @@ def hostile(stated):
 
 
 def verification(tmp_path, name=NAME, text=EVIL, change=hostile):
-    return findings.of_verification(verify(bundle(tmp_path / "b.zip", name, text, change)), {"command": text})
+    return replace(verify(bundle(tmp_path / "b.zip", name, text, change)), repeat={"command": text})
 
 
 def contested(tmp_path, name=NAME, text=EVIL):
     held = read(bundle(tmp_path / "b.zip", name, text))
     scores = held.evidence().score + held.evidence().member
-    return findings.of_challenge(
-        held, challenge.by_scores(held, scores, rng=np.random.default_rng(0)), {"command": text}
-    )
+    return replace(challenge.by_scores(held, scores, rng=np.random.default_rng(0)), repeat={"command": text})
 
 
 PAGES = {"verification": verification, "challenge": contested}
@@ -114,7 +113,7 @@ def test_in_part_is_said_and_is_no_green_page(tmp_path):
     member = rng.random(N) < 0.5
     held = ma.Evidence(score=rng.normal(size=N), member=member, covariates=rng.normal(size=N), design="zero-run")
     record(held, plan=Plan(bounds=None), rng=rng, share="scores")[1].write(tmp_path / "b.zip")
-    made = findings.of_verification(verify(tmp_path / "b.zip"), {})
+    made = verify(tmp_path / "b.zip")
     page = bundle_page.page(made)
     assert made.exit_code == 4
     assert "Verified in part" in page

@@ -14,7 +14,7 @@ import pytest
 
 from miaudit.defences import drivers, findings
 from miaudit.defences.calibration import Temperature
-from miaudit.defences.compare import Option, compare
+from miaudit.defences.compare import ReleaseOption, compare
 from miaudit.defences.label_sets import ConformalSet
 from miaudit.defences.noise import OutputNoise
 from miaudit.defences.outputs import AsItIs, LabelOnly
@@ -28,10 +28,10 @@ from worlds import disclosing
 def content() -> DisclosureFindings:
     models = disclosing.models(effect=1.0, shadows=32, n=300, held=80)
     defences = {"temperature": Temperature(), "noise": OutputNoise(), "sets": ConformalSet(0.9), "label": LabelOnly()}
-    options = [Option("as-it-is", "output", models, AsItIs())]
-    options += [Option(name, "output", models, one) for name, one in defences.items()]
+    options = [ReleaseOption("as-it-is", "output", models, AsItIs())]
+    options += [ReleaseOption(name, "output", models, one) for name, one in defences.items()]
     weaker = disclosing.models(effect=0.2, shadows=32, n=300, held=80)
-    options.append(Option("<b>decay</b>", "training", weaker, AsItIs(), "<b>decay</b> & co"))
+    options.append(ReleaseOption("<b>decay</b>", "training", weaker, AsItIs(), "<b>decay</b> & co"))
     rng = np.random.default_rng(0)
     found = compare(options, rng=rng)
     predictions, said = findings.predicted(models, rng=rng)

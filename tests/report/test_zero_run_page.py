@@ -174,9 +174,9 @@ def test_whatever_the_order_the_page_leads_with_the_corrected_numbers():
     corrected = {m["name"]: m for m in found["metrics"] if m["estimator"] == "hajek"}
     for given in (found, turned):
         assert vars(audit_charts.named(typed(given).metrics, "auc")) == corrected["auc"]
-        cards = {card["name"]: card for card in audit_page._cards(typed(given))}
-        assert cards["AUC"]["value"] == wording.amount("auc", corrected["auc"]["value"])
-        assert cards["AUC"]["note"].startswith("corrected; ")
+        cards = {card[0]: card for card in audit_page._cards(typed(given))}
+        assert cards["AUC"][1] == wording.amount("auc", corrected["auc"]["value"])
+        assert cards["AUC"][2].startswith("corrected; ")
         control = {point[0]: point[1:] for point in audit_page._control(typed(given))["points"]}
         best = corrected["tpr_at_fpr_0.1"]
         assert control[0.1] == [best["value"], best["low"], best["high"]]
@@ -361,7 +361,7 @@ def test_a_metric_that_nothing_resolves_is_a_dash():
     found["verdict"]["metric"] = "tpr_at_fpr_0.001"
     text = page_of(Findings.from_dict(found).to_dict())
     assert "At 0.1% FPR nothing is resolved" in Page(text).words
-    assert audit_page._cards(typed(found))[2]["value"] == "–"
+    assert audit_page._cards(typed(found))[2][1] == "–"
 
 
 @pytest.mark.long

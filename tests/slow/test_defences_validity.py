@@ -9,7 +9,7 @@ import pytest
 from scipy import special
 
 from miaudit.defences.advise import advise
-from miaudit.defences.compare import DefenceComparison, Models, Option, compare
+from miaudit.defences.compare import DefenceComparison, Models, ReleaseOption, compare
 from miaudit.defences.outputs import AsItIs
 from worlds import disclosing
 
@@ -32,7 +32,7 @@ def comparison(seed: int, effect: float) -> DefenceComparison:
     rng = np.random.default_rng(seed)
     drawn = disclosing.models(n=300, held=20, shadows=6, seed=seed)
     options = [
-        Option(str(i), "training" if i else "output", trained_again(drawn, effect, rng), AsItIs())
+        ReleaseOption(str(i), "training" if i else "output", trained_again(drawn, effect, rng), AsItIs())
         for i in range(1 + _TRAININGS)
     ]
     return compare(options, rng=rng)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from causal_synthesis.loaders import load_eedi
-from causal_synthesis.pain import IN_DEGREES, LEVELS, PainParameters, pain, parameters
+from causal_synthesis.loaders import EediStandIn, load_eedi
+from causal_synthesis.pain import IN_DEGREES, LEVELS, NoisyMax, PainParameters, pain, parameters
 
 from miaudit.errors import InputError
-from miaudit.synthesis.worlds import EediStandIn, Gaussian, NoisyMax, Softmax, Term, synthetic22
+from miaudit.synthesis.worlds import Gaussian, Softmax, Term, synthetic22
 from worlds import synthetic22 as publisher
 
 # -- the pain form ----------------------------------------------------------------------------------------------------

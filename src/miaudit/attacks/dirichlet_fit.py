@@ -110,12 +110,7 @@ def fit(p: ArrayLike, mask: ArrayLike | None = None, *, smoothing: float = SMOOT
 def check(p: NDArray[np.generic], mask: ArrayLike | None, smoothing: float) -> BoolArray:
     """Return which models count (n, M), after checking probabilities (n, M, K), mask and smoothing."""
     if p.dtype.kind != "f" or p.ndim != 3 or not p.size:
-        raise InputError(
-            "p",
-            "probabilities of shape (n, M, K)",
-            f"{p.dtype} of shape {p.shape}",
-            "records, then models, then classes",
-        )
+        raise InputError.of_array("p", "probabilities of shape (n, M, K)", p, "records, then models, then classes")
     n, models, classes = p.shape
     if classes < 2:
         raise InputError("p", "at least two classes", "K = 1", "a single probability says nothing: pass both classes")
@@ -123,17 +118,15 @@ def check(p: NDArray[np.generic], mask: ArrayLike | None, smoothing: float) -> B
         raise InputError("smoothing", f"a number in (0, 1/{classes})", repr(smoothing), "1e-15 is the default")
     counted = np.ones((n, models), dtype=np.bool_) if mask is None else np.asarray(mask)
     if counted.shape != (n, models) or counted.dtype.kind != "b":
-        received = f"{counted.dtype} of shape {counted.shape}"
-        raise InputError("mask", f"True or False of shape {(n, models)}", received, "a column for each model")
+        raise InputError.of_array("mask", f"True or False of shape {(n, models)}", counted, "a column for each model")
     few = counted.sum(axis=1) < LEAST_MODELS
     if few.any():
         row = int(np.argmax(few))
-        raise InputError(
-            "mask",
+        allowed, received = (
             f"at least {LEAST_MODELS} models for every record",
             f"{int(counted[row].sum())} for record {row}",
-            "train more shadow models, or leave this record out",
         )
+        raise InputError("mask", allowed, received, "train more shadow models, or leave this record out")
     for rows in _blocks(p.shape):
         _check_probabilities(p[rows], counted[rows], rows.start)
     return counted
@@ -145,12 +138,8 @@ def _check_probabilities(p: NDArray[np.generic], counted: BoolArray, first: int)
     bad |= np.abs(numbers.sum(axis=2) - 1) > _SUM_TOLERANCE
     if bad.any():
         row, model = np.argwhere(bad)[0]
-        raise InputError(
-            "p",
-            "probabilities that add up to 1",
-            f"record {first + row}, model {model}: sum {numbers[row, model].sum():.4g}",
-            "apply softmax to logits first",
-        )
+        received = f"record {first + row}, model {model}: sum {numbers[row, model].sum():.4g}"
+        raise InputError("p", "probabilities that add up to 1", received, "apply softmax to logits first")
 
 
 def smooth(p: NDArray[np.generic], smoothing: float) -> FloatArray:
@@ -162,8 +151,7 @@ def smooth(p: NDArray[np.generic], smoothing: float) -> FloatArray:
     [0.999, 0.001]
     """
     lifted = np.maximum(p, smoothing, dtype=np.float64)
-    result: FloatArray = lifted / lifted.sum(axis=-1, keepdims=True)
-    return result
+    return np.asarray(lifted / lifted.sum(axis=-1, keepdims=True))
 
 
 def _blocks(shape: tuple[int, ...]) -> list[slice]:
@@ -230,7 +218,10 @@ def _line_search(alpha: FloatArray, log_mean: FloatArray, direction: FloatArray,
     return np.asarray(alpha + step[:, None] * direction)
 
 
+def log_normaliser(alpha: FloatArray) -> FloatArray:
+    """Return the logarithm of the constant of Dirichlet densities (n,) with parameters (n, K)."""
+    return np.asarray(special.gammaln(alpha.sum(axis=1)) - special.gammaln(alpha).sum(axis=1))
+
+
 def _mean_log_likelihood(alpha: FloatArray, log_mean: FloatArray) -> FloatArray:
-    normaliser = special.gammaln(alpha.sum(axis=1)) - special.gammaln(alpha).sum(axis=1)
-    result: FloatArray = normaliser + ((alpha - 1) * log_mean).sum(axis=1)
-    return result
+    return np.asarray(log_normaliser(alpha) + ((alpha - 1) * log_mean).sum(axis=1))

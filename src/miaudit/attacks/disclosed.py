@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks import dirichlet_fit
@@ -19,6 +18,7 @@ __all__ = ["confidence_vector", "decision_set", "true_label"]
 
 # Below this many models on a side a law of the record's own cannot be fitted at all.
 LEAST = 2
+_SHAPES = {(1, 2): "(n,) or (n, T)", (2,): "(n, M)", (2, 3): "(n, K) or (n, T, K)", (3,): "(n, M, K)"}  # by dimensions
 _ROUNDING = 1e-3  # probabilities of float16 outputs sum to one no better
 
 
@@ -111,8 +111,7 @@ def true_label(
     others = _share(shadow, "shadow", (2,))
     own = _share(target, "target", (1, 2))
     sides = _sides(included, used, others.shape)
-    two = np.stack([others, 1 - others], axis=-1)
-    pair = np.stack([own, 1 - own], axis=-1)
+    pair, two = (np.stack([p, 1 - p], axis=-1) for p in (own, others))
     _same(pair, two)
     return _dirichlet_ratio(pair, two, sides, smoothing)
 
@@ -151,8 +150,8 @@ def decision_set(
     others, own = _sets(shadow, "shadow", (3,)), _sets(target, "target", (2, 3))
     sides = _sides(included, used, others.shape)
     _same(own, others)
-    total = np.zeros((len(own), own.shape[1] if own.ndim == 3 else 1))
     held = own if own.ndim == 3 else own[:, None]
+    total = np.zeros(held.shape[:2])
     for side, sign in zip(sides, (1.0, -1.0), strict=True):
         rate = (np.einsum("nmk,nm->nk", others, side, dtype=np.float64) + 0.5) / (side.sum(axis=1)[:, None] + 1)
         total += sign * np.where(held, np.log(rate)[:, None], np.log1p(-rate)[:, None]).sum(axis=2)
@@ -188,8 +187,8 @@ def _dirichlet_ratio(
     ratio = np.zeros(log_p.shape[:2])
     for side, sign in zip(sides, (1.0, -1.0), strict=True):
         alpha = dirichlet_fit.fit(others, side, smoothing=smoothing).alpha
-        normaliser = special.gammaln(alpha.sum(axis=1)) - special.gammaln(alpha).sum(axis=1)
-        ratio += sign * (normaliser[:, None] + np.einsum("nk,ntk->nt", alpha - 1, log_p))
+        density = dirichlet_fit.log_normaliser(alpha)[:, None] + np.einsum("nk,ntk->nt", alpha - 1, log_p)
+        ratio += sign * density
     return np.asarray(ratio if own.ndim == 3 else ratio[:, 0])
 
 
@@ -197,7 +196,7 @@ def _dirichlet_ratio(
 
 
 def _probabilities(values: ArrayLike, name: str, dimensions: tuple[int, ...]) -> FloatArray:
-    p = _share(values, name, dimensions, "(n, M, K)" if dimensions == (3,) else "(n, K) or (n, T, K)")
+    p = _share(values, name, dimensions)
     _require_classes(p.shape[-1], name)
     gap = np.abs(p.sum(axis=-1) - 1)
     if gap.max() > _ROUNDING:
@@ -207,12 +206,11 @@ def _probabilities(values: ArrayLike, name: str, dimensions: tuple[int, ...]) ->
     return np.asarray(p / p.sum(axis=-1, keepdims=True))
 
 
-def _share(values: ArrayLike, name: str, dimensions: tuple[int, ...], shape: str = "") -> FloatArray:
+def _share(values: ArrayLike, name: str, dimensions: tuple[int, ...]) -> FloatArray:
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or array.ndim not in dimensions or not array.size:
-        allowed = shape or ("(n, M)" if dimensions == (2,) else "(n,) or (n, T)")
-        received = f"{array.dtype} of shape {array.shape}"
-        raise InputError(name, f"probabilities of shape {allowed}", received, "pass a row for each record")
+        allowed = _SHAPES[dimensions]
+        raise InputError.of_array(name, f"probabilities of shape {allowed}", array, "pass a row for each record")
     p = array.astype(np.float64)
     outside = ~((p >= 0) & (p <= 1 + _ROUNDING))
     if outside.any():
@@ -225,9 +223,10 @@ def _share(values: ArrayLike, name: str, dimensions: tuple[int, ...], shape: str
 def _sets(values: ArrayLike, name: str, dimensions: tuple[int, ...]) -> BoolArray:
     array = np.asarray(values)
     if array.dtype.kind != "b" or array.ndim not in dimensions or not array.size:
-        allowed = "(n, M, K)" if dimensions == (3,) else "(n, K) or (n, T, K)"
-        received = f"{array.dtype} of shape {array.shape}"
-        raise InputError(name, f"True or False of shape {allowed}", received, "sets_of makes sets of probabilities")
+        allowed = _SHAPES[dimensions]
+        raise InputError.of_array(
+            name, f"True or False of shape {allowed}", array, "sets_of makes sets of probabilities"
+        )
     _require_classes(array.shape[-1], name)
     return array
 
@@ -254,8 +253,7 @@ def _matrix(values: ArrayLike, name: str, shape: tuple[int, ...]) -> BoolArray:
     if array.dtype.kind != "b" or array.shape != shape[:2]:
         turn = array.ndim == 2 and array.T.shape == shape[:2]
         hint = "transpose it" if turn else "pass a row for each record and a column for each model"
-        received = f"{array.dtype} of shape {array.shape}"
-        raise InputError(name, f"True or False of shape {shape[:2]}", received, hint)
+        raise InputError.of_array(name, f"True or False of shape {shape[:2]}", array, hint)
     return array
 
 

@@ -115,20 +115,15 @@ def learned(correct: ArrayLike, shadow_correct: ArrayLike, shadow_member: ArrayL
     """
     right, others = _correctness(correct, "correct", 2), _correctness(shadow_correct, "shadow_correct", 2)
     if others.shape[1] != right.shape[1]:
-        raise InputError(
-            "shadow_correct",
-            f"{right.shape[1]} copies, as the target",
-            f"{others.shape[1]}",
-            "use the same augmentations",
-        )
+        allowed = f"{right.shape[1]} copies, as the target"
+        raise InputError("shadow_correct", allowed, f"{others.shape[1]}", "use the same augmentations")
     inside = _correctness(shadow_member, "shadow_member", 1)
     if len(inside) != len(others) or inside.all() or not inside.any():
-        raise InputError(
-            "shadow_member",
+        allowed, received = (
             f"members and non-members, {len(others)} rows",
             f"{int(inside.sum())} members of {len(inside)}",
-            "pass one for each shadow row",
         )
+        raise InputError("shadow_member", allowed, received, "pass one for each shadow row")
     return log_odds(fit_membership(_pattern(others), inside), _pattern(right))
 
 
@@ -142,18 +137,12 @@ def _rate(hits: FloatArray, taken: BoolArray, k: int) -> FloatArray:
     models = taken.sum(axis=1)
     total = np.sum(hits, axis=1, where=taken)
     overall = (total.sum() + 0.5) / (models.sum() * k + 1)
-    rate: FloatArray = (total + _PRIOR_MODELS * k * overall) / ((models + _PRIOR_MODELS) * k)
-    return rate
+    return np.asarray((total + _PRIOR_MODELS * k * overall) / ((models + _PRIOR_MODELS) * k))
 
 
 def _correctness(values: ArrayLike, name: str, dimensions: int) -> BoolArray:
     array = np.asarray(values)
     if array.dtype.kind != "b" or array.ndim != dimensions or not array.size:
         shape = {1: "(m,)", 2: "(n, k)", 3: "(n, M, k)"}[dimensions]
-        raise InputError(
-            name,
-            f"True or False of shape {shape}",
-            f"{array.dtype} of shape {array.shape}",
-            "compare predictions and labels",
-        )
+        raise InputError.of_array(name, f"True or False of shape {shape}", array, "compare predictions and labels")
     return array

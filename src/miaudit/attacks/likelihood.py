@@ -121,15 +121,13 @@ def logit_confidence_of(loss: ArrayLike) -> FloatArray:
     """
     x = np.asarray(loss, dtype=np.float64)
     if (x < 0).any():
-        raise InputError(
-            "loss", "cross-entropies, 0 or more", f"a smallest value of {x.min():.4g}", "use statistic: loss"
-        )
+        received = f"a smallest value of {x.min():.4g}"
+        raise InputError("loss", "cross-entropies, 0 or more", received, "use statistic: loss")
     positive = x[x > 0]
     smallest = float(positive.min()) if len(positive) else 1.0
     x = np.maximum(x, smallest)
     # -log(expm1(x)), without overflow for large x.
-    value: FloatArray = 0.0 - (x + np.log(-np.expm1(-x)))
-    return value
+    return np.asarray(0.0 - (x + np.log(-np.expm1(-x))))
 
 
 def log_ratio(statistic: ArrayLike, given: GaussianStatistics) -> FloatArray:
@@ -152,19 +150,7 @@ def log_ratio(statistic: ArrayLike, given: GaussianStatistics) -> FloatArray:
     x = np.asarray(statistic, dtype=np.float64)
     inside = -0.5 * ((x - given.mu_in) / given.sigma_in) ** 2 - np.log(given.sigma_in)
     outside = -0.5 * ((x - given.mu_out) / given.sigma_out) ** 2 - np.log(given.sigma_out)
-    ratio: FloatArray = inside - outside
-    return ratio
-
-
-def predict(scores: ArrayLike, tau: float = 0.0) -> BoolArray:
-    """Predict membership for records whose score exceeds ``tau`` (0: even odds).
-
-    Examples
-    --------
-    >>> predict([-1.0, 0.0, 0.5]).tolist()
-    [False, False, True]
-    """
-    return np.asarray(scores, dtype=np.float64) > tau
+    return np.asarray(inside - outside)
 
 
 def cross_fitted(
@@ -222,12 +208,8 @@ def _fold_of(member: BoolArray, unit_codes: IntArray | None, folds: int, rng: np
     fold_of_unit = np.empty(len(has_member), dtype=np.intp)
     for name, units in (("members", np.flatnonzero(has_member)), ("non-members", np.flatnonzero(~has_member))):
         if unit_codes is None and len(units) < 2 * folds:
-            raise InputError(
-                "folds",
-                f"at most half the {name}",
-                f"{folds} folds for {len(units)}",
-                "use fewer folds or more records",
-            )
+            received = f"{folds} folds for {len(units)}"
+            raise InputError("folds", f"at most half the {name}", received, "use fewer folds or more records")
         fold_of_unit[units] = rng.permutation(np.arange(len(units)) % folds)
     fold = fold_of_unit[codes]
     for k in range(folds):

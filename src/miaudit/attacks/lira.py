@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, check_choice
 
 __all__ = ["Health", "health", "offline", "online"]
 
@@ -83,20 +83,20 @@ def online(
     >>> bool((score[member] > 0).mean() > 0.75), bool((score[~member] > 0).mean() < 0.25)
     (True, True)
     """
-    _choose("variance", variance, get_args(Variance))
+    check_choice("variance", variance, get_args(Variance))
     _choose_sides(sides)
     check(target, shadow, np.asarray(included))
-    point, moments = _target_of(target), _Moments.of(np.asarray(shadow), np.asarray(included))
-    moments.require_both_sides()
-    var_in, var_out = moments.variances(variance)
+    point = _target_of(target)
+    count, (mean_in, mean_out), squares = _moments(np.asarray(shadow), np.asarray(included))
+    _require_models(count, 1, 0)
+    own = (count.min(axis=0) >= LEAST_FOR_RECORD) & (variance == "record")
+    var_in, var_out = (_variances(of, models, own) for of, models in zip(squares, count, strict=True))
     if sides == 1:
-        pooled = moments.pooled_variances(variance)
-        middle, apart = (moments.mean_in + moments.mean_out) / 2, moments.mean_in - moments.mean_out
-        linear: FloatArray = np.mean((point - middle) * (apart / pooled), axis=1)
-        return linear
-    far_in, far_out = (point - moments.mean_in) ** 2 / var_in, (point - moments.mean_out) ** 2 / var_out
-    ratio: FloatArray = 0.5 * np.mean(far_out - far_in + np.log(var_out) - np.log(var_in), axis=1)
-    return ratio
+        middle, apart = (mean_in + mean_out) / 2, mean_in - mean_out
+        pooled = _variances(squares.sum(axis=0), count.sum(axis=0), own, means=2)
+        return np.asarray(np.mean((point - middle) * (apart / pooled), axis=1))
+    far_in, far_out = (point - mean_in) ** 2 / var_in, (point - mean_out) ** 2 / var_out
+    return np.asarray(0.5 * np.mean(far_out - far_in + np.log(var_out) - np.log(var_in), axis=1))
 
 
 def offline(
@@ -135,14 +135,14 @@ def offline(
     >>> offline([2.0, 4.0], shadow, variance="global").round(3).tolist()  # sigma_out = (8 / 6)^0.5
     [0.866, -0.866]
     """
-    _choose("variance", variance, get_args(Variance))
+    check_choice("variance", variance, get_args(Variance))
     _choose_sides(sides)
     check(target, shadow, included)
-    moments = _Moments.of(np.asarray(shadow), None if included is None else np.asarray(included))
-    moments.require_out()
-    z = (_target_of(target) - moments.mean_out) / moments.variance_out(variance) ** 0.5
-    score: FloatArray = np.mean(z if sides == 1 else np.abs(z), axis=1)
-    return score
+    count, mean, squares = _moments(np.asarray(shadow), None if included is None else np.asarray(included))
+    _require_models(count, 1)
+    own = (count[1] >= LEAST_FOR_RECORD) & (variance == "record")
+    z = (_target_of(target) - mean[1]) / _variances(squares[1], count[1], own) ** 0.5
+    return np.asarray(np.mean(z if sides == 1 else np.abs(z), axis=1))
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ def health(
     >>> health(rng.exponential(size=(300, 64)) ** 2, included).far
     1.0
     """
-    _choose("variance", variance, get_args(Variance))
+    check_choice("variance", variance, get_args(Variance))
     if not 0 < level < 1:
         raise InputError("level", "a number in (0, 1)", repr(level), "0.05 is the default")
     if most < 1:
@@ -241,19 +241,17 @@ def health(
     outputs = np.asarray(shadow)
     inside = None if included is None else np.asarray(included)
     _check_shadow(outputs, inside)
-    moments = _Moments.of(outputs, inside)
+    count, _, _ = _moments(outputs, inside)
     step = -(-len(outputs) // most)
     p_values = _normality(outputs[::step], None if inside is None else inside[::step])
     tested = p_values[~np.isnan(p_values)]
-    enough = moments.count_out >= LEAST_FOR_RECORD
-    if inside is not None:
-        enough &= moments.count_in >= LEAST_FOR_RECORD
+    few = (count if inside is not None else count[1:]).min(axis=0) < LEAST_FOR_RECORD
     return Health(
         records=len(outputs),
         models=outputs.shape[1],
-        fewest_in=int(moments.count_in.min()),
-        fewest_out=int(moments.count_out.min()),
-        global_variance=1.0 if variance == "global" else float(np.mean(~enough)),
+        fewest_in=int(count[0].min()),
+        fewest_out=int(count[1].min()),
+        global_variance=1.0 if variance == "global" else float(np.mean(few)),
         asked=variance,
         tested=len(tested),
         far=_share_rejected(tested, level) if len(tested) else None,
@@ -292,71 +290,42 @@ def check(
     """
     point, outputs = np.asarray(target), np.asarray(shadow)
     if point.dtype.kind not in "iuf" or point.ndim not in (1, 2) or not point.size:
-        raise InputError(
-            "target", "numbers of shape (n,) or (n, augmentations)", _seen(point), "pass one row for each record"
-        )
-    same = _same_records(len(point), outputs, target_rows, shadow_rows)
+        allowed = "numbers of shape (n,) or (n, augmentations)"
+        raise InputError.of_array("target", allowed, point, "pass one row for each record")
+    same = outputs.shape[:1] == point.shape[:1]
+    if target_rows is not None and shadow_rows is not None:
+        same = same and np.array_equal(np.asarray(target_rows), np.asarray(shadow_rows))
     if outputs.ndim == 1 or outputs.shape[1] < 2 or not same:
-        models = (
-            "one shadow model" if outputs.ndim == 1 or outputs.shape[1] == 1 else f"{outputs.shape[1]} shadow models"
-        )
-        raise InputError(
-            "shadow",
-            f"the outputs of several shadow models on the {len(point):,} target records",
-            f"{models} on {len(outputs) if outputs.ndim else 0:,} {'records' if same else 'other records'}",
-            _transposed(point, outputs)
-            or "per-record LiRA needs each record's own in and out models: use shadow_classifier, which pools records",
-        )
+        models = 1 if outputs.ndim == 1 else outputs.shape[1]
+        received = f"{'one shadow model' if models == 1 else f'{models} shadow models'} on {len(outputs):,}"
+        hint = "per-record LiRA needs each record's own in and out models: use shadow_classifier, which pools records"
+        if outputs.ndim == 2 and len(outputs) != len(point) == outputs.shape[1]:
+            hint = "transpose it: a row for each record, a column for each model"
+        allowed = f"the outputs of several shadow models on the {len(point):,} target records"
+        raise InputError("shadow", allowed, f"{received} {'records' if same else 'other records'}", hint)
     if outputs.ndim != point.ndim + 1 or (point.ndim == 2 and outputs.shape[2] != point.shape[1]):
-        raise InputError(
-            "shadow",
-            f"shape (n, M{', augmentations' if point.ndim == 2 else ''}) for a target of shape {point.shape}",
-            f"shape {outputs.shape}",
-            "pass the same augmentations of target and shadow models",
-        )
+        allowed = f"shape (n, M{', augmentations' if point.ndim == 2 else ''}) for a target of shape {point.shape}"
+        hint = "pass the same augmentations of target and shadow models"
+        raise InputError("shadow", allowed, f"shape {outputs.shape}", hint)
     _check_shadow(outputs, None if included is None else np.asarray(included))
 
 
 def _check_shadow(shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> None:
     if shadow.dtype.kind not in "iuf" or shadow.ndim not in (2, 3) or not shadow.size:
-        raise InputError(
-            "shadow", "numbers of shape (n, M) or (n, M, augmentations)", _seen(shadow), "pass a column for each model"
-        )
+        allowed = "numbers of shape (n, M) or (n, M, augmentations)"
+        raise InputError.of_array("shadow", allowed, shadow, "pass a column for each model")
     if included is None:
         return
     if included.dtype.kind not in "biu" or included.shape != shadow.shape[:2]:
         turn = included.ndim == 2 and included.T.shape == shadow.shape[:2]
-        raise InputError(
-            "included",
-            f"True or False of shape {shadow.shape[:2]}, a row for each record",
-            _seen(included),
-            "transpose it" if turn else "pass which models were trained on which records",
-        )
-
-
-def _same_records(n: int, shadow: NDArray[np.generic], mine: ArrayLike | None, theirs: ArrayLike | None) -> bool:
-    if not shadow.ndim or len(shadow) != n:
-        return False
-    return mine is None or theirs is None or np.array_equal(np.asarray(mine), np.asarray(theirs))
-
-
-def _transposed(target: NDArray[np.generic], shadow: NDArray[np.generic]) -> str:
-    turn = shadow.ndim == 2 and len(shadow) != len(target) and shadow.shape[1] == len(target)
-    return "transpose it: a row for each record, a column for each model" if turn else ""
-
-
-def _choose(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InputError(name, " or ".join(allowed), repr(value), nearest(str(value), allowed) or "choose one")
+        allowed = f"True or False of shape {shadow.shape[:2]}, a row for each record"
+        hint = "transpose it" if turn else "pass which models were trained on which records"
+        raise InputError.of_array("included", allowed, included, hint)
 
 
 def _choose_sides(sides: int) -> None:
     if sides not in (1, 2):
         raise InputError("sides", "1 or 2", repr(sides), "1: members lie above; 2: a likelihood ratio or distance")
-
-
-def _seen(array: NDArray[np.generic]) -> str:
-    return f"{array.dtype} of shape {array.shape}"
 
 
 def _target_of(target: ArrayLike) -> FloatArray:
@@ -378,58 +347,41 @@ def _refuse_numbers(name: str, row: int) -> None:
 # -- means and variances of both sides, in blocks ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Moments:
-    """Means and sums of squares that LiRA computes from the shadow outputs.
+def _moments(
+    shadow: NDArray[np.generic], included: NDArray[np.generic] | None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return moments of the shadow outputs of the models with a record (first) and without it (second).
 
-    Attributes
-    ----------
-    count_in, count_out : arrays (n,)
-    mean_in, mean_out : arrays (n, k); 0 where there is no model on that side
-    squares_in, squares_out : arrays (n, k), sums of squared deviations from those means
+    Their counts (2, n), means (2, n, k), 0 where there is no model on that side, and sums of squared deviations from
+    those means (2, n, k). Means come first, then deviations, so that neither side loses digits to the other.
     """
+    n, k = len(shadow), 1 if shadow.ndim == 2 else shadow.shape[2]
+    counts, (means, sums) = np.zeros((2, n)), np.zeros((2, 2, n, k))
+    for rows, included_here in _blocks(shadow, included):
+        inside = included_here.astype(np.float64)
+        sides = (inside, 1.0 - inside)
+        counts[:, rows] = count = np.stack([taken.sum(axis=1) for taken in sides])
+        for a in range(k):
+            x = np.array(shadow[rows] if shadow.ndim == 2 else shadow[rows, :, a], dtype=np.float64, order="C")
+            with np.errstate(invalid="ignore", over="ignore"):
+                mean = np.stack([np.einsum("ij,ij->i", x, taken) for taken in sides]) / np.maximum(count, 1)
+                apart = [(x - own[:, None]) * taken for own, taken in zip(mean, sides, strict=True)]
+                squares = np.stack([np.einsum("ij,ij->i", far, far) for far in apart])
+                size = (np.abs(mean) + np.sqrt(squares)).sum(axis=0)
+            if not (fine := size <= _LARGEST).all():
+                _refuse_numbers("shadow", rows.start + int(np.argmin(fine)))
+            means[:, rows, a], sums[:, rows, a] = mean, squares
+    return counts, means, sums
 
-    count_in: FloatArray
-    count_out: FloatArray
-    mean_in: FloatArray
-    mean_out: FloatArray
-    squares_in: FloatArray
-    squares_out: FloatArray
 
-    @classmethod
-    def of(cls, shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> _Moments:
-        n, k = len(shadow), 1 if shadow.ndim == 2 else shadow.shape[2]
-        found = cls(*np.zeros((2, n)), *np.zeros((4, n, k)))
-        for rows, inside in _blocks(shadow, included):
-            _fill(found, rows, shadow, inside)
-        return found
-
-    def require_out(self) -> None:
-        """Refuse records that every model learned, and variances that cannot be estimated."""
-        _require_models(self.count_out, "did not learn it", "shadow models that left out")
-
-    def require_both_sides(self) -> None:
-        self.require_out()
-        _require_models(self.count_in, "learned it", "shadow models that included")
-
-    def variance_out(self, variance: Variance) -> FloatArray:
-        """Return the variances (n, k) among models that did not learn the record."""
-        own = self.count_out >= LEAST_FOR_RECORD if variance == "record" else np.zeros(len(self.count_out), dtype=bool)
-        return _variances(self.squares_out, self.count_out, own)
-
-    def variances(self, variance: Variance) -> tuple[FloatArray, FloatArray]:
-        """Return the variances (n, k) of both sides."""
-        own = self._own(variance)
-        return _variances(self.squares_in, self.count_in, own), _variances(self.squares_out, self.count_out, own)
-
-    def pooled_variances(self, variance: Variance) -> FloatArray:
-        """Return one variance (n, k) for both sides."""
-        squares, count = self.squares_in + self.squares_out, self.count_in + self.count_out
-        return _variances(squares, count, self._own(variance), means=2)
-
-    def _own(self, variance: Variance) -> BoolArray:
-        enough = np.minimum(self.count_in, self.count_out) >= LEAST_FOR_RECORD
-        return enough if variance == "record" else np.zeros_like(enough)
+def _require_models(count: FloatArray, *sides: int) -> None:
+    """Refuse records without a model on one of these sides."""
+    for side in sides:
+        if (count[side] == 0).any():
+            needed, lacking = (("learned it", "included"), ("did not learn it", "left out"))[side]
+            received = f"no shadow models that {lacking} record {int(np.argmin(count[side]))}"
+            hint = "draw the inclusion so that each record is in half of the models"
+            raise InputError("included", f"for each record a shadow model that {needed}", received, hint)
 
 
 def _blocks(shadow: NDArray[np.generic], included: NDArray[np.generic] | None) -> Iterator[tuple[slice, BoolArray]]:
@@ -462,26 +414,6 @@ def _release(array: NDArray[np.generic] | None) -> None:
         link.madvise(mmap.MADV_DONTNEED)
 
 
-def _fill(found: _Moments, rows: slice, shadow: NDArray[np.generic], included: BoolArray) -> None:
-    """Fill in a block's rows: means first, then deviations, so that neither side loses digits to the other."""
-    inside = included.astype(np.float64)
-    outside = 1.0 - inside
-    count_in, count_out = inside.sum(axis=1), outside.sum(axis=1)
-    found.count_in[rows], found.count_out[rows] = count_in, count_out
-    for a in range(found.mean_in.shape[1]):
-        x = np.array(shadow[rows] if shadow.ndim == 2 else shadow[rows, :, a], dtype=np.float64, order="C")
-        with np.errstate(invalid="ignore", over="ignore"):
-            mean_in = np.einsum("ij,ij->i", x, inside) / np.maximum(count_in, 1)
-            mean_out = np.einsum("ij,ij->i", x, outside) / np.maximum(count_out, 1)
-            x_in, x_out = (x - mean_in[:, None]) * inside, (x - mean_out[:, None]) * outside
-            squares_in, squares_out = np.einsum("ij,ij->i", x_in, x_in), np.einsum("ij,ij->i", x_out, x_out)
-            size = np.abs(mean_in) + np.abs(mean_out) + np.sqrt(squares_in) + np.sqrt(squares_out)
-        if not (fine := size <= _LARGEST).all():
-            _refuse_numbers("shadow", rows.start + int(np.argmin(fine)))
-        found.mean_in[rows, a], found.mean_out[rows, a] = mean_in, mean_out
-        found.squares_in[rows, a], found.squares_out[rows, a] = squares_in, squares_out
-
-
 def _variances(squares: FloatArray, count: FloatArray, own: BoolArray, means: int = 1) -> FloatArray:
     """Turn sums of squares (n, k) into variances: the record's where ``own``, else the global one.
 
@@ -490,28 +422,12 @@ def _variances(squares: FloatArray, count: FloatArray, own: BoolArray, means: in
     """
     freedom = float(np.maximum(count - means, 0).sum())
     if freedom == 0:
-        raise InputError(
-            "shadow",
-            "two or more models on each side of some record",
-            "one model on a side of every record",
-            "train at least four shadow models, each record in half of them",
-        )
+        allowed, received = "two or more models on each side of some record", "one model on a side of every record"
+        raise InputError("shadow", allowed, received, "train at least four shadow models, each record in half of them")
     overall = squares.sum(axis=0) / freedom
     overall = np.where(overall > 0, overall, 1.0)  # nothing varies: the distance itself is the score
     variances = np.where(own[:, None], squares / np.maximum(count, 1)[:, None], overall)
-    result: FloatArray = np.maximum(variances, _SMALLEST_SHARE**2 * overall)
-    return result
-
-
-def _require_models(count: FloatArray, what: str, received: str) -> None:
-    if (count == 0).any():
-        record = int(np.argmin(count))
-        raise InputError(
-            "included",
-            f"for each record a shadow model that {what}",
-            f"no {received} record {record}",
-            "draw the inclusion so that each record is in half of the models",
-        )
+    return np.asarray(np.maximum(variances, _SMALLEST_SHARE**2 * overall))
 
 
 # -- the health of the Gaussian law ------------------------------------------------------------------------------------

@@ -67,17 +67,15 @@ class ConditionalQuantiles:
         InputError
             For fewer than five non-members above the highest level, NaN or infinite statistics, shapes that disagree.
         """
-        _check_levels(levels)
+        if len(levels) < 2 or not all(0 < q < 1 for q in levels) or (np.diff(levels) <= 0).any():
+            allowed = "two or more increasing numbers in (0, 1)"
+            raise InputError("levels", allowed, repr(levels), f"{LEVELS} is the default")
         y = _statistic(statistic, "reference")
         x = _features(features, "reference_features", len(y))
         needed = int(np.ceil(_LEAST_ABOVE / (1 - levels[-1]) - 1e-9))
         if len(y) < needed:
-            raise InputError(
-                "reference",
-                f"{needed} non-members or more for a quantile of {levels[-1]:g}",
-                f"{len(y)}",
-                "pass more non-members, or lower levels",
-            )
+            allowed = f"{needed} non-members or more for a quantile of {levels[-1]:g}"
+            raise InputError("reference", allowed, f"{len(y)}", "pass more non-members, or lower levels")
         seeds = rng.integers(0, 2**31, len(levels))
         build = regressor or _boosting
         with threadpool_limits(1):  # threads of boosting that wait for each other on busy cores cost ten times as much
@@ -104,8 +102,7 @@ class ConditionalQuantiles:
         result = z[0] + np.minimum(y - knots[0], 0.0) * overall + np.maximum(y - knots[-1], 0.0) * overall
         for k in range(len(slope)):
             result += slope[k] * np.clip(y - knots[k], 0.0, knots[k + 1] - knots[k])
-        scores: FloatArray = result
-        return scores
+        return np.asarray(result)
 
 
 def score(
@@ -191,9 +188,7 @@ def cross_fitted(
     y = _statistic(target, "target")
     x, inside = _features(features, "features", len(y)), np.asarray(member)
     if inside.dtype.kind != "b" or inside.shape != y.shape:
-        raise InputError(
-            "member", f"True or False of shape {y.shape}", f"{inside.dtype} of shape {inside.shape}", "pass one"
-        )
+        raise InputError.of_array("member", f"True or False of shape {y.shape}", inside, "pass one")
     if not 2 <= folds <= 50:
         raise InputError("folds", "2 to 50", str(folds), "5 is the default")
     codes = np.arange(len(y)) if unit_codes is None else np.asarray(unit_codes)
@@ -228,15 +223,10 @@ def _seeded(model: Any, seed: int) -> Any:
     return model.set_params(random_state=seed) if "random_state" in model.get_params() else model
 
 
-def _check_levels(levels: tuple[float, ...]) -> None:
-    if len(levels) < 2 or not all(0 < q < 1 for q in levels) or (np.diff(levels) <= 0).any():
-        raise InputError("levels", "two or more increasing numbers in (0, 1)", repr(levels), f"{LEVELS} is the default")
-
-
 def _statistic(values: ArrayLike, name: str) -> FloatArray:
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or array.ndim != 1 or not array.size:
-        raise InputError(name, "numbers of shape (n,)", f"{array.dtype} of shape {array.shape}", "pass one column")
+        raise InputError.of_array(name, "numbers of shape (n,)", array, "pass one column")
     result = array.astype(np.float64)
     bad = ~(np.abs(result) <= 1e150)
     if bad.any():
@@ -250,12 +240,8 @@ def _features(values: ArrayLike, name: str, n: int) -> FloatArray:
     if array.ndim == 1:
         array = array[:, None]
     if array.dtype.kind not in "biuf" or array.ndim != 2 or len(array) != n or not array.shape[1]:
-        raise InputError(
-            name,
-            f"numbers of shape ({n}, d), a row for each record",
-            f"{array.dtype} of shape {array.shape}",
-            "code categories as numbers",
-        )
+        allowed = f"numbers of shape ({n}, d), a row for each record"
+        raise InputError.of_array(name, allowed, array, "code categories as numbers")
     result = array.astype(np.float64)
     if np.isinf(result).any():
         raise InputError(name, "finite numbers or NaN", "infinity", "repair these rows")

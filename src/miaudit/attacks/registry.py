@@ -17,8 +17,7 @@ import numpy as np
 
 from miaudit.arrays import FloatArray
 from miaudit.attacks import disclosed, label_only, lira, quantile, rmia, shadow_classifier, signals, tokens
-from miaudit.errors import InputError, nearest
-from miaudit.io.plugins import Offered
+from miaudit.errors import InputError, Offered, nearest
 
 Statistic = Literal["logit_confidence", "log_probability"]
 Variance = Literal["record", "global"]
@@ -191,53 +190,28 @@ def get(name: str) -> Attack:
 _SHADOW = "target shadow included"
 _POPULATION = "target shadow included population population_shadow"
 _LOGITS = "logits labels shadow_logits shadow_labels shadow_member"
+_VECTORS, _CONFIDENCES = "probabilities shadow_probabilities included", "confidence shadow_confidence included"
+_FEATURES = "target features population population_features"
+_TWO_MODELS = "log_p offsets reference_log_p reference_offsets"
 
 _online = partial(register, needs=_SHADOW, least_models=4, online=True)  # two models of each side give a variance
 _offline = partial(register, needs=_SHADOW, least_models=4)
 _online("lira_online", lira.online, words="LiRA, online", gaussian="record")
-_online(
-    "lira_online_global",
-    partial(lira.online, variance="global"),
-    words="LiRA, online, global variance",
-    gaussian="global",
-)
+_everywhere = partial(lira.online, variance="global")
+_online("lira_online_global", _everywhere, words="LiRA, online, global variance", gaussian="global")
 _online("lira_online_one_sided", partial(lira.online, sides=1), words="LiRA, online, one-sided", gaussian="record")
 _offline("lira_offline", lira.offline, words="LiRA, offline", gaussian="record")
-_offline(
-    "lira_offline_global",
-    partial(lira.offline, variance="global"),
-    words="LiRA, offline, global variance",
-    gaussian="global",
-)
+_everywhere = partial(lira.offline, variance="global")
+_offline("lira_offline_global", _everywhere, words="LiRA, offline, global variance", gaussian="global")
 _offline("lira_offline_two_sided", partial(lira.offline, sides=2), words="LiRA, offline, two-sided", gaussian="record")
-register(
-    "dirichlet_ratio",
-    disclosed.confidence_vector,
-    "probabilities shadow_probabilities included",
-    "Dirichlet ratio of confidence vectors",
-)
-register(
-    "beta_ratio",
-    disclosed.true_label,
-    "confidence shadow_confidence included",
-    "Beta ratio of the true label's confidence",
-)
+register("dirichlet_ratio", disclosed.confidence_vector, _VECTORS, "Dirichlet ratio of confidence vectors")
+register("beta_ratio", disclosed.true_label, _CONFIDENCES, "Beta ratio of the true label's confidence")
 register("rmia_online", rmia.online, _POPULATION, "RMIA, online", statistic="log_probability", online=True)
 register("rmia_offline", rmia.offline, _POPULATION, "RMIA, offline", statistic="log_probability")
-register(
-    "quantile_regression",
-    quantile.score,
-    "target features population population_features",
-    "quantile regression",
-    random=True,
-)
+register("quantile_regression", quantile.score, _FEATURES, "quantile regression", random=True)
 register("shadow_classifier", shadow_classifier.score, _LOGITS, "shadow classifier")
-register(
-    "shadow_classifier_per_class",
-    partial(shadow_classifier.score, classes="per-class"),
-    _LOGITS,
-    "shadow classifier of each class",
-)
+_per_class = partial(shadow_classifier.score, classes="per-class")
+register("shadow_classifier_per_class", _per_class, _LOGITS, "shadow classifier of each class")
 register("label_only", label_only.score, "correct", "label-only")
 register("label_only_calibrated", label_only.calibrated, "correct shadow_correct included", "label-only, calibrated")
 register("label_only_learned", label_only.learned, "correct pooled_correct pooled_member", "label-only, learned")
@@ -245,9 +219,4 @@ register("token_loss", tokens.loss, "log_p offsets", "loss per token")
 register("min_k", tokens.min_k, "log_p offsets", "min-k%")
 register("min_k_plus_plus", tokens.min_k_plus_plus, "log_p offsets token_mean token_std", "min-k%++")
 register("zlib_ratio", tokens.zlib_ratio, "log_p offsets compressed", "loss against zlib")
-register(
-    "reference_ratio",
-    tokens.reference_ratio,
-    "log_p offsets reference_log_p reference_offsets",
-    "loss against a reference model",
-)
+register("reference_ratio", tokens.reference_ratio, _TWO_MODELS, "loss against a reference model")

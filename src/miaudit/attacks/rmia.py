@@ -66,11 +66,10 @@ def online(
     [0.76, 0.23]
     """
     _check_gamma(gamma)
-    reference = _Reference.of(target, shadow, included, population, population_shadow)
-    reference.require("in")
-    reference.require("out")
-    log_p = np.logaddexp(reference.log_in, reference.log_out) - math.log(2)
-    return _dominated(reference.target - log_p, reference.population - reference.log_population, gamma)
+    x, z, log_in, log_out, log_z = _references(target, shadow, included, population, population_shadow)
+    _require_models(log_in, "learned it")
+    _require_models(log_out, "did not learn it")
+    return _dominated(x - (np.logaddexp(log_in, log_out) - math.log(2)), z - log_z, gamma)
 
 
 def offline(
@@ -107,13 +106,11 @@ def offline(
     [0.55, 0.21]
     """
     _check_gamma(gamma)
-    reference = _Reference.of(target, shadow, included, population, population_shadow)
-    reference.require("out")
+    x, z, _, log_out, log_z = _references(target, shadow, included, population, population_shadow)
+    _require_models(log_out, "did not learn it")
     share = tune(shadow, included).a if a is None else a
     _check_a(share)
-    log_x = _offline_log_p(reference.log_out, share)
-    log_z = _offline_log_p(reference.log_population, share)
-    return _dominated(reference.target - log_x, reference.population - log_z, gamma)
+    return _dominated(x - _offline_log_p(log_out, share), z - _offline_log_p(log_z, share), gamma)
 
 
 @dataclass(frozen=True)
@@ -180,58 +177,37 @@ def tune(shadow: ArrayLike, included: ArrayLike | None, *, grid: tuple[float, ..
         mean = np.clip(mean, -1.0, 0.0)  # a difference of sums may round to just above 0
         found.append([_auc(log_p[known, j] - _log_from_distance(mean, a), member) for a in grid])
     if not found:
-        raise InputError(
-            "a",
-            "reference models with members and non-members among these records, to tune it on",
-            "none",
-            "pass a, for example 0.3",
-        )
+        allowed = "reference models with members and non-members among these records, to tune it on"
+        raise InputError("a", allowed, "none", "pass a, for example 0.3")
     mean_auc = np.mean(found, axis=0)
     return Tuned(grid[int(np.argmax(mean_auc))], tuple(float(v) for v in mean_auc), tuple(grid), len(found))
 
 
-@dataclass(frozen=True, eq=False)
-class _Reference:
-    """Log mean probabilities of the reference models; NaN where a side has no model.
+def _references(
+    target: ArrayLike,
+    shadow: ArrayLike,
+    included: ArrayLike | None,
+    population: ArrayLike,
+    population_shadow: ArrayLike,
+) -> tuple[FloatArray, ...]:
+    """Return target (n,) and population (m,), and the log mean probabilities of the reference models.
 
-    Attributes
-    ----------
-    target, log_in, log_out : arrays (n,)
-    population, log_population : arrays (m,)
+    These are of the models with each record and without it (n,), NaN where there are none, and of the population (m,).
     """
+    x, others = _log_probabilities(target, "target", 1), _rows_for(shadow, "shadow", len(np.asarray(target)))
+    z = _log_probabilities(population, "population", 1)
+    others_z = _rows_for(population_shadow, "population_shadow", len(z))
+    log_in, log_out = _log_means(others, _inclusion(included, others.shape), "shadow")
+    nobody = np.broadcast_to(np.False_, others_z.shape)
+    return x, z, log_in, log_out, _log_means(others_z, nobody, "population_shadow")[1]
 
-    target: FloatArray
-    log_in: FloatArray
-    log_out: FloatArray
-    population: FloatArray
-    log_population: FloatArray
 
-    @classmethod
-    def of(
-        cls,
-        target: ArrayLike,
-        shadow: ArrayLike,
-        included: ArrayLike | None,
-        population: ArrayLike,
-        population_shadow: ArrayLike,
-    ) -> _Reference:
-        point, others = _log_probabilities(target, "target", 1), _rows_for(shadow, "shadow", len(np.asarray(target)))
-        z = _log_probabilities(population, "population", 1)
-        others_z = _rows_for(population_shadow, "population_shadow", len(z))
-        inside = _inclusion(included, others.shape)
-        log_in, log_out = _log_means(others, inside, "shadow")
-        nobody = np.broadcast_to(np.False_, others_z.shape)
-        return cls(point, log_in, log_out, z, _log_means(others_z, nobody, "population_shadow")[1])
-
-    def require(self, side: str) -> None:
-        missing = np.isnan(self.log_in if side == "in" else self.log_out)
-        if missing.any():
-            raise InputError(
-                "included",
-                f"for each record a reference model that {'learned it' if side == 'in' else 'did not learn it'}",
-                f"none for record {int(np.argmax(missing))}",
-                "draw the inclusion so that each record is in half of the models",
-            )
+def _require_models(log_p: FloatArray, what: str) -> None:
+    missing = np.isnan(log_p)
+    if missing.any():
+        received = f"none for record {int(np.argmax(missing))}"
+        hint = "draw the inclusion so that each record is in half of the models"
+        raise InputError("included", f"for each record a reference model that {what}", received, hint)
 
 
 def _log_means(log_p: NDArray[np.generic], included: BoolArray, name: str) -> tuple[FloatArray, FloatArray]:
@@ -265,8 +241,7 @@ def _dominated(ratio: FloatArray, population: FloatArray, gamma: float) -> Float
     over = (x - below) / (1 + np.maximum(x - below, 0.0))
     under = 1 / (1 + np.maximum(above - x, 0.0))
     part = np.where(at == 0, under, np.where(at == m, over, inside))
-    score: FloatArray = (at + part) / (m + 1)
-    return score
+    return np.asarray((at + part) / (m + 1))
 
 
 def _offline_log_p(log_out: FloatArray, a: float) -> FloatArray:
@@ -290,30 +265,20 @@ def _log_probabilities(values: ArrayLike, name: str, dimensions: int, first: int
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or array.ndim != dimensions or not array.size:
         shape = "(records,)" if dimensions == 1 else "(records, models)"
-        raise InputError(
-            name, f"numbers of shape {shape}", f"{array.dtype} of shape {array.shape}", "pass log-probabilities"
-        )
+        raise InputError.of_array(name, f"numbers of shape {shape}", array, "pass log-probabilities")
     result = array.astype(np.float64, copy=False)
     bad = ~((result <= 0) & np.isfinite(result)).reshape(len(result), -1).all(axis=1)
     if bad.any():
-        raise InputError(
-            name,
-            "finite log-probabilities, at most 0",
-            f"NaN, infinity or a number above 0, first in row {first + int(np.argmax(bad))}",
-            "pass the negative of the loss",
-        )
+        received = f"NaN, infinity or a number above 0, first in row {first + int(np.argmax(bad))}"
+        raise InputError(name, "finite log-probabilities, at most 0", received, "pass the negative of the loss")
     return result
 
 
 def _rows_for(values: ArrayLike, name: str, records: int) -> NDArray[np.generic]:
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or array.ndim != 2 or not array.shape[1] or len(array) != records:
-        raise InputError(
-            name,
-            f"numbers of shape ({records}, models), a row for each record",
-            f"{array.dtype} of shape {array.shape}",
-            "transpose it" if array.ndim == 2 and array.shape[1] == records else "pass a column for each model",
-        )
+        hint = "transpose it" if array.ndim == 2 and array.shape[1] == records else "pass a column for each model"
+        raise InputError.of_array(name, f"numbers of shape ({records}, models), a row for each record", array, hint)
     return array
 
 
@@ -322,12 +287,8 @@ def _inclusion(included: ArrayLike | None, shape: tuple[int, ...]) -> BoolArray:
         return np.broadcast_to(np.False_, shape)
     array = np.asarray(included)
     if array.dtype.kind != "b" or array.shape != shape:
-        raise InputError(
-            "included",
-            f"True or False of shape {shape}, a row for each record",
-            f"{array.dtype} of shape {array.shape}",
-            "pass which models were trained on which records",
-        )
+        allowed = f"True or False of shape {shape}, a row for each record"
+        raise InputError.of_array("included", allowed, array, "pass which models were trained on which records")
     return array
 
 

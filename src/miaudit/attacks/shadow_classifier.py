@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks import signals
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, check_choice
 
 __all__ = ["ShadowClassifier", "score"]
 
@@ -69,11 +69,7 @@ class ShadowClassifier:
         InputError
             For a single class of membership, and as :func:`miaudit.attacks.signals.member_scores`.
         """
-        if classes not in get_args(Classes):
-            allowed = " or ".join(get_args(Classes))
-            raise InputError(
-                "classes", allowed, repr(classes), nearest(str(classes), get_args(Classes)) or "choose one"
-            )
+        check_choice("classes", classes, get_args(Classes))
         x, y = features(outputs, labels), np.asarray(labels).astype(np.intp)
         inside = _membership(member, len(x))
         of_class, without = {}, []
@@ -91,9 +87,8 @@ class ShadowClassifier:
         x, y = features(outputs, labels), np.asarray(labels).astype(np.intp)
         width = np.asarray(outputs).shape[1]
         if width != self.width:
-            raise InputError(
-                "outputs", f"{self.width} columns, as the shadow outputs", f"{width}", "pass models of the same classes"
-            )
+            allowed = f"{self.width} columns, as the shadow outputs"
+            raise InputError("outputs", allowed, f"{width}", "pass models of the same classes")
         result = log_odds(self.pooled, x)
         for label, model in self.of_class.items():
             rows = y == label
@@ -170,24 +165,14 @@ def log_odds(model: Any, x: FloatArray) -> FloatArray:
     if hasattr(model, "decision_function"):
         return np.array(model.decision_function(x), dtype=np.float64)
     p = np.clip(np.asarray(model.predict_proba(x), dtype=np.float64)[:, 1], 1e-12, 1 - 1e-12)
-    odds: FloatArray = np.log(p) - np.log1p(-p)
-    return odds
+    return np.asarray(np.log(p) - np.log1p(-p))
 
 
 def _membership(member: ArrayLike, n: int) -> BoolArray:
     inside = np.asarray(member)
     if inside.dtype.kind != "b" or inside.shape != (n,):
-        raise InputError(
-            "shadow_member",
-            f"True or False of shape ({n},)",
-            f"{inside.dtype} of shape {inside.shape}",
-            "pass one column",
-        )
+        raise InputError.of_array("shadow_member", f"True or False of shape ({n},)", inside, "pass one column")
     if inside.all() or not inside.any():
-        raise InputError(
-            "shadow_member",
-            "members and non-members",
-            "one class only",
-            "ask the shadow model about both kinds of records",
-        )
+        hint = "ask the shadow model about both kinds of records"
+        raise InputError("shadow_member", "members and non-members", "one class only", hint)
     return inside

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from miaudit.arrays import FloatArray, IndexArray
-from miaudit.errors import InputError
-from miaudit.io.plugins import Offered
+from miaudit.errors import InputError, Offered
 
 
 class Signal(NamedTuple):
@@ -41,8 +40,7 @@ def loss(logits: FloatArray, labels: IndexArray) -> FloatArray:
     [1000.0, 0.6931]
     """
     # From the log-odds, a loss far below the rounding error of 1 keeps its digits.
-    value: FloatArray = np.logaddexp(0.0, -logit_confidence(logits, labels))
-    return value
+    return np.asarray(np.logaddexp(0.0, -logit_confidence(logits, labels)))
 
 
 def logit_confidence(logits: FloatArray, labels: IndexArray) -> FloatArray:
@@ -56,8 +54,7 @@ def logit_confidence(logits: FloatArray, labels: IndexArray) -> FloatArray:
     [800.0, 0.0]
     """
     own, others = _split(logits, labels)
-    value: FloatArray = own - special.logsumexp(others, axis=1)
-    return value
+    return np.asarray(own - special.logsumexp(others, axis=1))
 
 
 def margin(logits: FloatArray, labels: IndexArray) -> FloatArray:
@@ -69,8 +66,7 @@ def margin(logits: FloatArray, labels: IndexArray) -> FloatArray:
     [0.5]
     """
     own, others = _split(logits, labels)
-    value: FloatArray = own - others.max(axis=1)
-    return value
+    return np.asarray(own - others.max(axis=1))
 
 
 def entropy(logits: FloatArray, labels: IndexArray) -> FloatArray:  # noqa: ARG001 - one signature for all signals
@@ -82,8 +78,7 @@ def entropy(logits: FloatArray, labels: IndexArray) -> FloatArray:  # noqa: ARG0
     [0.6931, 0.0]
     """
     log_p, _ = _log_softmax(logits)
-    value: FloatArray = 0.0 - (np.exp(log_p) * log_p).sum(axis=1)
-    return value
+    return np.asarray(0.0 - (np.exp(log_p) * log_p).sum(axis=1))
 
 
 def modified_entropy(logits: FloatArray, labels: IndexArray) -> FloatArray:
@@ -104,8 +99,7 @@ def modified_entropy(logits: FloatArray, labels: IndexArray) -> FloatArray:
     log_rest[rows, top] = -np.logaddexp(0.0, logit_confidence(logits, top))
     terms = -p * log_rest
     terms[rows, labels] = -np.exp(log_rest[rows, labels]) * log_p[rows, labels]
-    value: FloatArray = terms.sum(axis=1)
-    return value
+    return np.asarray(terms.sum(axis=1))
 
 
 BUILT_IN = {
@@ -172,12 +166,8 @@ def _log_softmax(logits: FloatArray) -> tuple[FloatArray, IndexArray]:
 def _matrix(values: ArrayLike | None, name: str) -> FloatArray:
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or array.ndim != 2 or array.shape[1] < 2:
-        raise InputError(
-            name,
-            "numbers of shape (records, classes) with two classes or more",
-            f"{array.dtype} of shape {array.shape}",
-            "pass one row for each record and one column for each class",
-        )
+        allowed = "numbers of shape (records, classes) with two classes or more"
+        raise InputError.of_array(name, allowed, array, "pass one row for each record and one column for each class")
     result = array.astype(np.float64)
     bad = ~(np.abs(result) <= _LARGEST)  # NaN fails too
     if bad.any():
@@ -189,16 +179,11 @@ def _matrix(values: ArrayLike | None, name: str) -> FloatArray:
 
 def _log_probabilities(p: FloatArray) -> FloatArray:
     total = p.sum(axis=1)
-    off = np.abs(total - 1) > _SUM_TOLERANCE
-    if (p < 0).any() or (p > 1 + _SUM_TOLERANCE).any() or off.any():
-        outside = ((p < 0) | (p > 1 + _SUM_TOLERANCE)).any(axis=1)
-        row = int(np.flatnonzero(off | outside)[0])
-        raise InputError(
-            "probabilities",
-            "rows of numbers in [0, 1] that add up to 1 within 0.001",
-            f"row {row}, which adds up to {total[row]:.6g}",
-            "if these are logits, pass them as logits",
-        )
+    bad = (np.abs(total - 1) > _SUM_TOLERANCE) | ((p < 0) | (p > 1 + _SUM_TOLERANCE)).any(axis=1)
+    if bad.any():
+        row, allowed = int(np.argmax(bad)), "rows of numbers in [0, 1] that add up to 1 within 0.001"
+        received = f"row {row}, which adds up to {total[row]:.6g}"
+        raise InputError("probabilities", allowed, received, "if these are logits, pass them as logits")
     return np.log(np.maximum(p, PROBABILITY_FLOOR))
 
 
@@ -211,10 +196,7 @@ def _checked_labels(labels: ArrayLike, shape: tuple[int, ...]) -> IndexArray:
     if array.dtype.kind not in "iu":
         raise InputError("labels", "whole numbers", f"values of type {array.dtype}", "code the classes as 0, 1, ...")
     if len(array) and (array.min() < 0 or array.max() >= shape[1]):
-        raise InputError(
-            "labels",
-            f"classes 0 to {shape[1] - 1}, as in the outputs",
-            f"values from {array.min()} to {array.max()}",
-            "count classes from 0, and pass an output column for each",
-        )
+        allowed = f"classes 0 to {shape[1] - 1}, as in the outputs"
+        received = f"values from {array.min()} to {array.max()}"
+        raise InputError("labels", allowed, received, "count classes from 0, and pass an output column for each")
     return array.astype(np.intp)

@@ -42,7 +42,8 @@ STD_FLOOR = 1e-6
 _ROUNDING = 1e-3
 _LARGEST = 1e6
 _REQUIRED = ("id", "member", "logprobs")
-_OPTIONAL = ("mean", "std", "reference_logprobs", "text", "unit", "group")
+_ARRAYS, _LABELS = ("logprobs", "mean", "std", "reference_logprobs"), ("text", "unit", "group")
+_OPTIONAL = (*_ARRAYS[1:], *_LABELS)
 
 
 # -- scores -----------------------------------------------------------------------------------------------------------
@@ -138,11 +139,9 @@ def zlib_ratio(log_p: ArrayLike, offsets: ArrayLike, compressed: ArrayLike) -> F
     score = loss(log_p, offsets)
     size = np.asarray(compressed, dtype=np.float64)
     if size.shape != score.shape or not (np.isfinite(size) & (size > 0)).all():
-        raise InputError(
-            "compressed", f"{len(score)} sizes above 0", f"shape {size.shape}", "use compressed_bytes(texts)"
-        )
-    value: FloatArray = score / size
-    return value
+        allowed = f"{len(score)} sizes above 0"
+        raise InputError("compressed", allowed, f"shape {size.shape}", "use compressed_bytes(texts)")
+    return score / size
 
 
 def reference_ratio(
@@ -172,16 +171,13 @@ def reference_ratio(
     values, starts = _sequences(reference_log_p, reference_offsets, "reference_log_p")
     reference = -_means(values, starts)
     if len(reference) != len(score):
-        raise InputError(
-            "reference_offsets", f"{len(score)} records", f"{len(reference)}", "score the same texts by both models"
-        )
+        allowed = f"{len(score)} records"
+        raise InputError("reference_offsets", allowed, f"{len(reference)}", "score the same texts by both models")
     if (reference <= 0).any():
         row = int(np.flatnonzero(reference <= 0)[0])
-        raise InputError(
-            "reference_log_p", "losses above 0", f"{reference[row]:.4g} in record {row}", "drop the record"
-        )
-    value: FloatArray = score / reference
-    return value
+        received = f"{reference[row]:.4g} in record {row}"
+        raise InputError("reference_log_p", "losses above 0", received, "drop the record")
+    return score / reference
 
 
 def compressed_bytes(texts: Iterable[str]) -> IntArray:
@@ -277,8 +273,7 @@ def member_scores(
 
 
 def _means(values: FloatArray, offsets: IntArray) -> FloatArray:
-    result: FloatArray = np.add.reduceat(values, offsets[:-1]) / np.diff(offsets)
-    return result
+    return np.asarray(np.add.reduceat(values, offsets[:-1]) / np.diff(offsets))
 
 
 def _mean_of_lowest(values: FloatArray, offsets: IntArray, k: float) -> FloatArray:
@@ -317,8 +312,8 @@ def _sequences(log_p: ArrayLike, offsets: ArrayLike, name: str) -> tuple[FloatAr
 def _flat(values: ArrayLike, name: str) -> FloatArray:
     array = np.asarray(values)
     if array.dtype.kind not in "iuf" or array.ndim != 1:
-        received = f"{array.dtype} of shape {array.shape}"
-        raise InputError(name, "numbers of shape (tokens,)", received, "join the records, and say where each begins")
+        hint = "join the records, and say where each begins"
+        raise InputError.of_array(name, "numbers of shape (tokens,)", array, hint)
     result = array.astype(np.float64)
     bad = ~(np.abs(result) <= _LARGEST)  # NaN fails too
     if bad.any():
@@ -382,17 +377,8 @@ class TokenRecords:
 
     def scores(self, names: Iterable[str] | None = None, *, k: float = 0.2) -> dict[str, FloatArray]:
         """Compute scores by name; default: all that the file has arrays for (:func:`member_scores`)."""
-        return member_scores(
-            log_p=self.log_p,
-            offsets=self.offsets,
-            mean=self.mean,
-            std=self.std,
-            text=self.text,
-            reference_log_p=self.reference_log_p,
-            reference_offsets=self.reference_offsets,
-            names=names,
-            k=k,
-        )
+        needs = {need: getattr(self, need) for attack in ATTACKS.values() for need in attack.needs}
+        return member_scores(log_p=self.log_p, offsets=self.offsets, **needs, names=names, k=k)
 
 
 def read_jsonl(path: str | Path, *, limits: Limits | None = None) -> TokenRecords:
@@ -430,7 +416,7 @@ def read_jsonl(path: str | Path, *, limits: Limits | None = None) -> TokenRecord
                     row.at.refuse("id", "an id of its own", f"{row.id[:40]!r}, as in line {seen[row.id]}", "rename it")
                 seen[row.id] = number
                 rows.append(row)
-                tokens += row.tokens
+                tokens += max(map(len, row.arrays.values()))
                 if len(rows) > limits.records or tokens > limits.tokens:
                     allowed = f"at most {limits.records} records and {limits.tokens} tokens"
                     row.at.refuse("size", allowed, f"{len(rows)} and {tokens} so far", "part the file, or raise limits")
@@ -492,10 +478,6 @@ class _Row:
     def keys(self) -> frozenset[str]:
         return frozenset(self.arrays) | frozenset(self.labels)
 
-    @property
-    def tokens(self) -> int:
-        return max(len(values) for values in self.arrays.values())
-
     @classmethod
     def read(cls, line: bytes, at: _Line, ignored: dict[str, int]) -> _Row:
         content = _object(line, at)
@@ -511,15 +493,9 @@ class _Row:
         member = content["member"]
         if not (isinstance(member, bool) or (type(member) is int and member in (0, 1))):
             at.refuse("member", "true or false", repr(member)[:40], "code members as true, non-members as false")
-        arrays: dict[str, FloatArray] = {
-            name: _array(content[name], name, at)
-            for name in ("logprobs", "mean", "std", "reference_logprobs")
-            if name in content
-        }
+        arrays = {name: _array(content[name], name, at) for name in _ARRAYS if name in content}
         _check_together(arrays, at)
-        labels: dict[str, str] = {
-            name: _label(content[name], name, at) for name in ("text", "unit", "group") if name in content
-        }
+        labels = {name: _label(content[name], name, at) for name in _LABELS if name in content}
         return cls(at, _label(content["id"], "id", at), bool(member), arrays, labels)
 
 
@@ -609,30 +585,19 @@ def _same_keys(row: _Row, first: _Row) -> None:
 
 
 def _assembled(rows: Sequence[_Row], ignored: Mapping[str, int]) -> TokenRecords:
-    def joined(name: str) -> FloatArray | None:
-        return np.concatenate([row.arrays[name] for row in rows]) if name in rows[0].arrays else None
-
-    def starts(name: str) -> IntArray:
-        return np.concatenate([[0], np.cumsum([len(row.arrays[name]) for row in rows])]).astype(np.int64)
-
-    def labels(name: str) -> tuple[str, ...] | None:
-        return tuple(row.labels[name] for row in rows) if name in rows[0].labels else None
-
-    log_p = joined("logprobs")
-    assert log_p is not None  # noqa: S101 - required of every line
-    reference = joined("reference_logprobs")
+    parts = {name: [row.arrays[name] for row in rows] for name in rows[0].arrays}
+    flat = {name: np.concatenate(part) for name, part in parts.items()}
+    starts = {name: np.cumsum([0, *map(len, part)], dtype=np.int64) for name, part in parts.items()}
     shown = ", ".join(f"{name!r} (line {number})" for name, number in list(ignored.items())[:8])
     return TokenRecords(
         ids=tuple(row.id for row in rows),
         member=np.array([row.member for row in rows]),
-        log_p=log_p,
-        offsets=starts("logprobs"),
-        mean=joined("mean"),
-        std=joined("std"),
-        reference_log_p=reference,
-        reference_offsets=None if reference is None else starts("reference_logprobs"),
-        text=labels("text"),
-        unit=labels("unit"),
-        group=labels("group"),
+        log_p=flat["logprobs"],
+        offsets=starts["logprobs"],
+        mean=flat.get("mean"),
+        std=flat.get("std"),
+        reference_log_p=flat.get("reference_logprobs"),
+        reference_offsets=starts.get("reference_logprobs"),
+        **{name: tuple(row.labels[name] for row in rows) for name in rows[0].labels},
         notes=(f"Keys that were not used, with the first line of each: {shown}.",) if shown else (),
     )

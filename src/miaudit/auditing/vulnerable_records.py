@@ -15,7 +15,7 @@ from miaudit.evidence import Evidence
 from miaudit.findings.audit import Separation, VulnerableGroup, VulnerableRecord
 from miaudit.findings.audit import Vulnerability as VulnerabilityFindings
 from miaudit.metrics.rounding import percent, rate_with_limits
-from miaudit.metrics.vulnerability import Vulnerability, rank_survivals, vulnerability
+from miaudit.metrics.vulnerability import Vulnerability, least_models, rank_survivals, vulnerability
 
 _BINS = 20
 _FPR = 0.01
@@ -85,6 +85,19 @@ def measure(
         text=_in_words(found, leaking, subjects.of_what, models),
         groups=subjects.groups(leaking),
         named=subjects.named(found) if names else (),
+    )
+
+
+def fewest(n: int) -> int:
+    """Return how many shadow models could show at all that one of n records leaks."""
+    return least_models(n, _ERROR)
+
+
+def too_few(n: int, models: int) -> str:
+    """Say what is missing of :func:`fewest`."""
+    return (
+        f"Which records leak was not measured: with {models} shadow models even a perfect separation could be chance "
+        f"for one of {n:,}; {fewest(n)} models or more can tell."
     )
 
 

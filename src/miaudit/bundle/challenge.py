@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,19 +23,19 @@ from miaudit.bundle.contents import GIVEN, Bundle
 from miaudit.bundle.sealing import Opening
 from miaudit.causal import challenge as betting
 from miaudit.causal import one_per_unit, paired
-from miaudit.causal.crossfit import one_of_each
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
-from miaudit.evidence import Evidence
-from miaudit.findings.audit import Findings, Metric
+from miaudit.evidence import Evidence, one_of_each
+from miaudit.findings.audit import Findings
+from miaudit.findings.verification import ChallengeFindings
 from miaudit.io import tables
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.definition import amount, difference, label
 from miaudit.metrics.rounding import at_most
 
-__all__ = ["Outcome", "by_propensity", "by_scores", "submitted"]
+__all__ = ["by_propensity", "by_scores", "submitted"]
 
 LEVEL = 0.05
 STATED, CHALLENGER = "bundle", "challenger"
@@ -46,48 +46,6 @@ COMMITTED: Order = "committed before the opening"
 UNKNOWN: Order = "order unknown"
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """Outcome of a challenge and its evidence.
-
-    Attributes
-    ----------
-    subject : "scores" or "propensity"
-    status : "won" by the challenger, "stands" for the bundle, or "undecided" while labels are sealed, where a
-        submission is ahead of which nobody knows whether it came before they were opened, where the submitted scores
-        are shown to point the wrong way, and where the bundle's audit was refused
-    text : the outcome in a sentence or two
-    order : of submission and opening, where labels were sealed and are open now; else None
-    labels_visible : whether the challenger could see the labels of the records that decided
-    made_before : challenges to this bundle before this one, which this one pays for
-    judged : number of records that decided
-    metric : the metric that decided, and ``difference``: challenger less bundle, with its interval; None where none
-    bet : the test of the bundle's propensity, or None
-    findings : of the audit with the challenger's scores or propensities, or None while labels are sealed
-    submission : SHA-256 of what was submitted and of the bundle that it is about: the commitment that the owner signs
-    stated : metrics of the audit that was challenged
-    """
-
-    subject: Subject
-    status: Status
-    text: str
-    labels_visible: bool
-    made_before: int
-    judged: int
-    submission: str
-    metric: str | None = None
-    difference: Estimate | None = None
-    bet: betting.Bet | None = None
-    findings: Findings | None = None
-    order: Order | None = None
-    stated: tuple[Metric, ...] = ()
-
-    @property
-    def exit_code(self) -> int:
-        """Exit code: 3 if the challenger won, 4 while nothing is decided, else 0."""
-        return {"won": 3, "undecided": 4, "stands": 0}[self.status]
-
-
 def by_scores(
     bundle: Bundle,
     scores: ArrayLike,
@@ -96,7 +54,7 @@ def by_scores(
     made_before: int = 0,
     rng: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
-) -> Outcome:
+) -> ChallengeFindings:
     """Compare another attack's scores with the bundle's on the same records.
 
     The challenger wins if the bundle's primary metric (the AUC, where that has no paired interval) is larger with the
@@ -124,7 +82,7 @@ def by_scores(
     _check(bundle, made_before)
     digest = _digest(bundle, "scores", submitted)
     if bundle.sealed is not None and keys is None:
-        return _undecided("scores", digest, made_before, len(bundle.sealed.rows))
+        return _undecided(bundle, "scores", digest, made_before, len(bundle.sealed.rows))
     contest = _Contest.of(bundle, keys, digest, rng)
     bundle, evidence, judged, rng = contest.bundle, contest.evidence, contest.judged, contest.rng
     _check_stated(bundle, evidence)
@@ -147,7 +105,9 @@ def by_scores(
     again = _audited(evidence.replace(score={CHALLENGER: submitted}), bundle, None, rng)
     said = f"{_said_of_scores(metric, found, won, ahead, len(judged))} {_paid(made_before)}"
     doubt = _refused(bundle) or ("" if won else _inverted(first, again, bundle.plan.confidence))
-    return contest.outcome("scores", won, said, made_before, doubt, metric=metric, difference=found, findings=again)
+    return contest.outcome(
+        "scores", won, said, made_before, doubt, metric=metric, difference=asdict(found), findings=again
+    )
 
 
 def by_propensity(
@@ -158,7 +118,7 @@ def by_propensity(
     made_before: int = 0,
     gamma: float = 0.1,
     rng: np.random.Generator,
-) -> Outcome:
+) -> ChallengeFindings:
     """Test the bundle's propensity against another one (Theorem C.1, epsilon = 0), and audit with it.
 
     Parameters
@@ -180,7 +140,7 @@ def by_propensity(
         raise _no_propensity(bundle)
     digest = _digest(bundle, f"propensity at {float(gamma)!r}", submitted)
     if bundle.sealed is not None and keys is None:
-        return _undecided("propensity", digest, made_before, len(bundle.sealed.rows))
+        return _undecided(bundle, "propensity", digest, made_before, len(bundle.sealed.rows))
     contest = _Contest.of(bundle, keys, digest, rng)
     bundle, evidence, rng = contest.bundle, contest.evidence, contest.rng
     _check_stated(bundle, evidence)
@@ -203,7 +163,7 @@ def by_propensity(
     again = _audited(evidence, bundle, Nuisance(propensity=other), rng)
     said = f"{_said_of_bet(bet)} {_paid(made_before)}"
     return replace(contest, judged=judged).outcome(
-        "propensity", bet.refutes, said, made_before, bet=bet, findings=again
+        "propensity", bet.refutes, said, made_before, bet=asdict(bet), findings=again
     )
 
 
@@ -241,7 +201,7 @@ class _Contest:
 
     def outcome(
         self, subject: Subject, ahead: bool, said: str, made_before: int, doubt: str = "", **found: Any
-    ) -> Outcome:
+    ) -> ChallengeFindings:
         """Judge a submission; while its order is unknown it neither wins nor loses.
 
         ``doubt`` is a sentence on why nothing is decided whoever is ahead, or empty.
@@ -249,16 +209,17 @@ class _Contest:
         status: Status = "stands" if not ahead else "undecided" if self.order == UNKNOWN else "won"
         head = doubt or (f"Nothing is decided: {UNKNOWN}. " if status == "undecided" else "")
         status = "undecided" if doubt else status
-        return Outcome(
-            subject,
-            status,
-            f"{head}{said}{_known(self.order, ahead)}",
-            self.order != COMMITTED,
-            made_before,
-            len(self.judged),
-            self.submission,
+        return ChallengeFindings(
+            subject=subject,
+            status=status,
+            text=f"{head}{said}{_known(self.order, ahead)}",
+            digest=self.bundle.digest or "",
+            labels_visible=self.order != COMMITTED,
+            made_before=made_before,
+            judged=len(self.judged),
+            submission=self.submission,
             order=self.order,
-            stated=self.bundle.findings.metrics,
+            bundle=self.bundle.findings.metrics,
             **found,
         )
 
@@ -356,12 +317,21 @@ def _one_of_each_unit(evidence: Evidence, rows: IntArray, rng: np.random.Generat
     return rows[one_of_each(codes[rows], rng)]
 
 
-def _undecided(subject: Subject, digest: str, made_before: int, judged: int) -> Outcome:
+def _undecided(bundle: Bundle, subject: Subject, digest: str, made_before: int, judged: int) -> ChallengeFindings:
     text = (
         f"Nothing is decided yet: {judged:,} labels are sealed. Send the SHA-256 of the submission to the owner of the "
         "bundle before they are opened; the same command with --key and the opening that lists it decides."
     )
-    return Outcome(subject, "undecided", text, False, made_before, judged, digest)
+    return ChallengeFindings(
+        subject=subject,
+        status="undecided",
+        text=text,
+        digest=bundle.digest or "",
+        labels_visible=False,
+        made_before=made_before,
+        judged=judged,
+        submission=digest,
+    )
 
 
 def _said_of_scores(metric: str, found: Estimate, won: bool, ahead: bool, judged: int) -> str:

@@ -80,11 +80,6 @@ class Bundle:
         return len(next(iter(self.columns.values())))
 
     @property
-    def has_sealed_labels(self) -> bool:
-        """Whether a part of the labels is sealed."""
-        return self.sealed is not None
-
-    @property
     def mark(self) -> bytes:
         """SHA-256 (32 bytes) of records, plan and commitments, which submissions and openings refer to."""
         state = hashlib.sha256(b"miaudit bundle\x00" + sharing.row_digests(self.columns).tobytes())

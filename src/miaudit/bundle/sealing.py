@@ -27,7 +27,7 @@ from miaudit.bundle import plain_json, signature
 from miaudit.bundle.sharing import KEY_BYTES
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.evidence import Evidence
-from miaudit.io.atomic import write_atomically
+from miaudit.io import atomic
 
 SEALED = -1
 COMMITMENT_BYTES = 32
@@ -275,15 +275,11 @@ def _write_new(path: Path, content: Mapping[str, Any], mode: int) -> None:
     what = {"keys": "keys are", "opening": "an opening is"}[content["kind"]]
     text = json.dumps(content)
     try:
-        write_atomically(path, lambda target: _write_text(target, text), replace=False, mode=mode)
+        atomic.write_text(path, text, replace=False, mode=mode)
     except FileExistsError as error:
         raise OutputError(one_line(f"{path}: {what} there already, and kept; name another file")) from error
     except OSError as error:
         raise OutputError(one_line(f"{path}: cannot be written ({error.strerror or error})")) from error
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def _checked_digests(submissions: Iterable[str]) -> list[str]:

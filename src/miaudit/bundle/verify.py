@@ -6,9 +6,9 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +22,11 @@ from miaudit.causal.nuisance import Nuisance
 from miaudit.errors import InputError, one_line
 from miaudit.evidence import Evidence
 from miaudit.findings.kind import plain
-from miaudit.findings.verification import Difference
+from miaudit.findings.verification import Difference, VerificationFindings
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Sample
 
-__all__ = ["Difference", "Verification", "verify"]
+__all__ = ["Difference", "verify"]
 
 TOLERANCE = 1e-9
 _MOST_NAMED = 200
@@ -44,52 +44,9 @@ _SMALL = re.compile(r"findings\.plan\.|.*(delta|p_value|smallest_p|smallest_fpr)
 _NO_AUDIT = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError, MemoryError)
 
 
-@dataclass(frozen=True)
-class Verification:
-    """Result of a verification.
-
-    Attributes
-    ----------
-    digest : SHA-256 of the file; compare it with the one that its author published
-    tampered : what does not fit the manifest
-    differences : between the findings as stated and as recomputed; the first 200
-    recomputed : how many numbers and words of the findings came out again
-    complete : whether the whole audit was repeated
-    sealed : whether labels are sealed still, so that all this is about the audit of the open records
-    not_recomputed : what withheld data, or programs of the author, prevent, in sentences
-    environment : versions that differ here, in words
-    """
-
-    digest: str
-    tampered: tuple[str, ...]
-    differences: tuple[Difference, ...]
-    recomputed: int
-    not_recomputed: tuple[str, ...]
-    environment: tuple[str, ...]
-    complete: bool = True
-    sealed: bool = False
-
-    @property
-    def status(self) -> Literal["verified", "failed", "in-part", "not-testable"]:
-        """``"verified"``, ``"failed"``, ``"in-part"``, or ``"not-testable"`` where nothing could be recomputed.
-
-        In part is not verified: the verdict, or a bound, may be among what does not follow.
-        """
-        if self.tampered or self.differences:
-            return "failed"
-        if not self.recomputed:
-            return "not-testable"
-        return "verified" if self.complete else "in-part"
-
-    @property
-    def exit_code(self) -> int:
-        """Exit code: 0 if everything but per-record vulnerability was reproduced, 3 for a failure."""
-        return {"failed": 3, "not-testable": 4, "in-part": 4, "verified": 0}[self.status]
-
-
 def verify(
     path: str | Path, *, keys: Opening | None = None, progress: Callable[[int, int], None] | None = None
-) -> Verification:
+) -> VerificationFindings:
     """Check the digests of a bundle and recompute its findings: counts and words exactly, numbers to 1e-9.
 
     Parameters
@@ -118,16 +75,54 @@ def verify(
         for which, place, a, b in pairs
         if not _same(place, a, b)
     ]
-    return Verification(
-        bundle.digest or "",
-        bundle.tampered,
-        tuple(differing[:_MOST_NAMED]),
-        len(pairs) - len(differing),
-        tuple(left),
-        _environment(bundle),
-        complete=all(part.complete for part in found) and (bundle.sealed is None or keys is not None),
-        sealed=bundle.sealed is not None and keys is None,
+    sealed, recomputed = bundle.sealed is not None and keys is None, len(pairs) - len(differing)
+    complete = all(part.complete for part in found) and not sealed
+    checked = VerificationFindings(
+        status="failed"
+        if bundle.tampered or differing
+        else "not-testable"
+        if not recomputed
+        else "verified"
+        if complete
+        else "in-part",
+        text="",
+        digest=bundle.digest or "",
+        tampered=bundle.tampered,
+        recomputed=recomputed,
+        differences=tuple(differing[:_MOST_NAMED]),
+        not_recomputed=tuple(left),
+        environment=_environment(bundle),
+        repeat={},
     )
+    return replace(checked, text=_text(checked, sealed=sealed))
+
+
+def _text(found: VerificationFindings, *, sealed: bool) -> str:
+    if found.status == "failed":
+        parts = []
+        if found.tampered:
+            parts.append(f"{len(found.tampered)} {'place does' if len(found.tampered) == 1 else 'places do'} not fit")
+        if found.differences:
+            parts.append(
+                f"{len(found.differences)} of the findings {'does' if len(found.differences) == 1 else 'do'} "
+                "not come out again"
+            )
+        first = found.tampered[0] if found.tampered else found.differences[0].place
+        return f"The bundle does not hold: {', and '.join(parts)}. First: {first}"
+    if found.status == "not-testable":
+        return "Digests fit, and nothing could be recomputed: what it needs is withheld."
+    if sealed and found.status == "in-part":
+        return (
+            f"Every digest fits, and {found.recomputed:,} numbers and words of the findings of the open records "
+            "came out again. The findings of all records are sealed."
+        )
+    if found.status == "in-part":
+        return (
+            f"Every digest fits, and {found.recomputed:,} numbers and words of the findings came out again, but not "
+            "the verdict: what it rests on is withheld."
+        )
+    left = " Some things were not recomputed." if found.not_recomputed else ""
+    return f"Every digest fits, and {found.recomputed:,} numbers and words of the findings came out again.{left}"
 
 
 @dataclass(frozen=True)

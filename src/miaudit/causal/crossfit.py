@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import covariates, logistic
 from miaudit.causal.covariates import Encoder, Encoding, Table
 from miaudit.errors import InputError
@@ -182,12 +182,6 @@ def assign(member: BoolArray, code: IntArray, count: int, rng: np.random.Generat
     fold = np.empty(len(kind), dtype=np.int64)
     fold[order] = there_and_back[np.arange(len(kind)) % (2 * count)]
     return rng.permutation(count)[fold][code]
-
-
-def one_of_each(code: IntArray, rng: np.random.Generator) -> IndexArray:
-    """Draw the row of one record of each unit; ascending."""
-    order = rng.permutation(len(code))
-    return np.sort(order[np.unique(code[order], return_index=True)[1]])
 
 
 def _refuse_audited_rows(evidence: Evidence, audited: Table, train: Evidence, table: Table) -> None:

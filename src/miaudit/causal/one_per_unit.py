@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import IntArray
-from miaudit.causal.crossfit import one_of_each
+from miaudit.evidence import one_of_each
 
 
 def sizes(code: NDArray[Any]) -> IntArray:
@@ -45,7 +45,7 @@ def drawn_alike(code: NDArray[Any], rng: np.random.Generator, *, of: IntArray | 
 
     A unit of k records is represented with probability k / K, where K is the size of the largest one. What was learned
     from all records, such as a propensity, then holds for the drawn ones as it stands. Where all units are equally
-    large each is represented, and the draw is that of :func:`miaudit.causal.crossfit.one_of_each`.
+    large each is represented, and the draw is that of :func:`miaudit.evidence.one_of_each`.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from miaudit.causal.covariates import Custom, Encoding, Table, Text
 from miaudit.causal.crossfit import CLIP, FOLDS, Model, Part, Task, Way
 from miaudit.causal.replicates import bootstrap, resample
 from miaudit.errors import InputError
-from miaudit.evidence import Evidence
+from miaudit.evidence import Evidence, one_of_each
 from miaudit.metrics.roc import Roc
 
 __all__ = [
@@ -268,7 +268,7 @@ def held_out_logits(
         crossfit.learn(way, part, seed).logit(part.apply)
         for way, seed in zip(ways, learn.spawn(len(ways)), strict=True)
     ]
-    chosen = crossfit.one_of_each(code[part.held_out], place)
+    chosen = one_of_each(code[part.held_out], place)
     return np.flatnonzero(part.held_out)[chosen], [logit[chosen] for logit in logits]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from miaudit.attacks import lira, registry, signals
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.memberships import Draws
 from miaudit.errors import InputError
-from miaudit.jobs import resumable
 from miaudit.models import shadow
 from miaudit.models.protocol import traits_of
 from miaudit.models.shadow import ShadowOutputs
@@ -317,12 +315,8 @@ def training(campaign: Campaign, draws: Draws) -> dict[str, Any]:
 
 
 def _trained(campaign: Campaign, draws: Draws, progress: Progress | None) -> ShadowOutputs:
-    told = None if progress is None else partial(_told, progress)
+    told = None if progress is None else lambda state: progress(state.finished + state.failed, state.total)
     return shadow.train(**training(campaign, draws), executor=campaign.shadows.executor, progress=told)
-
-
-def _told(progress: Progress, state: resumable.Progress) -> None:
-    progress(state.finished + state.failed, state.total)
 
 
 def _parted(trained: ShadowOutputs, n: int) -> tuple[ShadowOutputs, ShadowOutputs | None]:

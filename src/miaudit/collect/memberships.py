@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
 from miaudit.attacks import registry
+from miaudit.auditing import vulnerable_records
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.metrics.vulnerability import least_models
 from miaudit.models import inclusion
 
 _POPULATION_SHARE = 5
@@ -100,7 +100,7 @@ def _rows_of(whole: Evidence, rows: IndexArray) -> dict[str, Any]:
 def _runs(whole: Evidence, asked: int | None, rng: np.random.Generator) -> tuple[IndexArray, IndexArray]:
     """Records of a multi-run, and all that the fixed part leaves aside: these, and the others of their units."""
     order = rng.permutation(whole.n)
-    several = whole.n if whole.unit_codes is None else int(whole.unit_codes.max()) + 1
+    several = whole.n_units
     if asked is not None and asked >= several:
         what = "records" if whole.unit_codes is None else "units"
         allowed = f"at most {several - 1:,} of {several:,} {what}, one model each"
@@ -149,8 +149,8 @@ def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -
 def _check_models(included: BoolArray, base: Evidence) -> None:
     """Refuse so few records or units that chance left a model without any."""
     if len(included) and not included.any(axis=1).all():
-        what, many = ("records", base.n) if base.unit_codes is None else ("units", int(base.unit_codes.max()) + 1)
-        received = f"{many} {what}, of which one model would learn none"
+        what = "records" if base.unit_codes is None else "units"
+        received = f"{base.n_units} {what}, of which one model would learn none"
         raise InputError("data", f"{what} enough for every model to learn some", received, f"audit more {what}")
 
 
@@ -159,8 +159,8 @@ def _check_vulnerability(campaign: Campaign, base: Evidence) -> None:
     options = campaign.shadows
     if not options.vulnerability:
         return
-    n = base.n if base.unit_codes is None else int(base.unit_codes.max()) + 1
-    needed = least_models(n)
+    n = base.n_units
+    needed = vulnerable_records.fewest(n)
     if options.count < needed:
         what = "records" if base.unit_codes is None else "units"
         received = f"{options.count}: with them even a perfect separation could be chance for one of so many"

@@ -14,7 +14,6 @@ from miaudit.arrays import FloatArray, IndexArray
 from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing.plan import Declared, Headline
-from miaudit.collect.runs import multi_run, zero_run
 from miaudit.errors import InputError, Option, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
@@ -32,11 +31,9 @@ __all__ = [
     "from_table",
     "from_tokens",
     "looks_like_losses",
-    "multi_run",
     "of_outputs",
     "one_run",
     "with_headline",
-    "zero_run",
 ]
 
 SignalKind = Literal["score", "loss", "logits", "probabilities"]

@@ -165,13 +165,8 @@ def multi_run(
     ----------
     features : array (N, d); targets : array (N,)
         The rows that ``records`` and ``base`` point to.
-    records : int n (the rows 0 to n - 1) or array (n,) of row indices
-        One record for each model.
-    base : array (b,) of row indices
-        What every model is trained on; none of ``records``.
     penalty : positive number, see :meth:`Ridge.fit`
-    inclusion : probability, in (0, 1), with which each record is in the training set of its model
-    rng : generator of the memberships
+    records, base, rng, inclusion : as in :func:`miaudit.collect.runs.multi_run`; ``base`` is needed
 
     Returns
     -------

@@ -13,7 +13,6 @@ from miaudit.collect.campaign import Campaign
 from miaudit.collect.memberships import Draws
 from miaudit.collect.outputs import GAUSSIAN_LIRA, Attack, Collected, from_outputs, of_outputs
 from miaudit.findings.audit import Vulnerability
-from miaudit.metrics.vulnerability import too_few
 from miaudit.models import shadow
 
 
@@ -97,9 +96,9 @@ def _vulnerability(answers: Answers) -> Vulnerability | str | None:
         return None
     if options.given is not None and not options.vulnerability:  # nobody here drew what those models learned
         return None
-    n = draws.base.n if draws.base.unit_codes is None else int(draws.base.unit_codes.max()) + 1
-    if missing := too_few(n, shadows.models):
-        return missing
+    n = draws.base.n_units
+    if shadows.models < vulnerable_records.fewest(n):
+        return vulnerable_records.too_few(n, shadows.models)
     signal, values = answers.signal
     return vulnerable_records.measure(
         values(),

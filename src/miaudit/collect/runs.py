@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.errors import InputError
 from miaudit.evidence import LARGEST, Evidence
-from miaudit.io import locks, tables
+from miaudit.io import atomic, locks, tables
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable
 from miaudit.models.inclusion import coins
@@ -322,7 +322,7 @@ class _Folder:
         about = {"format": _FORMAT, "key": key, "runs": len(runs), "members": sum(run.member for run in runs)}
         text = json.dumps({**about, "fingerprint": fingerprint}, indent=1) + "\n"
         with locks.folder(opened.folder):
-            tables.write_atomically(opened.folder / "about.json", lambda target: _write_text(target, text))
+            atomic.write_text(opened.folder / "about.json", text)
             yield opened
 
     def keep(self, run: int, scores: Mapping[str, float]) -> Mapping[str, float]:
@@ -359,7 +359,3 @@ def _fingerprint(rows: IndexArray, base: IndexArray, runs: Sequence[_Run], key: 
         seed = run.rng.bit_generator.seed_seq
         state.update(seed.generate_state(4).astype("<u4").tobytes())  # type: ignore[attr-defined, unused-ignore]
     return state.hexdigest()
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit.command import options, summary
+from miaudit.command import options
 from miaudit.command.options import KEYS, BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag, taken, takes
-from miaudit.command.results import BundleWish, check_free, computed, deliver
+from miaudit.command.results import BundleWish, check_free, computed, deliver, summary
+from miaudit.command.synthetic_table import audit_table
 from miaudit.command.terminal import complain
 from miaudit.config.audit import OF_ZERO_RUN, AnyConfig, AuditConfig, CampaignConfig, Source, TableConfig, unread
 
 if TYPE_CHECKING:
-    from miaudit.evidence import Evidence
+    from miaudit.collect.outputs import Collected
 
 _FILE_OF = {"loss": "losses", "score": "scores"}  # what the files of a signal are called
 
@@ -62,38 +63,14 @@ def audit(
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
     rng = np.random.default_rng(seed)
     collected = settings.collect(Path(), rng=rng)
-    _refuse(keys, source, evidence=collected.evidence)
+    _refuse(keys, source, collected)
     findings = computed(collected, plan, rng, seed, model=settings.model, bundle=wish)
     if signal == "score":
         auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)
         note = outputs.looks_like_losses(collected.evidence, None if auc is None else auc.high)
         if note:
             complain(f"note: {note}")
-    deliver(findings, lambda: summary.text(findings), target, overwrite=overwrite, json=json)
-
-
-def audit_table(
-    settings: TableConfig, base: Path, out: Path | None, seed: int, *, overwrite: bool, json: bool
-) -> NoReturn:
-    """Audit the synthetic table of a configuration, with paths relative to ``base``."""
-    from miaudit.command.synthetic_table import audit_files
-
-    files = {name: base / path for name, path in settings.synthetic.items() if name.endswith("_path")}
-    chosen = settings.table_plan()
-    audit_files(
-        files["table_path"],
-        files["members_path"],
-        files["nonmembers_path"],
-        schema=files.get("schema_path"),
-        unit=settings.evaluation.get("unit"),
-        plan=settings.plan(),
-        design=settings.design,
-        out=out,
-        overwrite=overwrite,
-        json=json,
-        seed=seed,
-        **{name: getattr(chosen, name) for name in ("records", "secrets", "known", "threshold")},
-    )
+    deliver(findings, lambda: summary(findings), target, overwrite=overwrite, json=json)
 
 
 def _source(file: Path | None, given: dict[str, Any], signal: str) -> Source:
@@ -141,13 +118,13 @@ def _key(name: str) -> str:
     return ".".join(KEYS.get(name, (name, ""))[0].split(".")[:2])
 
 
-def _refuse(keys: set[str], source: Source, evidence: Evidence | None = None, **known: Any) -> None:
+def _refuse(keys: set[str], source: Source, collected: Collected | None = None, **known: Any) -> None:
     """Refuse options that nothing reads; of an undeclared design, which may be any, say what goes with which."""
     flags = {_key(name): flag(name) for name in reversed(KEYS)}
-    if evidence is not None:
-        known["design"] = evidence.design
-        for key in sorted(keys.intersection(OF_ZERO_RUN)) if evidence.design is None else ():
+    if collected is not None:
+        known["evidence"], known["design"] = collected.evidence, collected.evidence.design
+        for key in sorted(keys.intersection(OF_ZERO_RUN)) if known["design"] is None else ():
             complain(f"note: {flags[key]} is of use with --design zero-run; no design is declared")
-    for key, why, place in unread(keys, source, evidence=evidence, **known):
+    for key, why, place in unread(keys, source, **known):
         if key != "attack.type" or source not in ("table", "pair"):  # those who read scores refuse it
             raise typer.BadParameter(f"{flags.get(key, flag(key))} would not be used {why}; {place}")

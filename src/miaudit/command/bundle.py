@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,13 +31,12 @@ def verify(
 
     Counts and words must come out exactly, numbers to 1e-9. What withheld data prevents is listed.
     """
-    from miaudit.bundle import findings
     from miaudit.bundle.verify import verify as check
 
     check_free(out, overwrite=overwrite)
     with progress("bootstrap", meanwhile="recomputing the findings") as told:
         found = check(bundle, keys=_keys(key), progress=told)
-    content = findings.of_verification(found, repeat())
+    content = replace(found, repeat=repeat())
     deliver(content, lambda: _lines(content), out, overwrite=overwrite, json=json)
 
 
@@ -71,7 +71,7 @@ def challenge(
     import numpy as np
 
     from miaudit.bundle import challenge as contest
-    from miaudit.bundle import findings, read
+    from miaudit.bundle import read
 
     if (scores is None) == (propensity is None):
         raise typer.BadParameter("give either --scores or --propensity")
@@ -85,7 +85,7 @@ def challenge(
         values = contest.submitted(propensity or Path(), column, "propensity")
         with progress("", meanwhile="audit"):
             outcome = contest.by_propensity(held, values, keys=_keys(key), made_before=made_before, rng=rng)
-    content = findings.of_challenge(held, outcome, repeat())
+    content = replace(outcome, repeat=repeat())
     deliver(content, lambda: _lines(content), out, overwrite=overwrite, json=json)
 
 

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from miaudit.command import summary
 from miaudit.command.options import Json, Overwrite, Seed
-from miaudit.command.results import check_free, computed, deliver
+from miaudit.command.results import check_free, computed, deliver, summary
 from miaudit.command.terminal import progress
 
 
@@ -30,4 +29,4 @@ def demo(
     with progress("training") as told:
         collected = Collected(demonstration.evidence(rng=rng, progress=told))
     findings = computed(collected, demonstration.PLAN, rng, seed)
-    deliver(findings, lambda: summary.text(findings), out, overwrite=overwrite, json=json, exit_code=0)
+    deliver(findings, lambda: summary(findings), out, overwrite=overwrite, json=json, exit_code=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,9 +14,6 @@ from miaudit.config.audit import Options
 from miaudit.errors import InputError
 from miaudit.metrics.definition import amount
 from miaudit.metrics.rounding import percent, written
-
-if TYPE_CHECKING:
-    from miaudit.dp.verdict import Claim
 
 _DESIGNS = {"one-run": "one run", "multi-run": "one model for each record"}
 
@@ -85,7 +82,7 @@ def plan(
     say(encoder.dumps(answer, indent=1) if json else _text(answer, members, nonmembers, claim))
 
 
-def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, claim: Claim | None) -> str:
+def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, claim: object) -> str:
     lines = []
     if "targets" in answer:
         lines.append(

@@ -1,7 +1,8 @@
-"""``miaudit report``: the page again from finished findings."""
+"""``miaudit report`` and ``miaudit export``: finished findings as a page again, as a model card or in MLflow."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,13 +10,16 @@ import typer
 
 from miaudit.command.options import Overwrite
 from miaudit.command.terminal import say
-from miaudit.errors import InputError
+from miaudit.errors import InputError, OutputError, one_line
+from miaudit.io import atomic
+
+Finished = Annotated[
+    Path, typer.Argument(help="Results folder, or a findings.json that miaudit wrote.", show_default=False)
+]
 
 
 def report(
-    findings: Annotated[
-        Path, typer.Argument(help="Results folder, or a findings.json that miaudit wrote.", show_default=False)
-    ],
+    findings: Finished,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for the page and figures; default: beside it.")
     ] = None,
@@ -33,3 +37,69 @@ def report(
         problem = f"{findings.name}, whose parts contradict each other ({type(error).__name__}: {error})"
         raise InputError("findings", "findings as miaudit wrote them", problem, "run the audit again") from error
     say(f"{target / 'report.html'}")
+
+
+class Target(StrEnum):
+    """Where findings go."""
+
+    MODEL_CARD = "model-card"
+    MLFLOW = "mlflow"
+
+
+def export(
+    results: Finished,
+    to: Annotated[Target, typer.Option("--to", help="Where the findings go.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File for the model card; without it, standard output.")
+    ] = None,
+    model: Annotated[str, typer.Option("--model", help="Name of the model in the card's metadata.")] = "model",
+    data: Annotated[
+        str, typer.Option("--data", help="Name of the audited data in the card's metadata.")
+    ] = "audited records",
+    url: Annotated[str, typer.Option("--url", help="Where the report or bundle is published; the card names it.")] = "",
+    tracking_uri: Annotated[
+        str | None, typer.Option("--tracking-uri", help="Of MLflow: a server or a store, e.g. http://127.0.0.1:5000.")
+    ] = None,
+    experiment: Annotated[str, typer.Option("--experiment", help="Of a new run in MLflow.")] = "miaudit",
+    run_id: Annotated[
+        str | None, typer.Option("--run-id", help="Add to this run of MLflow; without it, a new one is made.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out.")] = False,
+) -> None:
+    """Hand finished findings to a model card or to MLflow; nothing is computed.
+
+    The card is YAML metadata in the form of the Hugging Face Hub (model-index) and a Markdown section. MLflow gets
+    numbers as metrics, words as tags, findings, page and figures as artefacts, and needs mlflow or mlflow-skinny.
+    """
+    from miaudit.report import exports, kinds
+
+    file = results / "findings.json" if results.is_dir() else results
+    if to is Target.MODEL_CARD:
+        if tracking_uri is not None or run_id is not None:
+            raise typer.BadParameter("--tracking-uri and --run-id go with --to mlflow")
+        card = exports.model_card(kinds.read(file), model=model, data=data, url=url)
+        _deliver(card, out, overwrite=overwrite)
+        return
+    if out is not None:
+        raise typer.BadParameter("--out goes with --to model-card")
+    if tracking_uri is None:
+        raise InputError("--tracking-uri", "the address of MLflow", "none", "add --tracking-uri http://127.0.0.1:5000")
+    run = exports.to_mlflow(
+        file.parent, kinds.read(file), tracking_uri=tracking_uri, experiment=experiment, run_id=run_id
+    )
+    say(f"MLflow run {run}")
+
+
+def _deliver(card: str, out: Path | None, *, overwrite: bool) -> None:
+    if out is None:
+        say(card, nl=False)
+        return
+    if out.exists() and not overwrite:
+        raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
+    try:
+        atomic.write_text(out, card)
+    except OSError as error:
+        raise OutputError(
+            one_line(f"--out {out}: cannot be written ({error.strerror}); choose another --out")
+        ) from error
+    say(f"{out}")

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from miaudit.command import summary
-from miaudit.command.audit import audit_table
 from miaudit.command.options import OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
-from miaudit.command.results import BundleWish, check_free, computed, deliver
+from miaudit.command.results import BundleWish, check_free, computed, deliver, summary
+from miaudit.command.synthetic_table import audit_table
 from miaudit.command.terminal import announce, forecast, kept, progress, say
 from miaudit.errors import InputError, one_line
 
@@ -58,7 +57,7 @@ def run(
     collected = _collected(settings, config, drawing)
     model = settings.model
     findings = computed(collected, settings.plan(), rng, settings.seed, model=model, bundle=wish)
-    deliver(findings, lambda: summary.text(findings), target, overwrite=overwrite, json=json)
+    deliver(findings, lambda: summary(findings), target, overwrite=overwrite, json=json)
 
 
 def collect(

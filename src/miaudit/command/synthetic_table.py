@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import progress
@@ -11,53 +11,19 @@ from miaudit.errors import one_line
 from miaudit.metrics.rounding import percent, written
 
 if TYPE_CHECKING:
-    from miaudit.auditing.plan import Plan
+    from miaudit.config.audit import TableConfig
     from miaudit.findings.table import TableFindings
 
 
-def audit_files(
-    synthetic: Path,
-    members: Path,
-    nonmembers: Path,
-    *,
-    schema: Path | None,
-    unit: str | None = None,
-    plan: Plan,
-    design: str | None,
-    out: Path | None,
-    overwrite: bool,
-    json: bool,
-    seed: int,
-    **options: Any,
+def audit_table(
+    settings: TableConfig, base: Path, out: Path | None, seed: int, *, overwrite: bool, json: bool
 ) -> NoReturn:
-    """Audit a table of a file against members and control records of two others, deliver the findings, and exit.
-
-    ``plan`` is that of the record-wise audit; ``options`` are those of
-    :class:`miaudit.synthesis.table_attacks.table_audit.TablePlan`, whose confidence is that of ``plan`` unless given.
-    """
+    """Audit the synthetic table of a configuration, with paths relative to ``base``, deliver the findings, and exit."""
     import numpy as np
 
-    from miaudit.synthesis.table_attacks import table_audit, table_files
-
     check_free(out, overwrite=overwrite)
-    chosen = table_audit.TablePlan(**{"confidence": plan.confidence, **options})
-    read = table_files.read(synthetic, members, nonmembers, schema=schema, unit=unit)
     with progress("attacks", meanwhile="distances, predicates, links, guesses") as told:
-        findings = table_audit.audit_table(
-            read.synthetic,
-            read.members,
-            read.control,
-            plan=chosen,
-            evidence_plan=plan,
-            design=design,
-            units=read.units,
-            schema=read.schema_source,
-            source=synthetic.name,
-            notes=read.notes,
-            rng=np.random.default_rng(seed),
-            repeat=repeat(seed=seed),
-            progress=told,
-        )
+        findings = settings.findings(base, rng=np.random.default_rng(seed), repeat=repeat(seed=seed), progress=told)
     deliver(findings, lambda: text(findings), out, overwrite=overwrite, json=json)
 
 

@@ -32,9 +32,11 @@ from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import DESIGNS, Design, Evidence
+from miaudit.findings.table import TableFindings
 from miaudit.io import yaml_file
 from miaudit.io.tables import existing_file
-from miaudit.synthesis.table_attacks.table_audit import TablePlan
+from miaudit.synthesis.table_attacks import table_files
+from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
 Source = Literal["table", "pair", "target", "tokens", "synthetic"]
 Mapped = dict[str, Any]
@@ -321,6 +323,14 @@ class Options(File):
         for key, why, place in unread(self.given, self.source, signal=self.signal, design=self.design, bounds=wanted):
             yield f"{key}: expected none, {why}, received one; {place}"
 
+    def missing_files(self, base: Path) -> Iterator[str]:
+        """Say which files are not there, a line for each."""
+        yield from super().missing_files(base)
+        for section in ("evaluation", "synthetic"):
+            for name, value in getattr(self, section, {}).items():
+                if name.endswith("_path") and not (base / value).is_file():
+                    yield missing_line(f"{section}.{name}", "file", value, base)
+
     def attack_options(self) -> object:
         """Return the attacks that were asked for, as the kind of file takes them."""
         return ()
@@ -342,8 +352,9 @@ class Options(File):
             return None
         claim = options.pop("claim", None)
         if claim is not None:
-            usual = options_of(Bounds)["delta"].default
-            options["claim"] = claimed(**{"epsilon": None, "mu": None, "delta": options.get("delta", usual), **claim})
+            delta = options.get("delta", options_of(Bounds)["delta"].default)
+            made = Claim.gaussian(**claim) if "mu" in claim else Claim.epsilon_delta(**{"delta": delta, **claim})
+            options["claim"] = made
         return Bounds(**options)
 
     def names(self) -> tuple[str, ...]:
@@ -389,12 +400,6 @@ class AuditConfig(Options):
                 allowed = f"one of {', '.join(outputs.of_outputs())}, for outputs"
                 raise InputError("type", allowed, name, "it needs models: add the sections target and data")
         return Attack(self.names(), self.gaussian())
-
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files are not there, a line for each."""
-        for name, value in self.evaluation.items():
-            if name.endswith("_path") and not (base / value).is_file():
-                yield missing_line(f"evaluation.{name}", "file", value, base)
 
     def pair(self) -> tuple[SignalKind, dict[str, Path], dict[str, Path]]:
         """Return the kind of signal and the files of members and of non-members."""
@@ -458,11 +463,28 @@ class TableConfig(Options):
         """Return the options of the attacks on the table."""
         return self.table_plan()
 
-    def missing_files(self, base: Path) -> Iterator[str]:
-        """Say which files are not there, a line for each."""
-        for name, value in self.synthetic.items():
-            if name.endswith("_path") and not (base / value).is_file():
-                yield missing_line(f"synthetic.{name}", "file", value, base)
+    def findings(self, base: Path, *, rng: np.random.Generator, **options: Any) -> TableFindings:
+        """Read the tables, with paths relative to ``base``, and audit the synthetic one.
+
+        ``options`` are ``repeat`` and ``progress`` of :func:`miaudit.synthesis.table_attacks.table_audit.audit_table`.
+        """
+        files = {name: base / path for name, path in self.synthetic.items() if name.endswith("_path")}
+        sides = files["table_path"], files["members_path"], files["nonmembers_path"]
+        tables = table_files.read(*sides, schema=files.get("schema_path"), unit=self.evaluation.get("unit"))
+        return audit_table(
+            tables.synthetic,
+            tables.members,
+            tables.control,
+            plan=self.table_plan(),
+            evidence_plan=self.plan(),
+            design=self.design,
+            units=tables.units,
+            schema=tables.schema_source,
+            source=sides[0].name,
+            notes=tables.notes,
+            rng=rng,
+            **options,
+        )
 
 
 class CampaignConfig(Options):
@@ -544,20 +566,6 @@ def read_mechanism(path: str | Path) -> Mechanism:
     """
     path = existing_file(path, "mechanism", (".yaml", ".yml"))
     return from_mapping(yaml_file.read(path, "mechanism"))
-
-
-def claimed(epsilon: float | None, delta: float, mu: float | None) -> Claim:
-    """Return the claim of an epsilon at a delta, or of a mu; exactly one of the two is given.
-
-    Examples
-    --------
-    >>> str(claimed(8.0, 1e-5, None)), str(claimed(None, 1e-5, 0.5))
-    ('(epsilon = 8, delta = 1e-05)-DP', '0.5-Gaussian DP')
-    """
-    if (epsilon is None) == (mu is None):
-        received = "neither" if mu is None else "both"
-        raise InputError("claim", "epsilon or mu, one of them", received, "a claim is about one parameter")
-    return Claim.gaussian(mu) if epsilon is None else Claim.epsilon_delta(epsilon, delta)  # type: ignore[arg-type]
 
 
 def _section_of(argument: str) -> str:

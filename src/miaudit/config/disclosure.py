@@ -10,7 +10,18 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from miaudit.config import section as sections
 from miaudit.config.audit import MODEL
-from miaudit.config.section import File, FilePath, Keys, Refused, Section, Text, keys_of, read_mapping, validated
+from miaudit.config.section import (
+    File,
+    FilePath,
+    Keys,
+    OneOrSeveral,
+    Refused,
+    Section,
+    Text,
+    keys_of,
+    read_mapping,
+    validated,
+)
 from miaudit.config.synthesise import GENERATOR, PRIVACY, generator_config
 from miaudit.config.target import DataSection, ShadowSection, TargetSection, Whole
 from miaudit.defences import registry
@@ -166,12 +177,7 @@ class DisclosureSection(Section):
 class AttackSection(Section):
     """At which false-positive rates an attack is read."""
 
-    fpr_targets: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.1)
-
-    @field_validator("fpr_targets", mode="before")
-    @classmethod
-    def _one_or_several(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, int | float) else value
+    fpr_targets: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], OneOrSeveral] = (0.01, 0.1)
 
 
 class EvaluationSection(Section):
@@ -257,15 +263,7 @@ class DisclosureConfig(File):
 
 
 def read(path: str | Path) -> DisclosureConfig:
-    """Read and check a configuration file.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or no YAML.
-    ConfigError
-        With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
-    """
+    """Read and check a configuration file, as :func:`miaudit.config.audit.read`."""
     return validated(read_mapping(path, "docs/defences.md"), DisclosureConfig, path)
 
 

@@ -33,6 +33,8 @@ from miaudit.io.tables import existing_file
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 FilePath = Annotated[Text, "file"]  # must be there when the file has been read; relative to it
 FolderPath = Annotated[Text, "folder"]
+# One number stands for a list of one, where there may be any number of them.
+OneOrSeveral = BeforeValidator(lambda value: (value,) if isinstance(value, int | float) else value)
 
 
 class Section(BaseModel):
@@ -142,13 +144,8 @@ def _written(kind: Any) -> Any:
     if origin is Sequence or origin is tuple:
         parts = (inside[0], ...) if origin is Sequence else inside
         several: Any = tuple[tuple(one if one is ... else _written(one) for one in parts)]  # type: ignore[misc]
-        # One number stands for a list of one, where there may be any number of them.
-        return Annotated[several, BeforeValidator(_several)] if inside[1:] == (...,) else several
+        return Annotated[several, OneOrSeveral] if inside[1:] == (...,) else several
     return kind
-
-
-def _several(value: Any) -> Any:
-    return (value,) if isinstance(value, int | float) else value
 
 
 def _door(kind: Any, option: Option) -> Any:

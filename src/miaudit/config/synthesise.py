@@ -25,9 +25,9 @@ from miaudit.dp.verdict import Claim
 from miaudit.errors import Option
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.publication import LedgerPlan, Publication
-from miaudit.synthesis.generators.release import Format, read_table
+from miaudit.synthesis.generators.release import Format
 from miaudit.synthesis.graph import CausalGraph
-from miaudit.synthesis.schema import Table
+from miaudit.synthesis.schema import Table, read_table
 
 Positive = Annotated[float, Field(gt=0)]
 Whole = Annotated[int, Field(ge=1)]
@@ -183,13 +183,5 @@ class SynthesiseConfig(File):
 
 
 def read(path: str | Path) -> SynthesiseConfig:
-    """Read and check a configuration file.
-
-    Raises
-    ------
-    InputError
-        If the file is missing or no YAML.
-    ConfigError
-        With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
-    """
+    """Read and check a configuration file, as :func:`miaudit.config.audit.read`."""
     return validated(read_mapping(path, "docs/synthesis.md"), SynthesiseConfig, path)

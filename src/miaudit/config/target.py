@@ -16,9 +16,8 @@ from pydantic import Discriminator, Field, ModelWrapValidatorHandler, PlainValid
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
 from miaudit.config.section import FilePath, FolderPath, Keys, Section, Text, keys_of
-from miaudit.errors import InputError, Option, one_line
+from miaudit.errors import InputError, Offered, Option, one_line
 from miaudit.io import tables
-from miaudit.io.plugins import Offered
 from miaudit.models.given import GivenShadows
 from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
 from miaudit.models.train_config import SmallGPT2, TrainConfig

@@ -181,9 +181,7 @@ def _tried(seen: Observed, known: Mapping[str, Reading], rng: np.random.Generato
 
 
 def _auc(inside: FloatArray, outside: FloatArray) -> float:
-    ranks = stats.rankdata(np.concatenate([inside, outside]))
-    wins = ranks[: len(inside)].sum() - len(inside) * (len(inside) + 1) / 2
-    return float(wins / (len(inside) * len(outside)))
+    return float(stats.mannwhitneyu(inside, outside).statistic / (len(inside) * len(outside)))
 
 
 def plain(kind: Kind, target: Values, labels: IndexArray) -> Attacked:
@@ -196,7 +194,7 @@ def plain(kind: Kind, target: Values, labels: IndexArray) -> Attacked:
     >>> plain("label", np.array([[True, False], [True, False]]), np.array([0, 1])).scores.tolist()
     [1.0, 0.0]
     """
-    own = np.take_along_axis(target.astype(np.float64), labels[:, None], axis=1)[:, 0]
+    own = _of_label(target[:, None], labels)[:, 0]
     if kind in ("decision-set", "label"):
         size = np.maximum(target.astype(np.float64).sum(axis=1), 1.0)
         return Attacked("true label in the set, no shadow models", own / size, {})
@@ -238,20 +236,24 @@ def ranks(values: Values) -> Values:
 
 
 def _lira_as_they_are(target: Values, shadow: Values, included: BoolArray, labels: IndexArray) -> FloatArray:
-    own, others = (
-        np.take_along_axis(values.astype(np.float64), labels[:, None, None], axis=2)[..., 0]
-        for values in (target, shadow)
-    )
-    return np.stack([lira.online(own[:, t], others, included, variance="global") for t in range(own.shape[1])], axis=1)
+    return _online(_of_label(target, labels), _of_label(shadow, labels), included, "global")
 
 
 def _lira(variance: lira.Variance, *, alone: bool) -> Score:
     def score(target: Values, shadow: Values, included: BoolArray, labels: IndexArray) -> FloatArray:
-        own, others = _log_odds(target, shadow, labels, alone=alone)
-        columns = [lira.online(own[:, t], others, included, variance=variance) for t in range(own.shape[1])]
-        return np.stack(columns, axis=1)
+        return _online(*_log_odds(target, shadow, labels, alone=alone), included, variance)
 
     return score
+
+
+def _online(own: FloatArray, others: FloatArray, included: BoolArray, variance: lira.Variance) -> FloatArray:
+    """LiRA's scores (n, T) of statistics (n, T), by those of shadow models (n, M)."""
+    return np.stack([lira.online(own[:, t], others, included, variance=variance) for t in range(own.shape[1])], axis=1)
+
+
+def _of_label(values: Values, labels: IndexArray) -> FloatArray:
+    """Values (n, M) of the records' labels, from those (n, M, K) of all."""
+    return np.take_along_axis(values.astype(np.float64), labels[:, None, None], axis=2)[..., 0]
 
 
 def _log_odds(target: Values, shadow: Values, labels: IndexArray, *, alone: bool) -> tuple[FloatArray, FloatArray]:
@@ -263,7 +265,7 @@ def _log_odds(target: Values, shadow: Values, labels: IndexArray, *, alone: bool
     parts = []
     for values in (target, shadow):
         p = values.astype(np.float64)
-        own = np.take_along_axis(p, labels[:, None, None], axis=2)[..., 0]
+        own = _of_label(values, labels)
         if alone:
             parts.append((own, 1 - own))
             continue
@@ -286,11 +288,7 @@ def _dirichlet(target: Values, shadow: Values, included: BoolArray, labels: Inde
 
 
 def _beta(target: Values, shadow: Values, included: BoolArray, labels: IndexArray) -> FloatArray:
-    own, others = (
-        np.take_along_axis(values.astype(np.float64), labels[:, None, None], axis=2)[..., 0]
-        for values in (target, shadow)
-    )
-    return disclosed.true_label(own, others, included)
+    return disclosed.true_label(_of_label(target, labels), _of_label(shadow, labels), included)
 
 
 def _bernoulli(target: Values, shadow: Values, included: BoolArray, labels: IndexArray) -> FloatArray:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from scipy import optimize, special
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
-from miaudit.defences.outputs import Disclosed, Kind, checked
-from miaudit.errors import InputError
+from miaudit.defences.outputs import Disclosed, Kind, Measure, checked
+from miaudit.errors import InputError, Option
 
 __all__ = ["Isotonic", "Platt", "Temperature"]
 
@@ -20,7 +20,7 @@ _LEAST = 10  # held-out records below which nothing can be learned
 
 
 @dataclass(frozen=True)
-class Temperature:
+class Temperature(Measure):
     """One temperature for all logits (Guo et al. 2017): learned by maximum likelihood, or given.
 
     It is one increasing map of each vector, so an attacker who knows the temperature undoes it exactly; and an
@@ -40,28 +40,18 @@ class Temperature:
     [[0.8, 0.2]]
     """
 
-    temperature: float | None = None
+    temperature: Annotated[
+        float | None, Option(gt=0, allowed="a number above 0", next_step="leave it out to learn it")
+    ] = None
     kind: Kind = "confidence-vector"
     keeps_label: bool = True
-    randomness: Literal["none", "fixed", "redrawn"] = "none"
-
-    def __post_init__(self) -> None:
-        if self.temperature is not None and not 0 < self.temperature < np.inf:
-            raise InputError("temperature", "a number above 0", repr(self.temperature), "leave it out to learn it")
 
     @property
     def words(self) -> str:
         """What a page calls it."""
         return "temperature scaling" if self.temperature is None else f"temperature of {self.temperature:g}"
 
-    def fit(
-        self,
-        probabilities: FloatArray,
-        labels: IndexArray,
-        *,
-        learnt: FloatArray | None = None,  # noqa: ARG002 - one signature for all defences
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> FittedTemperature:
+    def learned(self, probabilities: FloatArray, labels: IndexArray, rng: np.random.Generator) -> FittedTemperature:  # noqa: ARG002
         """Find the temperature with the largest likelihood on held-out records."""
         if self.temperature is not None:
             return FittedTemperature(self.temperature, _FLOOR)
@@ -91,22 +81,13 @@ class FittedTemperature:
 
 
 @dataclass(frozen=True)
-class Platt:
+class Platt(Measure):
     """A logistic line for each class through its log-odds (Platt 1999; Zadrozny and Elkan 2002 for several classes)."""
 
     kind: Kind = "confidence-vector"
     words: str = "Platt calibration"
-    keeps_label: bool = False
-    randomness: Literal["none", "fixed", "redrawn"] = "none"
 
-    def fit(
-        self,
-        probabilities: FloatArray,
-        labels: IndexArray,
-        *,
-        learnt: FloatArray | None = None,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> FittedClasses:
+    def learned(self, probabilities: FloatArray, labels: IndexArray, rng: np.random.Generator) -> FittedClasses:  # noqa: ARG002
         """Fit the lines by scikit-learn's logistic regression, without a penalty, to Platt's targets."""
         p = held_out(probabilities, labels)
         floor = _lifted(p)
@@ -115,22 +96,13 @@ class Platt:
 
 
 @dataclass(frozen=True)
-class Isotonic:
+class Isotonic(Measure):
     """An increasing step function for each class (Zadrozny and Elkan 2002), by scikit-learn. It has exact zeros."""
 
     kind: Kind = "confidence-vector"
     words: str = "isotonic calibration"
-    keeps_label: bool = False
-    randomness: Literal["none", "fixed", "redrawn"] = "none"
 
-    def fit(
-        self,
-        probabilities: FloatArray,
-        labels: IndexArray,
-        *,
-        learnt: FloatArray | None = None,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> FittedClasses:
+    def learned(self, probabilities: FloatArray, labels: IndexArray, rng: np.random.Generator) -> FittedClasses:  # noqa: ARG002
         """Fit the steps."""
         from sklearn.isotonic import IsotonicRegression  # noqa: PLC0415 - scikit-learn takes a second to load
 

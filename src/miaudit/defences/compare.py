@@ -23,6 +23,7 @@ from miaudit.defences.outputs import AsItIs, Defence, Disclosed, Kind, one_hot
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, Sample, tpr_name
+from miaudit.metrics.intervals import clopper_pearson
 
 Source = Literal["held-out", "training"]
 Group = Literal["output", "training", "given"]
@@ -97,7 +98,7 @@ class Models:
 
 
 @dataclass(frozen=True, eq=False)
-class Option:
+class ReleaseOption:
     """One thing that could be released.
 
     Attributes
@@ -129,7 +130,7 @@ class MeasuredOption:
 
     Attributes
     ----------
-    option : Option
+    option : ReleaseOption
     attacked : the attack, its scores and how it was chosen
     leakage : AUC, TPRs and largest TPR - FPR by name
     guess : array (b,), for each audited record that the model did not learn, how likely a reader's best guess is right:
@@ -141,7 +142,7 @@ class MeasuredOption:
     notes : what must be said
     """
 
-    option: Option
+    option: ReleaseOption
     attacked: Attacked
     leakage: Mapping[str, Estimate]
     guess: FloatArray
@@ -177,7 +178,7 @@ class DefenceComparison:
 
 
 def compare(
-    options: Sequence[Option],
+    options: Sequence[ReleaseOption],
     *,
     fpr_targets: Sequence[float] = (0.01, 0.1),
     confidence: float = 0.95,
@@ -231,7 +232,7 @@ def compare(
     )
 
 
-def _check(options: Sequence[Option], queries: int) -> None:
+def _check(options: Sequence[ReleaseOption], queries: int) -> None:
     if not options:
         raise InputError("options", "an option or more", "none", "the first is the reference")
     if queries < 1:
@@ -265,7 +266,7 @@ def _with_best_reading(measured: Sequence[MeasuredOption]) -> MeasuredOption:
     return replace(reference, attacked=attacked, leakage=best.leakage)
 
 
-def _keeps_accuracy(option: Option) -> bool:
+def _keeps_accuracy(option: ReleaseOption) -> bool:
     return option.defence.keeps_label and option.defence.kind != "decision-set"
 
 
@@ -278,7 +279,7 @@ def _turned(one: PairedDifference) -> PairedDifference:
 
 
 def _measured(
-    option: Option, fpr_targets: Sequence[float], confidence: float, queries: int, rng: np.random.Generator
+    option: ReleaseOption, fpr_targets: Sequence[float], confidence: float, queries: int, rng: np.random.Generator
 ) -> MeasuredOption:
     models, member = option.models, option.models.member
     drawing, choosing, resampling = rng.spawn(3)
@@ -312,7 +313,7 @@ def _measured(
     )
 
 
-def _seen(option: Option, asked: int, rng: np.random.Generator) -> tuple[Disclosed, Observed]:
+def _seen(option: ReleaseOption, asked: int, rng: np.random.Generator) -> tuple[Disclosed, Observed]:
     """One answer of the audited model (a, K), and what an attacker has seen of all models after its queries."""
     models, rows = option.models, option.models.rows
     answers: list[NDArray[Any]] = []
@@ -346,16 +347,12 @@ def _guess(kind: Kind, values: NDArray[Any], labels: IndexArray) -> FloatArray:
 def _mean(values: FloatArray, units: IntArray | None, confidence: float, *, most: float = 1.0) -> Estimate:
     """Mean with limits: exact for yes and no of independent records (Clopper and Pearson 1934), else Student's."""
     n, mean = len(values), float(values.mean())
-    tail = (1 - confidence) / 2
     if units is None and bool(np.isin(values, (0.0, 1.0)).all()):
-        hits = float(values.sum())
-        low = 0.0 if hits == 0 else float(special.betaincinv(hits, n - hits + 1, tail))
-        high = 1.0 if hits == n else float(special.betaincinv(hits + 1, n - hits, 1 - tail))
-        return Estimate(mean, low, high, confidence)
+        return Estimate(mean, *clopper_pearson(float(values.sum()), n, confidence), confidence)
     family = PairedFamily.means(values[None], units)
     count = family.influence.shape[1]
     error = max(float(np.sqrt((family.influence**2).sum() * count / (count - 1))), 1 / n)
-    width = float(special.stdtrit(family.freedom, 1 - tail)) * error
+    width = float(special.stdtrit(family.freedom, 1 - (1 - confidence) / 2)) * error
     return Estimate(mean, max(0.0, mean - width), min(most, mean + width), confidence)
 
 
@@ -369,7 +366,7 @@ def _calibration(values: NDArray[Any], labels: IndexArray, confidence: float, rn
     return Estimate(value, max(0.0, 2 * value - float(high)), max(value, 2 * value - float(low)), confidence)
 
 
-def _notes(option: Option, seen: Observed, sizes: FloatArray | None, asked: int) -> list[str]:
+def _notes(option: ReleaseOption, seen: Observed, sizes: FloatArray | None, asked: int) -> list[str]:
     said = []
     models, randomness = seen.shadow.shape[1], option.defence.randomness
     if randomness == "fixed":

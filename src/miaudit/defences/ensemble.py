@@ -15,11 +15,27 @@ from miaudit.models.protocol import Kind, Target, Trainable, can_be_trained
 from miaudit.models.targets import SklearnTarget, checked_outputs
 
 _LEAST = 2
-Models = Annotated[int, Option(ge=_LEAST, allowed="a whole number from 2 up", next_step="one model is no ensemble")]
+Count = Annotated[int, Option(ge=_LEAST, allowed="a whole number from 2 up", next_step="one model is no ensemble")]
+
+
+class OnBase:
+    """A target that is another one, its base, trained otherwise; the outputs are of the same kind."""
+
+    base: Trainable
+
+    @property
+    def kind(self) -> Kind:
+        """As the base."""
+        return self.base.kind
+
+    @property
+    def runs_user_code(self) -> bool:
+        """As the base."""
+        return self.base.runs_user_code
 
 
 @dataclass(frozen=True, eq=False)
-class Ensemble:
+class Ensemble(OnBase):
     """The mean of the probabilities of several models.
 
     Parameters
@@ -40,7 +56,7 @@ class Ensemble:
     """
 
     base: Trainable
-    models: Models = 5
+    models: Count = 5
     parts: Annotated[Literal["same", "disjoint"], Option(next_step="same is the default")] = "same"
 
     def __post_init__(self) -> None:
@@ -51,16 +67,6 @@ class Ensemble:
     def name(self) -> str:
         """The base's name, and how many."""
         return f"{self.models} x {self.base.name}"
-
-    @property
-    def kind(self) -> Kind:
-        """Logits."""
-        return self.base.kind
-
-    @property
-    def runs_user_code(self) -> bool:
-        """As the base."""
-        return self.base.runs_user_code
 
     def identity(self) -> str:
         """The base's, how many, and what each learns."""
@@ -79,7 +85,7 @@ class Ensemble:
 
 
 @dataclass(frozen=True, eq=False)
-class Stack:
+class Stack(OnBase):
     """Models on disjoint parts of the records, and a logistic regression on their outputs, learned from another part.
 
     Parameters
@@ -98,7 +104,7 @@ class Stack:
     """
 
     base: Trainable
-    models: Models = 2
+    models: Count = 2
 
     def __post_init__(self) -> None:
         _check(self.base)
@@ -108,16 +114,6 @@ class Stack:
     def name(self) -> str:
         """The base's name, and how many are stacked."""
         return f"stack of {self.models} x {self.base.name}"
-
-    @property
-    def kind(self) -> Kind:
-        """Logits."""
-        return self.base.kind
-
-    @property
-    def runs_user_code(self) -> bool:
-        """As the base."""
-        return self.base.runs_user_code
 
     def identity(self) -> str:
         """The base's, how many, and the model on top."""

@@ -8,23 +8,41 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated
 
 import numpy as np
 from scipy import optimize, special
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.defences.calibration import held_out
-from miaudit.defences.outputs import Disclosed, Kind, Stateless, checked
-from miaudit.errors import InputError
+from miaudit.defences.outputs import Disclosed, Kind, Measure, Randomness, checked
+from miaudit.errors import InputError, Option
 
 __all__ = ["AdaptiveSet", "ConformalSet", "SetThreshold", "SizedSet"]
 
-Randomness = Literal["none", "fixed", "redrawn"]
+Heat = Annotated[float, Option(ge=0, allowed="0 or more", next_step="0 leaves chance out of it")]
+Coverage = Annotated[float, Option(gt=0, lt=1, next_step="0.9 is 90%")]
+
+
+class CoinMeasure(Measure):
+    """Sets of labels, which enter by coins where there is a temperature."""
+
+    kind: Kind = "decision-set"
+    temperature: float
+    fixed: bool
+
+    @property
+    def randomness(self) -> Randomness:  # type: ignore[override]
+        """None without a temperature."""
+        return "none" if self.temperature == 0 else "fixed" if self.fixed else "redrawn"
+
+    def _called(self, words: str) -> str:
+        """Return the words with the temperature, if there is one."""
+        return f"{words} at temperature {self.temperature:g}" if self.temperature else words
 
 
 @dataclass(frozen=True)
-class SetThreshold(Stateless):
+class SetThreshold(CoinMeasure):
     """All labels with a probability of at least q (Eq. 5); with a temperature T each enters by a coin (Eqs. 36, 37).
 
     Parameters
@@ -40,26 +58,14 @@ class SetThreshold(Stateless):
     [[True, True, False]]
     """
 
-    threshold: float = 0.2
-    temperature: float = 0.0
+    threshold: Annotated[float, Option(ge=0, le=1, next_step="0.2 keeps labels of 20% and up")] = 0.2
+    temperature: Heat = 0.0
     fixed: bool = False
-    kind: Kind = "decision-set"
-    keeps_label: bool = False
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.threshold <= 1:
-            raise InputError("threshold", "a number in [0, 1]", repr(self.threshold), "0.2 keeps labels of 20% and up")
-        _check_temperature(self.temperature)
 
     @property
     def words(self) -> str:
         """What a page calls it."""
-        return f"labels of {100 * self.threshold:g}% and more{_heat(self.temperature)}"
-
-    @property
-    def randomness(self) -> Randomness:  # type: ignore[override]
-        """None without a temperature."""
-        return _randomness(self.temperature, fixed=self.fixed)
+        return self._called(f"labels of {100 * self.threshold:g}% and more")
 
     def apply(self, probabilities: FloatArray, *, rng: np.random.Generator) -> Disclosed:
         """Draw the sets."""
@@ -79,7 +85,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class SizedSet:
+class SizedSet(CoinMeasure):
     """A threshold whose sets hold a given number of labels on average, chosen on held-out records.
 
     Parameters
@@ -87,35 +93,16 @@ class SizedSet:
     size : mean number of labels on the held-out records, above 0
     """
 
-    size: float = 2.0
-    temperature: float = 0.0
+    size: Annotated[float, Option(gt=0, allowed="a number of labels above 0", next_step="2 is a pair on average")] = 2.0
+    temperature: Heat = 0.0
     fixed: bool = False
-    kind: Kind = "decision-set"
-    keeps_label: bool = False
-
-    def __post_init__(self) -> None:
-        if not 0 < self.size < math.inf:
-            raise InputError("size", "a number of labels above 0", repr(self.size), "2 is a pair on average")
-        _check_temperature(self.temperature)
 
     @property
     def words(self) -> str:
         """What a page calls it."""
-        return f"sets of {self.size:g} labels on average{_heat(self.temperature)}"
+        return self._called(f"sets of {self.size:g} labels on average")
 
-    @property
-    def randomness(self) -> Randomness:
-        """None without a temperature."""
-        return _randomness(self.temperature, fixed=self.fixed)
-
-    def fit(
-        self,
-        probabilities: FloatArray,
-        labels: IndexArray,
-        *,
-        learnt: FloatArray | None = None,  # noqa: ARG002 - one signature for all defences
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> Chosen:
+    def learned(self, probabilities: FloatArray, labels: IndexArray, rng: np.random.Generator) -> Chosen:  # noqa: ARG002
         """Choose q; the size falls in q, so it is found by halving."""
         p = held_out(probabilities, labels)
         if self.size > p.shape[1]:
@@ -134,7 +121,7 @@ class SizedSet:
 
 
 @dataclass(frozen=True)
-class ConformalSet:
+class ConformalSet(CoinMeasure):
     """A threshold whose sets hold the true label with a promised probability (split conformal prediction).
 
     The threshold is the largest q with n/(n+1) R(q) + 1/(n+1) <= 1 - coverage, where R(q) is the mean probability to
@@ -158,34 +145,16 @@ class ConformalSet:
     True
     """
 
-    coverage: float = 0.9
-    temperature: float = 0.0
+    coverage: Coverage = 0.9
+    temperature: Heat = 0.0
     fixed: bool = False
-    kind: Kind = "decision-set"
-    keeps_label: bool = False
-
-    def __post_init__(self) -> None:
-        _check_coverage(self.coverage)
-        _check_temperature(self.temperature)
 
     @property
     def words(self) -> str:
         """What a page calls it."""
-        return f"{100 * self.coverage:g}% conformal sets{_heat(self.temperature)}"
+        return self._called(f"{100 * self.coverage:g}% conformal sets")
 
-    @property
-    def randomness(self) -> Randomness:
-        """None without a temperature."""
-        return _randomness(self.temperature, fixed=self.fixed)
-
-    def fit(
-        self,
-        probabilities: FloatArray,
-        labels: IndexArray,
-        *,
-        learnt: FloatArray | None = None,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> Chosen:
+    def learned(self, probabilities: FloatArray, labels: IndexArray, rng: np.random.Generator) -> Chosen:  # noqa: ARG002
         """Choose q. With too few records no q keeps the promise, and every set is full."""
         own = np.sort(held_out(probabilities, labels)[np.arange(len(labels)), labels])
         n = len(own)
@@ -202,7 +171,7 @@ class ConformalSet:
 
 
 @dataclass(frozen=True)
-class AdaptiveSet:
+class AdaptiveSet(Measure):
     """Labels from the most probable down, until their sum is large enough (adaptive sets, Romano et al. 2020).
 
     Hard records get larger sets than easy ones. With ``randomised`` the last label enters by a coin, which makes the
@@ -215,14 +184,10 @@ class AdaptiveSet:
     fixed : as of :class:`SetThreshold`
     """
 
-    coverage: float = 0.9
+    coverage: Coverage = 0.9
     randomised: bool = False
     fixed: bool = False
     kind: Kind = "decision-set"
-    keeps_label: bool = False
-
-    def __post_init__(self) -> None:
-        _check_coverage(self.coverage)
 
     @property
     def words(self) -> str:
@@ -230,25 +195,16 @@ class AdaptiveSet:
         return f"{100 * self.coverage:g}% {'randomised ' if self.randomised else ''}adaptive sets"
 
     @property
-    def randomness(self) -> Randomness:
+    def randomness(self) -> Randomness:  # type: ignore[override]
         """None unless the last label enters by a coin."""
         return "none" if not self.randomised else "fixed" if self.fixed else "redrawn"
 
-    def fit(
-        self,
-        probabilities: FloatArray,
-        labels: IndexArray,
-        *,
-        learnt: FloatArray | None = None,  # noqa: ARG002
-        rng: np.random.Generator,
-    ) -> FittedAdaptive:
+    def learned(self, probabilities: FloatArray, labels: IndexArray, rng: np.random.Generator) -> FittedAdaptive:
         """Take the conformal quantile of the sums down to the true label."""
         p = held_out(probabilities, labels)
-        score = sums_down(p, self._coins(p.shape[:-1], rng))[np.arange(len(p)), labels]
+        coins = rng.random(len(p)) if self.randomised else np.ones(len(p))
+        score = sums_down(p, coins)[np.arange(len(p)), labels]
         return FittedAdaptive(conformal_quantile(score, self.coverage), self.randomised)
-
-    def _coins(self, shape: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        return rng.random(shape) if self.randomised else np.ones(shape)
 
 
 @dataclass(frozen=True)
@@ -317,21 +273,3 @@ def records_for(coverage: float) -> int:
 def _reach(temperature: float) -> tuple[float, float]:
     """Thresholds at which every coin has fallen one way."""
     return -40 * temperature, 1 + 40 * temperature
-
-
-def _randomness(temperature: float, *, fixed: bool) -> Randomness:
-    return "none" if temperature == 0 else "fixed" if fixed else "redrawn"
-
-
-def _heat(temperature: float) -> str:
-    return f" at temperature {temperature:g}" if temperature else ""
-
-
-def _check_temperature(value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise InputError("temperature", "0 or more", repr(value), "0 leaves chance out of it")
-
-
-def _check_coverage(value: float) -> None:
-    if not 0 < value < 1:
-        raise InputError("coverage", "a number in (0, 1)", repr(value), "0.9 is 90%")

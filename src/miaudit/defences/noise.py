@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated
 
 import numpy as np
 from scipy import special
 
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.defences.calibration import held_out
-from miaudit.defences.outputs import Disclosed, Kind, Stateless, checked
-from miaudit.errors import InputError
+from miaudit.defences.outputs import Disclosed, Kind, Measure, Randomness, Stateless, checked
+from miaudit.errors import InputError, Option
 
 __all__ = ["AdversarialNoise", "OutputNoise"]
 
-Randomness = Literal["none", "fixed", "redrawn"]
 _FLOOR = 1e-30
 _LARGEST_MOVE = 1e3
 _HALVINGS = 60
@@ -31,13 +30,11 @@ class OutputNoise(Stateless):
     fixed : whether it is drawn once for each record; otherwise with each query, and averaging undoes it
     """
 
-    scale: float = 1.0
+    scale: Annotated[
+        float, Option(gt=0, allowed="a number above 0", next_step="1 moves log-probabilities by about 1")
+    ] = 1.0
     fixed: bool = False
     kind: Kind = "confidence-vector"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.scale < np.inf:
-            raise InputError("scale", "a number above 0", repr(self.scale), "1 moves log-probabilities by about 1")
 
     @property
     def words(self) -> str:
@@ -57,7 +54,7 @@ class OutputNoise(Stateless):
 
 
 @dataclass(frozen=True)
-class AdversarialNoise:
+class AdversarialNoise(Measure):
     """The smallest change that makes the owner's own membership classifier undecided (after MemGuard, Jia et al. 2019).
 
     The owner learns, from outputs on records that the model learnt and on held-out ones, a logistic regression of
@@ -79,14 +76,10 @@ class AdversarialNoise:
     True
     """
 
-    budget: float = 1.0
+    budget: Annotated[float, Option(gt=0, le=2, next_step="2 allows any change")] = 1.0
     kind: Kind = "confidence-vector"
     keeps_label: bool = True
     randomness: Randomness = "fixed"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.budget <= 2:
-            raise InputError("budget", "a number in (0, 2]", repr(self.budget), "2 allows any change")
 
     @property
     def words(self) -> str:

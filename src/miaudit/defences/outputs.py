@@ -8,18 +8,31 @@ through the same defence with numbers of their own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
-from miaudit.errors import InputError
+from miaudit.errors import InputError, Option, check_options
 
-__all__ = ["AsItIs", "Defence", "Disclosed", "Fitted", "LabelOnly", "Rounding", "Stateless", "TopK", "TrueLabel"]
+__all__ = [
+    "AsItIs",
+    "Defence",
+    "Disclosed",
+    "Fitted",
+    "LabelOnly",
+    "Measure",
+    "Rounding",
+    "Stateless",
+    "TopK",
+    "TrueLabel",
+]
 
 # What an attacker sees: all probabilities; that of one label it names; a set of labels; a label.
 Kind = Literal["confidence-vector", "true-label", "decision-set", "label"]
+# Whether and when a defence draws: never, once for each record, or with each query.
+Randomness = Literal["none", "fixed", "redrawn"]
 _ROUNDING = 1e-3
 
 
@@ -48,15 +61,7 @@ class Fitted(Protocol):
 
 
 class Defence(Protocol):
-    """A measure on outputs.
-
-    Attributes
-    ----------
-    words : what a page calls it
-    kind : what it discloses
-    keeps_label : whether the most probable label stays what it is, by construction
-    randomness : "none", "fixed" (drawn once for each record) or "redrawn" (with each query)
-    """
+    """A measure on outputs."""
 
     @property
     def words(self) -> str:
@@ -74,8 +79,8 @@ class Defence(Protocol):
         ...
 
     @property
-    def randomness(self) -> Literal["none", "fixed", "redrawn"]:
-        """Whether and when something is drawn."""
+    def randomness(self) -> Randomness:
+        """Whether and when it draws: "none", "fixed" (once for each record) or "redrawn" (with each query)."""
         ...
 
     def fit(
@@ -90,22 +95,35 @@ class Defence(Protocol):
         ...
 
 
-class Stateless:
-    """A defence that learns nothing."""
+class Measure:
+    """A defence that learns at most from outputs on held-out records."""
 
-    keeps_label: bool = True
-    randomness: Literal["none", "fixed", "redrawn"] = "none"
+    keeps_label: bool = False
+    randomness: Randomness = "none"
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def fit(
         self,
-        probabilities: FloatArray,  # noqa: ARG002 - one signature for all defences
-        labels: IndexArray,  # noqa: ARG002
+        probabilities: FloatArray,
+        labels: IndexArray,
         *,
-        learnt: FloatArray | None = None,  # noqa: ARG002
-        rng: np.random.Generator,  # noqa: ARG002
+        learnt: FloatArray | None = None,  # noqa: ARG002 - one signature for all defences
+        rng: np.random.Generator,
     ) -> Any:
-        """Return itself."""
+        """Learn from outputs (c, K) on held-out records with labels (c,)."""
+        return self.learned(probabilities, labels, rng)
+
+    def learned(self, probabilities: FloatArray, labels: IndexArray, rng: np.random.Generator) -> Any:  # noqa: ARG002
+        """Return what is ready for one model: itself, where nothing is learned."""
         return self
+
+
+class Stateless(Measure):
+    """A defence that learns nothing."""
+
+    keeps_label: bool = True
 
 
 @dataclass(frozen=True)
@@ -143,13 +161,9 @@ class Rounding(Stateless):
     [[0.9, 0.1, 0.0]]
     """
 
-    digits: int = 1
+    digits: Annotated[int, Option(ge=0, le=15, allowed="a whole number from 0 to 15", next_step="1 keeps tenths")] = 1
     kind: Kind = "confidence-vector"
     keeps_label: bool = False
-
-    def __post_init__(self) -> None:
-        if isinstance(self.digits, bool) or not isinstance(self.digits, int) or not 0 <= self.digits <= 15:
-            raise InputError("digits", "a whole number from 0 to 15", repr(self.digits), "1 keeps tenths")
 
     @property
     def words(self) -> str:
@@ -171,12 +185,8 @@ class TopK(Stateless):
     [[0.7, 0.15, 0.15]]
     """
 
-    k: int = 3
+    k: Annotated[int, Option(ge=1, allowed="a whole number from 1 up", next_step="1 discloses the largest alone")] = 3
     kind: Kind = "confidence-vector"
-
-    def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
-            raise InputError("k", "a whole number from 1 up", repr(self.k), "1 discloses the largest alone")
 
     @property
     def words(self) -> str:

@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import Float32Array, IndexArray
+from miaudit.defences.ensemble import OnBase
 from miaudit.errors import InputError
-from miaudit.models.protocol import Kind, Trainable
+from miaudit.models.protocol import Trainable
 
 if TYPE_CHECKING:
     from miaudit.synthesis import CausalGraph, GeneratorConfig, Privacy, Schema
 
 
 @dataclass(frozen=True, eq=False)
-class SyntheticTraining:
+class SyntheticTraining(OnBase):
     """Train on as many synthetic records as there are real ones, drawn from a generator that learnt those.
 
     What such a model gives away is at most what the release does; with ``privacy`` that is bounded by a theorem.
@@ -69,16 +70,6 @@ class SyntheticTraining:
     def name(self) -> str:
         """The base's name, and what it learns from."""
         return f"{self.base.name} on synthetic records"
-
-    @property
-    def kind(self) -> Kind:
-        """As the base."""
-        return self.base.kind
-
-    @property
-    def runs_user_code(self) -> bool:
-        """As the base."""
-        return self.base.runs_user_code
 
     def identity(self) -> str:
         """The base's, and everything that decides the release."""

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from miaudit.arrays import BoolArray, Float32Array, IndexArray, IntArray
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
-from miaudit.defences.compare import DefenceComparison, Models, Option, Source, compare
+from miaudit.defences.compare import DefenceComparison, Models, ReleaseOption, Source, compare
 from miaudit.defences.outputs import AsItIs, Defence
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.jobs import resumable
 from miaudit.models import inclusion, shadow
 from miaudit.models.protocol import Target, can_be_trained_together, check_target, stands, trainable
 from miaudit.models.targets import class_count
@@ -215,26 +214,24 @@ def _trained(trial: Trial) -> dict[str, Target]:
     return {AS_IT_IS: trial.target, **trial.trainings}
 
 
-def _options(trial: Trial, drawn: _Drawn, progress: Progress | None) -> list[Option]:
+def _options(trial: Trial, drawn: _Drawn, progress: Progress | None) -> list[ReleaseOption]:
     trained, each = _trained(trial), len(drawn.included)
     models = {}
     for i, (name, target) in enumerate(trained.items()):
-        told = None if progress is None else partial(_told, progress, i * each, len(trained) * each)
+        told = None if progress is None else partial(_shifted, progress, i * each, len(trained) * each)
         models[name] = _models(trial, drawn, name, target, told)
     base = models[AS_IT_IS]
     outside = replace(base, logits=base.logits[:1], included=base.included[:1])
-    options = [Option(AS_IT_IS, "output", base, AsItIs())]
-    options += [Option(name, "output", base, defence) for name, defence in trial.defences.items()]
+    options = [ReleaseOption(AS_IT_IS, "output", base, AsItIs())]
+    options += [ReleaseOption(name, "output", base, defence) for name, defence in trial.defences.items()]
     for name, target in trial.given.items():
         answers = _asked(target, trial.records.x, trial.records.n)
-        options.append(Option(name, "given", replace(outside, logits=[answers]), AsItIs(), name, adaptive=False))
+        options.append(ReleaseOption(name, "given", replace(outside, logits=[answers]), AsItIs(), name, adaptive=False))
     others = [name for name in trained if name != AS_IT_IS]
-    return [*options, *(Option(name, "training", models[name], AsItIs(), name) for name in others)]
+    return [*options, *(ReleaseOption(name, "training", models[name], AsItIs(), name) for name in others)]
 
 
-def _models(
-    trial: Trial, drawn: _Drawn, name: str, target: Target, progress: Callable[[resumable.Progress], None] | None
-) -> Models:
+def _models(trial: Trial, drawn: _Drawn, name: str, target: Target, progress: Progress | None) -> Models:
     stands = trial.stands and name == AS_IT_IS
     included = drawn.included[1:] if stands else drawn.included
     logits: list[NDArray[Any]] = [_asked(target, trial.records.x, trial.records.n)] if stands else []
@@ -250,7 +247,7 @@ def _models(
             executor=options.executor,
             workers=options.workers,
             at_once=_at_once(target, options),
-            progress=progress,
+            progress=None if progress is None else lambda state: progress(state.finished + state.failed, state.total),
         )
         logits += [found.model(m) for m in range(found.models)]
     group = trial.records.fields.get("group")
@@ -263,10 +260,6 @@ def _asked(target: Target, x: Any, n: int) -> Float32Array:
     if len(outputs) != n:
         raise InputError("target", f"outputs of {n} records", str(len(outputs)), "check the files")
     return outputs
-
-
-def _told(progress: Progress, before: int, total: int, state: resumable.Progress) -> None:
-    progress(before + state.finished + state.failed, total)
 
 
 def _shifted(progress: Progress, before: int, total: int, done: int, _: int) -> None:

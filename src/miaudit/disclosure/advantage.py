@@ -16,8 +16,9 @@ from miaudit.arrays import FloatArray
 from miaudit.disclosure import tradeoff
 from miaudit.disclosure.decision_sets import chance_of_entry
 from miaudit.disclosure.dirichlet import World, marginal, parameters
+from miaudit.disclosure.intervals import check_choice
 from miaudit.disclosure.tradeoff import DRAWS, TradeOff
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError
 
 Disclosure = Literal["confidence-vector", "true-label", "decision-set"]
 Method = Literal["exact", "simulation"]
@@ -143,15 +144,8 @@ def advantage_of(
     [0.1, 0.3182]
     """
     check_disclosure(disclosure, threshold)
-    if method not in get_args(Method):
-        raise InputError(
-            "method", "exact or simulation", repr(method), nearest(str(method), get_args(Method)) or "choose"
-        )
-    a, b = parameters("alpha_in", alpha_in), parameters("alpha_out", alpha_out)
-    if a.shape != b.shape or a.ndim > 2:
-        raise InputError("alpha_in, alpha_out", "one shape, (K,) or (n, K)", f"{a.shape}, {b.shape}", "pass both alike")
-    if alpha is not None:
-        alpha = float(tradeoff.check_tnr(alpha))
+    check_choice("method", method, get_args(Method), "choose")
+    a, b, alpha = checked_laws(alpha_in, alpha_out, alpha)
     note = _note(disclosure, threshold, temperature, a)
     if alpha is None and method == "exact" and disclosure != "decision-set":
         laws = (a, b) if disclosure == "confidence-vector" else (marginal(a, label), marginal(b, label))
@@ -167,6 +161,21 @@ def advantage_of(
     return _result(value, error, disclosure, alpha, method, note)
 
 
+def checked_laws(
+    alpha_in: ArrayLike, alpha_out: ArrayLike, alpha: float | None
+) -> tuple[FloatArray, FloatArray, float | None]:
+    """Return parameters (K,) or (n, K) of both laws and a true-negative rate, if there is one; refuse others."""
+    a, b = parameters("alpha_in", alpha_in), parameters("alpha_out", alpha_out)
+    if a.shape != b.shape or a.ndim > 2:
+        raise InputError("alpha_in, alpha_out", "one shape, (K,) or (n, K)", f"{a.shape}, {b.shape}", "pass both alike")
+    return a, b, None if alpha is None else float(tradeoff.check_tnr(alpha))
+
+
+def meaning_at(alpha: float | None) -> str:
+    """Say which advantage stands at a true-negative rate; none: averaged."""
+    return AVERAGED if alpha is None else f"alpha - beta at the true-negative rate alpha = {alpha:g}"
+
+
 def _read(curve: TradeOff, alpha: float | None) -> tuple[float, float]:
     if alpha is None:
         return curve.averaged(), float(np.trapezoid(curve.slack, curve.tnr))
@@ -176,10 +185,8 @@ def _read(curve: TradeOff, alpha: float | None) -> tuple[float, float]:
 def _result(
     value: FloatArray, error: FloatArray, disclosure: Disclosure, alpha: float | None, method: Method, note: str
 ) -> Advantage:
-    meaning = AVERAGED if alpha is None else f"alpha - beta at the true-negative rate alpha = {alpha:g}"
-    if value.ndim:
-        return Advantage(value, error, disclosure, alpha, meaning, method, note)
-    return Advantage(float(value), float(error), disclosure, alpha, meaning, method, note)
+    shown = (value, error) if value.ndim else (float(value), float(error))
+    return Advantage(shown[0], shown[1], disclosure, alpha, meaning_at(alpha), method, note)
 
 
 def curve_of(
@@ -205,29 +212,23 @@ def curve_of(
     simulate = method == "simulation"
     if simulate and rng is None:
         raise InputError("rng", "a numpy Generator for a simulation", "None", "pass rng=np.random.default_rng(0)")
-    match disclosure:
-        case "confidence-vector" if simulate and rng is not None:
-            return tradeoff.simulated_confidence(alpha_in, alpha_out, draws=draws, rng=rng)
-        case "confidence-vector":
-            return tradeoff.confidence_vector(alpha_in, alpha_out)
-        case "true-label" if simulate and rng is not None:
+    if disclosure == "decision-set":
+        q, heat = tradeoff.check_threshold(threshold), tradeoff.check_temperature(temperature)
+        of_sets = tradeoff.simulated_sets if simulate else tradeoff.decision_set
+        return of_sets(alpha_in, alpha_out, threshold=q, temperature=heat, draws=draws, rng=rng)
+    if simulate and rng is not None:
+        laws = (alpha_in, alpha_out)
+        if disclosure == "true-label":
             laws = marginal(alpha_in, label), marginal(alpha_out, label)
-            return tradeoff.simulated_confidence(*laws, draws=draws, rng=rng)
-        case "true-label":
-            return tradeoff.true_label(alpha_in, alpha_out, label)
-    q, heat = tradeoff.check_threshold(threshold), tradeoff.check_temperature(temperature)
-    if simulate:
-        return tradeoff.simulated_sets(alpha_in, alpha_out, threshold=q, temperature=heat, draws=draws, rng=rng)
-    return tradeoff.decision_set(alpha_in, alpha_out, threshold=q, temperature=heat, draws=draws, rng=rng)
+        return tradeoff.simulated_confidence(*laws, draws=draws, rng=rng)
+    if disclosure == "true-label":
+        return tradeoff.true_label(alpha_in, alpha_out, label)
+    return tradeoff.confidence_vector(alpha_in, alpha_out)
 
 
 def check_disclosure(disclosure: str, threshold: float | None) -> None:
     """Refuse an unknown disclosure, and a decision set without threshold."""
-    known = get_args(Disclosure)
-    if disclosure not in known:
-        raise InputError(
-            "disclosure", " or ".join(known), repr(disclosure), nearest(str(disclosure), known) or "choose one"
-        )
+    check_choice("disclosure", disclosure, get_args(Disclosure))
     if disclosure == "decision-set" and threshold is None:
         raise InputError(
             "threshold", "a number in [0, 1] for a decision set", "None", "it holds the labels with p >= q"

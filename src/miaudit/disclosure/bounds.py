@@ -23,12 +23,13 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray
 from miaudit.disclosure import decision_sets
-from miaudit.disclosure.advantage import AVERAGED, Disclosure, check_disclosure
+from miaudit.disclosure.advantage import Disclosure, check_disclosure, checked_laws, meaning_at
 from miaudit.disclosure.contraction import Contraction, contraction
 from miaudit.disclosure.decision_sets import Intractable
-from miaudit.disclosure.dirichlet import World, divergence, marginal, parameters
+from miaudit.disclosure.dirichlet import World, divergence, marginal
+from miaudit.disclosure.intervals import check_choice
 from miaudit.disclosure.tradeoff import check_temperature, check_threshold, check_tnr
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError
 
 Form = Literal["tight", "printed", "pinsker", "approximate", "region"]
 
@@ -167,11 +168,7 @@ def bound_of(
         raise InputError(
             "form", "a form for any laws", "'approximate'", "Eqs. (32), (35), (40) need a World: use bound"
         )
-    a, b = parameters("alpha_in", alpha_in), parameters("alpha_out", alpha_out)
-    if a.shape != b.shape or a.ndim > 2:
-        raise InputError("alpha_in, alpha_out", "one shape, (K,) or (n, K)", f"{a.shape}, {b.shape}", "pass both alike")
-    if alpha is not None:
-        alpha = float(check_tnr(alpha))
+    a, b, alpha = checked_laws(alpha_in, alpha_out, alpha)
     out_in, in_out = _of_vector(a, b, disclosure, label)
     slack, delta = np.zeros(out_in.shape), None
     if disclosure == "decision-set":
@@ -189,16 +186,14 @@ def bound_of(
 def _form(tight: bool, form: Form | None) -> Form:
     if form is None:
         return "tight" if tight else "printed"
-    if form not in get_args(Form):
-        known = get_args(Form)
-        raise InputError("form", " or ".join(known), repr(form), nearest(str(form), known) or "choose one")
+    check_choice("form", form, get_args(Form))
     return form
 
 
 def _meaning(form: Form, alpha: float | None) -> str:
     if form != "region":
         return "alpha - beta at every true-negative rate alpha, and so on average"
-    return AVERAGED if alpha is None else f"alpha - beta at the true-negative rate alpha = {alpha:g}"
+    return meaning_at(alpha)
 
 
 def _of_vector(a: FloatArray, b: FloatArray, disclosure: Disclosure, label: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -31,7 +31,6 @@ __all__ = [
     "marginal",
     "parameters",
     "sample",
-    "symmetrised_divergence",
 ]
 
 
@@ -202,24 +201,6 @@ def divergence(alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
     a, b = parameters("alpha", alpha), parameters("beta", beta)
     score = special.digamma(a) - special.digamma(a.sum(axis=-1, keepdims=True))
     result: FloatArray = log_beta(b) - log_beta(a) + ((a - b) * score).sum(axis=-1)
-    return np.maximum(result, 0.0)
-
-
-def symmetrised_divergence(alpha: ArrayLike, beta: ArrayLike) -> FloatArray:
-    """Return D(alpha || beta) + D(beta || alpha) in nats, without cancellation of the log-Beta terms.
-
-    With equal sums it is the square of Eq. (31), the factor Delta (1 - eps_a) / eps_e on all four terms (erratum E2).
-
-    Examples
-    --------
-    >>> world = World(classes=10, aleatoric=0.5, epistemic=0.25, calibration_error=0.2)
-    >>> symmetrised_divergence(world.alpha_in, world.alpha_out).round(5).item()
-    0.56458
-    """
-    a, b = parameters("alpha", alpha), parameters("beta", beta)
-    total_a, total_b = a.sum(axis=-1), b.sum(axis=-1)
-    shared = (total_a - total_b) * (special.digamma(total_a) - special.digamma(total_b))
-    result: FloatArray = ((a - b) * (special.digamma(a) - special.digamma(b))).sum(axis=-1) - shared
     return np.maximum(result, 0.0)
 
 

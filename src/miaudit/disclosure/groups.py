@@ -6,7 +6,7 @@ what the paper fits. It asks for no shadow models, but differences between recor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.attacks import dirichlet_fit
 from miaudit.disclosure import dirichlet, uncertainty
-from miaudit.disclosure.intervals import Interval, check_options
+from miaudit.disclosure.intervals import Interval, check_options, plain_values
 from miaudit.errors import InputError
 
 __all__ = ["Group", "pooled"]
@@ -49,20 +49,6 @@ class Side:
     alpha_alone: FloatArray
     distance_alone: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {
-            "records": self.records,
-            "outputs": self.outputs,
-            "confidence": self.confidence.to_dict(),
-            "epistemic": self.epistemic.to_dict(),
-            "alpha": [float(value) for value in self.alpha],
-            "converged": self.converged,
-            "distance": self.distance,
-            "alpha_alone": [float(value) for value in self.alpha_alone],
-            "distance_alone": self.distance_alone,
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class Group:
@@ -95,16 +81,7 @@ class Group:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for findings and charts."""
-        return {
-            "name": self.name,
-            "members": self.members.to_dict(),
-            "nonmembers": self.nonmembers.to_dict(),
-            "calibration_error": self.calibration_error.to_dict(),
-            "aleatoric": self.aleatoric.to_dict(),
-            "epistemic": self.epistemic,
-            "smoothed": self.smoothed,
-            "assumption": self.assumption,
-        }
+        return {**asdict(self, dict_factory=plain_values), "epistemic": self.epistemic}
 
 
 def pooled(
@@ -123,18 +100,14 @@ def pooled(
 
     Parameters
     ----------
-    probabilities : array (n, M, K)
-        What one model (M = 1) or more say of each record; softmax of logits.
-    included : array (n, M) of bool
-        Whether model j was trained on record i.
-    labels : array (n,) of int, 0 to K - 1
+    probabilities, included, labels : as in :func:`miaudit.disclosure.uncertainty.estimate`; one model (M = 1) is enough
     groups : array (n,), optional
         Which group each record is in; by default one of all. A class is a group if you pass the labels.
     truth : in (0, 1], optional
         Known ground-truth probability of the label, as in :func:`miaudit.disclosure.uncertainty.estimate`.
     confidence : two-sided, in (0, 1)
     replicates : of the bootstrap over records, in which the models of a record stay together; 100 or more
-    smoothing : in (0, 1 / K); probabilities below it are raised to it
+    smoothing : as in :func:`miaudit.disclosure.uncertainty.estimate`
     rng : generator of the bootstrap
 
     Returns

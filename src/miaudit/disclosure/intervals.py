@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from miaudit.arrays import FloatArray
-from miaudit.errors import InputError
+from miaudit.errors import InputError, nearest
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,23 @@ class Interval:
 
     def to_dict(self) -> dict[str, float]:
         """Return plain values, for findings and charts."""
-        return {"low": self.low, "value": self.value, "high": self.high}
+        return asdict(self)
+
+
+def plain_values(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dictionary of plain values from the fields of a record, for ``dict_factory`` of ``asdict``."""
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in pairs}
+
+
+def check_choice(name: str, value: object, known: Sequence[str], next_step: str = "choose one") -> None:
+    """Refuse a word that is none of the known ones.
+
+    Raises
+    ------
+    InputError
+    """
+    if value not in known:
+        raise InputError(name, " or ".join(known), repr(value), nearest(str(value), known) or next_step)
 
 
 def check_options(confidence: float, replicates: int) -> None:

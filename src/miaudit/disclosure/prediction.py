@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,14 +18,13 @@ from scipy import special, stats
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.attacks import dirichlet_fit, disclosed
 from miaudit.disclosure import dirichlet, uncertainty
-from miaudit.disclosure.advantage import advantage_of
-from miaudit.disclosure.intervals import Interval, check_options
+from miaudit.disclosure.advantage import Disclosure, advantage_of
+from miaudit.disclosure.intervals import Interval, check_choice, check_options
 from miaudit.disclosure.uncertainty import Form
 from miaudit.errors import InputError, nearest
 
 __all__ = ["Comparison", "attainable", "compare", "held_out_advantage", "spearman"]
 
-Disclosure = Literal["confidence-vector", "true-label", "decision-set"]
 DISCLOSURES: tuple[Disclosure, ...] = get_args(Disclosure)
 
 # Models with and without each record, in each half: fewer leave a fitted law that is mostly noise.
@@ -158,12 +157,8 @@ def compare(
 
     Parameters
     ----------
-    probabilities : array (n, M, K)
-        What M shadow models say of each record; softmax of logits.
-    included : array (n, M) of bool
-        Whether model j was trained on record i; 16 models or more with and without each record.
-        ``ShadowOutputs.included`` is its transpose.
-    labels : array (n,) of int, 0 to K - 1
+    probabilities, included, labels : as in :func:`miaudit.disclosure.uncertainty.estimate`, with 16 models or more that
+        learned each record and 16 that did not
     disclosures : which to compare
     form : "fitted": the laws as fitted to what is disclosed, a Dirichlet law of the vector or a Beta law of the true
         label's confidence. "three-numbers": those that calibration error, aleatoric and epistemic uncertainty of each
@@ -469,9 +464,7 @@ def _options(
         if name not in DISCLOSURES:
             hint = nearest(str(name), DISCLOSURES) or "choose one or more"
             raise InputError("disclosures", f"names from {', '.join(DISCLOSURES)}", repr(name), hint)
-    if form not in get_args(Form):
-        hint = nearest(str(form), get_args(Form)) or "choose one"
-        raise InputError("form", " or ".join(get_args(Form)), repr(form), hint)
+    check_choice("form", form, get_args(Form))
     check_options(confidence, replicates)
     if not 0 <= threshold <= 1:
         raise InputError("threshold", "a number in [0, 1]", repr(threshold), "0.2 keeps labels of 20% and more")

@@ -15,7 +15,8 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
 from miaudit.attacks import dirichlet_fit
-from miaudit.errors import InputError, nearest
+from miaudit.disclosure.intervals import check_choice
+from miaudit.errors import InputError
 
 __all__ = ["Outputs", "Uncertainty", "estimate", "from_shadow"]
 
@@ -144,9 +145,7 @@ class Uncertainty:
         >>> bool(np.allclose(inside.sum(axis=1), outside.sum(axis=1))), bool(np.allclose(outside[:, 1], outside[:, 2]))
         (True, True)
         """
-        if form not in get_args(Form):
-            hint = nearest(str(form), get_args(Form)) or "choose one"
-            raise InputError("form", " or ".join(get_args(Form)), repr(form), hint)
+        check_choice("form", form, get_args(Form))
         if form == "fitted":
             return self.alpha_in, self.alpha_out
         return self._law((1 + self.calibration_error) * self.truth), self._law(self.truth)

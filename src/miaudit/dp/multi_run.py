@@ -15,7 +15,6 @@ from functools import lru_cache
 import numpy as np
 
 from miaudit.arrays import FloatArray
-from miaudit.causal.crossfit import one_of_each
 from miaudit.dp.bounds import LowerBound
 from miaudit.dp.error_counts import (
     ClaimTest,
@@ -46,7 +45,7 @@ from miaudit.dp.thresholds import (
 )
 from miaudit.dp.tradeoff import TradeOff
 from miaudit.errors import DesignError, InputError, check_confidence, check_delta
-from miaudit.evidence import Evidence
+from miaudit.evidence import Evidence, one_of_each
 
 __all__ = [
     "Bonferroni",

@@ -144,11 +144,11 @@ def compare(
 
 def _no_contrast(before: Findings, after: Findings, names: tuple[str, str]) -> str:
     """Why no metric of two audits can decide, or nothing: a raw number of a zero-run audit holds the shift as well."""
-    refused = [name for name, audit in zip(names, (before, after), strict=True) if _is_refused(audit)]
+    pairs = list(zip(names, (before, after), strict=True))
+    refused = [name for name, audit in pairs if audit.verdict.status == "refused"]
     if refused:
         was = "was" if len(refused) == 1 else "were"
         return f"{' and '.join(refused)} {was} refused: there is no number of memorisation to compare."
-    pairs = list(zip(names, (before, after), strict=True))
     undeclared = [name for name, audit in pairs if audit.design is None]
     if undeclared:
         return (
@@ -168,10 +168,6 @@ def _no_contrast(before: Findings, after: Findings, names: tuple[str, str]) -> s
             "shift: nothing can be said of a difference."
         )
     return ""
-
-
-def _is_refused(audit: Findings) -> bool:
-    return audit.verdict.status == "refused"
 
 
 def _is_inverted(audit: Findings) -> bool:
@@ -234,7 +230,7 @@ def _cautions(before: Findings, after: Findings) -> list[str]:
         )
     if before.evidence["digest"] == after.evidence["digest"]:
         said.append("Both audits are of the same evidence: any difference comes from their plans.")
-    if any(map(_is_refused, (before, after))):
+    if "refused" in (before.verdict.status, after.verdict.status):
         said.append("An audit that was refused has raw numbers, if any, and they are not causal.")
     return said
 
@@ -320,14 +316,12 @@ def _row(name: str, audit: Findings, primary: str) -> Audited:
     said = "not measured"
     if found:
         said = causal[0].reading if causal else f"{found[0].reading}, {NOT_CAUSAL}"
-    value, low, high = (causal[0].value, causal[0].low, causal[0].high) if causal else (None, None, None)
+    limits: dict[str, Any] = {part: getattr(causal[0], part) if causal else None for part in ("value", "low", "high")}
     return Audited(
         name=name,
         status=audit.verdict.status,
         said=said,
-        value=value,
-        low=low,
-        high=high,
+        **limits,
         members=audit.counts.members,
         design=audit.design or "not declared",
         digest=str(audit.evidence["digest"]),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from miaudit.errors import InputError, one_line
-from miaudit.io.atomic import write_atomically
+from miaudit.io import atomic
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails, SchemaValidator
@@ -89,7 +89,7 @@ class FindingsRecord:
     def to_html(self, path: str | Path) -> None:
         """Write the findings as one self-contained page."""
         page = _drawings[0].page(self)
-        write_atomically(Path(path), lambda target: _write_text(target, page))
+        atomic.write_text(Path(path), page)
 
     def _repr_html_(self) -> str:
         """Show the findings in a notebook, all text escaped."""
@@ -377,10 +377,6 @@ def _refused(content: Any, error: ErrorDetails) -> InputError:
 
 def _against_schema(where: str, received: str) -> InputError:
     return InputError(where, "what the schema of findings.json says", received[:120], "run the audit again")
-
-
-def _write_text(target: Path, text: str) -> None:
-    target.write_text(text, encoding="utf-8")
 
 
 def _refuse_constant(name: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from miaudit.arrays import Count
@@ -16,13 +16,7 @@ _CHALLENGED = {"won": 3, "stands": 0, "undecided": 4}
 
 @dataclass(frozen=True)
 class Difference:
-    """One number or word of the findings that does not come out again.
-
-    Attributes
-    ----------
-    place : where it stands in findings.json
-    stated, recomputed : as text
-    """
+    """One number or word of the findings that does not come out again: its place in findings.json, and both as text."""
 
     place: str
     stated: str
@@ -31,7 +25,19 @@ class Difference:
 
 @dataclass(frozen=True)
 class VerificationFindings(FindingsRecord):
-    """What became of checking a bundle, in words; its fields are those of the verification."""
+    """What became of checking a bundle.
+
+    Attributes
+    ----------
+    status : "verified", "failed", "in-part", or "not-testable" where nothing could be recomputed. In part is not
+        verified: the verdict, or a bound, may be among what does not follow
+    digest : SHA-256 of the file; compare it with the one that its author published
+    tampered : what does not fit the manifest
+    recomputed : how many numbers and words of the findings came out again
+    differences : between the findings as stated and as recomputed; the first 200
+    not_recomputed : what withheld data, or programs of the author, prevent, in sentences
+    environment : versions that differ here, in words
+    """
 
     FORMAT = 2
     KIND = "verification"
@@ -52,9 +58,26 @@ class VerificationFindings(FindingsRecord):
         return _VERIFIED[self.status]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ChallengeFindings(FindingsRecord):
-    """The outcome of a challenge; its fields are those of the outcome, ``bundle`` the metrics that were challenged."""
+    """The outcome of a challenge and its evidence.
+
+    Attributes
+    ----------
+    status : "won" by the challenger, "stands" for the bundle, or "undecided" while labels are sealed, where a
+        submission is ahead of which nobody knows whether it came before they were opened, where the submitted scores
+        are shown to point the wrong way, and where the bundle's audit was refused
+    digest : SHA-256 of the bundle
+    labels_visible : whether the challenger could see the labels of the records that decided
+    order : of submission and opening, where labels were sealed and are open now; else None
+    made_before : challenges to this bundle before this one, which this one pays for
+    judged : number of records that decided
+    submission : SHA-256 of what was submitted and of the bundle that it is about: the commitment that the owner signs
+    metric : the metric that decided, and ``difference``: challenger less bundle, with its interval; None where none
+    bet : the test of the bundle's propensity, or None
+    bundle : metrics of the audit that was challenged
+    findings : of the audit with the challenger's scores or propensities, or None while labels are sealed
+    """
 
     FORMAT = 2
     KIND = "challenge"
@@ -64,17 +87,17 @@ class ChallengeFindings(FindingsRecord):
     digest: str
     subject: Literal["scores", "propensity"]
     labels_visible: bool
-    order: Literal["committed before the opening", "order unknown"] | None
+    order: Literal["committed before the opening", "order unknown"] | None = None
     made_before: Count
     judged: Count
     submission: str
-    metric: str | None
-    difference: Mapping[str, Any] | None
-    bet: Mapping[str, Any] | None
-    bundle: tuple[Measured, ...]
-    findings: Annotated[Findings, Whole()] | None
-    environment: tuple[str, ...]
-    repeat: Mapping[str, Any]
+    metric: str | None = None
+    difference: Mapping[str, Any] | None = None
+    bet: Mapping[str, Any] | None = None
+    bundle: tuple[Measured, ...] = ()
+    findings: Annotated[Findings, Whole()] | None = None
+    environment: tuple[str, ...] = ()
+    repeat: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def exit_code(self) -> int:

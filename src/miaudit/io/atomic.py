@@ -75,6 +75,15 @@ def write_atomically(
     sync(path.parent)
 
 
+def write_text(path: Path, text: str, *, replace: bool = True, mode: int | None = None) -> None:
+    """Write a text file (UTF-8), as :func:`write_atomically`."""
+
+    def write(target: Path) -> None:
+        target.write_text(text, encoding="utf-8")
+
+    write_atomically(path, write, replace=replace, mode=mode)
+
+
 def sync(path: Path) -> None:
     """Flush a file, or the names in a folder, to the disk."""
     folder = path.is_dir()
@@ -146,22 +155,31 @@ def sweep(folder: Path, pattern: str, remove: Callable[[Path], None]) -> None:
 @contextlib.contextmanager
 def _temporary(path: Path) -> Iterator[Path]:
     """Make a private file beside ``path``, locked while it exists."""
-    held = None
-    while held is None:
+
+    def make() -> str:
         made, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         os.close(made)
-        with contextlib.suppress(BlockingIOError):  # somebody sweeps it in the moment before it is held: once more
-            held = hold(Path(name))
-            if held is None and Path(name).exists():
-                break  # no locks here
+        return name
+
+    temporary, held = _held(make)
     try:
-        yield Path(name)
+        yield temporary
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     finally:
         if held is not None:
             os.close(held)
+
+
+def _held(make: Callable[[], str]) -> tuple[Path, int | None]:
+    """Make a temporary file or folder and lock it, where there are locks."""
+    while True:
+        made = Path(make())
+        with contextlib.suppress(BlockingIOError):  # somebody sweeps it in the moment before it is held: once more
+            held = hold(made)
+            if held is not None or made.exists():
+                return made, held
 
 
 def _place(temporary: Path, path: Path) -> None:
@@ -244,13 +262,7 @@ def recover(out: Path) -> None:
 @contextlib.contextmanager
 def _workshop(place: Path, owned: Sequence[str]) -> Iterator[Path]:
     """Make a hidden folder, locked while it exists."""
-    held = None
-    while held is None:
-        workshop = Path(tempfile.mkdtemp(prefix=".audit-", suffix=".part", dir=place))
-        with contextlib.suppress(BlockingIOError):  # somebody sweeps it in the moment before it is held: once more
-            held = hold(workshop)
-            if held is None and workshop.is_dir():
-                break  # no locks here
+    workshop, held = _held(lambda: tempfile.mkdtemp(prefix=".audit-", suffix=".part", dir=place))
     try:
         (workshop / _NAMES).write_text(json.dumps(list(owned)), encoding="utf-8")
         yield workshop

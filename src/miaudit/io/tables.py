@@ -23,9 +23,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, Offered, nearest
 from miaudit.io.atomic import write_atomically as write_atomically  # noqa: PLC0414 - its callers find it here
-from miaudit.io.plugins import Offered
 
 if TYPE_CHECKING:
     import polars as pl
@@ -269,23 +268,15 @@ def write_columns(path: str | Path, columns: Mapping[str, NDArray[Any]]) -> None
         def write(target: Path) -> None:
             with target.open("wb") as handle:
                 np.savez(handle, allow_pickle=False, **columns)
-    else:
-        import polars as pl
 
-        quoted = [name for name in columns if '"' in name] if suffix == ".csv" else []
-        if quoted:  # polars does not read back what it wrote of them
-            raise InputError(
-                "name", "names without quotation marks, for .csv", repr(quoted[0]), "save to .npz or .parquet"
-            )
-        frame = pl.DataFrame({name: _series(name, values) for name, values in columns.items()})
+        return write_atomically(path, write)
+    import polars as pl
 
-        def write(target: Path) -> None:
-            if suffix == ".csv":
-                frame.write_csv(target)
-            else:
-                frame.write_parquet(target)
-
-    return write_atomically(path, write)
+    quoted = [name for name in columns if '"' in name] if suffix == ".csv" else []
+    if quoted:  # polars does not read back what it wrote of them
+        raise InputError("name", "names without quotation marks, for .csv", repr(quoted[0]), "save to .npz or .parquet")
+    frame = pl.DataFrame({name: _series(name, values) for name, values in columns.items()})
+    return write_atomically(path, frame.write_csv if suffix == ".csv" else frame.write_parquet)
 
 
 def _elsewhere(other: Format, path: Path, argument: str) -> dict[str, NDArray[Any]]:

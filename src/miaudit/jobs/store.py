@@ -22,7 +22,7 @@ _BLOCK = 1 << 24  # bytes that are hashed at a time
 
 @dataclass(frozen=True)
 class Store:
-    """Arrays by name on disk; make it with :meth:`open`.
+    """Arrays by name on disk; make it with :meth:`alone`.
 
     Attributes
     ----------
@@ -34,8 +34,11 @@ class Store:
     fingerprint: str
 
     @classmethod
-    def open(cls, folder: str | Path, decides: Mapping[str, str]) -> Store:
-        """Open a store, or make one.
+    @contextmanager
+    def alone(cls, folder: str | Path, decides: Mapping[str, str]) -> Iterator[Store]:
+        """Open a store, or make one, and keep every other process out of it, as far as the file system can tell.
+
+        The lock is taken before anything is read or written, and a killed process lets go of it.
 
         Parameters
         ----------
@@ -54,26 +57,13 @@ class Store:
         --------
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     _ = Store.open(folder, {"data": digest(np.arange(3)), "seed": "0"})
-        ...     Store.open(folder, {"data": digest(np.arange(3)), "seed": "1"})
+        ...     with Store.alone(folder, {"data": digest(np.arange(3)), "seed": "0"}):
+        ...         pass
+        ...     with Store.alone(folder, {"data": digest(np.arange(3)), "seed": "1"}):
+        ...         pass
         Traceback (most recent call last):
         miaudit.errors.InputError: store: expected a folder of the same seed, received ... made with another;
         name another folder, or delete this one
-        """
-        with cls.alone(folder, decides) as opened:
-            return opened
-
-    @classmethod
-    @contextmanager
-    def alone(cls, folder: str | Path, decides: Mapping[str, str]) -> Iterator[Store]:
-        """Open a store, or make one, and keep every other process out of it, as far as the file system can tell.
-
-        The lock is taken before anything is read or written, and a killed process lets go of it.
-
-        Raises
-        ------
-        InputError, OutputError
-            As :meth:`open`; also if another process is at work in it.
         """
         place = Path(folder)
         cls._of(place, decides)  # what is no store, or another one, is left as it is
@@ -83,17 +73,18 @@ class Store:
                 left.unlink(missing_ok=True)
             if known is None:
                 decided = {"format": _FORMAT, "fingerprint": opened.fingerprint, "decides": given}
-                opened._write("about.json", lambda path: _write_text(path, json.dumps(decided, indent=1) + "\n"))
+                text = json.dumps(decided, indent=1) + "\n"
+                opened._write("about.json", lambda path: path.write_text(text, encoding="utf-8"))
             yield opened
 
     @classmethod
     def found(cls, folder: str | Path, decides: Mapping[str, str]) -> Store | None:
-        """Open the store that is there, or None where :meth:`open` would make one; nothing is written.
+        """Open the store that is there, or None where :meth:`alone` would make one; nothing is written.
 
         Raises
         ------
         InputError
-            As :meth:`open`.
+            If the folder is a store of something else.
         """
         opened, known, _ = cls._of(Path(folder), decides)
         return None if known is None else opened
@@ -243,7 +234,3 @@ def _read_about(folder: Path) -> dict[str, str] | None:
         return None
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from miaudit.io.plugins import Offered
+from miaudit.errors import Offered
 from miaudit.metrics.classical import Estimate, Sample, tpr_name
 from miaudit.metrics.rounding import Rounding, percent, written
 

@@ -6,7 +6,6 @@ All draws come from the model's own generators.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,44 +16,39 @@ from torch import Tensor, nn
 from miaudit.arrays import IntArray
 from miaudit.errors import InputError
 
+Data = tuple[Tensor, Tensor]  # records (n, ...) and classes (n,), checked and on the device
 
-@dataclass(frozen=True, eq=False)
-class Data:
-    """Records (n, ...) and classes (n,), checked and on the device."""
 
-    x: Tensor
-    y: Tensor
+def as_data(net: nn.Module, device: torch.device, x: ArrayLike | Tensor, y: ArrayLike) -> Data:
+    """Check records and classes for a network, and bring them to the device."""
+    records = as_records(x, net)
+    labels = np.asarray(y)
+    if labels.shape != records.shape[:1]:
+        received = f"shape {labels.shape} beside x of shape {tuple(records.shape)}"
+        raise InputError("y", f"one class for each of the {len(records):,} records", received, "pass (n,)")
+    if labels.dtype.kind not in "iub" or (labels.size and labels.min() < 0):
+        received = f"values of type {labels.dtype}" if labels.dtype.kind not in "iub" else f"{labels.min()}"
+        raise InputError("y", "classes as whole numbers from 0 up", received, "number the classes 0, 1, 2, ...")
+    return records.to(device), torch.from_numpy(labels.astype(np.int64)).to(device)
 
-    @classmethod
-    def of(cls, net: nn.Module, device: torch.device, x: ArrayLike | Tensor, y: ArrayLike) -> Data:
-        """Check records and classes for a network, and bring them to the device."""
-        records = as_records(x, net)
-        labels = np.asarray(y)
-        if labels.shape != records.shape[:1]:
-            received = f"shape {labels.shape} beside x of shape {tuple(records.shape)}"
-            raise InputError("y", f"one class for each of the {len(records):,} records", received, "pass (n,)")
-        if labels.dtype.kind not in "iub" or (labels.size and labels.min() < 0):
-            received = f"values of type {labels.dtype}" if labels.dtype.kind not in "iub" else f"{labels.min()}"
-            raise InputError("y", "classes as whole numbers from 0 up", received, "number the classes 0, 1, 2, ...")
-        return cls(records.to(device), torch.from_numpy(labels.astype(np.int64)).to(device))
 
-    def rows(self, rows: ArrayLike) -> IntArray:
-        """Return indices of records, sorted and distinct."""
-        given, n = np.asarray(rows), len(self.y)
-        if given.dtype == np.bool_ and given.shape == (n,):
-            given = np.flatnonzero(given)
-        if given.ndim != 1 or given.dtype.kind not in "iu" or not given.size:
-            allowed = f"indices of records, at least one, or true and false ({n},)"
-            received = f"shape {given.shape} of type {given.dtype}"
-            raise InputError("rows", allowed, received, "pass np.flatnonzero(included)")
-        if given.min() < 0 or given.max() >= n:
-            received = f"{given.min()} to {given.max()}"
-            raise InputError("rows", f"indices from 0 to {n - 1}", received, "they count the rows of x")
-        distinct = np.unique(given).astype(np.int64)
-        if len(distinct) < len(given):
-            received = f"{len(given) - len(distinct)} of them twice"
-            raise InputError("rows", "each record once", received, "a record that counts twice is twice as exposed")
-        return distinct
+def distinct(rows: ArrayLike, n: int) -> IntArray:
+    """Return indices of some of n records, sorted and distinct."""
+    given = np.asarray(rows)
+    if given.dtype == np.bool_ and given.shape == (n,):
+        given = np.flatnonzero(given)
+    if given.ndim != 1 or given.dtype.kind not in "iu" or not given.size:
+        allowed = f"indices of records, at least one, or true and false ({n},)"
+        received = f"shape {given.shape} of type {given.dtype}"
+        raise InputError("rows", allowed, received, "pass np.flatnonzero(included)")
+    if given.min() < 0 or given.max() >= n:
+        received = f"{given.min()} to {given.max()}"
+        raise InputError("rows", f"indices from 0 to {n - 1}", received, "they count the rows of x")
+    found = np.unique(given).astype(np.int64)
+    if len(found) < len(given):
+        received = f"{len(given) - len(found)} of them twice"
+        raise InputError("rows", "each record once", received, "a record that counts twice is twice as exposed")
+    return found
 
 
 def as_records(x: ArrayLike | Tensor, net: nn.Module) -> Tensor:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
@@ -23,14 +22,6 @@ def left_to_torch(net: nn.Module) -> list[str]:
     """Return the kinds of dropout in a network that this module does not replace, such as AlphaDropout."""
     layers = [layer for layer in net.modules() if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0]
     return sorted({type(layer).__name__ for layer in layers if type(layer) not in _KINDS})
-
-
-@dataclass(frozen=True)
-class _Call:
-    """One pass through a dropout layer: the layer, and the shape of its input without the record axis."""
-
-    layer: nn.modules.dropout._DropoutNd
-    shape: tuple[int, ...]
 
 
 class Dropout:
@@ -60,7 +51,8 @@ class Dropout:
         found = [layer for layer in net.modules() if type(layer) in _KINDS]
         self._layers = [layer for layer in found if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0]
         self._generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
-        self._calls: list[_Call] = []
+        # the layer of each call of a pass, and the shape of its input without the record axis
+        self._calls: list[tuple[nn.modules.dropout._DropoutNd, tuple[int, ...]]] = []
         self._given: Iterator[Tensor] | None = None
         self._recording = False
 
@@ -98,13 +90,11 @@ class Dropout:
         """
         if not self._calls:
             return ()
-        most, masks = max(counts), []
-        for call in self._calls:
-            shape = _mask_shape(call.layer, (most, *call.shape))
-            masks.append(torch.ones((len(counts), *shape), device=self._device))
+        shapes = [_mask_shape(layer, (max(counts), *shape)) for layer, shape in self._calls]
+        masks = [torch.ones((len(counts), *shape), device=self._device) for shape in shapes]
         for m, (count, generator) in enumerate(zip(counts, self._generators, strict=True)):
-            for call, mask in zip(self._calls, masks, strict=True):
-                mask[m, :count] = self._mask(call.layer, (count, *call.shape), generator)
+            for (layer, shape), mask in zip(self._calls, masks, strict=True):
+                mask[m, :count] = self._mask(layer, (count, *shape), generator)
         return tuple(masks)
 
     @contextmanager
@@ -120,7 +110,7 @@ class Dropout:
         if not layer.training:
             return x
         if self._recording:
-            self._calls.append(_Call(layer, tuple(x.shape[1:])))
+            self._calls.append((layer, tuple(x.shape[1:])))
             return x
         if self._given is None:
             return x * self._mask(layer, tuple(x.shape), self._generators[0]).to(x.dtype)

@@ -116,12 +116,10 @@ class GivenShadows:
             models = "1 shadow model" if self.outputs.models == 1 else f"{self.outputs.models} shadow models"
             covered = 0 if self.rows is None else len(np.intersect1d(self.rows, np.arange(n)))
             others = f"{self.n:,} other records" if not covered else f"{covered:,} of the {n:,} audited records"
-            raise InputError(
-                _PATH,
-                f"several shadow models on the {n:,} audited records, for {attack}",
-                f"{models} on {others if place is None else 'these records'} in {self.source}",
-                "such attacks need each record's own in and out models: use shadow_classifier, which pools records",
-            )
+            received = f"{models} on {others if place is None else 'these records'} in {self.source}"
+            hint = "such attacks need each record's own in and out models: use shadow_classifier, which pools records"
+            allowed = f"several shadow models on the {n:,} audited records, for {attack}"
+            raise InputError(_PATH, allowed, received, hint)
         return place
 
     def require_labels(self, n: int, y: NDArray[Any] | None, attack: str) -> None:
@@ -166,9 +164,8 @@ def _checked(
         if one in found and (found[one].shape != (n,) or (one == "rows" and found[one].dtype.kind not in "iu")):
             received = f"{found[one].dtype} of shape {found[one].shape} in {name}"
             hint = "one for each record that the models were asked about"
-            raise InputError(
-                f"{_PATH}: {one}", f"{'whole numbers' if one == 'rows' else 'labels'} ({n},)", received, hint
-            )
+            allowed = f"{'whole numbers' if one == 'rows' else 'labels'} ({n},)"
+            raise InputError(f"{_PATH}: {one}", allowed, received, hint)
     rows = found["rows"].astype(np.int64) if "rows" in found else None
     if rows is not None and len(np.unique(rows[rows >= 0])) < np.count_nonzero(rows >= 0):
         raise InputError(f"{_PATH}: rows", "each row of the data once", f"one of them twice in {name}", "drop one")

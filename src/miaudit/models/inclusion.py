@@ -140,8 +140,8 @@ def checked_included(included: ArrayLike, n: int) -> BoolArray:
     """Return inclusion (M, n) of bool, or say what is wrong with it: type, shape, a model without records."""
     array = np.asarray(included)
     if array.dtype != np.bool_ or array.ndim != 2 or array.shape[1] != n or not len(array):
-        received = f"{array.dtype} of shape {array.shape}"
-        raise InputError("included", f"true or false of shape (models, {n})", received, "draw it with shadow.inclusion")
+        allowed = f"true or false of shape (models, {n})"
+        raise InputError.of_array("included", allowed, array, "draw it with shadow.inclusion")
     empty = np.flatnonzero(~array.any(axis=1))
     if len(empty):
         raise InputError("included", "records for every model", f"none for model {empty[0]}", "use shadow.inclusion")

@@ -26,11 +26,10 @@ from miaudit.errors import InputError
 from miaudit.models import batches, stopping
 from miaudit.models.batches import Data
 from miaudit.models.dropout import Dropout
-from miaudit.models.matrix import OPTIMISERS, Pruned, Weights
 from miaudit.models.private import ClippedSum, check_records_stay_apart
-from miaudit.models.stopping import BestWeights, Watch
+from miaudit.models.stopping import BestWeights
 from miaudit.models.train_config import Private, TrainConfig
-from miaudit.models.weights import Factory, State, build
+from miaudit.models.weights import OPTIMISERS, Factory, Pruned, State, Weights, build
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +62,7 @@ def train_together(
     stacked: bool = False,
 ) -> tuple[list[State | None], dict[int, int]]:
     """Train models together; return their weights (none if failed) and the epochs of failures."""
-    device = data.x.device
+    device = data[0].device
     with ExitStack() as open_:
         open_.enter_context(one_thread(device))
         open_.enter_context(torch.random.fork_rng([device.index or 0] if device.type == "cuda" else []))
@@ -78,15 +77,14 @@ def train_together(
         dropout = open_.enter_context(Dropout(nets[0], [source.dropout for source in sources], device))
         gradient: Gradient
         if stacked:
-            dropout.learn(data.x[:2])
+            dropout.learn(data[0][:2])
             gradient = _stacked_gradient(weights, config, dropout)
         elif config.private is None:
             gradient = plain_gradient(weights, config)
         else:
             clipped = open_.enter_context(ClippedSum(nets[0], clip=config.private.clip))
             gradient = private_gradient(clipped, weights, config, config.private, sources[0].noise)
-        outputs = _stacked_outputs(weights, config) if stacked else _plain_outputs(weights, config)
-        failed = _loop(config, data, rows, sources, weights, gradient, outputs)
+        failed = _loop(config, data, rows, sources, weights, gradient, _outputs(weights, config, stacked=stacked))
     states = weights.states()
     return [None if i in failed else state for i, state in enumerate(states)], failed
 
@@ -104,11 +102,12 @@ def _loop(
     rows, watch = _watched(config, data, rows, sources, weights, outputs)
     steps = np.array([config.steps(len(own)) for own in rows])
     pruned = _pruned(config, steps, weights)
-    rates = _rates(config, steps).to(data.x.device)
+    device = data[0].device
+    rates = _rates(config, steps).to(device)
     optimiser = OPTIMISERS[config.optimiser](weights.values, momentum=config.momentum, decay=config.weight_decay)
     streams = [_stream(config, own, source) for own, source in zip(rows, sources, strict=True)]
-    generators = [torch.Generator(data.x.device).manual_seed(source.input_noise) for source in sources]
-    first_bad = torch.full((len(rows),), -1, device=data.x.device)
+    generators = [torch.Generator(device).manual_seed(source.input_noise) for source in sources]
+    first_bad = torch.full((len(rows),), -1, device=device)
     look = max(1, math.ceil(steps.max() / config.epochs))
     for step in range(int(steps.max())):
         picked = [next(stream, own[:0]) for stream, own in zip(streams, rows, strict=True)]
@@ -121,16 +120,16 @@ def _loop(
         if pruned is not None:
             pruned.after(step)
         if watch is not None and watch.look(step):
-            rates[step + 1 :, watch.best.stopped] = 0
-            if watch.best.stopped.all():
+            rates[step + 1 :, watch.stopped] = 0
+            if watch.stopped.all():
                 break
         if (step + 1) % look == 0 and bool((first_bad >= 0).all()):
             break
     broken = (first_bad < 0) & ~weights.values.isfinite().all(1)
     if watch is not None:
-        broken |= (first_bad < 0) & watch.best.never
-        watch.best.restore()
-    found = torch.where(broken, torch.from_numpy(steps - 1).to(first_bad.device), first_bad).tolist()
+        broken |= (first_bad < 0) & watch.never
+        watch.restore()
+    found = torch.where(broken, torch.from_numpy(steps - 1).to(device), first_bad).tolist()
     return {i: 1 + int(at) * config.epochs // int(steps[i]) for i, at in enumerate(found) if at >= 0}
 
 
@@ -158,8 +157,8 @@ def _watched(
     sources: Sequence[Sources],
     weights: Weights,
     outputs: Outputs,
-) -> tuple[Sequence[IntArray], Watch | None]:
-    """Hold records out for early stopping if asked for; return training rows and the watch."""
+) -> tuple[Sequence[IntArray], BestWeights | None]:
+    """Hold records out for early stopping if asked for; return training rows and what watches the losses."""
     asked = config.early_stopping
     if asked is None:
         return rows, None
@@ -170,17 +169,17 @@ def _watched(
     trained, out = [part[0] for part in parts], [part[1] for part in parts]
     ends = stopping.ends_of_epochs([len(own) for own in trained], batch=config.batch, epochs=config.epochs)
     losses = functools.partial(_held_out_losses, config, data, out, outputs)
-    return trained, Watch(ends, losses, BestWeights(weights, patience=asked.patience))
+    return trained, BestWeights(weights, patience=asked.patience, ends=ends, losses=losses)
 
 
 def _held_out_losses(config: TrainConfig, data: Data, out: Sequence[IntArray], outputs: Outputs) -> Tensor:
     """Return the mean cross-entropy of each model on its held-out records (M,)."""
-    total = torch.zeros(len(out), device=data.x.device)
+    total = torch.zeros(len(out), device=data[0].device)
     for start in range(0, max(map(len, out)), config.batch):
         batch = _gather(data, [own[start : start + config.batch] for own in out])
         each = F.cross_entropy(outputs(batch).flatten(0, 1), batch.y.flatten(), reduction="none")
         total += torch.where(batch.weight > 0, each.reshape(batch.y.shape), 0).sum(1)
-    return total / torch.tensor([len(own) for own in out], device=data.x.device)
+    return total / torch.tensor([len(own) for own in out], device=data[0].device)
 
 
 def _pruned(config: TrainConfig, steps: IntArray, weights: Weights) -> Pruned | None:
@@ -200,15 +199,9 @@ def _gather(data: Data, picked: Sequence[IntArray]) -> Batch:
     for m, own in enumerate(picked):
         index[m, : len(own)] = own
         weight[m, : len(own)] = 1 / max(1, len(own))
-    device = data.x.device
-    flat = torch.from_numpy(index.reshape(-1)).to(device, non_blocking=True)
-    x, shape = data.x[flat], (len(picked), most)
-    return Batch(
-        x.reshape(*shape, *x.shape[1:]),
-        data.y[flat].reshape(shape),
-        torch.from_numpy(weight).to(device),
-        tuple(map(len, picked)),
-    )
+    records, classes = data
+    at = torch.from_numpy(index).to(records.device, non_blocking=True)
+    return Batch(records[at], classes[at], torch.from_numpy(weight).to(records.device), tuple(map(len, picked)))
 
 
 def _varied(
@@ -270,36 +263,18 @@ def _stacked_gradient(weights: Weights, config: TrainConfig, dropout: Dropout) -
     return gradient
 
 
-def _plain_outputs(weights: Weights, config: TrainConfig) -> Outputs:
-    net = weights.nets[0]
-
-    def outputs(batch: Batch) -> Tensor:
-        with torch.no_grad(), _evaluating(net), _precision(config, batch.x.device):
-            found: Tensor = net(batch.x[0]).float()[None]
-        return found
-
-    return outputs
-
-
-def _stacked_outputs(weights: Weights, config: TrainConfig) -> Outputs:
+def _outputs(weights: Weights, config: TrainConfig, *, stacked: bool) -> Outputs:
     net = weights.nets[0]
     each = torch.func.vmap(lambda parameters, x: torch.func.functional_call(net, parameters, (x,)))
 
     def outputs(batch: Batch) -> Tensor:
-        with torch.no_grad(), _evaluating(net), _precision(config, batch.x.device):
-            found: Tensor = each(weights.views(), batch.x).float()
+        net.eval()
+        with torch.no_grad(), _precision(config, batch.x.device):
+            found: Tensor = (each(weights.views(), batch.x) if stacked else net(batch.x[0])[None]).float()
+        net.train()
         return found
 
     return outputs
-
-
-@contextmanager
-def _evaluating(net: nn.Module) -> Iterator[None]:
-    net.eval()
-    try:
-        yield
-    finally:
-        net.train()
 
 
 def private_gradient(
@@ -362,14 +337,14 @@ def _sources(config: TrainConfig, seed: int) -> Sources:
 
 def _check_network(net: nn.Module, data: Data, config: TrainConfig) -> None:
     """Refuse a network that does not fit records and classes, by a pass of two records."""
-    few = data.x[:2]
-    classes = checked_outputs(net, few).shape[1]
-    highest = int(data.y.max())
+    records, labels = data
+    classes = checked_outputs(net, records[:2]).shape[1]
+    highest = int(labels.max())
     if highest >= classes:
         hint = "number the classes from 0 up, or build the network for more"
         raise InputError("y", f"classes from 0 to {classes - 1}, as the network has", f"{highest}", hint)
-    if config.private is not None and len(few) > 1:
-        check_records_stay_apart(net, data.x[:8])
+    if config.private is not None and len(records) > 1:
+        check_records_stay_apart(net, records[:8])
 
 
 def checked_outputs(net: nn.Module, few: Tensor) -> Tensor:
@@ -389,6 +364,17 @@ def checked_outputs(net: nn.Module, few: Tensor) -> Tensor:
         allowed = "a network whose output is logits (n, classes)"
         raise InputError("factory", allowed, f"{received} for {len(few)} records", "end with a linear layer")
     return found
+
+
+def device_of(name: str) -> torch.device:
+    """Return the device of a name, of which "auto" takes a GPU if there is one, or refuse it."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda"):
+        raise InputError("device", "'auto', 'cpu' or 'cuda'", repr(name), "auto takes a GPU if there is one")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("device", "'auto' or 'cpu' on this machine", "'cuda'", "torch sees no GPU here")
+    return torch.device(name)
 
 
 @contextmanager

@@ -81,7 +81,8 @@ class ClippedSum:
     def __init__(self, net: nn.Module, *, clip: float) -> None:
         self._net, self._clip = net, clip
         self._layers = _layers(net)
-        self._seen: dict[str, _Seen] = {}
+        # what went into a layer and came out of it in one pass, and how often both had been changed by then
+        self._seen: dict[str, tuple[Tensor, Tensor, tuple[int, int]]] = {}
         self._handles: list[torch.utils.hooks.RemovableHandle] = []
         self._buffers = _versions(net)
 
@@ -117,21 +118,13 @@ class ClippedSum:
         self._seen.clear()
         return losses, total
 
-    def parts(self, x: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, dict[str, Part]]:
-        """Return the losses (B,) and what is known of the gradients, by name of the parameter."""
-        losses, slopes = self._slopes(x, loss)
-        with torch.no_grad(), in_float32(x.device.type):
-            found = self._parts(slopes)
-        self._seen.clear()
-        return losses, found
-
     def _slopes(self, x: Tensor, loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Pass forward and back; return the losses (B,) and their slopes at the output of each layer."""
         self._seen.clear()
         with _without_gradients(self._net):
             losses = loss(self._net(x))
             self._check_pass(len(x))
-            outputs = [self._seen[name].output for name in self._layers]
+            outputs = [self._seen[name][1] for name in self._layers]
             slopes = torch.autograd.grad(losses.sum(), outputs, materialize_grads=True)
         return losses.detach(), slopes
 
@@ -139,11 +132,11 @@ class ClippedSum:
         """Return the part of each parameter, with gradients of 0 for records that are not kept (B,)."""
         found: dict[str, Part] = {}
         for (name, (layer, wanted)), slope in zip(self._layers.items(), slopes, strict=True):
-            a, g = self._seen[name].input, slope.float()
+            a, g = self._seen[name][0], slope.float()
             if kept is not None:
                 a, g = (torch.where(kept.view(-1, *[1] * (t.ndim - 1)), t, 0) for t in (a, g))
-            parts = _RULES[type(layer)](layer, a, g, wanted)
-            found |= {f"{name}.{own}" if name else own: part for own, part in parts.items()}
+            parts = _RULES[type(layer)](layer, a, g)
+            found |= {f"{name}.{own}" if name else own: make() for own, make in parts.items() if own in wanted}
         return found
 
     def _keep(self, name: str) -> Callable[[nn.Module, tuple[Any, ...], Tensor], None]:
@@ -151,12 +144,11 @@ class ClippedSum:
             if not torch.is_grad_enabled():
                 return
             if name in self._seen:
-                raise _refused(
-                    name, self._layers[name][0], "is called twice in a pass", "build one layer for each call"
-                )
+                hint = "build one layer for each call"
+                raise _refused(name, self._layers[name][0], "is called twice in a pass", hint)
             if not output.requires_grad:  # nothing before it has a gradient to pass on
                 output.requires_grad_()
-            self._seen[name] = _Seen(inputs[0].detach(), inputs[0]._version, output, output._version)
+            self._seen[name] = (inputs[0].detach(), output, (inputs[0]._version, output._version))
 
         return hook
 
@@ -165,26 +157,16 @@ class ClippedSum:
             hint = "keep no running statistics: they give away records without noise"
             raise InputError("factory", "a network whose buffers stay as they are", "one that changes them", hint)
         for name, (layer, _) in self._layers.items():
-            seen = self._seen.get(name)
-            if seen is None:
+            if name not in self._seen:
                 hint = "call the layer itself, or freeze or remove it"
                 raise _refused(name, layer, "is not called in a pass", hint)
-            if seen.input._version != seen.input_version or seen.output._version != seen.output_version:
+            into, out, versions = self._seen[name]
+            if (into._version, out._version) != versions:
                 hint = "write it without operations in place (nn.ReLU(), x = x + y)"
                 raise _refused(name, layer, "has its input or output changed in place", hint)
-            if seen.input.shape[0] != count or seen.output.shape[0] != count:
-                received = f"receives {tuple(seen.input.shape)} in a batch of {count}"
+            if into.shape[0] != count or out.shape[0] != count:
+                received = f"receives {tuple(into.shape)} in a batch of {count}"
                 raise _refused(name, layer, received, "keep the records on the first axis of every layer")
-
-
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """What went into a layer and came out of it in one pass, and how often both had been changed by then."""
-
-    input: Tensor
-    input_version: int
-    output: Tensor
-    output_version: int
 
 
 @contextmanager
@@ -245,7 +227,8 @@ def _layers(net: nn.Module) -> dict[str, tuple[nn.Module, frozenset[str]]]:
                 hint = "give each layer parameters of its own"
                 raise _refused(name, layer, f"shares its {key} with {owners[id(p)]}", hint)
             owners[id(p)] = name
-        _check_options(name, layer)
+        if isinstance(layer, nn.Embedding) and (layer.max_norm is not None or layer.scale_grad_by_freq):
+            raise _refused(name, layer, "has max_norm or scale_grad_by_freq", "leave both out: they mix the records")
         found[name] = (layer, frozenset(own))
     if not found:
         raise InputError("factory", "a network with parameters to train", "one without", "unfreeze a layer")
@@ -265,11 +248,6 @@ def _instead(layer: nn.Module) -> str:
     known = ", ".join(f"nn.{kind.__name__}" for kind in _RULES)
     hints = [hint for kind, hint in _INSTEAD if isinstance(layer, kind)]
     return hints[0] if hints else f"put them into {known}"
-
-
-def _check_options(name: str, layer: nn.Module) -> None:
-    if isinstance(layer, nn.Embedding) and (layer.max_norm is not None or layer.scale_grad_by_freq):
-        raise _refused(name, layer, "has max_norm or scale_grad_by_freq", "leave both out: they mix the records")
 
 
 def _refused(name: str, layer: nn.Module, what: str, hint: str) -> InputError:
@@ -326,26 +304,25 @@ def _explicit(gradients: Tensor) -> Part:
     return Part(rows.square().sum(1), lambda w: (w @ rows).reshape(gradients.shape[1:]))
 
 
-def _linear(layer: nn.Module, a: Tensor, g: Tensor, wanted: frozenset[str]) -> dict[str, Part]:
+# -- rules: from a layer, its inputs a and the slopes g at its output to the part of each parameter, made when asked for
+
+
+_Parts = dict[str, Callable[[], Part]]
+
+
+def _linear(layer: nn.Module, a: Tensor, g: Tensor) -> _Parts:
     assert isinstance(layer, nn.Linear)  # noqa: S101 - by the table of rules
     a, g = a.float().reshape(len(a), -1, a.shape[-1]), g.reshape(len(g), -1, g.shape[-1])
-    parts = {}
-    if "weight" in wanted:
-        parts["weight"] = _product(a, g)
-    if "bias" in wanted:
-        parts["bias"] = _explicit(g.sum(1))
-    return parts
+    return {"weight": lambda: _product(a, g), "bias": lambda: _explicit(g.sum(1))}
 
 
-def _convolution(layer: nn.Module, a: Tensor, g: Tensor, wanted: frozenset[str]) -> dict[str, Part]:
+def _convolution(layer: nn.Module, a: Tensor, g: Tensor) -> _Parts:
     assert isinstance(layer, nn.Conv1d | nn.Conv2d)  # noqa: S101 - by the table of rules
     g = g.flatten(2)
-    parts = {}
-    if "weight" in wanted:
-        parts["weight"] = _kernel(layer, _patches(layer, a.float()), g)
-    if "bias" in wanted:
-        parts["bias"] = _explicit(g.sum(2))
-    return parts
+    return {
+        "weight": lambda: _kernel(layer, _patches(layer, a.float()), g),
+        "bias": lambda: _explicit(g.sum(2)),
+    }
 
 
 def _kernel(layer: nn.Conv1d | nn.Conv2d, patches: Tensor, g: Tensor) -> Part:
@@ -377,26 +354,26 @@ def _patches(layer: nn.Conv1d | nn.Conv2d, a: Tensor) -> Tensor:
     return view.reshape(len(a), -1, math.prod(places))
 
 
-def _group_norm(layer: nn.Module, a: Tensor, g: Tensor, wanted: frozenset[str]) -> dict[str, Part]:
+def _group_norm(layer: nn.Module, a: Tensor, g: Tensor) -> _Parts:
     assert isinstance(layer, nn.GroupNorm)  # noqa: S101 - by the table of rules
     standard = F.group_norm(a.float(), layer.num_groups, eps=layer.eps)
-    gradients = {"weight": (g * standard).flatten(2).sum(2), "bias": g.flatten(2).sum(2)}
-    return {name: _explicit(gradients[name]) for name in ("weight", "bias") if name in wanted}
-
-
-def _layer_norm(layer: nn.Module, a: Tensor, g: Tensor, wanted: frozenset[str]) -> dict[str, Part]:
-    assert isinstance(layer, nn.LayerNorm)  # noqa: S101 - by the table of rules
-    shape = tuple(layer.normalized_shape)
-    standard = F.layer_norm(a.float(), shape, eps=layer.eps)
-    gradients = {"weight": g * standard, "bias": g}
     return {
-        name: _explicit(gradients[name].reshape(len(g), -1, *shape).sum(1))
-        for name in ("weight", "bias")
-        if name in wanted
+        "weight": lambda: _explicit((g * standard).flatten(2).sum(2)),
+        "bias": lambda: _explicit(g.flatten(2).sum(2)),
     }
 
 
-def _embedding(layer: nn.Module, a: Tensor, g: Tensor, wanted: frozenset[str]) -> dict[str, Part]:  # noqa: ARG001
+def _layer_norm(layer: nn.Module, a: Tensor, g: Tensor) -> _Parts:
+    assert isinstance(layer, nn.LayerNorm)  # noqa: S101 - by the table of rules
+    shape = tuple(layer.normalized_shape)
+    standard = F.layer_norm(a.float(), shape, eps=layer.eps)
+    return {
+        "weight": lambda: _explicit((g * standard).reshape(len(g), -1, *shape).sum(1)),
+        "bias": lambda: _explicit(g.reshape(len(g), -1, *shape).sum(1)),
+    }
+
+
+def _embedding(layer: nn.Module, a: Tensor, g: Tensor) -> _Parts:
     assert isinstance(layer, nn.Embedding)  # noqa: S101 - by the table of rules
     tokens, g = a.flatten(1), g.reshape(len(g), -1, layer.embedding_dim)
     if layer.padding_idx is not None:
@@ -408,11 +385,10 @@ def _embedding(layer: nn.Module, a: Tensor, g: Tensor, wanted: frozenset[str]) -
     def total(w: Tensor) -> Tensor:
         return g.new_zeros(shape).index_add_(0, tokens.flatten(), (g * w[:, None, None]).flatten(0, 1))
 
-    return {"weight": Part(squared, total)}
+    return {"weight": lambda: Part(squared, total)}
 
 
-_Rule = Callable[[nn.Module, Tensor, Tensor, frozenset[str]], dict[str, Part]]
-_RULES: Mapping[type[nn.Module], _Rule] = {
+_RULES: Mapping[type[nn.Module], Callable[[nn.Module, Tensor, Tensor], _Parts]] = {
     nn.Linear: _linear,
     nn.Conv1d: _convolution,
     nn.Conv2d: _convolution,

@@ -19,14 +19,7 @@ _MEMBERS = ("name", "kind", "runs_user_code", "identity", "outputs")
 
 @runtime_checkable
 class Target(Protocol):
-    """A model that gives outputs.
-
-    Attributes
-    ----------
-    name : what a page calls it
-    kind : what the columns of its outputs are
-    runs_user_code : whether code that came with the model is run
-    """
+    """A model that gives outputs."""
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, Float32Array, IndexArray
+from miaudit.arrays import BoolArray, Float32Array
 from miaudit.attacks import signals
 from miaudit.errors import InputError, MiauditError, nearest
 from miaudit.jobs import executor as execution
@@ -21,13 +21,7 @@ from miaudit.jobs.resumable import JobsFailedError, batches, duration
 from miaudit.jobs.store import Numbered, Store, digest
 from miaudit.metrics.vulnerability import Vulnerability, vulnerability
 from miaudit.models.inclusion import checked_included, inclusion
-from miaudit.models.protocol import (
-    Target,
-    Trainable,
-    can_be_trained,
-    can_be_trained_together,
-    check_target,
-)
+from miaudit.models.protocol import Target, Trainable, can_be_trained, can_be_trained_together, check_target
 from miaudit.models.targets import checked_outputs, class_count, described_function
 
 # From outputs (n, C) and labels (n,) to one number a record (n,), higher for members.
@@ -73,9 +67,8 @@ class ShadowOutputs:
         arrays = tuple(np.ascontiguousarray(one, dtype=np.float32) for one in outputs)
         for m, array in enumerate(arrays):
             if array.shape[:1] != member.shape[1:] or array.shape != arrays[0].shape:
-                raise InputError(
-                    f"outputs of model {m}", f"shape ({member.shape[1]}, ...)", str(array.shape), "pass alike"
-                )
+                allowed = f"shape ({member.shape[1]}, ...)"
+                raise InputError(f"outputs of model {m}", allowed, str(array.shape), "pass alike")
             _require_finite(array, f"outputs of model {m}")
         return cls(member, np.asarray(labels), arrays, arrays[0].shape, kind)
 
@@ -91,8 +84,7 @@ class ShadowOutputs:
 
     def model(self, number: int) -> Float32Array:
         """Outputs (n, ...) of one model, a read-only memory map where they are on disk."""
-        source = self.sources[number]
-        return source if isinstance(source, np.ndarray) else np.load(source, mmap_mode="r", allow_pickle=False)
+        return _outputs_of(self.sources[number])
 
     def block(self, start: int, stop: int) -> Float32Array:
         """Outputs (stop - start, M, ...) of some records by all models."""
@@ -115,9 +107,8 @@ class ShadowOutputs:
         """
         kept_already = len(self.shape) == 1 or self.kind in signal_names()
         if kept_already and isinstance(signal, str) and self.kind not in ("signals", signal):
-            raise InputError(
-                "signal", f"{self.kind}, which was kept", signal, "train with another signal, or with none"
-            )
+            allowed = f"{self.kind}, which was kept"
+            raise InputError("signal", allowed, signal, "train with another signal, or with none")
         first = self.model(0) if kept_already else _signal_of(self.model(0), self.labels, signal, self.kind)
         found = np.empty((self.n, self.models, *first.shape[1:]), dtype=np.float32)
         for m in range(self.models):
@@ -142,9 +133,8 @@ def _signal_of(outputs: Any, labels: Any, signal: str | Signal, kind: str) -> Fl
     else:
         raise _unknown_signal(signal)
     if found.shape != values.shape[:1]:
-        raise InputError(
-            "signal", f"one number for each of {len(values)} records", f"shape {found.shape}", "return (n,)"
-        )
+        allowed = f"one number for each of {len(values)} records"
+        raise InputError("signal", allowed, f"shape {found.shape}", "return (n,)")
     result = np.ascontiguousarray(found, dtype=np.float32)
     _require_finite(result, "signal")
     return result
@@ -252,7 +242,7 @@ def train(
     >>> shadows.models, shadows.shape, shadows.signal("logit_confidence").shape
     (4, (40, 2), (40, 4))
     """
-    plan = _Plan.checked(target, x, y, included, seed, signal, tuple(views), at_once, keep)
+    plan = _Plan(target, x, y, included, seed, signal, tuple(views), at_once, keep)
     seeds = plan.seeds()
     with nullcontext() if store is None else Store.alone(store, plan.decides()) as place:
         kept = resumable.finish(
@@ -272,57 +262,50 @@ def train(
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What is fixed before the first fit; this is what travels to workers."""
+    """What is fixed before the first fit, as of :func:`train`, and checked; this is what travels to workers."""
 
     target: Trainable
     x: Any
-    y: NDArray[Any]
-    included: BoolArray
+    y: Any
+    included: Any
     seed: int
     signal: str | Signal | None
     views: tuple[View, ...]
     at_once: int
-    keep: IndexArray | None = None
+    keep: Any
 
-    @classmethod
-    def checked(
-        cls,
-        target: Any,
-        x: Any,
-        y: ArrayLike,
-        included: ArrayLike,
-        seed: int,
-        signal: str | Signal | None,
-        views: tuple[View, ...],
-        at_once: int,
-        keep: ArrayLike | None,
-    ) -> _Plan:
+    def __post_init__(self) -> None:
+        target: Any = self.target
+        n = len(self.x) if hasattr(self.x, "__len__") else 0
         if not can_be_trained(target):
             received = target.name if isinstance(target, Target) else type(target).__name__
             hint = "shadow models are trained: name an estimator, or a factory with a TrainConfig"
             raise InputError("target", "one that can be fitted", f"{received}, which cannot", hint)
         check_target(target)
-        if not hasattr(x, "__len__") or isinstance(x, str):
-            raise InputError("x", "records (n, ...)", type(x).__name__, "pass an array, or a list of texts")
-        labels = np.asarray(y)
-        if labels.shape != (len(x),):
-            raise InputError("y", f"one label for each of {len(x)} records", f"shape {labels.shape}", "pass (n,)")
+        if not hasattr(self.x, "__len__") or isinstance(self.x, str):
+            raise InputError("x", "records (n, ...)", type(self.x).__name__, "pass an array, or a list of texts")
+        labels = np.asarray(self.y)
+        if labels.shape != (n,):
+            raise InputError("y", f"one label for each of {n} records", f"shape {labels.shape}", "pass (n,)")
         if target.kind == "logits":
             class_count(labels)
-        if seed < 0:
-            raise InputError("seed", "0 or more", str(seed), "any number of your choice")
-        if at_once < 1 or (at_once > 1 and not can_be_trained_together(target)):
-            received = f"{at_once} of {target.name}"
+        if self.seed < 0:
+            raise InputError("seed", "0 or more", str(self.seed), "any number of your choice")
+        if self.at_once < 1 or (self.at_once > 1 and not can_be_trained_together(target)):
+            received = f"{self.at_once} of {target.name}"
             raise InputError("at_once", "1, or more where the target has fit_many", received, "1 is the default")
-        if isinstance(signal, str) and signal not in signal_names():
-            raise _unknown_signal(signal)
-        member = checked_included(included, len(x))
-        rows = None if keep is None else np.asarray(keep)
-        if rows is not None and (rows.ndim != 1 or rows.dtype.kind not in "iu" or not _within(rows, len(x))):
-            allowed = f"row numbers (k,) from 0 to {len(x) - 1}"
-            raise InputError("keep", allowed, f"{rows.dtype} of shape {rows.shape}", "leave it out to keep all")
-        chosen = None if rows is None else rows.astype(np.intp)
-        return cls(target, x, labels, member, int(seed), signal, views, int(at_once), chosen)
+        if isinstance(self.signal, str) and self.signal not in signal_names():
+            raise _unknown_signal(self.signal)
+        found: dict[str, Any] = {"y": labels, "included": checked_included(self.included, n)}
+        found |= {"seed": int(self.seed), "at_once": int(self.at_once)}
+        if self.keep is not None:
+            rows = np.asarray(self.keep)
+            if rows.ndim != 1 or rows.dtype.kind not in "iu" or not rows.size or rows.min() < 0 or rows.max() >= n:
+                allowed = f"row numbers (k,) from 0 to {n - 1}"
+                raise InputError.of_array("keep", allowed, rows, "leave it out to keep all")
+            found["keep"] = rows.astype(np.intp)
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
 
     @property
     def models(self) -> int:
@@ -357,16 +340,17 @@ class _Plan:
 
 def _gathered(plan: _Plan, kept: dict[int, Path | Float32Array], fingerprint: str) -> ShadowOutputs:
     sources = tuple(kept[m] for m in range(plan.models))
-    shapes = []
-    for source in sources:
-        values = source if isinstance(source, np.ndarray) else np.load(source, mmap_mode="r", allow_pickle=False)
-        shapes.append(values.shape)
+    shapes = [_outputs_of(source).shape for source in sources]
     for m, shape in enumerate(shapes):
         if shape != shapes[0]:
             received = f"{shape} by model {m} and {shapes[0]} by model 0"
             raise InputError("outputs", "one shape by all models", received, "let the columns not depend on the subset")
     of = slice(None) if plan.keep is None else plan.keep
     return ShadowOutputs(plan.included[:, of], plan.y[of], sources, shapes[0], plan.kind, fingerprint)
+
+
+def _outputs_of(source: Path | Float32Array) -> Float32Array:
+    return source if isinstance(source, np.ndarray) else np.load(source, mmap_mode="r", allow_pickle=False)
 
 
 def _fit_group(plan: _Plan, group: Sequence[tuple[int, int]]) -> list[Float32Array | str]:
@@ -399,10 +383,6 @@ def _kept_outputs(plan: _Plan, fitted: Any) -> Float32Array:
             raise InputError("outputs", "a column for each class", received, "give the network more outputs")
         found.append(values if plan.signal is None else _signal_of(values, y, plan.signal, plan.target.kind))
     return np.stack(found, axis=1) if plan.views else found[0]
-
-
-def _within(rows: NDArray[Any], n: int) -> bool:
-    return bool(rows.size and rows.min() >= 0 and rows.max() < n)
 
 
 # -- what it will cost -----------------------------------------------------------------------------------------------
@@ -460,7 +440,7 @@ def estimate(
     >>> print(cost)
     64 fits, 5 min, 0.5 MB on disk; at the stated 9 s a fit and 2 at a time
     """
-    plan = _Plan.checked(target, x, y, included, seed, signal, tuple(views), at_once, keep)
+    plan = _Plan(target, x, y, included, seed, signal, tuple(views), at_once, keep)
     if workers < 1:
         raise InputError("workers", "at least 1", str(workers), "1 runs one after another")
     place = None if store is None else Store.found(store, plan.decides())

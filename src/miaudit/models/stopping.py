@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from miaudit.arrays import BoolArray, IntArray
 from miaudit.errors import InputError
-from miaudit.models.matrix import Weights
+from miaudit.models.weights import Weights
 
 
 def held_out(rows: IntArray, *, share: float, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
@@ -65,20 +64,22 @@ def ends_of_epochs(records: Sequence[int], *, batch: int, epochs: int) -> BoolAr
 
 
 class BestWeights:
-    """Weights of M models at the smallest loss passed to :meth:`see` so far.
+    """Weights of M models at the smallest loss on their held-out records so far.
 
     Parameters
     ----------
     weights : of the models, as training changes them
     patience : epochs without a lower loss after which a model stops
+    ends : of epochs, (steps, M)
+    losses : -> the losses of all models on their held-out records (M,), as the weights are now
 
     Attributes
     ----------
     stopped : which models have stopped (M,)
     """
 
-    def __init__(self, weights: Weights, *, patience: int) -> None:
-        self._weights, self._patience = weights, patience
+    def __init__(self, weights: Weights, *, patience: int, ends: BoolArray, losses: Callable[[], Tensor]) -> None:
+        self._weights, self._patience, self._ends, self._losses = weights, patience, ends, losses
         self._values, self._buffers = weights.values.clone(), self._copies()
         self._least = torch.full((len(weights.values),), torch.inf, device=weights.values.device)
         self._since = np.zeros(len(weights.values), dtype=np.int64)
@@ -88,6 +89,13 @@ class BestWeights:
     def never(self) -> Tensor:
         """Models that never had a finite loss on held-out records (M,)."""
         return self._least.isinf()
+
+    def look(self, step: int) -> bool:
+        """Compare the losses of models that end an epoch at this step; return whether there were any."""
+        due = self._ends[step] & ~self.stopped
+        if due.any():
+            self.see(self._losses(), due)
+        return bool(due.any())
 
     def see(self, losses: Tensor, models: BoolArray) -> None:
         """Compare the losses (M,) of models (M,) that completed an epoch and have not stopped."""
@@ -110,26 +118,3 @@ class BestWeights:
     def _copies(self) -> list[Tensor]:
         """Copy the buffers of the first network; only models trained alone have any."""
         return [buffer.detach().clone() for buffer in self._weights.nets[0].buffers()]
-
-
-@dataclass(frozen=True, eq=False)
-class Watch:
-    """Schedule and held-out records of early stopping, with the best weights so far.
-
-    Attributes
-    ----------
-    ends : of epochs, (steps, M)
-    losses : -> the losses of all models on their held-out records (M,), as the weights are now
-    best : weights so far
-    """
-
-    ends: BoolArray
-    losses: Callable[[], Tensor]
-    best: BestWeights
-
-    def look(self, step: int) -> bool:
-        """Compare the losses of models that end an epoch here; return whether there were any."""
-        due = self.ends[step] & ~self.best.stopped
-        if due.any():
-            self.best.see(self.losses(), due)
-        return bool(due.any())

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, Float32Array, IndexArray
 from miaudit.attacks.signals import PROBABILITY_FLOOR
-from miaudit.errors import InputError, MiauditError, nearest, one_line
+from miaudit.errors import InputError, MiauditError, check_choice, nearest, one_line
 from miaudit.io import tables
 from miaudit.jobs.store import digest
 from miaudit.metrics.rounding import at_most
@@ -107,8 +107,11 @@ class SklearnTarget:
         kind = f"{type(self.estimator).__module__}.{type(self.estimator).__qualname__}"
         return f"sklearn {sklearn.__version__} {kind} {sorted(parts.items())}{_own_source(type(self.estimator))}"
 
-    def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> _FittedEstimator:
-        """Clone and fit on some rows; every random state is the seed, every number of jobs 1."""
+    def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> tuple[Any, int]:
+        """Clone and fit on some rows; every random state is the seed, every number of jobs 1.
+
+        Returns the fitted estimator and the number of all classes, 0 of a regressor.
+        """
         from sklearn.base import clone  # noqa: PLC0415
 
         estimator = clone(self.estimator)
@@ -119,28 +122,22 @@ class SklearnTarget:
             if last == "random_state" or (last == "n_jobs" and value is not None):
                 states[name] = seed if last == "random_state" else 1
         estimator.set_params(**states)
-        return _FittedEstimator(estimator.fit(x[rows], y[rows]), classes)
+        return estimator.fit(x[rows], y[rows]), classes
 
-    def outputs(self, fitted: _FittedEstimator | None, x: Any) -> Float32Array:
+    def outputs(self, fitted: tuple[Any, int] | None, x: Any) -> Float32Array:
         """Log-probabilities (n, C), or predictions (n, 1)."""
-        model = fitted or _FittedEstimator(self.estimator, 0)
+        estimator, classes = fitted or (self.estimator, 0)
         if self.kind == "predictions":
-            return checked_outputs(np.asarray(model.estimator.predict(x)).reshape(len(x), -1), len(x), self.name)
-        known = np.asarray(model.estimator.classes_)
+            return checked_outputs(np.asarray(estimator.predict(x)).reshape(len(x), -1), len(x), self.name)
+        known = np.asarray(estimator.classes_)
         if known.dtype.kind not in "iub":
             raise InputError("labels", "classes 0, 1, 2, ...", f"classes of type {known.dtype}", "number the classes")
-        probabilities = np.asarray(model.estimator.predict_proba(x), dtype=np.float64)
-        full = np.zeros((len(x), max(model.classes, int(known.max()) + 1)))
+        probabilities = np.asarray(estimator.predict_proba(x), dtype=np.float64)
+        full = np.zeros((len(x), max(classes, int(known.max()) + 1)))
         full[:, known.astype(np.intp)] = probabilities
         if np.isnan(full).any():  # the floor below would hide it
             return checked_outputs(full, len(x), self.name)
         return checked_outputs(np.log(np.maximum(full, PROBABILITY_FLOOR)), len(x), self.name)
-
-
-@dataclass(frozen=True, eq=False)
-class _FittedEstimator:
-    estimator: Any
-    classes: int
 
 
 class _Network:
@@ -181,9 +178,7 @@ class _Network:
 
         net = saved.build(self.build)
         shapes = [(name, tuple(values.shape)) for name, values in net.state_dict().items()]
-        kinds = sorted(
-            {type(layer) for layer in net.modules()}, key=lambda kind: f"{kind.__module__}.{kind.__qualname__}"
-        )
+        kinds = sorted(set(map(type, net.modules())), key=lambda kind: f"{kind.__module__}.{kind.__qualname__}")
         own = "".join(_own_source(kind) for kind in kinds)
         return f"torch {torch.__version__} {described_function(self.build)} {net} {shapes}{own}"
 
@@ -331,10 +326,7 @@ class Precomputed(Traits):
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        kinds = get_args(Given)
-        if self.given not in kinds:
-            hint = nearest(str(self.given), kinds) or "choose one"
-            raise InputError("given", " or ".join(kinds), repr(self.given), hint)
+        check_choice("given", self.given, get_args(Given))
         values = np.asarray(self.values)
         values = values[:, None] if values.ndim == 1 and self.given in ("predictions", "signals") else values
         if self.given == "probabilities" and values.dtype.kind == "f" and values.ndim == 2:
@@ -367,11 +359,8 @@ class Precomputed(Traits):
     def outputs(self, fitted: Any, x: Any) -> Float32Array:  # noqa: ARG002 - nothing is fitted
         """Outputs of the records with these row numbers (k,)."""
         values, rows = np.asarray(self.values), np.asarray(x)
-        if (
-            rows.ndim != 1
-            or rows.dtype.kind not in "iu"
-            or (rows.size and not 0 <= rows.min() <= rows.max() < len(values))
-        ):
+        numbers = rows.ndim == 1 and rows.dtype.kind in "iu"
+        if not numbers or (rows.size and not 0 <= rows.min() <= rows.max() < len(values)):
             allowed = f"row numbers from 0 to {len(values) - 1}"
             raise InputError("x", allowed, f"shape {rows.shape} of type {rows.dtype}", "outputs are known there only")
         return np.asarray(values[rows])
@@ -420,8 +409,7 @@ def checked_outputs(values: ArrayLike, n: int, name: str) -> Float32Array:
     array = np.asarray(values)
     if array.ndim != 2 or len(array) != n or not array.shape[1] or array.dtype.kind not in "iuf":
         allowed = f"numbers of shape ({n}, columns)"
-        received = f"{array.dtype} of shape {array.shape}"
-        raise InputError(f"outputs of {name}", allowed, received, "return one row for each record")
+        raise InputError.of_array(f"outputs of {name}", allowed, array, "return one row for each record")
     if array.size and not (abs(array) <= _LARGEST).all():
         bad = ~(abs(array) <= _LARGEST).all(axis=1)
         received = f"NaN or infinity in {int(bad.sum())} of {n} records, the first {int(np.flatnonzero(bad)[0])}"
@@ -439,8 +427,8 @@ def class_count(y: ArrayLike) -> int:
     """
     labels = np.asarray(y)
     if labels.dtype.kind not in "iub" or labels.ndim != 1 or not labels.size:
-        received = f"{labels.dtype} of shape {labels.shape}"
-        raise InputError("labels", "whole numbers (n,), classes 0, 1, 2, ...", received, "number the classes")
+        allowed = "whole numbers (n,), classes 0, 1, 2, ..."
+        raise InputError.of_array("labels", allowed, labels, "number the classes")
     if int(labels.min()) < 0:
         raise InputError("labels", "classes from 0 up", str(int(labels.min())), "number the classes from 0")
     return int(labels.max()) + 1
@@ -451,14 +439,20 @@ def described_function(function: Callable[..., Any]) -> str:
     if isinstance(function, functools.partial):
         bound = [_described(one) for one in (*function.args, *sorted(function.keywords.items()))]
         return f"partial({described_function(function.func)}, {bound})"
-    try:
-        source = inspect.getsource(function if hasattr(function, "__code__") else type(function))
-    except (OSError, TypeError):
-        source = ""
+    source = _digest_of_source(function if hasattr(function, "__code__") else type(function))
     own = "" if hasattr(function, "__qualname__") else repr(function)
     name = f"{getattr(function, '__module__', '')}.{_called(function)}"
     closed = [_described(cell.cell_contents) for cell in getattr(function, "__closure__", None) or ()]
-    return f"{name} {_without_addresses(own)} {hashlib.sha256(source.encode()).hexdigest()} {closed}"
+    return f"{name} {_without_addresses(own)} {source} {closed}"
+
+
+def _digest_of_source(thing: Any) -> str:
+    """Return the digest of a source, that of an empty one for what was made at a prompt, or compiled."""
+    try:
+        source = inspect.getsource(thing)
+    except (OSError, TypeError):
+        source = ""
+    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def _own_source(kind: type) -> str:
@@ -468,12 +462,8 @@ def _own_source(kind: type) -> str:
         package = one.__module__.partition(".")[0]
         if package in _LIBRARIES:
             continue
-        try:
-            source = inspect.getsource(one)
-        except (OSError, TypeError):  # made at a prompt, or compiled
-            source = ""
         version = getattr(sys.modules.get(package), "__version__", "")
-        parts.append(f" {one.__module__}.{one.__qualname__} {version} {hashlib.sha256(source.encode()).hexdigest()}")
+        parts.append(f" {one.__module__}.{one.__qualname__} {version} {_digest_of_source(one)}")
     return "".join(parts)
 
 

@@ -19,7 +19,8 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, check_choice
+from miaudit.models.loop import device_of
 from miaudit.models.train_config import SmallGPT2
 
 __all__ = ["LanguageModel", "SmallGPT2", "TokenOutputs", "load", "save", "token_log_probabilities", "train"]
@@ -97,9 +98,7 @@ def load(folder: str | Path, *, precision: Precision = "float32", device: Device
     """
     folder = Path(folder)
     _check_folder(folder)
-    if precision not in get_args(Precision):
-        hint = nearest(str(precision), get_args(Precision)) or "float32 is the default"
-        raise InputError("precision", " or ".join(get_args(Precision)), repr(precision), hint)
+    check_choice("precision", precision, get_args(Precision), "float32 is the default")
     safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
     try:
         with _quiet():
@@ -119,7 +118,7 @@ def load(folder: str | Path, *, precision: Precision = "float32", device: Device
     if odd:
         received = f"{len(odd)} missing, unknown or of another shape ({odd[0][:60]})"
         raise InputError("weights", "those of config.json's architecture", received, "check that the files belong")
-    return LanguageModel(folder.name, model.to(_device(device)).eval(), tokenizer)
+    return LanguageModel(folder.name, model.to(device_of(device)).eval(), tokenizer)
 
 
 def save(language_model: LanguageModel, folder: str | Path) -> None:
@@ -139,9 +138,8 @@ def _check_folder(folder: Path) -> None:
         try:
             content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         except (OSError, ValueError, RecursionError) as error:
-            raise InputError(
-                "model", "a readable folder", f"{path.name}: {_first_line(error)}", "save again"
-            ) from error
+            received = f"{path.name}: {_first_line(error)}"
+            raise InputError("model", "a readable folder", received, "save again") from error
         if not isinstance(content, dict):
             raise InputError("model", f"an object in {path.name}", type(content).__name__, "save the model again")
         if "auto_map" in content:
@@ -151,17 +149,6 @@ def _check_folder(folder: Path) -> None:
         pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern))
         received = f"{pickled[0]}, which may hold pickled code" if pickled else "none"
         raise InputError("weights", "a .safetensors file", received, "save with safe_serialization=True")
-
-
-def _device(device: str) -> str:
-    if device not in get_args(Device):
-        hint = nearest(str(device), get_args(Device)) or "auto is the default"
-        raise InputError("device", ", ".join(get_args(Device)), repr(device), hint)
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("device", "cuda only where there is a GPU", "cuda, and none is seen", "use auto or cpu")
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return device
 
 
 @contextlib.contextmanager
@@ -226,14 +213,12 @@ def token_log_probabilities(
     cut = _Cut.of(language_model, texts, longest)
     order = sorted(range(len(cut.ids)), key=lambda row: -len(cut.ids[row]))  # the largest first: memory fails at once
     parts: list[FloatArray] = [np.empty((3, 0))] * len(cut.ids)
-    done = 0
     vocabulary = language_model.model.get_input_embeddings().num_embeddings
-    start = 0
-    while start < len(order):
+    done = 0
+    while done < len(order):
         # The logits of all tokens of a pass are in memory together.
-        fit = max(1, _PASS // (vocabulary * len(cut.ids[order[start]])))
-        rows = order[start : start + min(batch, fit)]
-        start += len(rows)
+        fit = max(1, _PASS // (vocabulary * len(cut.ids[order[done]])))
+        rows = order[done : done + min(batch, fit)]
         scored = _score_batch(language_model.model, [cut.ids[r] for r in rows], [cut.kept[r] for r in rows], moments)
         for row, values in zip(rows, scored, strict=True):
             parts[row] = values
@@ -242,9 +227,8 @@ def token_log_probabilities(
             progress(done, len(order))
     flat = np.concatenate(parts, axis=1)
     if not np.isfinite(flat).all():
-        raise InputError(
-            "model", "finite logits", "NaN or infinity", "load it with precision float32, or check weights"
-        )
+        hint = "load it with precision float32, or check weights"
+        raise InputError("model", "finite logits", "NaN or infinity", hint)
     return TokenOutputs(
         log_p=flat[0],
         offsets=np.concatenate([[0], np.cumsum([values.shape[1] for values in parts])]).astype(np.int64),
@@ -295,11 +279,8 @@ def _left_out(
     limit: int | None,
 ) -> tuple[str, ...]:
     found, counts = np.unique(np.concatenate(ids), return_counts=True)
-    named = [
-        f"{tokenizer.convert_ids_to_tokens(int(token))} ({count})"
-        for token, count in zip(found, counts, strict=True)
-        if token in special
-    ]
+    kept = [(int(token), count) for token, count in zip(found, counts, strict=True) if token in special]
+    named = [f"{tokenizer.convert_ids_to_tokens(token)} ({count})" for token, count in kept]
     notes = []
     if named:
         notes.append(f"Special tokens are context only and have no score: {', '.join(named)}.")

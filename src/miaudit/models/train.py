@@ -14,9 +14,9 @@ from miaudit.arrays import Float32Array, IntArray
 from miaudit.dp import accounting
 from miaudit.dp.bounds import UpperBound
 from miaudit.errors import InputError, MiauditError, one_line
-from miaudit.models.batches import Data, as_records
+from miaudit.models.batches import Data, as_data, as_records, distinct
 from miaudit.models.dropout import Dropout, left_to_torch
-from miaudit.models.loop import checked_outputs, one_thread, train_together
+from miaudit.models.loop import checked_outputs, device_of, one_thread, train_together
 from miaudit.models.train_config import EarlyStopping, Private, Pruning, TrainConfig
 from miaudit.models.weights import Factory, State, build, network
 
@@ -48,11 +48,8 @@ class TrainingError(MiauditError):
         self.failed, self.states = tuple(failed), list(states)
         shown = "; ".join(f"model {i} (seed {seed}) in epoch {epoch}" for i, seed, epoch in self.failed[:5])
         more = f" and {len(self.failed) - 5} more" if len(self.failed) > 5 else ""
-        super().__init__(
-            one_line(
-                f"training: the loss became infinite or NaN: {shown}{more}; lower learning_rate, or scale the inputs"
-            )
-        )
+        told = f"training: the loss became infinite or NaN: {shown}{more}; lower learning_rate, or scale the inputs"
+        super().__init__(one_line(told))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.failed, self.states)
@@ -98,7 +95,7 @@ def fit(
     True
     """
     data = _data(factory, config, x, y)
-    states, failed = train_together(factory, config, data, [data.rows(rows)], [_seed(seed)])
+    states, failed = train_together(factory, config, data, [distinct(rows, len(data[1]))], [_seed(seed)])
     if states[0] is None:
         raise TrainingError([(0, seed, failed[0])], states)
     return states[0]
@@ -192,7 +189,7 @@ def logits(
     """
     if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
         raise InputError("batch", "a whole number from 1 up", repr(batch), "1024 is the default")
-    place = _device(device)
+    place = device_of(device)
     net = network(factory, state).to(place)
     records = as_records(x, net)
     if not len(records):
@@ -235,19 +232,19 @@ def guarantee(config: TrainConfig, n: int | None = None) -> UpperBound:
 
 
 def _data(factory: Factory, config: TrainConfig, x: ArrayLike | Tensor, y: ArrayLike) -> Data:
-    data = Data.of(build(factory), _device(config.device), x, y)
-    if config.augmentation == "flip-crop" and data.x.ndim != 4:
-        allowed, received = "'none' for records that are no images", f"records of shape {tuple(data.x.shape[1:])}"
+    records, classes = as_data(build(factory), device_of(config.device), x, y)
+    if config.augmentation == "flip-crop" and records.ndim != 4:
+        allowed, received = "'none' for records that are no images", f"records of shape {tuple(records.shape[1:])}"
         raise InputError("augmentation", allowed, received, "images are (n, channels, height, width)")
-    if config.input_noise and not data.x.is_floating_point():
+    if config.input_noise and not records.is_floating_point():
         hint = "noise has no meaning for whole numbers"
         raise InputError("input_noise", "0 for tokens", repr(config.input_noise), hint)
-    return data
+    return records, classes
 
 
 def _rows_of_models(included: ArrayLike, data: Data, seeds: Sequence[int]) -> list[IntArray]:
     table = np.asarray(included)
-    shape = (len(seeds), len(data.y))
+    shape = (len(seeds), len(data[1]))
     if table.dtype != np.bool_ or table.shape != shape:
         received = f"shape {table.shape} of type {table.dtype}"
         raise InputError("included", f"true and false, a row for each seed: {shape}", received, "see shadow.inclusion")
@@ -259,7 +256,7 @@ def _rows_of_models(included: ArrayLike, data: Data, seeds: Sequence[int]) -> li
 
 def _stacking(net: nn.Module, config: TrainConfig, data: Data, asked: bool | None) -> bool:
     """Return whether networks are trained stacked; refuse where it was asked for and is impossible."""
-    if asked is False or (asked is None and data.x.device.type == "cpu"):
+    if asked is False or (asked is None and data[0].device.type == "cpu"):
         return False
     obstacles = {
         "DP-SGD": config.private is not None,
@@ -269,7 +266,7 @@ def _stacking(net: nn.Module, config: TrainConfig, data: Data, asked: bool | Non
         "recurrent layers": any(isinstance(m, nn.RNNBase) for m in net.modules()),
     }
     found = [name for name, there in obstacles.items() if there]
-    if not found and not _runs_stacked(net, data.x[:2].cpu()):
+    if not found and not _runs_stacked(net, data[0][:2].cpu()):
         found = ["operations that torch.func cannot stack, such as random ones"]
     if asked and found:
         raise InputError("stacked", "False here", f"True with {' and '.join(found)}", "leave it out")
@@ -293,16 +290,6 @@ def _runs_stacked(net: nn.Module, few: Tensor) -> bool:
     except RuntimeError:  # what vmap raises for operations without a rule
         return False
     return True
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda"):
-        raise InputError("device", "'auto', 'cpu' or 'cuda'", repr(name), "auto takes a GPU if there is one")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("device", "'auto' or 'cpu' on this machine", "'cuda'", "torch sees no GPU here")
-    return torch.device(name)
 
 
 def _seed(seed: object) -> int:

@@ -7,16 +7,31 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
+
 from miaudit.findings.verdict import LEVEL_NAMES
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import percent
 from miaudit.report import bound_charts, overlap_charts, vulnerability_charts
-from miaudit.report.chart_style import BLUE, GREY, INK, RED, distinct, finished, histogram, over, short
+from miaudit.report.chart_style import (
+    BLUE,
+    GREY,
+    INK,
+    RED,
+    distinct,
+    finished,
+    histogram,
+    in_rows,
+    over,
+    scaled,
+    share,
+    short,
+    tips,
+    upright,
+)
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.findings.audit import Curve, Findings, Histogram, Metric, RocLimit, ScoreFindings
 
 _HEIGHT = 400
@@ -62,10 +77,13 @@ def charts(findings: Findings) -> dict[str, alt.LayerChart]:
         drawn["roc-linear"] = _roc_linear(findings)
     if shape := findings.scores[0].distribution:
         drawn["distribution"] = _distribution(findings, shape)
-    drawn |= bound_charts.bounds(findings)
+    if findings.claim or findings.bounds:
+        drawn |= bound_charts.bounds(findings)
     if any(_primary_of(findings, group.metrics) for group in findings.groups):
         drawn["groups"] = _groups(findings)
-    return drawn | vulnerability_charts.charts(findings)
+    if findings.vulnerability:
+        drawn |= vulnerability_charts.charts(findings.vulnerability)
+    return drawn
 
 
 # -- looking things up -------------------------------------------------------------------------------------------------
@@ -118,8 +136,6 @@ def nonmembers(findings: Findings) -> str:
 
 def _verdict(findings: Findings, low: float, high: float) -> alt.LayerChart:
     """The interval of the primary metric against the threshold and the reading levels."""
-    import altair as alt
-
     name, threshold = findings.verdict.metric, findings.verdict.threshold
     x = _verdict_axis(findings, low, high)
     layers: list[alt.Chart] = [*_level_bands(findings, x)] if definition.of(name).has_levels else []
@@ -147,8 +163,6 @@ def _verdict(findings: Findings, low: float, high: float) -> alt.LayerChart:
 
 
 def _verdict_axis(findings: Findings, low: float, high: float) -> dict[str, Any]:
-    import altair as alt
-
     name = findings.verdict.metric
     marks = [low, high, findings.verdict.threshold, chance(name) or 0.0]
     if definition.of(name).has_levels:
@@ -158,13 +172,10 @@ def _verdict_axis(findings: Findings, low: float, high: float) -> dict[str, Any]
     if definition.of(name).bounded:
         domain = [max(0.0, domain[0]), min(1.0, domain[1])]
     form = "~%" if definition.of(name).form == "percent" else "~g"
-    axis = alt.Axis(format=form, grid=False, tickCount=6, labelFlush=False)
-    return {"scale": alt.Scale(domain=domain, nice=False, zero=False), "axis": axis, "title": label(name)}
+    return scaled(label(name), domain, zero=False, format=form, grid=False, tickCount=6, labelFlush=False)
 
 
 def _level_bands(findings: Findings, x: dict[str, Any]) -> list[alt.Chart]:
-    import altair as alt
-
     floor, top = x["scale"].domain
     edges = [floor, *(level for level in findings.plan["levels"] if floor < level < top), top]
     rows = []
@@ -192,8 +203,6 @@ def _level_bands(findings: Findings, x: dict[str, Any]) -> list[alt.Chart]:
 
 def _marked_rule(at: float, text: str, colour: str, dash: list[int], x: dict[str, Any], row: str) -> list[alt.Chart]:
     """A dashed line across the verdict's chart, named at its upper or lower end; the name leans towards the middle."""
-    import altair as alt
-
     left, right = x["scale"].domain
     leans = at > (left + right) / 2
     base = over([{"at": at, "text": text}]).encode(x=alt.X("at:Q", **x))
@@ -209,8 +218,6 @@ def _marked_rule(at: float, text: str, colour: str, dash: list[int], x: dict[str
 
 def _roc_log(findings: Findings, headline: Curve) -> alt.LayerChart:
     """ROC on log-log axes, with the zone of FPRs that so many non-members cannot resolve."""
-    import altair as alt
-
     limit, targets = findings.counts.smallest_fpr, findings.plan["fpr_targets"]
     floor = max(min(limit / 3, min(targets) / 1.5), min(f for f in headline.fpr if f > 0))
     ticks = [10.0**k for k in range(math.ceil(math.log10(floor) - 1e-9), 1)]
@@ -239,12 +246,7 @@ def _roc_log(findings: Findings, headline: Curve) -> alt.LayerChart:
 
 def _roc_linear(findings: Findings) -> alt.LayerChart:
     """ROC on linear axes."""
-    import altair as alt
-
-    axis = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~%", grid=True)
-    scale = alt.Scale(domain=[0, 1], nice=False)
-    x: dict[str, Any] = {"scale": scale, "axis": axis, "title": "False-positive rate"}
-    y: dict[str, Any] = {"scale": scale, "axis": axis, "title": "True-positive rate"}
+    x, y = (share(title) for title in ("False-positive rate", "True-positive rate"))
     layers = [
         *_unresolved_zone(findings, 0.0, x, y),
         *_curves(findings, x, y),
@@ -258,8 +260,6 @@ def _roc_linear(findings: Findings) -> alt.LayerChart:
 
 def _curves(findings: Findings, x: dict[str, Any], y: dict[str, Any], floor: float = 0.0) -> list[alt.Chart]:
     """Band, chance line and the curve of each score, drawn where it is resolved and every rate >= ``floor``."""
-    import altair as alt
-
     shown = _shown_scores(findings)
     names = _names(findings)
     rows = [row for score in reversed(shown) for row in _points(score, names[score.score], floor)]
@@ -270,7 +270,6 @@ def _curves(findings: Findings, x: dict[str, Any], y: dict[str, Any], floor: flo
     others = [row for row in rows if row["score"] != head]
     horizontal, vertical = alt.X("fpr:Q", **x), alt.Y("tpr:Q", **y)
     colour = alt.Color("score:N", scale=colours, sort=None, legend=legend if len(shown) > 1 else None)
-    tips = [alt.Tooltip(f"{key}:N", title=title) for key, title in _TIPS]
     diagonal = over([{"fpr": floor, "tpr": floor}, {"fpr": 1, "tpr": 1}])
     band = over(best).mark_area(color=BLUE, opacity=0.17, clip=True)
     layers = [
@@ -283,14 +282,16 @@ def _curves(findings: Findings, x: dict[str, Any], y: dict[str, Any], floor: flo
     strong = over(best)
     layers.append(strong.mark_line(strokeWidth=2.8, clip=True).encode(x=horizontal, y=vertical, color=colour))
     touch = strong.mark_circle(size=140, opacity=0, clip=True)
-    layers.append(touch.encode(x=horizontal, y=vertical, tooltip=tips))
+    layers.append(
+        touch.encode(
+            x=horizontal, y=vertical, tooltip=tips(score="Score", at="FPR", **{"is": "TPR"}, limits="Interval")
+        )
+    )
     return layers
 
 
 def _claimed(findings: Findings, x: dict[str, Any], y: dict[str, Any]) -> list[alt.Chart]:
     """The ROC curve that the claim allows at most, with an entry of its own in the legend."""
-    import altair as alt
-
     limit = claimed_limit(findings)
     if limit is None:
         return []
@@ -304,12 +305,15 @@ def _claimed(findings: Findings, x: dict[str, Any], y: dict[str, Any]) -> list[a
     look: dict[str, Any] = {"symbolType": "stroke", "symbolStrokeWidth": 2, "symbolDash": [7, 4], "symbolSize": 400}
     legend = alt.Legend(orient="bottom-right", title=None, fillColor="white", padding=4, **look)
     stroke = alt.Stroke("line:N", scale=alt.Scale(domain=[_LIMIT], range=[RED]), legend=legend)
-    tips = [alt.Tooltip("line:N", title="Line"), alt.Tooltip("at:N", title="FPR"), alt.Tooltip("is:N", title="TPR")]
     line = over(rows).mark_line(strokeDash=[7, 4], strokeWidth=2, clip=True)
-    return [line.encode(x=alt.X("fpr:Q", **x), y=alt.Y("tpr:Q", **y), stroke=stroke, tooltip=tips)]
-
-
-_TIPS = (("score", "Score"), ("at", "FPR"), ("is", "TPR"), ("limits", "Interval"))
+    return [
+        line.encode(
+            x=alt.X("fpr:Q", **x),
+            y=alt.Y("tpr:Q", **y),
+            stroke=stroke,
+            tooltip=tips(line="Line", at="FPR", **{"is": "TPR"}),
+        )
+    ]
 
 
 def _points(score: ScoreFindings, name: str, floor: float) -> list[dict[str, Any]]:
@@ -323,8 +327,6 @@ def _points(score: ScoreFindings, name: str, floor: float) -> list[dict[str, Any
 
 
 def _unresolved_zone(findings: Findings, floor: float, x: dict[str, Any], y: dict[str, Any]) -> list[alt.Chart]:
-    import altair as alt
-
     limit = findings.counts.smallest_fpr
     if limit <= floor:
         return []
@@ -346,15 +348,12 @@ def _unresolved_zone(findings: Findings, floor: float, x: dict[str, Any], y: dic
         if tpr is not None:
             break  # the first resolved point joins the dashes to the curve
     upper = over(inside).mark_line(color=BLUE, strokeDash=[3, 3], strokeWidth=1.6, clip=True)
-    tips = [alt.Tooltip("at:N", title="FPR"), alt.Tooltip("text:N", title="TPR")]
-    layers.append(upper.encode(x=alt.X("fpr:Q", **x), y=alt.Y("high:Q", **y), tooltip=tips))
+    layers.append(upper.encode(x=alt.X("fpr:Q", **x), y=alt.Y("high:Q", **y), tooltip=tips(at="FPR", text="TPR")))
     return layers
 
 
 def _targets(targets: Sequence[float], x: dict[str, Any], floor: float | None) -> list[alt.Chart]:
     """Vertical rules at the FPR targets; on log axes there is room for their names."""
-    import altair as alt
-
     rows = [{"fpr": t, "name": percent(t)} for t in targets if floor is None or t > floor]
     base = over(rows).encode(x=alt.X("fpr:Q", **x))
     layers = [base.mark_rule(color=INK, strokeWidth=0.9, opacity=0.55, strokeDash=[1, 3])]
@@ -384,8 +383,6 @@ def _distribution(findings: Findings, shape: Histogram) -> alt.LayerChart:
 
 def _groups(findings: Findings) -> alt.LayerChart:
     """The primary metric of each group with its interval: a forest plot, the highest first."""
-    import altair as alt
-
     name = findings.verdict.metric
     names = distinct([group.group for group in findings.groups], _LONGEST_GROUP)
     found = [(names[group.group], _primary_of(findings, group.metrics)) for group in findings.groups]
@@ -393,16 +390,8 @@ def _groups(findings: Findings) -> alt.LayerChart:
     drawable.sort(key=lambda pair: -(pair[1].value if pair[1].value is not None else pair[1].high or 0.0))
     rows = _group_rows(drawable[:_MOST_GROUPS])
     unit = definition.of(name).form == "percent"
-    x: dict[str, Any] = {
-        "scale": alt.Scale(zero=unit, nice=True),
-        "axis": alt.Axis(format="~%" if unit else "~g", tickCount=6),
-        "title": label(name),
-    }
-    y = alt.Y(
-        "group:N", sort=None, title="Group", axis=alt.Axis(labelLimit=150, ticks=False, domain=False, labelPadding=8)
-    )
-    base = over(rows).encode(y=y)
-    tips = [alt.Tooltip("group:N", title="Group"), alt.Tooltip("text:N", title=label(name))]
+    x = scaled(label(name), zero=unit, format="~%" if unit else "~g", tickCount=6)
+    base = over(rows).encode(y=in_rows("group", 150, title="Group"))
     symbols = {"measured": "circle", "upper limit only": "triangle-left"}
     present = [kind for kind in symbols if any(row["kind"] == kind for row in rows)]
     kinds = alt.Scale(domain=present, range=[symbols[kind] for kind in present])
@@ -410,7 +399,7 @@ def _groups(findings: Findings) -> alt.LayerChart:
     layers = [*_overall(findings, x)]
     layers.append(base.mark_rule(strokeWidth=3, color=BLUE, opacity=0.45).encode(x=alt.X("low:Q", **x), x2="high:Q"))
     points = base.mark_point(filled=True, size=85, opacity=1, color=BLUE)
-    layers.append(points.encode(x=alt.X("value:Q", **x), shape=shape, tooltip=tips))
+    layers.append(points.encode(x=alt.X("value:Q", **x), shape=shape, tooltip=tips(group="Group", text=label(name))))
     title, said = _groups_in_words(findings, drawable)
     alternative = "; ".join(f"{group}: {metric.reading}" for group, metric in drawable[:_MOST_GROUPS])
     return finished(layers, title, said, f"{title}. {alternative}.", max(90, 26 * len(rows) + 10))
@@ -431,15 +420,8 @@ def _group_rows(drawable: Sequence[tuple[str, Metric]]) -> list[dict[str, Any]]:
 
 
 def _overall(findings: Findings, x: dict[str, Any]) -> list[alt.Chart]:
-    import altair as alt
-
-    name = findings.verdict.metric
-    lines = [(findings.verdict.threshold, RED, [6, 3]), (chance(name), GREY, [2, 3])]
-    return [
-        over([{"at": at}]).mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5).encode(x=alt.X("at:Q", **x))
-        for at, colour, dash in lines
-        if at is not None
-    ]
+    lines = [(findings.verdict.threshold, RED, [6, 3]), (chance(findings.verdict.metric), GREY, [2, 3])]
+    return [upright(at, x, colour, strokeDash=dash) for at, colour, dash in lines if at is not None]
 
 
 def _groups_in_words(findings: Findings, drawable: Sequence[tuple[str, Metric]]) -> tuple[str, list[str]]:

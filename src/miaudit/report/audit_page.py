@@ -30,13 +30,6 @@ if TYPE_CHECKING:
         VulnerableRecord,
     )
 
-_STATUS = {
-    "flagged": "Concern",
-    "clear": "No concern at this threshold",
-    "inconclusive": "Inconclusive",
-    "not-testable": "Not testable",
-    "refused": "Refused",
-}
 _DESIGNS = {
     "one-run": "one-run: one model, inclusion randomised",
     "multi-run": "multi-run: one model per record, inclusion randomised",
@@ -107,7 +100,7 @@ def page(findings: Findings) -> str:
 
 def _verdict(findings: Findings) -> dict[str, Any]:
     verdict = findings.verdict
-    name, word = verdict.metric, _STATUS[verdict.status]
+    name, word = verdict.metric, page_frame.WORDS[verdict.status]
     text = verdict.text.removeprefix(f"{word}: ")
     status, claim = verdict.status, findings.claim
     if claim is not None and claim.status == "refuted" and status != "flagged":
@@ -139,15 +132,11 @@ def _level_in_words(level: str) -> str:
     return f"Reading level supported by the interval: {level}" if level else ""
 
 
-def _cards(findings: Findings) -> list[dict[str, str]]:
+def _cards(findings: Findings) -> list[tuple[str, str, str]]:
     counts, of = findings.counts, findings.counts.of
     prefix = "raw, not causal; " if is_raw_only(findings) else "corrected; " if is_corrected(findings) else ""
     cards = [
-        {
-            "name": name,
-            "value": f"{number:,}",
-            "note": of if of == "records" else f"{of}, {records:,} records",
-        }
+        (name, f"{number:,}", of if of == "records" else f"{of}, {records:,} records")
         for name, number, records in (
             ("Members", counts.members, counts.member_records),
             ("Non-members", counts.nonmembers, counts.nonmember_records),
@@ -155,24 +144,20 @@ def _cards(findings: Findings) -> list[dict[str, str]]:
     ]
     for metric in _card_metrics(findings):
         by_chance = chance(metric.name)
-        value = amount(metric.name, metric.value)
-        if metric.value is None:
-            value = "–" if metric.high is None else f"≤ {amount(metric.name, metric.high, 'up')}"
         limits = "upper limit only" if metric.value is None and metric.high is not None else metric.interval
         note = f"{limits}; chance is {amount(metric.name, by_chance)}"
-        cards.append({"name": label(metric.name), "value": value, "note": prefix + note})
+        cards.append((label(metric.name), _value(metric), prefix + note))
         if metric.name == "auc":
             cards += _alone(findings)
     return cards
 
 
-def _alone(findings: Findings) -> list[dict[str, str]]:
+def _alone(findings: Findings) -> list[tuple[str, str, str]]:
     """The AUC of the covariates alone, beside that of the attack, where nobody declared how membership came about."""
     found = findings.covariates_alone
     if not found:
         return []
-    note = f"{found.interval}; {found.note}"
-    return [{"name": "AUC of the covariates alone", "value": amount("auc", found.value), "note": note}]
+    return [("AUC of the covariates alone", amount("auc", found.value), f"{found.interval}; {found.note}")]
 
 
 def _card_metrics(findings: Findings) -> list[Metric]:
@@ -269,7 +254,7 @@ def _overlap(findings: Findings) -> dict[str, Any] | None:
         **vars(found),
         "tone": tone,
         "word": word,
-        "facts": [{"name": name, "value": value, "note": note} for name, value, note in facts],
+        "facts": facts,
         "learned": _learned(found.learning),
         "fit": _fit(found.fit),
         "left_out": found.status == "refused" and not findings.metrics,
@@ -302,6 +287,13 @@ def _fit(fit: LackOfFit | None) -> str:
     )
 
 
+def _value(metric: Metric) -> str:
+    """A metric, or its upper limit where that is all there is."""
+    if metric.value is None and metric.high is not None:
+        return f"≤ {amount(metric.name, metric.high, 'up')}"
+    return amount(metric.name, metric.value)
+
+
 def _is_raw(findings: Findings, metric: Metric) -> bool:
     """Say whether a number is not causal."""
     return bool(findings.design == "zero-run" and metric.estimator == "raw")
@@ -310,15 +302,12 @@ def _is_raw(findings: Findings, metric: Metric) -> bool:
 def _metric_row(findings: Findings, metric: Metric) -> dict[str, Any]:
     name, precision, bootstrap = metric.name, metric.precision, metric.bootstrap
     not_causal = _is_raw(findings, metric)
-    value = amount(name, metric.value)
-    if metric.value is None and metric.high is not None:
-        value = f"≤ {amount(name, metric.high, 'up')}"
     by_chance = chance(name)
     return {
         "name": label(name),
         "estimator": "raw, not causal" if not_causal else _ESTIMATORS.get(metric.estimator, metric.estimator),
         "muted": not_causal and is_corrected(findings),
-        "value": value,
+        "value": _value(metric),
         "interval": metric.interval,
         "confidence": percent(metric.confidence),
         "chance": "–" if by_chance is None else amount(name, by_chance),
@@ -428,12 +417,7 @@ def _claim(claim: ClaimVerdict) -> dict[str, Any]:
         ("Gap", "–" if gap is None else at_most(gap), "upper less lower bound: settled by neither"),
         ("Largest reachable", "–" if reachable is None else at_most(reachable), most),
     )
-    return {
-        "tone": tone,
-        "word": word,
-        "text": claim.text,
-        "facts": [{"name": name, "value": value, "note": note} for name, value, note in facts],
-    }
+    return {"tone": tone, "word": word, "text": claim.text, "facts": facts}
 
 
 def _bound_row(bound: LowerBound) -> dict[str, Any]:

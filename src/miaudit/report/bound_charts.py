@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import altair as alt
+
 from miaudit.metrics.rounding import at_least, at_most, percent
-from miaudit.report.chart_style import BLUE, DARK_ORANGE, GREY, INK, RED, finished, over
+from miaudit.report.chart_style import BLUE, DARK_ORANGE, GREY, INK, RED, finished, over, scaled, tips
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.findings.audit import Findings
 
 _LINE = 64  # height of the line, between two rows of names above it and two below
@@ -103,24 +103,19 @@ def _told(findings: Findings) -> _Told | None:
 
 def _bounds(told: _Told) -> alt.LayerChart:
     """A line from zero; the stretch that neither the runs nor the theorem rule out is drawn strong."""
-    import altair as alt
-
     marks = told.marks
     top = 1.1 * max(value for value, *_ in marks) or 1.0
-    x: dict[str, Any] = {
-        "scale": alt.Scale(domain=[0, top], nice=False, zero=True),
-        "axis": alt.Axis(format="~g", grid=False, tickCount=6, labelFlush=False),
-        "title": told.parameter,
-    }
+    x = scaled(told.parameter, [0, top], zero=True, format="~g", grid=False, tickCount=6, labelFlush=False)
     line = over([{"from": 0, "to": top}]).mark_rule(color=GREY, strokeWidth=1.2)
     layers = [line.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE))]
     if told.lower is not None and told.upper is not None and told.lower < told.upper:
         between = over(
             [{"from": told.lower, "to": told.upper, "text": f"{at_least(told.lower)} to {at_most(told.upper)}"}]
         )
-        tip = alt.Tooltip("text:N", title="Possible")
         strong = between.mark_rule(color=BLUE, strokeWidth=9, opacity=0.3)
-        layers.append(strong.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE), tooltip=tip))
+        layers.append(
+            strong.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE), tooltip=tips(text="Possible")[0])
+        )
     rules = [_rule(value, colour, dash, row, x) for value, _, colour, dash, row in marks]
     names = [layer for value, name, colour, _, row in marks for layer in _name(value, name, colour, row, x)]
     alternative = f"A line from zero with marks: {'; '.join(name for _, name, *_ in marks)}."
@@ -145,8 +140,6 @@ def _title(told: _Told) -> str:
 
 def _rule(value: float, colour: str, dash: list[int], row: int, x: dict[str, Any]) -> alt.Chart:
     """A stroke from the name of a mark across the line."""
-    import altair as alt
-
     first, last = (row, _LINE + 9) if row < _LINE else (_LINE - 9, row)
     rule: alt.Chart = (
         over([{"at": value}])
@@ -158,8 +151,6 @@ def _rule(value: float, colour: str, dash: list[int], row: int, x: dict[str, Any
 
 def _name(value: float, name: str, colour: str, row: int, x: dict[str, Any]) -> list[alt.Chart]:
     """The name of a mark in a row of its own, leaning towards the middle; its halo keeps other strokes from it."""
-    import altair as alt
-
     leans = value > x["scale"].domain[1] / 2
     side: Literal["left", "right"] = "right" if leans else "left"
     ink = INK if colour == GREY else colour

@@ -47,17 +47,24 @@ def charts(findings: VerificationFindings | ChallengeFindings) -> dict[str, alt.
 
 def page(findings: VerificationFindings | ChallengeFindings) -> str:
     """Write a verification or a challenge as one self-contained HTML page; text from the bundle is escaped."""
+    cards: list[tuple[str, str, str]] = []
     if isinstance(findings, ChallengeFindings):
         (status, word), what = _CHALLENGED[findings.status], "Challenge to an audit"
         tags, rows, reading = _tags(findings), _rows(findings), _CHALLENGE
     else:
         (status, word), what = _VERIFIED[findings.status], "Verification of an audit"
         tags, rows, reading = [], [], _VERIFICATION
+        cards = [
+            ("Recomputed", f"{findings.recomputed:,}", "numbers and words of the findings that came out again"),
+            ("Different", f"{len(findings.differences):,}", "counts exactly, numbers to 1e-9"),
+            ("Tampered with", f"{len(findings.tampered):,}", "places that do not fit the manifest"),
+        ]
     return page_frame.render(
         "bundle_page.html",
         findings,
         {},
         verdict={"status": status, "word": word, "what": what, "tags": tags},
+        cards=cards,
         rows=rows,
         reading=reading,
     )

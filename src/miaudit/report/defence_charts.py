@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import altair as alt
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Limits
 from miaudit.metrics.definition import amount
 from miaudit.metrics.rounding import in_points, percent
-from miaudit.report.chart_style import BLUE, GREY, INK, ORANGE, RED, distinct, finished, over
-
-if TYPE_CHECKING:
-    import altair as alt
+from miaudit.report.chart_style import BLUE, GREY, INK, ORANGE, RED, coloured, distinct, finished, over, scaled, tips
 
 KINDS = {
     "confidence-vector": ("probabilities", BLUE, "circle"),
@@ -26,19 +25,11 @@ _ROW = 26
 
 def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
     """Each option as a point with limits: how often a reader's guess is right, and how well the attack does."""
-    import altair as alt
-
     rows = [_point(i, one) for i, one in enumerate(findings.options)]
-    across: dict[str, Any] = {
-        "scale": alt.Scale(domain=_span([row[k] for row in rows for k in ("left", "right")]), nice=False),
-        "axis": alt.Axis(format="~%", tickCount=6),
-        "title": "A reader's best guess is right (records not learned); further right is more useful",
-    }
-    up: dict[str, Any] = {
-        "scale": alt.Scale(domain=_span([*(row[k] for row in rows for k in ("low", "high")), 0.5]), nice=False),
-        "axis": alt.Axis(format=".2f", tickCount=6),
-        "title": "AUC of the attack; lower is more private",
-    }
+    useful = "A reader's best guess is right (records not learned); further right is more useful"
+    across = scaled(useful, _span([row[k] for row in rows for k in ("left", "right")]), format="~%", tickCount=6)
+    ends = [*(row[k] for row in rows for k in ("low", "high")), 0.5]
+    up = scaled("AUC of the attack; lower is more private", _span(ends), format=".2f", tickCount=6)
     names, colours, shapes = _legend(rows)
     legend = alt.Legend(orient="top", title=None, columns=3)
     colour = alt.Color("what:N", scale=alt.Scale(domain=names, range=colours), legend=legend)
@@ -47,7 +38,6 @@ def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
     base = over(rows)
     chance = over([{"at": 0.5}]).mark_rule(color=GREY, strokeDash=[4, 3])
     front = over(sorted((row for row in rows if row["front"]), key=lambda row: float(row["accuracy"])))
-    tips = [alt.Tooltip(f"{key}:N", title=title) for key, title in (("name", "Option"), ("words", "Figures"))]
     number: dict[str, Any] = {"dx": 8, "dy": -8, "align": "left", "fontSize": 12, "fontWeight": 600}
     beside = _numbers(rows, across["scale"].domain, up["scale"].domain)
     bars, points = base.mark_rule(opacity=0.4), base.mark_point(filled=True, size=80, opacity=1)
@@ -56,7 +46,7 @@ def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
         front.mark_line(color=GREY, strokeWidth=5, opacity=0.3).encode(x=x, y=y),
         bars.encode(x=alt.X("left:Q", **across), x2="right:Q", y=y, color=colour),
         bars.encode(x=x, y=alt.Y("low:Q", **up), y2="high:Q", color=colour),
-        points.encode(x=x, y=y, color=colour, shape=shape, tooltip=tips),
+        points.encode(x=x, y=y, color=colour, shape=shape, tooltip=tips(name="Option", words="Figures")),
         over(beside)
         .mark_text(color="white", stroke="white", strokeWidth=4, **number)
         .encode(x=x, y=y, text="number:N"),
@@ -73,28 +63,21 @@ def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
 
 def reductions(findings: DisclosureFindings) -> alt.LayerChart:
     """What each option takes off the AUC of the outputs as they are, with limits that hold for all together."""
-    import altair as alt
-
     options = [(i, one) for i, one in enumerate(findings.options) if one.reduction is not None]
     called = distinct([f"{i} {one.words}" for i, one in options], 42)
     rows = [_bar(called[f"{i} {one.words}"], one.reduction, one.effect) for i, one in options if one.reduction]
     ends = [value for row in rows for value in (row["low"], row["high"])]
-    x: dict[str, Any] = {
-        "scale": alt.Scale(domain=[min(0.0, *ends) - 1, max(0.0, *ends) + 1], nice=False),
-        "axis": alt.Axis(format="~f", tickCount=7),
-        "title": "Points off the attack's AUC (right: more private)",
-    }
+    domain = [min(0.0, *ends) - 1, max(0.0, *ends) + 1]
+    x = scaled("Points off the attack's AUC (right: more private)", domain, format="~f", tickCount=7)
     order = [row["row"] for row in rows]
     y = alt.Y("row:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, labelFontSize=12, ticks=False))
-    shown = [name for name in _EFFECTS if any(row["effect"] == name for row in rows)]
-    legend = alt.Legend(orient="top", title=None)
-    colour = alt.Color("effect:N", scale=alt.Scale(domain=shown, range=[_EFFECTS[n] for n in shown]), legend=legend)
-    base, tip = over(rows), [alt.Tooltip("text:N", title="Reduction")]
+    shown = {name: ink for name, ink in _EFFECTS.items() if any(row["effect"] == name for row in rows)}
+    base, colour = over(rows), coloured("effect", shown)
     layers = [
         over([{"at": 0.0}]).mark_rule(color=INK).encode(x=alt.X("at:Q", **x)),
         base.mark_rule(strokeWidth=3, opacity=0.7).encode(x=alt.X("low:Q", **x), x2="high:Q", y=y, color=colour),
         base.mark_point(filled=True, size=70, opacity=1).encode(
-            x=alt.X("value:Q", **x), y=y, color=colour, tooltip=tip
+            x=alt.X("value:Q", **x), y=y, color=colour, tooltip=tips(text="Reduction")
         ),
     ]
     title = _title(findings)

@@ -6,13 +6,12 @@ All take plain values as ``disclosure.prediction.Comparison.to_dict`` gives them
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import altair as alt
 
 from miaudit.metrics.rounding import percent, written
-from miaudit.report.chart_style import BLUE, GREY, INK, ORANGE, finished, over
-
-if TYPE_CHECKING:
-    import altair as alt
+from miaudit.report.chart_style import BLUE, GREY, INK, ORANGE, finished, over, scaled, tips, upright
 
 NAMES = {
     "confidence-vector": "Confidence vector",
@@ -26,20 +25,10 @@ _ROW = 44
 
 def predicted_against_measured(comparison: Mapping[str, Any]) -> alt.LayerChart:
     """One point for each record under one disclosure, beside the line on which the prediction is right."""
-    import altair as alt
-
     rows = _points(comparison)
     low = min(-0.05, *(row["low"] for row in rows))
-    x: dict[str, Any] = {
-        "scale": alt.Scale(domain=[0, 0.5], nice=False),
-        "axis": alt.Axis(format="~g", tickCount=6),
-        "title": "Predicted advantage (AUC − 1/2)",
-    }
-    y: dict[str, Any] = {
-        "scale": alt.Scale(domain=[low, 0.52], nice=False),
-        "axis": alt.Axis(format="~g", tickCount=6),
-        "title": "Measured advantage",
-    }
+    x = scaled("Predicted advantage (AUC − 1/2)", [0, 0.5], format="~g", tickCount=6)
+    y = scaled("Measured advantage", [low, 0.52], format="~g", tickCount=6)
     ends = over([{"x": 0.0, "y": 0.0}, {"x": 0.5, "y": 0.5}])
     right = ends.mark_line(color=GREY, strokeDash=[6, 4], strokeWidth=1.5)
     layers = [right.encode(x=alt.X("x:Q", **x), y=alt.Y("y:Q", **y))]
@@ -47,8 +36,8 @@ def predicted_against_measured(comparison: Mapping[str, Any]) -> alt.LayerChart:
         bars = over(rows).mark_rule(color=BLUE, opacity=0.18, strokeWidth=1.2)
         layers.append(bars.encode(x=alt.X("predicted:Q", **x), y=alt.Y("low:Q", **y), y2="high:Q"))
     dots = over(rows).mark_circle(color=BLUE, opacity=0.55, size=34)
-    tips = [alt.Tooltip(f"{name}:N", title=name.title()) for name in ("record", "words")]
-    layers.append(dots.encode(x=alt.X("predicted:Q", **x), y=alt.Y("measured:Q", **y), tooltip=tips))
+    told = tips(record="Record", words="Words")
+    layers.append(dots.encode(x=alt.X("predicted:Q", **x), y=alt.Y("measured:Q", **y), tooltip=told))
     title = headline(comparison)
     alternative = f"{comparison['records']} points beside the diagonal on which the prediction is right."
     return finished(layers, title, _under(comparison), f"{title}. {alternative}", 340)
@@ -120,8 +109,6 @@ def _limits(interval: Mapping[str, float]) -> str:
 
 def steps(comparisons: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
     """Mean advantage under each disclosure: predicted, with the price of few models taken off, and measured."""
-    import altair as alt
-
     kinds = (
         ("predicted", "mean_predicted", ORANGE, "diamond"),
         ("predicted, attack fitted to others", "mean_transferred", GREY, "square"),
@@ -135,11 +122,8 @@ def steps(comparisons: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
         if one[key] is not None
     ]
     highest = max(0.1, 1.08 * max(row["high"] for row in rows))
-    x: dict[str, Any] = {
-        "scale": alt.Scale(domain=[min(0.0, *(row["low"] for row in rows)), highest], nice=False),
-        "axis": alt.Axis(format="~g", tickCount=6),
-        "title": "Mean advantage over the records (AUC − 1/2)",
-    }
+    domain = [min(0.0, *(row["low"] for row in rows)), highest]
+    x = scaled("Mean advantage over the records (AUC − 1/2)", domain, format="~g", tickCount=6)
     y = alt.Y(
         "row:N", sort=order, title=None, axis=alt.Axis(labelLimit=220, labelFontSize=12, ticks=False, labelPadding=8)
     )
@@ -150,9 +134,9 @@ def steps(comparisons: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
     base = over(rows)
     bars = base.mark_rule(strokeWidth=2, opacity=0.7).encode(x=alt.X("low:Q", **x), x2="high:Q", y=y, color=colour)
     marks = base.mark_point(filled=True, size=90, opacity=1).encode(
-        x=alt.X("value:Q", **x), y=y, color=colour, shape=shape, tooltip=[alt.Tooltip("text:N", title="Advantage")]
+        x=alt.X("value:Q", **x), y=y, color=colour, shape=shape, tooltip=tips(text="Advantage")
     )
-    zero = over([{"at": 0.0}]).mark_rule(color=INK, strokeWidth=1).encode(x=alt.X("at:Q", **x))
+    zero = upright(0.0, x, INK, width=1)
     worst = max(comparisons, key=lambda one: abs(one["mean_error"]["value"]))
     error = worst["mean_error"]["value"]
     said = f"{abs(error):.2f} too {'high' if error > 0 else 'low'}"

@@ -15,19 +15,8 @@ if TYPE_CHECKING:
     import altair as alt
 
 _PREDICTED = "predicted-"
-NAMES = (
-    "tradeoff",
-    "reductions",
-    "steps",
-    *(f"{_PREDICTED}{name}" for name in disclosure_charts.NAMES),
-)
-_WORDS = {
-    "flagged": "Concern",
-    "clear": "No concern at this threshold",
-    "inconclusive": "Inconclusive",
-    "not-testable": "No answer",
-    "refused": "Refused",
-}
+NAMES = ("tradeoff", "reductions", "steps", *(f"{_PREDICTED}{name}" for name in disclosure_charts.NAMES))
+_WORDS = page_frame.WORDS | {"not-testable": "No answer"}
 _EFFECTS = {"helps": "shown to help", "harms": "shown to harm", "not shown": "no effect shown"}
 _RANDOMNESS = {"none": "", "fixed": "drawn once for each record", "redrawn": "drawn anew with each query"}
 _NOTHING_LOST = {"value": "none", "limits": "the label stays", "beside": ""}
@@ -94,19 +83,18 @@ def _verdict(findings: DisclosureFindings) -> dict[str, Any]:
     }
 
 
-def _cards(findings: DisclosureFindings) -> list[dict[str, str]]:
+def _cards(findings: DisclosureFindings) -> list[tuple[str, str, str]]:
     one, counts = _released(findings), findings.counts
     found = [
-        (f"{counts.members:,} / {counts.nonmembers:,}", "Members / non-members", "records that were audited"),
-        (f"{counts.shadow_models:,}", "Shadow models", "through every defence, as the audited model"),
+        ("Members / non-members", f"{counts.members:,} / {counts.nonmembers:,}", "records that were audited"),
+        ("Shadow models", f"{counts.shadow_models:,}", "through every defence, as the audited model"),
     ]
     for name in ("auc", *_rates(findings)[:1]):
         metric = one.leakage[name]
         value = f"≤ {amount(name, metric.high, 'up')}" if metric.value is None else amount(name, metric.value)
-        found.append((value, label(name), f"{_between(name, metric)}; chance is {amount(name, chance(name))}"))
+        found.append((label(name), value, f"{_between(name, metric)}; chance is {amount(name, chance(name))}"))
     right = _cell(one.accuracy, percent)
-    found.append((right["value"], "A guess is right", f"{right['limits']}; on records not learned"))
-    return [{"value": value, "name": name, "note": note} for value, name, note in found]
+    return [*found, ("A guess is right", right["value"], f"{right['limits']}; on records not learned")]
 
 
 def _rates(findings: DisclosureFindings) -> list[str]:
@@ -225,6 +213,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_plain(item) for item in value)
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-__all__: list[str] = ["NAMES", "charts", "page"]

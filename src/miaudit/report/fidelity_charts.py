@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import altair as alt
 
 from miaudit.findings.fidelity import Fidelity, PairPlot
 from miaudit.metrics.rounding import percent
-from miaudit.report.chart_style import BLUE, GREY, ORANGE, distinct, finished, over
-
-if TYPE_CHECKING:
-    import altair as alt
+from miaudit.report.chart_style import BLUE, GREY, ORANGE, coloured, distinct, finished, in_rows, over, scaled
 
 NAMES = ("marginals", "associations", "pair-plot")
 _MOST_COLUMNS = 30
@@ -42,13 +41,11 @@ def cards(fidelity: Fidelity | None) -> dict[str, Any] | None:
             ("Pairs", means["pair_distance"], f"{two} {means['pair_floor']}"),
             ("Associations", error, "mean error of Cramér's V, 0 to 1"),
         ]
-    return {"cards": [{"name": n, "value": v, "note": t} for n, v, t in cards], "records": fidelity.records}
+    return {"cards": cards, "records": fidelity.records}
 
 
 def _marginals(fidelity: Fidelity) -> alt.LayerChart:
     """The distance of each column's shares, the largest first, beside what two real samples differ by."""
-    import altair as alt
-
     ordered = sorted(fidelity.marginals, key=lambda one: -one.distance)[:_MOST_COLUMNS]
     names = distinct([one.column for one in ordered], _LONGEST)
     rows = [
@@ -60,9 +57,8 @@ def _marginals(fidelity: Fidelity) -> alt.LayerChart:
         }
         for one in ordered
     ]
-    axis = alt.Axis(labelLimit=170, ticks=False, domain=False, labelPadding=8)
-    base = over(rows).encode(y=alt.Y("column:N", sort=None, title="Column", axis=axis))
-    x: dict[str, Any] = {"scale": alt.Scale(zero=True, nice=True), "axis": alt.Axis(format="~%"), "title": "Distance"}
+    base = over(rows).encode(y=in_rows("column", 170, title="Column"))
+    x = scaled("Distance", zero=True, format="~%")
     layers = [
         base.mark_rule(strokeWidth=2, color=BLUE, opacity=0.4).encode(x=alt.X("floor:Q", **x), x2="distance:Q"),
         base.mark_tick(thickness=2.5, color=GREY, size=15).encode(x=alt.X("floor:Q", **x)),
@@ -84,8 +80,6 @@ def _marginals(fidelity: Fidelity) -> alt.LayerChart:
 
 def _associations(fidelity: Fidelity) -> alt.LayerChart:
     """Cramer's V of each pair of columns, real against synthetic."""
-    import altair as alt
-
     rows = [
         {
             "real": pair.real_association,
@@ -94,16 +88,14 @@ def _associations(fidelity: Fidelity) -> alt.LayerChart:
         }
         for pair in fidelity.pairs
     ]
-    scale = alt.Scale(domain=[0, 1], nice=False)
-    axis = alt.Axis(format="~g", tickCount=5, grid=True)
-    x: dict[str, Any] = {"scale": scale, "axis": axis, "title": "Cramér's V, real"}
+    x = scaled("Cramér's V, real", [0, 1], format="~g", tickCount=5, grid=True)
     y: dict[str, Any] = {**x, "title": "Cramér's V, synthetic"}
     diagonal = over([{"a": 0, "b": 1}]).mark_rule(strokeDash=[4, 3], color=GREY)
     points = over(rows).mark_point(filled=True, size=34, color=BLUE, opacity=0.45)
-    tips = [alt.Tooltip("pair:N"), alt.Tooltip("real:Q", format=".2f"), alt.Tooltip("synthetic:Q", format=".2f")]
+    told = [alt.Tooltip("pair:N"), alt.Tooltip("real:Q", format=".2f"), alt.Tooltip("synthetic:Q", format=".2f")]
     layers = [
         diagonal.encode(x=alt.X("a:Q", **x), x2="b:Q", y=alt.Y("a:Q", **y), y2="b:Q"),
-        points.encode(x=alt.X("real:Q", **x), y=alt.Y("synthetic:Q", **y), tooltip=tips),
+        points.encode(x=alt.X("real:Q", **x), y=alt.Y("synthetic:Q", **y), tooltip=told),
     ]
     weaker = sum(pair.synthetic_association < pair.real_association for pair in fidelity.pairs)
     title = (
@@ -116,8 +108,6 @@ def _associations(fidelity: Fidelity) -> alt.LayerChart:
 
 def _pair_plot(plot: PairPlot) -> alt.LayerChart:
     """Joint shares of a few columns as bubbles: the real ones above the diagonal, the synthetic ones below it."""
-    import altair as alt
-
     names = list(distinct(plot.columns, 14).values())
     rows = []
     for pair, (i, j) in enumerate(combinations(range(len(names)), 2)):
@@ -138,10 +128,9 @@ def _pair_plot(plot: PairPlot) -> alt.LayerChart:
         "title": None,
     }
     y: dict[str, Any] = {"scale": alt.Scale(**edge, reverse=True), "axis": alt.Axis(grid=False, **axis), "title": None}
-    colours = alt.Scale(domain=["real", "synthetic"], range=[ORANGE, BLUE])
     lines = [{"at": k + 0.5} for k in range(len(names) - 1)]
     faint: dict[str, Any] = {"color": GREY, "opacity": 0.25}
-    tips = [alt.Tooltip("which:N", title="Records"), alt.Tooltip("cell:N"), alt.Tooltip("text:N", title="Share")]
+    told = [alt.Tooltip("which:N", title="Records"), alt.Tooltip("cell:N"), alt.Tooltip("text:N", title="Share")]
     layers = [
         over(lines).mark_rule(**faint).encode(x=alt.X("at:Q", **x)),
         over(lines).mark_rule(**faint).encode(y=alt.Y("at:Q", **y)),
@@ -151,8 +140,8 @@ def _pair_plot(plot: PairPlot) -> alt.LayerChart:
             x=alt.X("x:Q", **x),
             y=alt.Y("y:Q", **y),
             size=alt.Size("share:Q", scale=alt.Scale(type="sqrt", domain=[0, 1], range=[0, 190]), legend=None),
-            color=alt.Color("which:N", scale=colours, legend=alt.Legend(orient="top", title=None)),
-            tooltip=tips,
+            color=coloured("which", {"real": ORANGE, "synthetic": BLUE}),
+            tooltip=told,
         ),
     ]
     title = f"Pairs of {len(names)} columns: the shape above the diagonal should return, mirrored, below it"

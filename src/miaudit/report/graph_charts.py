@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import altair as alt
 
 from miaudit.findings.release import Graph, Group
-from miaudit.report.chart_style import BLUE, GREY, INK, distinct, finished, over
-
-if TYPE_CHECKING:
-    import altair as alt
+from miaudit.report.chart_style import BLUE, GREY, INK, distinct, finished, over, tips
 
 NAMES = ("graph",)
 # Groups in one generation up to which their names are drawn.
@@ -24,8 +22,6 @@ def charts(graph: Graph) -> dict[str, alt.LayerChart]:
 
 def _graph(graph: Graph) -> alt.LayerChart:
     """Groups as points, edges as lines; no line goes from right to left."""
-    import altair as alt
-
     groups = graph.groups
     places = places_of(groups, graph.edges)
     drawn = distinct([group.name for group in groups], 18)
@@ -56,11 +52,15 @@ def _graph(graph: Graph) -> alt.LayerChart:
             .mark_line(color=GREY, strokeWidth=1.2, opacity=opacity)
             .encode(x=across, y=up, detail="edge:N", order="at:Q")
         )
-    tips = [alt.Tooltip("name:N", title="Group"), alt.Tooltip("columns:N", title="Columns")]
     layers.append(
         over(nodes)
         .mark_point(filled=True, color=BLUE, opacity=1)
-        .encode(x=across, y=up, size=alt.Size("size:Q", scale=None, legend=None), tooltip=tips)
+        .encode(
+            x=across,
+            y=up,
+            size=alt.Size("size:Q", scale=None, legend=None),
+            tooltip=tips(name="Group", columns="Columns"),
+        )
     )
     if most <= _NAMED:
         layers.append(

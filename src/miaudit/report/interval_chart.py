@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from miaudit.report.chart_style import BLUE, GREY, INK, finished, over
+import altair as alt
 
-if TYPE_CHECKING:
-    import altair as alt
+from miaudit.report.chart_style import BLUE, GREY, INK, finished, over, tips, upright
 
 _ROW = 34
 
@@ -26,20 +25,17 @@ def intervals(
     against : where a dashed line stands, such as no difference or chance
     title, said : what is seen, and what is said under it
     """
-    import altair as alt
-
     shown = [
         {**row, "low": row["low"] if row["low"] is not None else row["high"]} for row in rows if row["high"] is not None
     ]
     names = [row["name"] for row in shown]
     y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=190, grid=True, ticks=False, domain=False))
     x: dict[str, Any] = {"title": axis, "scale": alt.Scale(zero=False, nice=True)}
-    tip = [alt.Tooltip("name:N", title="Audit or metric"), alt.Tooltip("text:N", title="Value")]
+    tip = tips(name="Audit or metric", text="Value")
     base = over(shown)
     layers = []
     if against is not None:
-        line = over([{"at": against}]).mark_rule(color=GREY, strokeDash=[5, 4], strokeWidth=1.5)
-        layers.append(line.encode(x=alt.X("at:Q", **x)))
+        layers.append(upright(against, x, GREY, strokeDash=[5, 4]))
     rule = base.mark_rule(color=BLUE, strokeWidth=3)
     layers.append(rule.encode(y=y, x=alt.X("low:Q", **x), x2="high:Q", tooltip=tip))
     point = base.transform_filter("datum.value != null").mark_point(color=INK, filled=True, size=70, opacity=1)

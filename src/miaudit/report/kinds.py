@@ -8,9 +8,8 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from miaudit.errors import InputError
+from miaudit.errors import InputError, Offered
 from miaudit.findings.kind import Drawing, FindingsRecord, drawn_by, parse
-from miaudit.io.plugins import Offered
 
 if TYPE_CHECKING:
     from pathlib import Path

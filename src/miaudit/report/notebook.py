@@ -7,16 +7,9 @@ from html import escape
 
 from miaudit.findings.audit import Findings, Metric
 from miaudit.metrics.definition import amount, label
-from miaudit.report import audit_charts, chart_images
+from miaudit.report import audit_charts, chart_images, page_frame
 
 _TONES = {"flagged": "#a4211a", "clear": "#0f5f4a", "inconclusive": "#744a00"}
-_WORDS = {
-    "flagged": "Concern",
-    "clear": "No concern at this threshold",
-    "inconclusive": "Inconclusive",
-    "not-testable": "Not testable",
-    "refused": "Refused",
-}
 _CURVES = ("roc-log", "distribution")
 
 
@@ -46,7 +39,7 @@ def cell(findings: Findings) -> str:
 def _verdict(findings: Findings) -> tuple[str, str, str]:
     """Tone, word and text of the box: as on the page, a refuted claim leads where the metric raised no concern."""
     verdict, claim = findings.verdict, findings.claim
-    status, word = str(verdict.status), _WORDS[verdict.status]
+    status, word = str(verdict.status), page_frame.WORDS[verdict.status]
     said = [str(verdict.text), verdict.besides]
     if claim is not None and claim.status == "refuted" and status != "flagged":
         status, word, said = "flagged", "Claim refuted", [str(claim.text).removeprefix("Refuted: "), *said]

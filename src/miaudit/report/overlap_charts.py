@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
+
 from miaudit.metrics.definition import amount, between
 from miaudit.metrics.rounding import Rounding, at_least, at_most, percent, written
 from miaudit.report.chart_style import (
@@ -18,13 +20,16 @@ from miaudit.report.chart_style import (
     distinct,
     finished,
     histogram,
+    in_rows,
     over,
+    scaled,
+    share,
     short,
+    tips,
+    upright,
 )
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from miaudit.findings.audit import Difference, Memorisation, Overlap
 
 _MOST_FEATURES = 30
@@ -53,17 +58,11 @@ def points(difference: float, rounding: Rounding = "nearest") -> str:
 
 def shift(found: Memorisation) -> alt.LayerChart:
     """One bar from chance by memorisation and then by shift to the raw AUC."""
-    import altair as alt
-
     causal, raw = found.causal, found.raw
     ends = (min(0.5, causal, raw), max(0.5, causal, raw))
     room = max(0.06 * (ends[1] - ends[0]), 0.004)
     domain = [max(0.0, ends[0] - room), min(1.0, ends[1] + room)]
-    x: dict[str, Any] = {
-        "scale": alt.Scale(domain=domain, nice=False, zero=False),
-        "axis": alt.Axis(format="~g", grid=False, tickCount=6, labelFlush=False),
-        "title": "AUC",
-    }
+    x = scaled("AUC", domain, zero=False, format="~g", grid=False, tickCount=6, labelFlush=False)
     # Parts that point the same way stand in one row; a part that leads back gets a row of its own below the other.
     back = (causal - 0.5) * (raw - causal) < 0
     middle = 46 if back else 64
@@ -74,12 +73,9 @@ def shift(found: Memorisation) -> alt.LayerChart:
     layers: list[alt.Chart] = []
     for kind, start, end, size, colour, (top, bottom) in parts:
         bar = over([{"from": start, "to": end, "part": kind, "points": points(size)}])
-        tips = [alt.Tooltip("part:N", title="Part"), alt.Tooltip("points:N", title="AUC points")]
-        layers.append(
-            bar.mark_rect(color=colour, opacity=0.85).encode(
-                x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(top), y2=alt.value(bottom), tooltip=tips
-            )
-        )
+        places = {"x": alt.X("from:Q", **x), "x2": "to:Q", "y": alt.value(top), "y2": alt.value(bottom)}
+        drawn = bar.mark_rect(color=colour, opacity=0.85).encode(**places)
+        layers.append(drawn.encode(tooltip=tips(part="Part", points="AUC points")))
     layers += [*_shift_words(parts), *_shift_rules(found, x)]
     sums = ", ".join(f"{kind} {points(size)} points" for kind, _, _, size, _, _ in parts)
     title = f"Raw AUC {amount('auc', raw)} = chance 0.5, {sums}"
@@ -91,8 +87,6 @@ def shift(found: Memorisation) -> alt.LayerChart:
 
 def _shift_words(parts: Iterable[tuple[str, float, float, float, str, tuple[int, int]]]) -> list[alt.Chart]:
     """The name of each part at a fixed place, so that no width of the chart lets them meet."""
-    import altair as alt
-
     inks = {"memorisation": ("left", 0, 16, BLUE), "shift": ("right", "width", 80, DARK_ORANGE)}
     layers = []
     for kind, start, end, size, _, _ in parts:
@@ -104,8 +98,6 @@ def _shift_words(parts: Iterable[tuple[str, float, float, float, str, tuple[int,
 
 
 def _shift_rules(found: Memorisation, x: dict[str, Any]) -> list[alt.Chart]:
-    import altair as alt
-
     left, right = x["scale"].domain
     lines = (
         (0.5, GREY, [2, 3], 24, 104),
@@ -158,28 +150,20 @@ def _overlap(found: Overlap) -> alt.LayerChart:
 
 def _calibration(found: Overlap) -> alt.LayerChart:
     """The propensity against the share of members that was observed, with the diagonal."""
-    import altair as alt
-
     bins = found.calibration
-    axis, scale = (
-        alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~%", grid=True),
-        alt.Scale(domain=[0, 1], nice=False),
-    )
-    x: dict[str, Any] = {"scale": scale, "axis": axis, "title": "Predicted: the propensity"}
-    y: dict[str, Any] = {"scale": scale, "axis": axis, "title": "Observed share of members"}
+    x, y = share("Predicted: the propensity"), share("Observed share of members")
     rows = [
         {**vars(one), "p": percent(one.predicted), "o": percent(one.observed), "n": f"{one.count:,}"} for one in bins
     ]
     size = alt.Size(
         "count:Q", scale=alt.Scale(domain=[0, max(one.count for one in bins)], range=[14, 260]), legend=None
     )
-    tips = [("p", "Predicted"), ("o", "Observed"), ("n", "Records")]
     diagonal = over([{"predicted": 0, "observed": 0}, {"predicted": 1, "observed": 1}])
     marks = over(rows).mark_point(filled=True, color=BLUE, opacity=0.8, clip=False)
     across, up = alt.X("predicted:Q", **x), alt.Y("observed:Q", **y)
     layers = [
         diagonal.mark_line(color=GREY, strokeDash=[5, 4], strokeWidth=1.4).encode(x=across, y=up),
-        marks.encode(x=across, y=up, size=size, tooltip=[alt.Tooltip(f"{key}:N", title=name) for key, name in tips]),
+        marks.encode(x=across, y=up, size=size, tooltip=tips(p="Predicted", o="Observed", n="Records")),
     ]
     total = sum(one.count for one in bins)
     off = 100 * sum(one.count * abs(one.predicted - one.observed) for one in bins) / total
@@ -191,20 +175,12 @@ def _calibration(found: Overlap) -> alt.LayerChart:
 
 def _balance(found: Overlap) -> alt.LayerChart:
     """A love plot: how far each covariate and its square differ before and after weighting, the worst first."""
-    import altair as alt
-
     limit = found.feature_limit
     features = sorted(found.features, key=lambda f: (-abs(f.after), -abs(f.before)))
     shown = features[:_MOST_FEATURES]
     names = distinct([feature.name for feature in shown], _LONGEST_NAME)
-    x: dict[str, Any] = {
-        "scale": alt.Scale(zero=True, nice=True),
-        "axis": alt.Axis(format="~g", tickCount=6),
-        "title": "Absolute standardised difference",
-    }
-    y = alt.Y(
-        "feature:N", sort=None, title=None, axis=alt.Axis(labelLimit=140, ticks=False, domain=False, labelPadding=8)
-    )
+    x = scaled("Absolute standardised difference", zero=True, format="~g", tickCount=6)
+    y = in_rows("feature", 140)
     kinds = ("before", "after")
     rows = [
         {"feature": names[f.name], "at": abs(getattr(f, kind)), "when": kind, "text": f"{getattr(f, kind):+.3f}"}
@@ -217,15 +193,16 @@ def _balance(found: Overlap) -> alt.LayerChart:
         scale=alt.Scale(domain=list(kinds), range=["#ffffff", BLUE]),
         legend=alt.Legend(orient="top", title=None, columns=2, symbolStrokeColor=BLUE, symbolStrokeWidth=2),
     )
-    tips = [("feature", "Covariate"), ("when", "Weighting"), ("text", "Difference")]
     lines = over(pairs).mark_rule(color=BLUE, opacity=0.35, strokeWidth=1.5)
     marks = over(rows).mark_point(shape="circle", stroke=BLUE, strokeWidth=2, size=64, opacity=1)
-    tolerated = over([{"at": limit}]).mark_rule(color=RED, strokeDash=[6, 3], strokeWidth=1.5)
     layers = [
         lines.encode(x=alt.X("from:Q", **x), x2="to:Q", y=y),
-        tolerated.encode(x=alt.X("at:Q", **x)),
+        upright(limit, x, RED, strokeDash=[6, 3]),
         marks.encode(
-            x=alt.X("at:Q", **x), y=y, fill=fill, tooltip=[alt.Tooltip(f"{k}:N", title=name) for k, name in tips]
+            x=alt.X("at:Q", **x),
+            y=y,
+            fill=fill,
+            tooltip=tips(feature="Covariate", when="Weighting", text="Difference"),
         ),
     ]
     title, said = _balance_in_words(features, limit)

@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     import altair as alt
     import jinja2
 
+WORDS = {
+    "flagged": "Concern",
+    "clear": "No concern at this threshold",
+    "inconclusive": "Inconclusive",
+    "not-testable": "Not testable",
+    "refused": "Refused",
+}
+
 
 def render(
     template: str,
@@ -32,7 +40,7 @@ def render(
     ----------
     template : str
         Name of a file in this folder. It fills the blocks ``title``, ``heading``, ``main`` and, where a program of its
-        own reads plain values, ``data``; ``{{ figure(name) }}``, imported from ``figure.html``, places a chart.
+        own reads plain values, ``data``; ``{{ figure(name) }}``, imported from ``parts.html``, places a chart.
     findings : record or mapping
         Findings as they are written to findings.json; the template knows them as ``f``.
     charts : mapping of str to chart

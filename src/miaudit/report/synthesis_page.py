@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import altair as alt
 
 from miaudit.findings.release import Guarantee, Spent, SynthesisFindings, rounded_up
 from miaudit.metrics.rounding import at_least, at_most, percent
 from miaudit.report import fidelity_charts, graph_charts, page_frame
-from miaudit.report.chart_style import BLUE, GREY, INK, finished, over
-
-if TYPE_CHECKING:
-    import altair as alt
+from miaudit.report.chart_style import BLUE, GREY, INK, finished, over, tips
 
 NAMES = (*graph_charts.NAMES, "limit", *fidelity_charts.NAMES)
 _WORDS = {"proved": "Differentially private", "unproved": "No guarantee"}
@@ -46,8 +45,6 @@ def page(findings: SynthesisFindings) -> str:
 
 def _limit(guarantee: Guarantee) -> alt.LayerChart:
     """The largest true-positive rate at each false-positive rate that the claim leaves to an attack on a record."""
-    import altair as alt
-
     epsilon, delta = guarantee.epsilon, guarantee.delta
     rates = [10 ** (-4 + 4 * i / 120) for i in range(121)]
     most = [_most(fpr, epsilon, delta) for fpr in rates]
@@ -59,10 +56,11 @@ def _limit(guarantee: Guarantee) -> alt.LayerChart:
     scale = alt.Scale(type="log", domain=[1e-4, 1])
     x = alt.X("fpr:Q", title="False-positive rate", scale=scale, axis=axis)
     y: dict[str, Any] = {"scale": scale, "axis": axis, "title": "True-positive rate"}
-    tips = [alt.Tooltip("at:N", title="FPR"), alt.Tooltip("most:N", title="At most")]
     layers = [
         over(rows).mark_line(color=GREY, strokeDash=[5, 4]).encode(x=x, y=alt.Y("guess:Q", **y)),
-        over(rows).mark_line(color=BLUE, strokeWidth=2.5).encode(x=x, y=alt.Y("tpr:Q", **y), tooltip=tips),
+        over(rows)
+        .mark_line(color=BLUE, strokeWidth=2.5)
+        .encode(x=x, y=alt.Y("tpr:Q", **y), tooltip=tips(at="FPR", most="At most")),
         over([rows[54]])
         .mark_text(align="right", dx=-8, dy=-8, color=INK, fontSize=11)
         .encode(x=x, y=alt.Y("tpr:Q", **y), text=alt.value("no attack lies above")),
@@ -82,30 +80,18 @@ def _most(fpr: float, epsilon: float, delta: float) -> float:
     return max(fpr, min(1.0, lower, upper))
 
 
-def _cards(findings: SynthesisFindings) -> list[dict[str, str]]:
+def _cards(findings: SynthesisFindings) -> list[tuple[str, str, str]]:
     found = findings.guarantee
     cards = []
     if found:
         fpr, tpr = found.tpr_limits[1]
         cards += [
-            {
-                "name": "Epsilon",
-                "value": rounded_up(found.epsilon, 6),
-                "note": f"proved: {at_most(found.proved, 4)}",
-            },
-            {
-                "name": "Delta",
-                "value": rounded_up(found.delta),
-                "note": f"of {found.records:,} records, nominally",
-            },
-            {
-                "name": f"TPR at {percent(fpr)} FPR",
-                "value": f"{rounded_up(100 * tpr)}%",
-                "note": "at most, for any attack on a record",
-            },
+            ("Epsilon", rounded_up(found.epsilon, 6), f"proved: {at_most(found.proved, 4)}"),
+            ("Delta", rounded_up(found.delta), f"of {found.records:,} records, nominally"),
+            (f"TPR at {percent(fpr)} FPR", f"{rounded_up(100 * tpr)}%", "at most, for any attack on a record"),
         ]
-    cards.append({"name": "Records", "value": f"{findings.release.records:,}", "note": findings.release.file})
-    cards.append({"name": "Columns", "value": f"{len(findings.columns):,}", "note": _kinds(findings.columns)})
+    cards.append(("Records", f"{findings.release.records:,}", findings.release.file))
+    cards.append(("Columns", f"{len(findings.columns):,}", _kinds(findings.columns)))
     return cards
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import altair as alt
 
 from miaudit.findings.audit import LowerBound, Metric, ScoreFindings
 from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings
@@ -10,21 +12,24 @@ from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, label
 from miaudit.metrics.rounding import at_least, at_most, percent, points
 from miaudit.report import audit_charts, fidelity_charts, page_frame
-from miaudit.report.chart_style import BLUE, GREY, ORANGE, RED, distinct, finished, over
-
-if TYPE_CHECKING:
-    import altair as alt
+from miaudit.report.chart_style import (
+    BLUE,
+    GREY,
+    ORANGE,
+    RED,
+    coloured,
+    distinct,
+    finished,
+    in_rows,
+    over,
+    scaled,
+    tips,
+    upright,
+)
 
 _OF_AUDIT = ("roc-log", "distribution", "bounds")
 NAMES = ("differences", "rates", *_OF_AUDIT, *fidelity_charts.NAMES)
-_WORDS = {
-    "flagged": "Concern",
-    "clear": "No concern at this threshold",
-    "inconclusive": "Inconclusive",
-    "not-testable": "No answer",
-    "refused": "Refused",
-}
-_TONES = {"flagged": "flagged", "clear": "clear", "inconclusive": "inconclusive"}
+_WORDS = page_frame.WORDS | {"not-testable": "No answer"}
 _LONGEST = 26
 
 
@@ -80,7 +85,7 @@ def _row(row: Attack) -> dict[str, Any]:
         "difference": _difference(row),
         "risk": risk,
         "word": _WORDS[row.status],
-        "tone": _TONES[row.status],
+        "tone": row.status,
         "note": "; ".join(text for text in (row.note, "no better than a guess" if row.weak else "") if text),
     }
 
@@ -129,8 +134,6 @@ def _bound(bound: LowerBound) -> str:
 
 def _differences(findings: TableFindings) -> alt.LayerChart:
     """The difference of each attack with its interval, and the threshold."""
-    import altair as alt
-
     shown = [row for row in findings.attacks if row.difference is not None]
     names = distinct([row.name for row in shown], _LONGEST)
     rows = [
@@ -143,23 +146,15 @@ def _differences(findings: TableFindings) -> alt.LayerChart:
         }
         for row in shown
     ]
-    x: dict[str, Any] = {
-        "scale": alt.Scale(zero=True, nice=True),
-        "axis": alt.Axis(format="+~%", tickCount=7),
-        "title": "Success on members less success on control records",
-    }
-    axis = alt.Axis(labelLimit=185, ticks=False, domain=False, labelPadding=8)
-    base = over(rows).encode(y=alt.Y("attack:N", sort=None, title="Attack", axis=axis))
+    x = scaled("Success on members less success on control records", zero=True, format="+~%", tickCount=7)
+    base = over(rows).encode(y=in_rows("attack", 185, title="Attack"))
     threshold = max(row.threshold for row in findings.attacks)
-    marks = [(0.0, GREY, [2, 3]), (threshold, RED, [6, 3])]
+    points = base.mark_point(filled=True, size=80, color=BLUE, opacity=1)
     layers = [
-        over([{"at": at}]).mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5).encode(x=alt.X("at:Q", **x))
-        for at, colour, dash in marks
-    ]
-    tips = [alt.Tooltip("attack:N", title="Attack"), alt.Tooltip("text:N", title="Difference")]
-    layers += [
+        upright(0.0, x, GREY, strokeDash=[2, 3]),
+        upright(threshold, x, RED, strokeDash=[6, 3]),
         base.mark_rule(strokeWidth=3, color=BLUE, opacity=0.45).encode(x=alt.X("low:Q", **x), x2="high:Q"),
-        base.mark_point(filled=True, size=80, color=BLUE, opacity=1).encode(x=alt.X("value:Q", **x), tooltip=tips),
+        points.encode(x=alt.X("value:Q", **x), tooltip=tips(attack="Attack", text="Difference")),
     ]
     flagged = sum(row.status == "flagged" for row in findings.attacks)
     title = f"{flagged} of {len(findings.attacks)} attacks succeed on members more often than the threshold allows"
@@ -171,8 +166,6 @@ def _differences(findings: TableFindings) -> alt.LayerChart:
 
 def _rates(findings: TableFindings) -> alt.LayerChart:
     """How often each attack is right about members and about control records, beside a guess."""
-    import altair as alt
-
     shown = [row for row in findings.attacks if row.difference is not None]
     names = distinct([row.name for row in shown], _LONGEST)
     rows, guesses = [], []
@@ -182,30 +175,24 @@ def _rates(findings: TableFindings) -> alt.LayerChart:
         if row.by_chance is not None:
             guess = row.by_chance
             guesses.append({"attack": names[row.name], "rate": guess, "text": percent(guess)})
-    x: dict[str, Any] = {
-        "scale": alt.Scale(domain=[0, 1], nice=False),
-        "axis": alt.Axis(format="~%", tickCount=6),
-        "title": "Share of the trials in which the attack was right",
-    }
-    axis = alt.Axis(labelLimit=185, ticks=False, domain=False, labelPadding=8)
-    y = alt.Y("attack:N", sort=[names[row.name] for row in shown], title="Attack", axis=axis)
-    kinds = alt.Scale(domain=["members", "control records"], range=[BLUE, ORANGE])
+    x = scaled("Share of the trials in which the attack was right", [0, 1], format="~%", tickCount=6)
+    y = in_rows("attack", 185, sort=[names[row.name] for row in shown], title="Attack")
     shapes = alt.Scale(domain=["members", "control records"], range=["circle", "diamond"])
     legend = alt.Legend(orient="top", title=None)
     points = over(rows).mark_point(filled=True, size=80, opacity=0.85)
-    tips = [alt.Tooltip("attack:N"), alt.Tooltip("of:N", title="Of"), alt.Tooltip("text:N", title="Right")]
+    told = [alt.Tooltip("attack:N"), *tips(of="Of", text="Right")]
     layers = []
     if guesses:
         ticks = over(guesses).mark_tick(thickness=2.5, size=17, color=GREY)
-        guess_tips = [alt.Tooltip("attack:N"), alt.Tooltip("text:N", title="A guess")]
-        layers.append(ticks.encode(x=alt.X("rate:Q", **x), y=y, tooltip=guess_tips))
+        of_guess = [alt.Tooltip("attack:N"), *tips(text="A guess")]
+        layers.append(ticks.encode(x=alt.X("rate:Q", **x), y=y, tooltip=of_guess))
     layers.append(
         points.encode(
             x=alt.X("rate:Q", **x),
             y=y,
-            color=alt.Color("of:N", scale=kinds, legend=legend),
+            color=coloured("of", {"members": BLUE, "control records": ORANGE}),
             shape=alt.Shape("of:N", scale=shapes, legend=legend),
-            tooltip=tips,
+            tooltip=told,
         )
     )
     title = "What is right about both is knowledge of the population; only the gap is a leak"

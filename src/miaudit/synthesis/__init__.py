@@ -24,17 +24,10 @@ if TYPE_CHECKING:
 # Names that load torch or much else, and where they live.
 _LAZY = {
     "Generator": "generators.generator",
-    "check_fit": "generators.training",
-    "fit": "generators.training",
-    "fit_many": "generators.training",
-    "gradient_norms": "generators.training",
-    "same_capacity": "generators.training",
+    **dict.fromkeys(("check_fit", "fit", "fit_many", "gradient_norms", "same_capacity"), "generators.training"),
     "membership_attack": "retraining_attack.membership",
     "SyntheticSets": "retraining_attack.sets",
-    "RandomTargets": "retraining_attack.targets",
-    "Outliers": "retraining_attack.targets",
-    "LossMaximising": "retraining_attack.targets",
-    "GivenTargets": "retraining_attack.targets",
+    **dict.fromkeys(("GivenTargets", "LossMaximising", "Outliers", "RandomTargets"), "retraining_attack.targets"),
 }
 
 __all__ = [

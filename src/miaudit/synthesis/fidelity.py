@@ -10,9 +10,8 @@ from itertools import combinations
 import numpy as np
 
 from miaudit.arrays import FloatArray, IntArray
-from miaudit.errors import InputError
 from miaudit.findings.fidelity import Fidelity, Marginal, Pair, PairPlot
-from miaudit.synthesis.schema import Column, Table
+from miaudit.synthesis.schema import Column, Table, check_alike
 
 __all__ = ["Fidelity", "fidelity"]
 
@@ -65,14 +64,10 @@ def fidelity(
     {'marginal_distance': 0.01, 'marginal_floor': 0.01, 'pair_distance': 0.41, 'pair_floor': 0.01,
     'association_error': 0.78}
     """
-    tables = {"synthetic": synthetic, "real": real, "held_out": held_out}
-    for name, table in tables.items():
-        if table.schema != synthetic.schema:
-            raise InputError(name, "the schema of the synthetic table", "another one", "read all with one schema")
-        if not len(table):
-            raise InputError(name, "at least one row", "none", "give records")
-    size = min(len(table) for table in tables.values())
-    drawn = [table.values[rng.permutation(len(table))[:size]] for table in (real, synthetic, held_out)]
+    check_alike(synthetic=synthetic, real=real, held_out=held_out)
+    tables = (real, synthetic, held_out)
+    size = min(map(len, tables))
+    drawn = [table.values[rng.permutation(len(table))[:size]] for table in tables]
     columns = synthetic.schema.columns
     fine = [Levels.of(column, real.column(column.name), _BINS, None) for column in columns]
     coarse = [Levels.of(column, real.column(column.name), _PAIR_BINS, _MOST_LEVELS) for column in columns]

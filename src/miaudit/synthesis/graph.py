@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -120,26 +121,18 @@ class CausalGraph:
     @cached_property
     def generations(self) -> tuple[tuple[str, ...], ...]:
         """Groups by the length of the longest path to them."""
-        depth: dict[str, int] = {}
-        waiting = list(self.groups)
-        while waiting:
-            ready = [name for name in waiting if all(cause in depth for cause in self._parents[name])]
-            for name in ready:
-                depth[name] = 1 + max((depth[cause] for cause in self._parents[name]), default=-1)
-            waiting = [name for name in waiting if name not in depth]
-        return tuple(
-            tuple(name for name in self.groups if depth[name] == level) for level in range(1 + max(depth.values()))
-        )
+        sorter = TopologicalSorter(self._parents)
+        sorter.prepare()
+        found = []
+        while ready := sorter.get_ready():
+            found.append(tuple(name for name in self.groups if name in ready))
+            sorter.done(*ready)
+        return tuple(found)
 
     @property
     def full(self) -> bool:
         """Whether each column is its own group."""
         return len(self.groups) == len(self.schema)
-
-    def group_of(self, column: str) -> str:
-        """Return the group of a column."""
-        self.schema.position(column)
-        return next(name for name, columns in self.groups.items() if column in columns)
 
     def positions(self, group: str) -> tuple[int, ...]:
         """Return the positions of a group's columns in the table."""
@@ -287,21 +280,11 @@ def _known_group(argument: str, groups: Mapping[str, tuple[str, ...]], name: obj
 
 
 def _cycle(parents: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return a directed cycle as a path, or an empty one; without recursion."""
-    done: set[str] = set()
-    for start in parents:
-        path: list[str] = []
-        waiting = [(start, False)]
-        while waiting:
-            name, leaving = waiting.pop()
-            if leaving:
-                path.pop()
-                done.add(name)
-            elif name in path:
-                back = [*path[path.index(name) :], name]  # from effect to cause
-                return back[::-1]
-            elif name not in done:
-                path.append(name)
-                waiting.append((name, True))
-                waiting.extend((cause, False) for cause in parents[name])
+    """Return a directed cycle as a path from cause to effect, or an empty one."""
+    try:
+        TopologicalSorter(parents).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1][1:]
+        first = min(range(len(found)), key=lambda i: list(parents).index(found[i]))
+        return [*found[first:], *found[: first + 1]]
     return []

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy import special
 
 from miaudit.arrays import FloatArray
 from miaudit.errors import InputError
 from miaudit.metrics.classical import Estimate
+from miaudit.metrics.intervals import student_limits
 from miaudit.synthesis.fidelity import Levels
 from miaudit.synthesis.schema import Table
 
@@ -144,5 +144,4 @@ def _mean(outcomes: Sequence[Outcome], part: str, confidence: float) -> Estimate
         return Estimate(mean, -math.inf, math.inf, confidence, "no interval: one column was set")
     totals = np.array([sum(values) - len(values) * mean for values in units.values()])
     error = math.sqrt(float(totals @ totals) * count / (count - 1)) / len(everything)
-    half = float(special.stdtrit(count - 1, (1 + confidence) / 2)) * error
-    return Estimate(mean, mean - half, mean + half, confidence)
+    return Estimate(mean, *student_limits(mean, error, count - 1, confidence), confidence)

@@ -7,16 +7,18 @@ private table, since whatever is read off it would have to be accounted for.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray
-from miaudit.errors import InputError, is_whole, nearest
+from miaudit.errors import InputError, is_number, is_whole, nearest
+from miaudit.io.tables import column_names, existing_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 Kind = Literal["binary", "categorical", "ordinal", "continuous"]
 Category = str | int | float
 
+TABLE_SUFFIXES = (".csv", ".parquet")
 _KINDS = ("binary", "categorical", "ordinal", "continuous")
 _KEYS = ("name", "names", "kind", "categories", "low", "high", "missing", "decimals")
 
@@ -107,7 +110,7 @@ class Column:
         digits = self.decimals
         if digits is None:
             return
-        if self.kind != "continuous" or isinstance(digits, bool) or not is_whole(digits) or not 0 <= digits <= 15:
+        if self.kind != "continuous" or not is_whole(digits) or not 0 <= digits <= 15:
             allowed = "a whole number from 0 to 15, for a continuous column"
             raise InputError(f"{self.name}.decimals", allowed, repr(digits), "leave it out to keep all digits")
 
@@ -300,6 +303,54 @@ class Table:
         return found
 
 
+def read_table(
+    path: str | Path, schema: Schema, *, argument: str = "table", outside: Literal["refuse", "clip"] = "refuse"
+) -> Table:
+    """Read the columns of a schema from a .csv or .parquet file; columns of text keep leading zeros.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, a column is missing, or a value is not allowed by the schema.
+    """
+    return Table.from_frame(read_frame(path, argument, schema.text_columns), schema, outside=outside)
+
+
+def read_frame(path: str | Path, argument: str, text: Collection[str] = ()) -> pl.DataFrame:
+    """Read a .csv or .parquet file; columns named in ``text`` keep their leading zeros.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    """
+    import polars as pl  # noqa: PLC0415 - loads when a file is read
+    import polars.exceptions as errors  # noqa: PLC0415
+
+    path = existing_file(path, argument, TABLE_SUFFIXES)
+    # names that the file lacks would make polars give its columns other names; this also refuses what would end the
+    # process
+    kinds = dict.fromkeys(set(text) & set(column_names(path, argument)), pl.String)
+    try:
+        if path.suffix.lower() == ".parquet":
+            return pl.read_parquet(path, glob=False)
+        return pl.read_csv(path, glob=False, infer_schema_length=None, schema_overrides=kinds)
+    except (errors.PolarsError, errors.PanicException, OSError, ValueError) as error:  # polars panics on damaged files
+        first = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        received = f"{path.name}, which cannot be read ({first})"
+        raise InputError(argument, f"a complete {path.suffix} file", received, "write it again") from error
+
+
+def check_alike(**tables: Table) -> None:
+    """Refuse tables, by name, of another schema than the first one, and tables without rows."""
+    schema = next(iter(tables.values())).schema
+    for name, table in tables.items():
+        if table.schema != schema:
+            raise InputError(name, "the schema of the synthetic table", "another one", "read all with one schema")
+        if not len(table):
+            raise InputError(name, "at least one row", "none", "give records")
+
+
 def _checked_categories(name: str, kind: str, given: Any) -> tuple[Category, ...]:
     if kind == "continuous":
         if given:
@@ -424,7 +475,8 @@ def _decoded(values: FloatArray, column: Column) -> pl.Series:
 
     gone = np.isnan(values)
     if column.kind == "continuous":
-        shown = values if column.decimals is None else _rounded(values, column, column.decimals)
+        digits = column.decimals
+        shown = values if digits is None else np.clip(np.round(values, digits), column.low, column.high)
         return pl.Series(column.name, shown.tolist(), dtype=pl.Float64).fill_nan(None)
     kind: Any = pl.Float64
     if isinstance(column.categories[0], str):
@@ -436,10 +488,5 @@ def _decoded(values: FloatArray, column: Column) -> pl.Series:
     return pl.Series(column.name, shown_, dtype=kind)
 
 
-def _rounded(values: FloatArray, column: Column, decimals: int) -> FloatArray:
-    found: FloatArray = np.clip(np.round(values, decimals), column.low, column.high)
-    return found
-
-
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return is_number(value) and math.isfinite(value)

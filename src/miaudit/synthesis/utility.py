@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.metrics.classical import Estimate
+from miaudit.metrics.intervals import student_limits
 from miaudit.synthesis.encoding import Features
 from miaudit.synthesis.schema import Table
 
@@ -335,10 +335,10 @@ def _interval(cell: _Cell, between: Sequence[tuple[float, int]], confidence: flo
     variance = sum(part for part, _ in parts)
     below = sum(part**2 / freedom for part, freedom in parts if freedom)
     freedom = variance**2 / below if below > 0 else float(n - 1)
-    half = float(special.stdtrit(max(freedom, 1.0), (1 + confidence) / 2)) * math.sqrt(variance)
     alone = any(not freedom for _, freedom in between)
     note = "one table: not covered is what training the generator again would change" if alone else ""
-    return Estimate(cell.value, cell.value - half, cell.value + half, confidence, note)
+    limits = student_limits(cell.value, math.sqrt(variance), freedom, confidence)
+    return Estimate(cell.value, *limits, confidence, note)
 
 
 # -- one classifier on the held-out records ---------------------------------------------------------------------------
@@ -408,9 +408,8 @@ def auc_with_influence(score: FloatArray, positive: BoolArray) -> tuple[float, F
     (0.875, [0.25, -0.25, -0.25, 0.25])
     """
     n, n1 = len(score), int(np.count_nonzero(positive))
-    ordered1, ordered0 = np.sort(score[positive]), np.sort(score[~positive])
-    below = _placement(ordered0, score[positive])
-    above = 1 - _placement(ordered1, score[~positive])
+    below = placement(score[positive], score[~positive])
+    above = 1 - placement(score[~positive], score[positive])
     auc = float(below.mean())
     influence = np.empty(n)
     influence[positive] = (below - auc) * n / n1
@@ -418,10 +417,11 @@ def auc_with_influence(score: FloatArray, positive: BoolArray) -> tuple[float, F
     return auc, influence
 
 
-def _placement(ordered: FloatArray, values: FloatArray) -> FloatArray:
-    """Return the share of a sorted array below each value; ties count one half."""
-    left, right = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
-    return np.asarray((left + right) / (2 * len(ordered)))
+def placement(score: FloatArray, others: FloatArray) -> FloatArray:
+    """Return the share of the others below each score; ties count one half."""
+    ordered = np.sort(others)
+    below, upto = np.searchsorted(ordered, score, "left"), np.searchsorted(ordered, score, "right")
+    return np.asarray((below + upto) / (2 * len(ordered)))
 
 
 # -- classes ----------------------------------------------------------------------------------------------------------

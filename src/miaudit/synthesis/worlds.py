@@ -1,7 +1,7 @@
 """Structural causal models with known mechanisms, sampled as observed or under interventions.
 
-They stand in for the data of the paper that cannot be shipped or do not exist: the 22-attribute graph (absent from its
-text), the neuropathic pain simulator (the stand-in of experiments/causal_synthesis) and EEDI.
+They stand in for data of the paper that cannot be shipped or do not exist: here the 22-attribute graph (absent from its
+text); those of the neuropathic pain simulator and of EEDI are in experiments/causal_synthesis.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from scipy import special
 
 from miaudit.arrays import FloatArray
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, is_whole, nearest
 from miaudit.synthesis.graph import CausalGraph
-from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.schema import Schema, Table
 
 Variant = Literal["binary", "mixed"]
 
@@ -50,25 +49,6 @@ class Mechanism(Protocol):
     def draw(self, inputs: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw values (n,) given the inputs (n, terms)."""
         ...
-
-
-@dataclass(frozen=True)
-class NoisyMax:
-    """P(1) is the largest weight of a parent that is 1, and ``floor`` if that is larger or none is."""
-
-    terms: tuple[Term, ...]
-    weights: tuple[float, ...]
-    floor: float
-
-    def probability(self, inputs: FloatArray) -> FloatArray:
-        """Return P(1) (n,)."""
-        if not self.terms:
-            return np.full(len(inputs), self.floor)
-        return np.asarray(np.maximum((inputs * np.asarray(self.weights)).max(axis=1), self.floor))
-
-    def draw(self, inputs: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Draw 0 or 1 (n,)."""
-        return np.asarray(rng.random(len(inputs)) < self.probability(inputs), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -129,24 +109,6 @@ class MissingAtRandom:
     probability: tuple[float, ...]
 
 
-class World(Protocol):
-    """A distribution of tables."""
-
-    @property
-    def name(self) -> str:
-        """Name of the world."""
-        ...
-
-    @property
-    def graph(self) -> CausalGraph:
-        """Known causal graph, full or partial."""
-        ...
-
-    def sample(self, n: int, *, rng: np.random.Generator, do: Mapping[str, float] | None = None) -> Table:
-        """Draw n records, as observed or under an intervention."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class StructuralModel:
     """A structural causal model.
@@ -191,7 +153,7 @@ class StructuralModel:
         >>> float(forced.column("M1").mean()), bool(abs(forced.column("R1").mean() - seen.column("R1").mean()) < 0.05)
         (1.0, True)
         """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        if not is_whole(n) or n < 1:
             raise InputError("n", "a number of records from 1 up", repr(n), "draw at least one")
         fixed = self._checked(do or {})
         values = self._drawn(n, fixed, rng)
@@ -224,9 +186,7 @@ class StructuralModel:
         fixed = {}
         for name, value in do.items():
             column = self.schema.column(name)
-            Table(
-                Schema((column,)), np.array([[value]], dtype=np.float64)
-            )  # refuses a value outside the column's range
+            Table(Schema((column,)), np.array([[value]]))  # refuses a value outside the column's range
             fixed[self.schema.position(name)] = float(value)
         return fixed
 
@@ -304,115 +264,3 @@ def _mechanism(node: Mapping[str, Any], schema: Schema) -> Mechanism:
         assert column.low is not None and column.high is not None  # noqa: S101 - by its check
         return Gaussian(tuple(terms), tuple(node["weights"]), node["bias"], node["sd"], column.low, column.high)
     return Softmax(tuple(terms), tuple(tuple(row) for row in node["weights"]), tuple(node["bias"]))
-
-
-# -- EEDI -------------------------------------------------------------------------------------------------------------
-
-EEDI_QUESTIONS = 948
-EEDI_YEARS = ("up to 6", "7", "8", "9", "10", "11", "12 and above")
-EEDI_GENDERS = ("unspecified", "female", "male", "other")
-_TOPICS, _QUIZ = 4, 12
-
-
-def eedi_graph(questions: int = EEDI_QUESTIONS) -> CausalGraph:
-    """Return the partial graph of SCG-2: attributes of a student -> the answers.
-
-    Examples
-    --------
-    >>> graph = eedi_graph(12)
-    >>> graph.edges, len(graph.schema)
-    ((('student', 'answers'),), 15)
-    """
-    student = (
-        Column("gender", "categorical", categories=EEDI_GENDERS),
-        Column("year_group", "ordinal", categories=EEDI_YEARS, missing=True),
-        Column("premium_pupil", missing=True),
-    )
-    answers = tuple(Column(f"question_{i}", missing=True) for i in range(questions))
-    groups = {"student": [c.name for c in student], "answers": [c.name for c in answers]}
-    return CausalGraph(Schema(student + answers), groups, [("student", "answers")])
-
-
-@dataclass(frozen=True, eq=False)
-class EediStandIn:
-    """An item-response model in the shape of EEDI: students, questions, most answers missing.
-
-    Ability in four topics is Gaussian, and higher for older students and lower for premium pupils (those for whom the
-    school gets extra money); a question belongs to one topic. Questions come in quizzes of 12, students take a random
-    share of these, 30% on average, and answer all of a quiz they take. Numbers are assumptions, not estimates: nothing
-    was fitted to the real data.
-
-    Parameters
-    ----------
-    questions : 948 as in the challenge's tasks 3 and 4
-    seed : of the questions' parameters
-    """
-
-    questions: int = EEDI_QUESTIONS
-    seed: int = 20
-
-    name = "eedi stand-in"
-
-    def __post_init__(self) -> None:
-        if isinstance(self.questions, bool) or not isinstance(self.questions, int) or self.questions < 1:
-            raise InputError("questions", "a whole number from 1 up", repr(self.questions), "948 is the challenge's")
-
-    @property
-    def graph(self) -> CausalGraph:
-        """Partial graph: student -> answers."""
-        return _eedi_graph(self.questions)
-
-    @property
-    def schema(self) -> Schema:
-        """Columns of the tables."""
-        return self.graph.schema
-
-    def sample(self, n: int, *, rng: np.random.Generator, do: Mapping[str, float] | None = None) -> Table:
-        """Draw n students; under ``do`` on gender, year_group or premium_pupil nothing is missing.
-
-        Examples
-        --------
-        >>> world = EediStandIn(questions=120)
-        >>> table = world.sample(500, rng=np.random.default_rng(0))
-        >>> 0.6 < float(np.isnan(table.values[:, 3:]).mean()) < 0.8
-        True
-        """
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise InputError("n", "a number of records from 1 up", repr(n), "draw at least one")
-        own = np.random.default_rng(self.seed)
-        topic = own.integers(_TOPICS, size=self.questions)
-        slope, difficulty = 0.5 + own.random(self.questions), own.normal(-0.3, 0.8, self.questions)
-        student = np.column_stack(
-            [
-                rng.choice(len(EEDI_GENDERS), size=n, p=(0.2, 0.39, 0.39, 0.02)),
-                rng.choice(len(EEDI_YEARS), size=n, p=(0.05, 0.25, 0.25, 0.2, 0.13, 0.1, 0.02)),
-                rng.random(n) < 0.2,
-            ]
-        ).astype(np.float64)
-        for name, value in (do or {}).items():
-            Table(Schema((self.schema.column(name),)), np.array([[value]], dtype=np.float64))
-            place = self.schema.position(name)
-            if place >= student.shape[1]:
-                raise InputError("do", "gender, year_group or premium_pupil", name, "answers have no mechanism to cut")
-            student[:, place] = value
-        ability = rng.standard_normal((n, _TOPICS)) * 0.8 + rng.standard_normal((n, 1)) * 0.6
-        ability += 0.25 * (student[:, 1:2] - 2.5) - 0.5 * student[:, 2:]
-        correct = rng.random((n, self.questions)) < special.expit(slope * (ability[:, topic] - difficulty))
-        values = np.concatenate([student, correct.astype(np.float64)], axis=1)
-        if do is None:
-            self._lose(values, rng)
-        return Table(self.schema, values)
-
-    def _lose(self, values: FloatArray, rng: np.random.Generator) -> None:
-        n, quizzes = len(values), -(-self.questions // _QUIZ)
-        taken = rng.random((n, quizzes)) < rng.uniform(0.1, 0.5, (n, 1))
-        taken[np.arange(n), rng.integers(quizzes, size=n)] = True
-        answered = np.repeat(taken, _QUIZ, axis=1)[:, : self.questions]
-        values[:, 3:][~answered] = np.nan
-        for place in (1, 2):
-            values[rng.random(n) < 0.3, place] = np.nan
-
-
-@lru_cache(maxsize=4)
-def _eedi_graph(questions: int) -> CausalGraph:
-    return eedi_graph(questions)

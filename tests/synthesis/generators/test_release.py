@@ -14,9 +14,9 @@ from miaudit.dp.bounds import LowerBound
 from miaudit.dp.mechanism import GaussianNoise
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
-from miaudit.synthesis.generators.release import Release, read_table
+from miaudit.synthesis.generators.release import Release
 from miaudit.synthesis.graph import CausalGraph
-from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.schema import Column, Schema, Table, read_table
 
 SCHEMA = Schema(
     (

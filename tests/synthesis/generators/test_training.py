@@ -16,7 +16,7 @@ import miaudit.synthesis as synthesis  # noqa: E402
 from miaudit.dp.mechanism import dp_sgd  # noqa: E402
 from miaudit.errors import InputError, MiauditError  # noqa: E402
 from miaudit.synthesis.generators import training  # noqa: E402
-from miaudit.synthesis.generators.generator import Generator, without_records  # noqa: E402
+from miaudit.synthesis.generators.generator import Generator  # noqa: E402
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy  # noqa: E402
 from miaudit.synthesis.graph import CausalGraph  # noqa: E402
 from miaudit.synthesis.schema import Column, Schema, Table  # noqa: E402
@@ -277,7 +277,8 @@ def test_causes_can_be_drawn_from_the_table_without_privacy_only(table: Table) -
     pairs = {tuple(row) for row in found.sample(300, rng=np.random.default_rng(1)).values[:, :2]}
     assert pairs <= {tuple(row) for row in table.values[:, :2]}
     assert np.isnan(found.causes[:, 2:]).all()
-    assert without_records(found).causes is None
+    without = replace(found, causes=None, config=replace(config, empirical=()))  # the groups are drawn as learned
+    assert len(without.sample(5, rng=np.random.default_rng(2))) == 5
     with pytest.raises(InputError, match="empirical: expected no groups with privacy"):
         synthesis.fit(table, graph, Privacy(records=1200, epsilon=1), rng=np.random.default_rng(0), config=config)
 

@@ -12,7 +12,6 @@ from sklearn.svm import SVC
 
 from miaudit.errors import InputError
 from miaudit.synthesis.retraining_attack.classifiers import CLASSIFIERS, Components, Fold, InnerProducts, log_odds
-from miaudit.synthesis.retraining_attack.features import SetFeatures
 
 
 def problem(seed: int = 0, m: int = 90, d: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -25,7 +24,7 @@ def problem(seed: int = 0, m: int = 90, d: int = 12) -> tuple[np.ndarray, np.nda
 
 def test_support_vectors_and_logistic_are_those_of_the_features() -> None:
     values, member, train, test = problem()
-    fold = Fold.of(InnerProducts.of(SetFeatures.of(values)), train, test)
+    fold = Fold.of(InnerProducts.of(values), train, test)
     scaled = StandardScaler().fit_transform(values.astype(float))
     d, rng = values.shape[1], np.random.default_rng(0)
     linear = SVC(kernel="linear").fit(scaled[train] / np.sqrt(d), member[train])
@@ -44,7 +43,7 @@ def test_support_vectors_and_logistic_are_those_of_the_features() -> None:
 
 def test_neighbours_are_those_of_the_features() -> None:
     values, member, train, test = problem()
-    fold = Fold.of(InnerProducts.of(SetFeatures.of(values)), train, test)
+    fold = Fold.of(InnerProducts.of(values), train, test)
     scaled = StandardScaler().fit_transform(values.astype(float))
     votes = KNeighborsClassifier(5).fit(scaled[train], member[train]).predict_proba(scaled[test])[:, 1] * 5
     found = log_odds(fold, "knn", member, rng=np.random.default_rng(0))
@@ -53,7 +52,7 @@ def test_neighbours_are_those_of_the_features() -> None:
 
 def test_components_are_learned_from_the_training_sets_alone() -> None:
     values, _, train, test = problem()
-    products = InnerProducts.of(SetFeatures.of(values), scaled_by=train)
+    products = InnerProducts.of(values, scaled_by=train)
     found = Components.of(products, train, test, most=4)
     scaled = StandardScaler().fit(values[train].astype(float)).transform(values.astype(float)) / np.sqrt(12)
     pca = PCA(4).fit(scaled[train])
@@ -61,7 +60,7 @@ def test_components_are_learned_from_the_training_sets_alone() -> None:
         np.testing.assert_allclose(np.abs(ours), np.abs(theirs), atol=1e-4)
     moved = values.copy()
     moved[test[1:]] *= 100  # other test sets must not matter
-    again = Components.of(InnerProducts.of(SetFeatures.of(moved), scaled_by=train), train, test, most=4)
+    again = Components.of(InnerProducts.of(moved, scaled_by=train), train, test, most=4)
     np.testing.assert_allclose(np.abs(again.train), np.abs(found.train), atol=1e-5)
     np.testing.assert_allclose(np.abs(again.test[0]), np.abs(found.test[0]), atol=1e-5)
 
@@ -69,8 +68,8 @@ def test_components_are_learned_from_the_training_sets_alone() -> None:
 def test_joined_products_are_those_of_joined_features() -> None:
     values, *_ = problem()
     values[:, 3] = 4.0  # constant: left out
-    parts = [InnerProducts.of(SetFeatures.of(part)) for part in (values[:, :5], values[:, 5:])]
-    joined, whole = InnerProducts.joined(parts), InnerProducts.of(SetFeatures.of(values))
+    parts = [InnerProducts.of(part) for part in (values[:, :5], values[:, 5:])]
+    joined, whole = InnerProducts.joined(parts), InnerProducts.of(values)
     np.testing.assert_allclose(joined.gram, whole.gram, atol=1e-5)
     assert joined.columns == whole.columns == 11
     assert np.diag(whole.gram).mean() == pytest.approx(1.0, abs=1e-3)
@@ -79,7 +78,7 @@ def test_joined_products_are_those_of_joined_features() -> None:
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_every_classifier_learns_and_points_up(name) -> None:
     values, member, train, test = problem()
-    fold = Fold.of(InnerProducts.of(SetFeatures.of(values)), train, test)
+    fold = Fold.of(InnerProducts.of(values), train, test)
     score = log_odds(fold, name, member, rng=np.random.default_rng(0))
     assert score.shape == test.shape
     assert np.isfinite(score).all()
@@ -90,14 +89,14 @@ def test_every_classifier_learns_and_points_up(name) -> None:
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_nothing_that_varies_is_no_answer(name) -> None:
-    products = InnerProducts.of(SetFeatures.of(np.ones((20, 4), dtype=np.float32)))
+    products = InnerProducts.of(np.ones((20, 4), dtype=np.float32))
     fold = Fold.of(products, np.arange(12), np.arange(12, 20))
     assert (log_odds(fold, name, np.arange(20) % 2 == 0, rng=np.random.default_rng(0)) == 0).all()
 
 
 def test_bad_input() -> None:
     values, member, train, test = problem()
-    fold = Fold.of(InnerProducts.of(SetFeatures.of(values)), train, test)
+    fold = Fold.of(InnerProducts.of(values), train, test)
     with pytest.raises(InputError, match="did you mean random forest"):
         log_odds(fold, "random forrest", member, rng=np.random.default_rng(0))
     with pytest.raises(InputError, match="one kind only"):

@@ -60,7 +60,7 @@ def test_models_learn_what_the_memberships_say(design) -> None:
         counts = [(sets.membership[:, place] == kind).sum() for kind in (0, 1)]
         assert counts == [4, 4]
     assert sets.shared == (design == "shared")
-    assert (sets.per_model, sets.set_size, sets.targets) == (4, 200, ("row 1", "row 2"))
+    assert (*sets.model(0).shape[:2], sets.targets) == (4, 200, ("row 1", "row 2"))
     np.testing.assert_array_equal(sets.records, given.values[[1, 2]])
 
 
@@ -189,7 +189,7 @@ def write_folder(folder: Path, models: int = 8) -> Table:
 def test_a_folder_of_tables(tmp_path) -> None:
     given = write_folder(tmp_path / "tables")
     sets = SyntheticSets.from_folder(tmp_path / "tables", SCHEMA, set_size=20, records=given.subset([1]))
-    assert (sets.models, sets.per_model, sets.set_size, sets.targets) == (8, 3, 20, ("row one",))
+    assert (sets.models, *sets.model(0).shape[:2], sets.targets) == (8, 3, 20, ("row one",))
     assert sets.membership[:, 0].tolist() == [0, 1] * 4
     first = np.asarray(sets.model(0))
     assert first.dtype == np.uint8

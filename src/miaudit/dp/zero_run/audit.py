@@ -16,7 +16,6 @@ import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import propensity as propensities
-from miaudit.causal.crossfit import one_of_each
 from miaudit.causal.one_per_unit import drawn_alike, equal_sizes, independent_share
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, selection
@@ -30,7 +29,7 @@ from miaudit.dp.zero_run.options import Composition, Conditional, Correction, Po
 from miaudit.dp.zero_run.thinning import Guessed, SeedStable, SeedStableTest, coins_worth
 from miaudit.dp.zero_run.untampered import UntamperedTest
 from miaudit.errors import DesignError, InputError
-from miaudit.evidence import Evidence
+from miaudit.evidence import Evidence, one_of_each
 
 LEAST_ROWS_PER_COVARIATE = 40
 MARGIN = 0.1
@@ -74,7 +73,7 @@ class AuditedRecords:
         rows = np.arange(ev.n)
         notes: tuple[str, ...] = ()
         if ev.unit_codes is not None:
-            units = int(ev.unit_codes.max()) + 1
+            units = ev.n_units
             if is_given(propensity) or equal_sizes(ev.unit_codes):
                 rows = one_of_each(ev.unit_codes, rng)
                 said = f"one record drawn at random of each of {units:,} units"

@@ -317,7 +317,7 @@ def testability(
     return Testability(
         tuple(reasons),
         float(coins_worth(logits, logits).sum()),
-        ev.n if ev.unit_codes is None else int(ev.unit_codes.max()) + 1,
+        ev.n_units,
         rows,
         None if curve is None else curve.half,
         None if curve is None else curve.full,

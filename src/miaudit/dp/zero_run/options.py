@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from miaudit.dp.bounds import LowerBound
 from miaudit.dp.zero_run.composition import Shift
 from miaudit.dp.zero_run.thinning import SeedStable
-from miaudit.errors import InputError, nearest
-from miaudit.io.plugins import Offered
+from miaudit.errors import InputError, Offered, nearest
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from miaudit.arrays import Float32Array, FloatArray, IntArray
+from miaudit.arrays import Float32Array, FloatArray
 from miaudit.dp.bounds import UpperBound
 from miaudit.dp.mechanism import Mechanism, dp_sgd
 from miaudit.dp.verdict import Claim
@@ -54,27 +54,8 @@ class Generator:
     causes: FloatArray | None = None
     repeatable: bool = False
 
-    @classmethod
-    def of(
-        cls,
-        network: Network,
-        graph: CausalGraph,
-        config: GeneratorConfig,
-        privacy: Privacy | None,
-        noise: float | None,
-        weights: Float32Array,
-        values: FloatArray,
-        rows: IntArray,
-        repeatable: bool = False,
-    ) -> Generator:
-        """Put a generator together; of its rows of the values nothing is kept but the ``empirical`` groups' columns."""
-        causes = None
-        if config.empirical:
-            causes = np.full((len(rows), values.shape[1]), np.nan)
-            own = [i for group in config.empirical for i in graph.positions(group)]
-            causes[:, own] = values[rows][:, own]
-        weights.setflags(write=False)
-        return cls(network, graph, config, privacy, noise, weights, causes, repeatable)
+    def __post_init__(self) -> None:
+        self.weights.setflags(write=False)
 
     @property
     def schema(self) -> Schema:
@@ -136,9 +117,8 @@ class Generator:
         Higher is more likely under the generator; its negative is the loss of training.
         """
         if table.schema != self.schema:
-            raise InputError(
-                "table", "records under the schema of the generator", "another schema", "read it with that"
-            )
+            allowed = "records under the schema of the generator"
+            raise InputError("table", allowed, "another schema", "read it with that")
         found = np.zeros(len(table))
         features = self.network.encoding.encode(table.values)
         with one_thread(torch.device("cpu")), torch.no_grad():
@@ -257,8 +237,3 @@ class Generator:
             values[:, own] = self.causes[rng.integers(0, len(self.causes), len(values))][:, own]
             drawn += own
         return frozenset(drawn)
-
-
-def without_records(generator: Generator) -> Generator:
-    """Return the generator without the records of its ``empirical`` groups, which are then drawn as learned."""
-    return replace(generator, causes=None, config=replace(generator.config, empirical=()))

@@ -188,7 +188,6 @@ def spend(
             # function returned, so before any training, and is one entry more to pay for; one behind was cut short.
             _remember(lock, ledger)
             write_json(place.ledger, more.to_mapping())
-            _flush(place.ledger.parent)
             _remember(lock, more)
             return more
     except OSError as error:
@@ -219,10 +218,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def write(target: Path) -> None:
-        with target.open("w", encoding="utf-8") as handle:
-            handle.write(text)
-            handle.flush()
-            os.fsync(handle.fileno())
+        target.write_text(text, encoding="utf-8")
 
     write_atomically(path, write)
 
@@ -238,10 +234,9 @@ def described(mechanism: Mechanism) -> dict[str, Any]:
     'rate': 0.1}, 'times': 30}
     """
     match mechanism:
-        case GaussianNoise():
-            return {"kind": "gaussian", "noise": float(mechanism.noise)}
-        case LaplaceNoise():
-            return {"kind": "laplace", "noise": float(mechanism.noise)}
+        case GaussianNoise() | LaplaceNoise():
+            kind = "gaussian" if isinstance(mechanism, GaussianNoise) else "laplace"
+            return {"kind": kind, "noise": float(mechanism.noise)}
         case PoissonSubsampled():
             return {"kind": "subsampled", "mechanism": described(mechanism.mechanism), "rate": float(mechanism.rate)}
         case Repeated():
@@ -373,18 +368,6 @@ def _remember(lock: int | None, ledger: Ledger) -> None:
 def _content(lock: int) -> bytes:
     os.lseek(lock, 0, os.SEEK_SET)
     return os.read(lock, os.fstat(lock).st_size)
-
-
-def _flush(folder: Path) -> None:
-    """Have a renaming in a folder survive a loss of power, where the system can."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # not every system opens folders
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _sha256(value: Mapping[str, Any]) -> str:

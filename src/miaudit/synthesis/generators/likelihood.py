@@ -13,16 +13,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from miaudit.arrays import Float32Array, FloatArray, IntArray
 from miaudit.synthesis.schema import Column, Schema
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 # The least standard deviation of a continuous column, on [-1, 1]: without one the density has no upper limit.
 LEAST_SCALE = 0.01
@@ -179,26 +177,18 @@ class Encoding:
         outputs : (..., outputs)
         features : (..., features), of :meth:`encode`; missing values take no part
         """
-        import torch  # noqa: PLC0415 - numpy does for everything else here
-        from torch.nn import functional as F  # noqa: PLC0415
-
         total = torch.zeros(outputs.shape[:-1], dtype=outputs.dtype, device=outputs.device)
         count = len(self._target_of_bit)
         if count:
             logits = outputs[..., :count]
-            simple = count == self.bits
-            targets = features[..., :count] if simple else features[..., self._index("_target_of_bit")]
-            losses = F.softplus(logits) - logits * targets
+            losses = F.softplus(logits) - logits * self._targets(features)
             if (self._weight_of_bit >= 0).any():
-                always = F.pad(features, (0, 1), value=1.0)  # position -1 is the last
-                losses = losses * always[..., self._index("_weight_of_bit")]
+                losses = losses * _picked_or_one(features, self._weight_of_bit)
             total = total - losses.sum(-1)
         return total + self._without_bits(outputs, features)
 
     def _without_bits(self, outputs: Tensor, features: Tensor) -> Tensor:
         """Return the part of the log-likelihood that continuous and categorical columns have."""
-        import torch  # noqa: PLC0415
-
         total = torch.zeros(outputs.shape[:-1], dtype=outputs.dtype, device=outputs.device)
         if self._of_kind["continuous"]:
             total = total + self._continuous(outputs, features)
@@ -213,8 +203,6 @@ class Encoding:
 
         Of bits it is the probability less the bit, which costs a quarter of what autograd takes for it.
         """
-        import torch  # noqa: PLC0415
-
         count = len(self._target_of_bit)
         if count == self.outputs and count == self.bits:
             return self._bit_slopes(outputs, features)
@@ -229,19 +217,17 @@ class Encoding:
         return found
 
     def _bit_slopes(self, logits: Tensor, features: Tensor) -> Tensor:
-        import torch  # noqa: PLC0415
-
-        count = len(self._target_of_bit)
-        targets = features[..., :count] if count == self.bits else features[..., self._index("_target_of_bit")]
-        found = torch.sigmoid(logits).sub_(targets)
+        found = torch.sigmoid(logits).sub_(self._targets(features))
         if (self._weight_of_bit >= 0).any():
-            always = torch.nn.functional.pad(features, (0, 1), value=1.0)  # position -1 is the last
-            found *= always[..., self._index("_weight_of_bit")]
+            found *= _picked_or_one(features, self._weight_of_bit)
         return found
 
-    def _continuous(self, outputs: Tensor, features: Tensor) -> Tensor:
-        import torch  # noqa: PLC0415
+    def _targets(self, features: Tensor) -> Tensor:
+        """Return the bits (..., bits) that are modelled, as the features have them."""
+        count = len(self._target_of_bit)
+        return features[..., :count] if count == self.bits else features[..., torch.from_numpy(self._target_of_bit)]
 
+    def _continuous(self, outputs: Tensor, features: Tensor) -> Tensor:
         means, raw, target, seen = self._continuous_index
         x, mean = features[..., target], outputs[..., means]
         scale = _scale(outputs[..., raw])
@@ -251,8 +237,7 @@ class Encoding:
         above = torch.special.log_ndtr(-standard)
         found = torch.where(x <= -1, below, torch.where(x >= 1, above, inside))
         if (seen >= 0).any():
-            always = torch.nn.functional.pad(features, (0, 1), value=1.0)
-            found = found * always[..., torch.from_numpy(seen)]
+            found = found * _picked_or_one(features, seen)
         return found.sum(-1)
 
     @cached_property
@@ -265,11 +250,6 @@ class Encoding:
         means, raw = slice(at, at + len(own)), slice(at + len(own), at + 2 * len(own))
         return means, raw, slice(target, target + len(own)), seen
 
-    def _index(self, name: str) -> Any:
-        import torch  # noqa: PLC0415
-
-        return torch.from_numpy(getattr(self, name))
-
     def draw(self, outputs: FloatArray, columns: Iterable[int], *, rng: np.random.Generator) -> FloatArray:
         """Draw outcomes (n, len(columns)) of some columns, never probabilities or means; NaN where drawn as missing.
 
@@ -279,7 +259,8 @@ class Encoding:
         """
         wanted = list(columns)
         found = np.empty((len(outputs), len(wanted)))
-        binary = [j for j, i in enumerate(wanted) if self.schema.columns[i].levels == 2 and i in self._bit_columns]
+        kinds = [(column.levels, column.kind == "categorical") for column in (self.schema.columns[i] for i in wanted)]
+        binary = [j for j, (levels, categorical) in enumerate(kinds) if levels == 2 and not categorical]
         if binary:
             logits = outputs[:, [self._own_outputs[wanted[j]][0] for j in binary]]
             found[:, binary] = _bernoulli(logits, rng)
@@ -297,10 +278,6 @@ class Encoding:
                 present = _bernoulli(outputs[:, self.bits + self.modelled_missing.index(i)], rng)
                 found[present == 0, j] = np.nan
         return found
-
-    @cached_property
-    def _bit_columns(self) -> frozenset[int]:
-        return frozenset(self._of_kind["bits"])
 
 
 def feature_count(column: Column) -> int:
@@ -322,9 +299,12 @@ def _from_unit(unit: FloatArray, column: Column) -> FloatArray:
     return np.where(unit <= -1, column.low, np.where(unit >= 1, column.high, np.clip(inside, column.low, column.high)))
 
 
-def _scale(raw: Tensor) -> Tensor:
-    from torch.nn import functional as F  # noqa: PLC0415
+def _picked_or_one(features: Tensor, positions: IntArray) -> Tensor:
+    """Return the features at these positions; 1 at position -1."""
+    return F.pad(features, (0, 1), value=1.0)[..., torch.from_numpy(positions)]
 
+
+def _scale(raw: Tensor) -> Tensor:
     return F.softplus(raw) + LEAST_SCALE
 
 

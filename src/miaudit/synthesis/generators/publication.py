@@ -145,7 +145,7 @@ def check(table: Table, publication: Publication) -> None:
     config, privacy, plan = publication.config, publication.privacy, publication.ledger
     mechanism = None if privacy is None else privacy.mechanism(config)  # public numbers first
     synthesis.check_fit(table, publication.graph, privacy, config=config, public=_watched(publication))
-    _check_fidelity(table, publication)
+    _real(table, publication)
     if plan is not None:
         ledgers.grown(plan.path, table=plan.table, label=plan.label, mechanism=mechanism, budget=plan.budget)
 
@@ -173,29 +173,21 @@ def _entered(publication: Publication) -> Spent | None:
     )
 
 
-def _real(table: Table, publication: Publication) -> Table:
-    """Return the records that fidelity is about."""
-    real = table if publication.fidelity == "private" else publication.public
-    assert real is not None  # noqa: S101 - by the check of the publication
-    return real
-
-
-def _check_fidelity(table: Table, publication: Publication) -> None:
-    """Refuse too few records to compare with, and records of another schema."""
-    if publication.fidelity == "none":
-        return
-    real = _real(table, publication)
-    if len(real) < 2:
+def _real(table: Table, publication: Publication) -> Table | None:
+    """Return the records that fidelity is about; refuse too few of them, and records of another schema."""
+    real = {"none": None, "private": table, "public": publication.public}[publication.fidelity]
+    if real is not None and len(real) < 2:
         raise InputError("fidelity", "at least two real records", f"{len(real)}", "bring more, or set fidelity: none")
-    if real.schema != table.schema:
+    if real is not None and real.schema != table.schema:
         raise InputError("public", "records under the schema of the table", "another schema", "read it with that")
+    return real
 
 
 def _fidelity(synthetic: Table, table: Table, publication: Publication, rng: np.random.Generator) -> Fidelity | None:
     """Compare with one half of the real records, and that half with the other for what real samples differ by."""
-    if publication.fidelity == "none":
-        return None
     real = _real(table, publication)
+    if real is None:
+        return None
     order = rng.permutation(len(real))
     half = len(real) // 2
     return fidelity_of.fidelity(synthetic, real.subset(order[:half]), real.subset(order[half:]), rng=rng)

@@ -14,11 +14,11 @@ from miaudit.dp.bounds import LowerBound, UpperBound
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim, ClaimVerdict, judge
 from miaudit.errors import InputError, OutputError, one_line
-from miaudit.io.tables import column_names, existing_file, require_suffix, write_atomically
+from miaudit.io.tables import existing_file, require_suffix, write_atomically
 from miaudit.metrics.rounding import at_most
 from miaudit.synthesis.generators.ledger import described, write_json
 from miaudit.synthesis.graph import CausalGraph
-from miaudit.synthesis.schema import Schema, Table
+from miaudit.synthesis.schema import TABLE_SUFFIXES, Schema, Table, read_table
 
 if TYPE_CHECKING:
     from miaudit.synthesis.generators.generator import Generator
@@ -28,7 +28,6 @@ REPEATABLE = (
     "The noise was drawn from a seed, so that the training can be repeated: the claim does not hold against who knows "
     "the seed, and can take the noise away."
 )
-TABLE_SUFFIXES = (".csv", ".parquet")
 Format = Literal["csv", "parquet"]
 
 
@@ -174,31 +173,3 @@ class Release:
             received = f"{beside.name} ({one_line(str(error))[:100]})"
             raise InputError("release", f"a release of format {_FORMAT}", received, "write it again") from error
         return cls(read_table(path, schema), mechanism, claim, bound, graph, parameters, repeatable)
-
-
-def read_table(
-    path: str | Path, schema: Schema, *, argument: str = "table", outside: Literal["refuse", "clip"] = "refuse"
-) -> Table:
-    """Read the columns of a schema from a .csv or .parquet file; columns of text keep leading zeros.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, a column is missing, or a value is not allowed by the schema.
-    """
-    import polars as pl  # noqa: PLC0415 - loads when a file is read
-    import polars.exceptions as errors  # noqa: PLC0415
-
-    path = existing_file(path, argument, TABLE_SUFFIXES)
-    # names that the file lacks would make polars give its columns other names
-    present = set(schema.text_columns) & set(column_names(path, argument))
-    try:
-        if path.suffix.lower() == ".parquet":
-            frame = pl.read_parquet(path)
-        else:
-            frame = pl.read_csv(path, infer_schema_length=None, schema_overrides=dict.fromkeys(present, pl.String))
-    except (errors.PolarsError, errors.PanicException, OSError, ValueError) as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0][:120]
-        received = f"{path.name}, which cannot be read ({first})"
-        raise InputError(argument, f"a complete {path.suffix} file", received, "write it again") from error
-    return Table.from_frame(frame, schema, outside=outside)

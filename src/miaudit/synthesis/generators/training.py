@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -135,7 +135,8 @@ def fit_many(
             run = _Run(network, config, privacy, noise, features, owned[stack], streams[stack], watch)
             told = _shifted(progress, done * config.epochs, len(stacks) * config.epochs)
             for own, weights in zip(owned[stack], run.train(told), strict=True):
-                found.append(Generator.of(network, graph, config, privacy, noise, weights, base.values, own, known))
+                causes = _causes(graph, config, base.values[own])
+                found.append(Generator(network, graph, config, privacy, noise, weights, causes, known))
     return found
 
 
@@ -196,7 +197,7 @@ def gradient_norms(
     network = Network.of(graph, config)
     children = rng.spawn(2)
     if after:
-        run = fit(public, graph, rng=children[0], config=_with_epochs(config, after))
+        run = fit(public, graph, rng=children[0], config=replace(config, epochs=after, patience=None))
         values = torch.from_numpy(run.weights.copy())[None]
     else:
         values = torch.from_numpy(network.initial(children[0]))[None]
@@ -225,12 +226,12 @@ def same_capacity(graph: CausalGraph, config: GeneratorConfig | None = None) -> 
     config = GeneratorConfig() if config is None else config
     wanted = Network.of(graph, config).parameters
     plain = _graph(graph.schema, None)
-    base = {"encoder_reads": None, "without_latent": (), "empirical": (), "decoder": "concatenate"}
+    base: dict[str, Any] = {"encoder_reads": None, "without_latent": (), "empirical": (), "decoder": "concatenate"}
 
     def sized(hidden: int) -> GeneratorConfig:
         # as many hidden units for each column as it takes for the one group to count as large
         head = max(config.head, math.ceil(hidden / len(graph.schema)))
-        return _replaced(config, hidden=hidden, head=head, **base)
+        return replace(config, hidden=hidden, head=head, **base)
 
     def size(hidden: int) -> int:
         return Network.of(plain, sized(hidden)).parameters
@@ -489,11 +490,9 @@ def _optimiser(config: GeneratorConfig, values: Tensor) -> torch.optim.Optimizer
     return torch.optim.SGD([values], lr=config.learning_rate, momentum=_MOMENTUM, fused=True)
 
 
-def _replaced(config: GeneratorConfig, **changes: Any) -> GeneratorConfig:
-    import dataclasses  # noqa: PLC0415
-
-    return dataclasses.replace(config, **changes)
-
-
-def _with_epochs(config: GeneratorConfig, epochs: int) -> GeneratorConfig:
-    return _replaced(config, epochs=epochs, patience=None)
+def _causes(graph: CausalGraph, config: GeneratorConfig, values: FloatArray) -> FloatArray | None:
+    """Return the records without all but the columns of ``empirical`` groups; None without such groups."""
+    own = [i for group in config.empirical for i in graph.positions(group)]
+    found = np.full(values.shape, np.nan)
+    found[:, own] = values[:, own]
+    return found if own else None

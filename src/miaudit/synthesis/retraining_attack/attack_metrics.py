@@ -15,6 +15,7 @@ from scipy import special
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.metrics import intervals
 from miaudit.metrics.classical import Estimate
+from miaudit.synthesis.utility import placement
 
 METRICS = ("accuracy", "balanced_accuracy", "auc", "advantage", "tpr", "fpr", "auc_of_models")
 _CHANCE = {"advantage": 0.0}
@@ -174,17 +175,10 @@ def _areas(judged: Judged) -> _Linear:
     """The AUC of each stratum, averaged, and the placement of each set (DeLong et al. 1988; Obuchowski 1997)."""
     pieces = []
     for inside, outside in _strata(judged):
-        up = _placement(judged.score[inside], judged.score[outside])
-        down = 1 - _placement(judged.score[outside], judged.score[inside])
+        up = placement(judged.score[inside], judged.score[outside])
+        down = 1 - placement(judged.score[outside], judged.score[inside])
         pieces.append((float(up.mean()), inside, up, outside, down))
     return _collected(judged, pieces)
-
-
-def _placement(score: FloatArray, others: FloatArray) -> FloatArray:
-    """Share of the others below each score, ties one half."""
-    ordered = np.sort(others)
-    below, upto = np.searchsorted(ordered, score, side="left"), np.searchsorted(ordered, score, side="right")
-    return np.asarray((below + upto) / (2 * len(others)))
 
 
 def _rates(judged: Judged) -> tuple[_Linear, _Linear, _Linear, _Linear]:

@@ -14,8 +14,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray
-from miaudit.errors import InputError, nearest
-from miaudit.synthesis.retraining_attack.features import SetFeatures
+from miaudit.errors import InputError
+from miaudit.synthesis.retraining_attack.features import check_name
 
 Classifier = Literal["kernel", "svc", "random forest", "knn", "logistic"]
 
@@ -46,9 +46,8 @@ class InnerProducts:
     columns: int
 
     @classmethod
-    def of(cls, features: SetFeatures, scaled_by: IndexArray | None = None) -> InnerProducts:
-        """Compute the inner products of sets; those at ``scaled_by`` alone scale the features, by default all do."""
-        values = features.values
+    def of(cls, values: Float32Array, scaled_by: IndexArray | None = None) -> InnerProducts:
+        """Compute the inner products of the features (m, k) of sets; those at ``scaled_by`` alone scale, or all."""
         m = len(values)
         gram, used = np.zeros((m, m)), 0
         for start in range(0, values.shape[1], _BLOCK):
@@ -152,11 +151,11 @@ def log_odds(fold: Fold, classifier: Classifier, member: BoolArray, *, rng: np.r
     >>> rng = np.random.default_rng(0)
     >>> member = np.arange(60) % 2 == 0
     >>> values = rng.normal(size=(60, 3)).astype(np.float32) + 3 * member[:, None].astype(np.float32)
-    >>> fold = Fold.of(InnerProducts.of(SetFeatures.of(values)), np.arange(40), np.arange(40, 60))
+    >>> fold = Fold.of(InnerProducts.of(values), np.arange(40), np.arange(40, 60))
     >>> [bool(((log_odds(fold, name, member, rng=rng) >= 0) == member[40:]).mean() > 0.9) for name in CLASSIFIERS]
     [True, True, True, True, True]
     """
-    if check_classifier(classifier) and fold.products.columns == 0:
+    if check_name("classifier", classifier, CLASSIFIERS) and fold.products.columns == 0:
         return np.zeros(len(fold.test))
     y = member[fold.train]
     if y.all() or not y.any():
@@ -166,14 +165,6 @@ def log_odds(fold: Fold, classifier: Classifier, member: BoolArray, *, rng: np.r
     if classifier in ("kernel", "svc"):
         return _support_vectors(fold, y, gaussian=classifier == "svc")
     return _forest(fold, y, rng) if classifier == "random forest" else _logistic(fold, y)
-
-
-def check_classifier(name: object) -> Classifier:
-    """Return the name of a classifier, or refuse it."""
-    if name not in CLASSIFIERS:
-        hint = nearest(str(name), CLASSIFIERS) or "choose one"
-        raise InputError("classifier", ", ".join(CLASSIFIERS), repr(name), hint)
-    return name
 
 
 def _support_vectors(fold: Fold, y: BoolArray, *, gaussian: bool) -> FloatArray:

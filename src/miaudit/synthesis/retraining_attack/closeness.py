@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from miaudit.arrays import Float32Array, FloatArray
 from miaudit.errors import InputError
-from miaudit.synthesis.retraining_attack.features import MISSING, Layout, SetFeatures
+from miaudit.synthesis.retraining_attack.features import MISSING, Layout
 
 _RANKS = (1, 2, 3, 5, 10)
 _WITHIN = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
@@ -22,16 +22,10 @@ _QUERIES = 48  # random parts of a record, of two to five columns
 _CLOSE = 0.1  # numbers agree when they differ by at most this share of their range
 _SEED = 7
 _BLOCK = 1 << 24
+_WIDTH = len(_RANKS) + 1 + len(_WITHIN) + _QUERIES  # number of features
 
 
-def names() -> tuple[str, ...]:
-    """Name the features, in their order."""
-    ranks = [f"distance of the {rank}. nearest record" for rank in _RANKS]
-    shares = [f"share within {share:g}" for share in _WITHIN]
-    return (*ranks, "mean distance", *shares, *(f"share that agrees on part {i}" for i in range(_QUERIES)))
-
-
-def extract(sets: NDArray[Any], layout: Layout, record: FloatArray) -> SetFeatures:
+def extract(sets: NDArray[Any], layout: Layout, record: FloatArray) -> Float32Array:
     """Describe synthetic sets by what they say of a record.
 
     Parameters
@@ -42,7 +36,7 @@ def extract(sets: NDArray[Any], layout: Layout, record: FloatArray) -> SetFeatur
 
     Returns
     -------
-    SetFeatures of m rows
+    float32 array (m, 60)
         Gower's distance to the nearest records and on average (0 to 1), the shares of records within given distances,
         and the shares that agree with the record on 48 random parts of two to five columns. The parts are the same for
         all records. Missing agrees with missing and differs by 1 from any value: over the columns that both have, as
@@ -53,18 +47,18 @@ def extract(sets: NDArray[Any], layout: Layout, record: FloatArray) -> SetFeatur
     >>> from miaudit.synthesis.schema import Column, Schema
     >>> layout = Layout(Schema((Column("a"), Column("b"))))
     >>> sets = np.array([[[0, 1], [1, 1]], [[0, 0], [0, 0]]], dtype=np.uint8)
-    >>> extract(sets, layout, np.array([1.0, 1.0])).values[:, 0].tolist()
+    >>> extract(sets, layout, np.array([1.0, 1.0]))[:, 0].tolist()
     [0.0, 1.0]
     """
     if sets.ndim != 3 or sets.shape[2] != len(layout.schema) or record.shape != (len(layout.schema),):
         received = f"shapes {sets.shape} and {record.shape}"
         raise InputError("sets", f"(m, s, {len(layout.schema)}) and one record", received, "one column for each")
-    values = np.empty((len(sets), len(names())), dtype=np.float32)
+    values = np.empty((len(sets), _WIDTH), dtype=np.float32)
     step = max(1, _BLOCK // max(1, 8 * sets[0].size))
     for start in range(0, len(sets), step):
         rows = slice(start, start + step)
         _describe(sets[rows], layout, record, values[rows])
-    return SetFeatures.of(values)
+    return values
 
 
 def _describe(block: NDArray[Any], layout: Layout, record: FloatArray, out: Float32Array) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
+from miaudit.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.synthesis.schema import Column, Schema
 
@@ -24,31 +24,8 @@ PARTS: tuple[Extractor, ...] = ("naive", "histogram", "correlation")  # what an 
 MISSING = 255  # the code of a missing value in sets of small whole numbers
 
 _BINS = 10
+Name = TypeVar("Name", bound=str)
 _BLOCK = 1 << 25  # bytes of work at a time
-
-
-@dataclass(frozen=True, eq=False)
-class SetFeatures:
-    """Sets as rows of numbers.
-
-    Attributes
-    ----------
-    values : float32 (m, k)
-    constant : bool (k,), columns that are the same in all sets: no attack can learn from them
-    """
-
-    values: Float32Array
-    constant: BoolArray
-
-    @classmethod
-    def of(cls, values: Float32Array) -> SetFeatures:
-        """Flag what is constant."""
-        return cls(values, np.ptp(values, axis=0) == 0 if len(values) else np.ones(values.shape[1], dtype=bool))
-
-    @property
-    def varying(self) -> int:
-        """Columns that are not constant."""
-        return int(np.count_nonzero(~self.constant))
 
 
 @dataclass(frozen=True)
@@ -94,48 +71,18 @@ class Layout:
         """Positions of the columns that are described by values."""
         return tuple(i for i, column in enumerate(self.schema.columns) if self.numeric(column))
 
-    def names(self, extractor: Extractor) -> tuple[str, ...]:
-        """Name the features of an extractor (but of nearness, which has names of its own), in their order.
-
-        Examples
-        --------
-        >>> layout = Layout(Schema((Column("a"), Column("b"))))
-        >>> layout.names("naive")
-        ('a: mean', 'a: median', 'a: variance', 'b: mean', 'b: median', 'b: variance')
-        >>> layout.names("correlation")
-        ('a ~ b',)
-        """
-        if extractor == "ensemble":
-            return tuple(name for part in PARTS for name in self.names(part))
-        if extractor == "correlation":
-            expanded = [name for column in self.schema.columns for name in _expanded_names(column)]
-            return tuple(f"{a} ~ {b}" for i, a in enumerate(expanded) for b in expanded[i + 1 :])
-        found: list[str] = []
-        for column in self.schema.columns:
-            if extractor == "histogram":
-                levels = self.bins if self.numeric(column) else column.levels
-                kind = "bin" if self.numeric(column) else "category"
-                found += [f"{column.name}: share of {kind} {level}" for level in range(levels)]
-            elif column.kind == "categorical":
-                found += [f"{column.name}: {what}" for what in ("categories", "most frequent", "least frequent")]
-            else:
-                found += [f"{column.name}: {what}" for what in ("mean", "median", "variance")]
-            if column.missing:
-                found.append(f"{column.name}: share missing")
-        return tuple(found)
-
     def width(self, extractor: Extractor) -> int:
         """How many features an extractor gives."""
         if extractor == "ensemble":
             return sum(self.width(part) for part in PARTS)
         if extractor == "correlation":
-            e = sum(len(_expanded_names(column)) for column in self.schema.columns)
+            e = _expanded_width(self.schema.columns)
             return e * (e - 1) // 2
         own = [3 if extractor == "naive" else self.bins if self.numeric(c) else c.levels for c in self.schema.columns]
         return sum(own) + sum(column.missing for column in self.schema.columns)
 
 
-def extract(sets: NDArray[Any], layout: Layout | Schema, extractor: Extractor) -> SetFeatures:
+def extract(sets: NDArray[Any], layout: Layout | Schema, extractor: Extractor) -> Float32Array:
     """Describe synthetic sets.
 
     Parameters
@@ -153,7 +100,7 @@ def extract(sets: NDArray[Any], layout: Layout | Schema, extractor: Extractor) -
 
     Returns
     -------
-    SetFeatures of m rows
+    float32 array (m, k)
 
     Raises
     ------
@@ -164,32 +111,28 @@ def extract(sets: NDArray[Any], layout: Layout | Schema, extractor: Extractor) -
     --------
     >>> schema = Schema((Column("a"), Column("b")))
     >>> sets = np.array([[[0, 1], [1, 0], [1, 1], [1, 1]]], dtype=np.uint8)
-    >>> extract(sets, schema, "naive").values.tolist()
+    >>> extract(sets, schema, "naive").tolist()
     [[0.75, 1.0, 0.1875, 0.75, 1.0, 0.1875]]
-    >>> extract(sets, schema, "histogram").values.tolist()
+    >>> extract(sets, schema, "histogram").tolist()
     [[0.25, 0.75, 0.25, 0.75]]
-    >>> round(float(extract(sets, schema, "correlation").values[0, 0]), 4)
+    >>> round(float(extract(sets, schema, "correlation")[0, 0]), 4)
     -0.3333
     """
     plan = layout if isinstance(layout, Layout) else Layout(layout)
-    if check_extractor(extractor) == "nearness":
+    if check_name("extractor", extractor, EXTRACTORS) == "nearness":
         hint = "use miaudit.synthesis.retraining_attack.closeness.extract with the target's record"
         raise InputError("extractor", "naive, histogram, correlation or ensemble", "nearness", hint)
     if sets.ndim != 3 or sets.shape[2] != len(plan.schema) or sets.shape[1] < 1:
         allowed = f"shape (m, s, {len(plan.schema)}) with at least one record in a set"
         raise InputError("sets", allowed, f"shape {sets.shape}", "one column for each of the schema")
     if extractor == "ensemble":
-        parts = [extract(sets, plan, part) for part in PARTS]
-        return SetFeatures(
-            np.concatenate([part.values for part in parts], axis=1),
-            np.concatenate([part.constant for part in parts]),
-        )
+        return np.concatenate([extract(sets, plan, part) for part in PARTS], axis=1)
     values = np.empty((len(sets), plan.width(extractor)), dtype=np.float32)
     if extractor == "correlation":
         _correlations(sets, plan, values)
     else:
         _describe(sets, plan, extractor, values)
-    return SetFeatures.of(values)
+    return values
 
 
 def fractional(sets: NDArray[Any], schema: Schema) -> frozenset[str]:
@@ -206,12 +149,12 @@ def fractional(sets: NDArray[Any], schema: Schema) -> frozenset[str]:
     return frozenset(found)
 
 
-def check_extractor(name: object) -> Extractor:
-    """Return the name of an extractor, or refuse it."""
-    if name not in EXTRACTORS:
-        hint = nearest(str(name), EXTRACTORS) or "choose one"
-        raise InputError("extractor", ", ".join(EXTRACTORS), repr(name), hint)
-    return name
+def check_name(argument: str, name: object, known: tuple[Name, ...]) -> Name:
+    """Return the name of an extractor or classifier, or refuse it."""
+    for one in known:
+        if one == name:
+            return one
+    raise InputError(argument, ", ".join(known), repr(name), nearest(str(name), known) or "choose one")
 
 
 # -- moments and frequencies ------------------------------------------------------------------------------------------
@@ -339,7 +282,7 @@ def _correlations(sets: NDArray[Any], layout: Layout, out: Float32Array) -> None
     columns = layout.schema.columns
     plain = all(column.kind != "categorical" for column in columns)
     may_miss = any(column.missing for column in columns)
-    e = sum(len(_expanded_names(column)) for column in columns)
+    e = _expanded_width(columns)
     upper = np.ravel_multi_index(np.triu_indices(e, 1), (e, e))
     step = max(1, _BLOCK // (4 * e * (e + 2 * sets.shape[1])))
     for start in range(0, len(sets), step):
@@ -356,10 +299,8 @@ def _numbers(block: NDArray[Any]) -> Float32Array:
     return x
 
 
-def _expanded_names(column: Column) -> list[str]:
-    if column.kind != "categorical":
-        return [column.name]
-    return [f"{column.name} is {category}" for category in column.categories[1:]]
+def _expanded_width(columns: Sequence[Column]) -> int:
+    return sum(column.levels - 1 if column.kind == "categorical" else 1 for column in columns)
 
 
 def _expanded(block: NDArray[Any], columns: Sequence[Column]) -> Float32Array:

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
-from miaudit.errors import InputError
+from miaudit.errors import InputError, is_whole
 from miaudit.synthesis.retraining_attack.attack_metrics import Judged
 from miaudit.synthesis.retraining_attack.classifiers import Classifier, Fold, InnerProducts, log_odds
 from miaudit.synthesis.retraining_attack.features import PARTS, Extractor
@@ -68,7 +68,7 @@ def all_trials(sets: SyntheticSets, folds: int, pooling: Pooling, *, rng: np.ran
     InputError
         If a target has fewer than two models of a kind for each fold; what would suffice is said.
     """
-    if isinstance(folds, bool) or not isinstance(folds, int) or folds < 2:
+    if not is_whole(folds) or folds < 2:
         raise InputError("folds", "a whole number from 2 up", repr(folds), "4 is the default")
     if pooling not in POOLINGS:
         raise InputError("pooling", " or ".join(POOLINGS), repr(pooling), "per-target is the default")
@@ -119,8 +119,8 @@ class Described:
             parts = [self.sets.about_record(m, np.full(len(m), t)) for m, t in zip(models, targets, strict=True)]
         else:
             parts = [self.sets.features(extractor, np.array([m])) for m in range(self.sets.models)]
-        low = np.min([part.values.min(axis=0) for part in parts], axis=0)
-        high = np.max([part.values.max(axis=0) for part in parts], axis=0)
+        low = np.min([part.min(axis=0) for part in parts], axis=0)
+        high = np.max([part.max(axis=0) for part in parts], axis=0)
         return int(np.count_nonzero(low == high)), len(low)
 
     def products(

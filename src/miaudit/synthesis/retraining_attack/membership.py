@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from miaudit.errors import InputError, check_confidence, check_delta
+from miaudit.errors import InputError, check_confidence, check_delta, is_whole
 from miaudit.jobs import executor as execution
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.rounding import at_least, at_most, percent, written
 from miaudit.synthesis.retraining_attack import split_by_set
 from miaudit.synthesis.retraining_attack.attack_bound import AttackBound, lower_bound
 from miaudit.synthesis.retraining_attack.attack_metrics import METRICS, Judged, chance, measure
-from miaudit.synthesis.retraining_attack.classifiers import CLASSIFIERS, Classifier, Fold, check_classifier
-from miaudit.synthesis.retraining_attack.features import EXTRACTORS, Extractor, check_extractor
+from miaudit.synthesis.retraining_attack.classifiers import CLASSIFIERS, Classifier, Fold
+from miaudit.synthesis.retraining_attack.features import EXTRACTORS, Extractor, check_name
 from miaudit.synthesis.retraining_attack.heldout import Described, Pooling, Trials, all_trials
 from miaudit.synthesis.retraining_attack.sets import Design, Fit, FitMany, Progress, Sample, SyntheticSets, train
 from miaudit.synthesis.retraining_attack.targets import GivenTargets, RandomTargets, Targets, check_targets
@@ -95,15 +96,6 @@ class MembershipAttack:
                 return one
         asked = f"{extractor} with {classifier}"
         raise InputError("row", "an extractor and a classifier that were asked for", asked, "see rows")
-
-    @property
-    def widest_placebo(self) -> float:
-        """Largest half-width of a placebo's interval, of AUC and balanced accuracy."""
-        return max(
-            (row.placebo[name].high - row.placebo[name].low) / 2
-            for row in self.rows
-            for name in ("auc", "balanced_accuracy")
-        )
 
     def frame(self) -> pl.DataFrame:
         """Return a polars frame, a row for each attack, arm and metric: value, low, high."""
@@ -241,13 +233,13 @@ def membership_attack(
     >>> found.row("naive", "logistic").metrics["auc"].value > 0.7
     True
     """
-    methods = [check_classifier(name) for name in dict.fromkeys(classifiers)]
-    asked = None if extractors is None else [check_extractor(name) for name in dict.fromkeys(extractors)]
-    if not methods or asked == []:
+    methods = [check_name("classifier", name, CLASSIFIERS) for name in dict.fromkeys(classifiers)]
+    asked = [check_name("extractor", name, EXTRACTORS) for name in dict.fromkeys(extractors or ())]
+    if not methods or (extractors is not None and not asked):
         raise InputError("extractors", "at least one, and a classifier", "none", "leave them out for all")
     if protocol not in PROTOCOLS:
         raise InputError("protocol", " or ".join(PROTOCOLS), repr(protocol), "held-out is the default")
-    if isinstance(placebos, bool) or not isinstance(placebos, int) or placebos < 1:
+    if not is_whole(placebos) or placebos < 1:
         raise InputError("placebos", "a whole number from 1 up", repr(placebos), "an attack has at least one")
     if protocol == "paper" and pooling == "per-target":
         raise InputError("pooling", "pooled with protocol='paper'", "per-target", "leave it out")
@@ -262,9 +254,9 @@ def membership_attack(
         | {"sample": sample, "repeats": repeats, "sets": sets, "set_size": set_size, "design": design}
         | {"at_once": at_once, "store": store, "key": key, "executor": executor, "workers": workers}
         | {"progress": progress, "rng": rng},
-        _smallest(protocol, folds),
+        2 * folds if protocol == "held-out" and isinstance(folds, int) and folds >= 2 else 1,
     )
-    names = _extractors(asked, released)
+    names = asked or [name for name in EXTRACTORS if name != "nearness" or released.records is not None]
     trials = [split_by_set.all_sets(released)] if protocol == "paper" else all_trials(released, folds, how, rng=rng)
     described = Described(released)
     bound = None
@@ -333,15 +325,6 @@ def _released(source: Any, options: dict[str, Any], least: int) -> SyntheticSets
     return train(source, **options)
 
 
-def _extractors(asked: list[Extractor] | None, sets: SyntheticSets) -> list[Extractor]:
-    """All by default; nearness only where the targets are known."""
-    return asked or [name for name in EXTRACTORS if name != "nearness" or sets.records is not None]
-
-
-def _smallest(protocol: Protocol, folds: object) -> int:
-    return 2 * folds if protocol == "held-out" and isinstance(folds, int) and folds >= 2 else 1
-
-
 def _rows(
     described: Described,
     trials: Sequence[Trials],
@@ -361,25 +344,16 @@ def _rows(
                 labels = [one.member, *(one.placebo(rng) for _ in range(placebos))]
                 arms = judge(described, products, classifier, one, labels, cache=cache, rng=rng)
                 found.setdefault((extractor, classifier), []).append(arms)
-    order = [(extractor, classifier) for extractor in extractors for classifier in classifiers]
-    by_target = len(described.sets.targets) if protocol == "held-out" else 0
-    return tuple(_row(*pair, found[pair], trials, by_target, confidence) for pair in order)
-
-
-def _row(
-    extractor: Extractor,
-    classifier: Classifier,
-    parts: Sequence[Sequence[Judged]],
-    trials: Sequence[Trials],
-    targets: int,
-    confidence: float,
-) -> AttackRow:
-    arms = [Judged.joined([part[i] for part in parts]) for i in range(len(parts[0]))]
+    targets = len(described.sets.targets) if protocol == "held-out" else 0
     folds = max(int(one.fold.max()) for one in trials) + 1
-    own = [measure(arms[0].within(arms[0].stratum // folds == t), confidence)["auc"] for t in range(targets)]
-    return AttackRow(
-        extractor, classifier, measure(arms[0], confidence), measure(arms[1:], confidence), tuple(own), arms[0].constant
-    )
+    rows = []
+    for pair in product(extractors, classifiers):
+        own, *placebo = (Judged.joined(arm) for arm in zip(*found[pair], strict=True))
+        areas = [measure(own.within(own.stratum // folds == t), confidence)["auc"] for t in range(targets)]
+        rows.append(
+            AttackRow(*pair, measure(own, confidence), measure(placebo, confidence), tuple(areas), own.constant)
+        )
+    return tuple(rows)
 
 
 def _notes(

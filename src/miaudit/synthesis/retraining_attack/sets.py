@@ -13,17 +13,17 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.arrays import BoolArray, FloatArray, IndexArray
-from miaudit.errors import InputError
+from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray
+from miaudit.errors import InputError, is_whole
 from miaudit.io import tables
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable
 from miaudit.jobs.store import Numbered, Store, digest
 from miaudit.models.inclusion import NEITHER, OUT, with_and_without
 from miaudit.synthesis.retraining_attack import closeness
-from miaudit.synthesis.retraining_attack.features import MISSING, Extractor, Layout, SetFeatures, extract, fractional
+from miaudit.synthesis.retraining_attack.features import MISSING, Extractor, Layout, extract, fractional
 from miaudit.synthesis.retraining_attack.targets import Targets, check_targets
-from miaudit.synthesis.schema import Schema, Table
+from miaudit.synthesis.schema import Schema, Table, read_table
 
 Fit = Callable[..., Any]
 FitMany = Callable[..., Sequence[Any]]
@@ -35,17 +35,6 @@ DESIGNS: tuple[Design, ...] = get_args(Design)
 MANIFEST = "manifest.csv"
 
 _MANIFEST_COLUMNS = ("file", "model", "target", "member")
-
-
-@dataclass(frozen=True)
-class FailedGenerator:
-    """A generator that gave no sets: the number of its model, and what went wrong."""
-
-    model: int
-    problem: str
-
-    def __str__(self) -> str:
-        return f"model {self.model}: {self.problem}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +78,6 @@ class SyntheticSets:
         """Sets that each model gave: the same number for all."""
         return self._shapes[0][0]
 
-    @property
-    def set_size(self) -> int:
-        """Records in a set."""
-        return self._shapes[0][1]
-
     def about(self, target: int) -> IndexArray:
         """Return the models that are about a target, in order."""
         return np.flatnonzero(self.membership[:, target] != NEITHER)
@@ -109,29 +93,27 @@ class SyntheticSets:
     @cached_property
     def layout(self) -> Layout:
         """How the columns become features: the same way for all models."""
-        return Layout(self.schema, frozenset().union(*(self._fractional(m) for m in range(self.models))))
+        found = (fractional(self.model(m), self.schema) for m in range(self.models))
+        return Layout(self.schema, frozenset().union(*found))
 
-    def about_record(self, models: IndexArray, targets: IndexArray) -> SetFeatures:
+    def about_record(self, models: IndexArray, targets: IndexArray) -> Float32Array:
         """Describe the sets of some models by what they say of a target each: (models k, number of features)."""
         if self.records is None:
             hint = "pass records= to SyntheticSets.from_folder, or leave nearness out"
             raise InputError("extractors", "those that need no target, as it is not known", "nearness", hint)
         parts = [
-            closeness.extract(np.asarray(self.model(m)), self.layout, self.records[t]).values
+            closeness.extract(np.asarray(self.model(m)), self.layout, self.records[t])
             for m, t in zip(models, targets, strict=True)
         ]
-        return SetFeatures.of(np.concatenate(parts))
+        return np.concatenate(parts)
 
-    def features(self, extractor: Extractor, models: IndexArray) -> SetFeatures:
+    def features(self, extractor: Extractor, models: IndexArray) -> Float32Array:
         """Describe the sets of some models, in order: (models k, number of features)."""
         values = np.empty((len(models) * self.per_model, self.layout.width(extractor)), dtype=np.float32)
         for place, m in enumerate(models):
             rows = slice(place * self.per_model, (place + 1) * self.per_model)
-            values[rows] = extract(np.asarray(self.model(m)), self.layout, extractor).values
-        return SetFeatures.of(values)
-
-    def _fractional(self, number: int) -> frozenset[str]:
-        return fractional(self.model(number), self.schema)
+            values[rows] = extract(np.asarray(self.model(m)), self.layout, extractor)
+        return values
 
     @cached_property
     def _shapes(self) -> list[tuple[int, ...]]:
@@ -245,7 +227,24 @@ def train(
     JobsFailedError
         If models failed; it names them, after all others have finished.
     """
-    plan = _Plan.checked(table, targets, fit, fit_many, sample, repeats, sets, set_size, design, at_once, rng)
+    if not isinstance(rng, np.random.Generator):
+        raise InputError("rng", "a numpy.random.Generator", repr(rng), "pass rng=numpy.random.default_rng(seed)")
+    if (fit is None) == (fit_many is None):
+        received = "neither" if fit is None else "both"
+        raise InputError("fit", "fit or fit_many", received, "pass the function that trains a generator")
+    for name, value in (("repeats", repeats), ("sets", sets), ("set_size", set_size), ("at_once", at_once)):
+        if not is_whole(value) or value < 1:
+            raise InputError(name, "a whole number from 1 up", repr(value), "see the paper's values in the docs")
+    if design not in DESIGNS:
+        raise InputError("design", " or ".join(DESIGNS), repr(design), "separate is the default")
+    if at_once > 1 and fit_many is None:
+        raise InputError("at_once", "1 with fit", str(at_once), "pass fit_many to train several together")
+    rows = check_targets(targets).choose(table, rng)
+    if len(table) - len(rows) < 1:
+        raise InputError("targets", "fewer targets than records", f"{len(rows)}", "leave records to learn from")
+    membership = with_and_without(len(rows), repeats, shared=design == "shared", rng=rng)
+    seed = int(rng.integers(2**62))
+    plan = _Plan(table, rows, membership, fit, fit_many, sample, sets, set_size, at_once, seed)
     with nullcontext() if store is None else Store.alone(store, plan.decides(key)) as place:
         kept = resumable.finish(
             _released,
@@ -253,15 +252,15 @@ def train(
             list(enumerate(np.random.SeedSequence(plan.seed).spawn(plan.models))),
             place=None if place is None else Numbered(place, "sets"),
             what="generators",
-            failure=FailedGenerator,
+            failure="model {}: {}".format,
             at_once=at_once,
             executor=executor,
             workers=workers,
             progress=resumable.counted(progress),
         )
-    names = tuple(f"row {row}" for row in plan.rows)
+    names = tuple(f"row {row}" for row in rows)
     sources = tuple(kept[m] for m in range(plan.models))
-    return SyntheticSets(table.schema, sources, plan.membership, names, table.values[plan.rows])
+    return SyntheticSets(table.schema, sources, membership, names, table.values[rows])
 
 
 def compact(values: NDArray[Any], schema: Schema) -> NDArray[Any]:
@@ -290,40 +289,6 @@ class _Plan:
     set_size: int
     at_once: int
     seed: int
-
-    @classmethod
-    def checked(
-        cls,
-        table: Table,
-        targets: Targets | Sequence[int],
-        fit: Fit | None,
-        fit_many: FitMany | None,
-        sample: Sample | None,
-        repeats: int,
-        sets: int,
-        set_size: int,
-        design: Design,
-        at_once: int,
-        rng: np.random.Generator,
-    ) -> _Plan:
-        if not isinstance(rng, np.random.Generator):
-            raise InputError("rng", "a numpy.random.Generator", repr(rng), "pass rng=numpy.random.default_rng(seed)")
-        if (fit is None) == (fit_many is None):
-            received = "neither" if fit is None else "both"
-            raise InputError("fit", "fit or fit_many", received, "pass the function that trains a generator")
-        for name, value in (("repeats", repeats), ("sets", sets), ("set_size", set_size), ("at_once", at_once)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(name, "a whole number from 1 up", repr(value), "see the paper's values in the docs")
-        if design not in DESIGNS:
-            raise InputError("design", " or ".join(DESIGNS), repr(design), "separate is the default")
-        if at_once > 1 and fit_many is None:
-            raise InputError("at_once", "1 with fit", str(at_once), "pass fit_many to train several together")
-        rows = check_targets(targets).choose(table, rng)
-        if len(table) - len(rows) < 1:
-            raise InputError("targets", "fewer targets than records", f"{len(rows)}", "leave records to learn from")
-        membership = with_and_without(len(rows), repeats, shared=design == "shared", rng=rng)
-        seed = int(rng.integers(2**62))
-        return cls(table, rows, membership, fit, fit_many, sample, sets, set_size, at_once, seed)
 
     @property
     def models(self) -> int:
@@ -407,20 +372,11 @@ def _read_manifest(path: Path) -> list[tuple[str, str, str, bool]]:
 
 def _read_tables(folder: Path, files: Sequence[str], schema: Schema) -> FloatArray:
     """Return the records (n, d) of one model's tables."""
-    import polars as pl  # noqa: PLC0415 - loads when tables are read
-
     parts = []
     for file in files:
         if Path(file).name != file:
             raise InputError(f"{MANIFEST}: file", "the name of a file in the folder", repr(file), "move it there")
-        path = tables.existing_file(folder / file, f"{MANIFEST}: file", (".csv", ".parquet"))
-        csv = path.suffix == ".csv"
-        text = dict.fromkeys(set(schema.text_columns) & set(tables.column_names(path, file) if csv else ()), pl.String)
-        try:
-            frame = pl.read_csv(path, infer_schema_length=None, schema_overrides=text) if csv else pl.read_parquet(path)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-            raise InputError(file, "a table", str(error)[:120], "write it again") from error
-        parts.append(Table.from_frame(frame, schema, outside="clip").values)
+        parts.append(read_table(folder / file, schema, argument=f"{MANIFEST}: file", outside="clip").values)
     return np.concatenate(parts)
 
 

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import Float32Array, FloatArray, IndexArray
-from miaudit.errors import InputError
+from miaudit.errors import InputError, Option, check_options
 from miaudit.synthesis.retraining_attack.features import Layout
 from miaudit.synthesis.schema import Table
 
 _NEIGHBOUR = 5  # a record is as strange as its distance to the fifth nearest
 _BLOCK = 512
+Number = Annotated[int, Option(ge=1, allowed="a number of targets from 1 up", next_step="5 is the paper's")]
 
 
 @dataclass(frozen=True)
 class RandomTargets:
     """Records drawn at random without replacement, as in the paper: what an attack does to an average record."""
 
-    count: int = 5
+    count: Number = 5
 
     def __post_init__(self) -> None:
-        _check_number(self.count)
+        check_options(self)
 
     def choose(self, table: Table, rng: np.random.Generator) -> IndexArray:
         """Return rows (count,) of the table."""
@@ -37,10 +38,10 @@ class RandomTargets:
 class Outliers:
     """The records that are furthest from all others: by Gower's distance to the fifth nearest record."""
 
-    count: int = 5
+    count: Number = 5
 
     def __post_init__(self) -> None:
-        _check_number(self.count)
+        check_options(self)
 
     def choose(self, table: Table, rng: np.random.Generator) -> IndexArray:  # noqa: ARG002 - as the others
         """Return rows (count,), the strangest first."""
@@ -59,10 +60,10 @@ class LossMaximising:
     """
 
     loss: Callable[[Table], ArrayLike]
-    count: int = 5
+    count: Number = 5
 
     def __post_init__(self) -> None:
-        _check_number(self.count)
+        check_options(self)
 
     def choose(self, table: Table, rng: np.random.Generator) -> IndexArray:  # noqa: ARG002 - as the others
         """Return rows (count,), the worst first."""
@@ -187,11 +188,6 @@ def _parts(table: Table) -> tuple[Float32Array, FloatArray, Float32Array]:
     first = np.concatenate(indicators, axis=1) if indicators else np.zeros((len(table), 0), dtype=np.float32)
     second = np.stack(numbers, axis=1) if numbers else np.zeros((len(table), 0))
     return first, second, (~np.isnan(table.values)).astype(np.float32)
-
-
-def _check_number(count: object) -> None:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise InputError("count", "a number of targets from 1 up", repr(count), "5 is the paper's")
 
 
 def _check_count(count: int, table: Table) -> None:

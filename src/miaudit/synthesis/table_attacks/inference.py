@@ -93,11 +93,11 @@ def attribute_inference(
         raise InputError("tolerance", "a number from 0 up", repr(tolerance), f"{_TOLERANCE} is the default")
     metric = metric or Metric.of(control)
     everyone = Table(synthetic.schema, np.concatenate([members.values, control.values]))
-    guesses = (
-        _by_neighbour(metric, everyone, synthetic, chosen, given, rng)
-        if model is None
-        else _by_model(model, everyone, synthetic, chosen, given, rng)
-    )
+    if model is None:
+        near = nearest_in_groups(metric, everyone, synthetic, given, rng=rng)
+        guesses = [synthetic.values[found.index[:, 0], j] for found, j in zip(near, chosen, strict=True)]
+    else:
+        guesses = _by_model(model, everyone, synthetic, chosen, given, rng)
     n1 = len(members)
     right, trials = np.zeros(len(everyone)), np.zeros(len(everyone))
     comparisons = []
@@ -137,18 +137,6 @@ def _columns(
         if not columns:
             raise InputError("known", f"a column beside {schema.names[j]}", "none", "name what the attacker knows")
     return chosen, given
-
-
-def _by_neighbour(
-    metric: Metric,
-    queries: Table,
-    synthetic: Table,
-    secrets: list[int],
-    given: list[tuple[int, ...]],
-    rng: np.random.Generator,
-) -> list[FloatArray]:
-    found = nearest_in_groups(metric, queries, synthetic, given, rng=rng)
-    return [synthetic.values[near.index[:, 0], j] for near, j in zip(found, secrets, strict=True)]
 
 
 def _by_model(

@@ -57,9 +57,7 @@ def linkability(
     synthetic, members, control : tables with one schema
     parts : names of the columns that each party knows; default a random half of the columns each
     k : neighbours, at most the rows of the synthetic table
-    metric : default :meth:`Metric.of` the control records
-    confidence : of the two-sided intervals
-    units : of the n1 + n0 records, members first, where several are of one unit
+    metric, confidence, units : as in :func:`miaudit.synthesis.table_attacks.inference.attribute_inference`
     rng : breaks ties among equally near synthetic records, for each party on its own, and draws default parts
 
     Raises

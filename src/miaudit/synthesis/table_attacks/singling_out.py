@@ -8,7 +8,7 @@ as many control records: a table that gives nothing away isolates as many of the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,11 +16,11 @@ import numpy as np
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from miaudit.causal.crossfit import one_of_each
 from miaudit.errors import InputError
+from miaudit.evidence import one_of_each
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.units import Units
-from miaudit.synthesis.schema import Column, Table
+from miaudit.synthesis.schema import Column, Table, check_alike
 from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate, compare
 
 Operator = Literal["=", "<=", ">=", "missing"]
@@ -40,15 +40,10 @@ class Condition:
 
     def holds(self, values: FloatArray) -> BoolArray:
         """Return whether it holds for each value (n,); only "missing" holds for missing ones."""
-        match self.operator:
-            case "=":
-                return np.asarray(values == self.value)
-            case "<=":
-                return np.asarray(values <= self.value)
-            case ">=":
-                return np.asarray(values >= self.value)
-            case "missing":
-                return np.isnan(values)
+        if self.operator == "missing":
+            return np.isnan(values)
+        compared = {"=": np.equal, "<=": np.less_equal, ">=": np.greater_equal}[self.operator]
+        return np.asarray(compared(values, self.value))
 
 
 @dataclass(frozen=True)
@@ -56,13 +51,6 @@ class Predicate:
     """Conjunction of conditions."""
 
     conditions: tuple[Condition, ...]
-
-    def matches(self, table: Table) -> IntArray:
-        """Return the matching rows of a table, ascending; :class:`Index` is faster for many."""
-        rows = np.arange(len(table))
-        for condition in self.conditions:
-            rows = rows[condition.holds(table.values[rows, condition.column])]
-        return rows
 
     def text(self, columns: Sequence[Column]) -> str:
         """Return the predicate in words, with the columns of the schema."""
@@ -161,8 +149,7 @@ def singling_out(
         true of exactly one synthetic record)
     attempts : predicates wanted; the table may hold fewer
     columns : of a multivariate predicate, 2 or more
-    confidence : of the two-sided intervals
-    units : of the n1 + n0 records, members first, where several are of one unit
+    confidence, units : as in :func:`miaudit.synthesis.table_attacks.inference.attribute_inference`
     rng : chooses predicates, and as many of the larger class as the smaller one has
 
     Returns
@@ -194,7 +181,8 @@ def singling_out(
     >>> singling_out(independent, members, control, rng=rng).comparison.leaks
     False
     """
-    _check(synthetic, members, control, mode, attempts, columns)
+    check_alike(synthetic=synthetic, members=members, control=control)
+    _check(mode, attempts, columns)
     learn, draw = rng.spawn(2)
     learned = (
         _univariate(synthetic, attempts, learn)
@@ -344,21 +332,10 @@ def _text(condition: Condition, column: Column) -> str:
     return f"{column.name} {condition.operator} {value}"
 
 
-def _check(synthetic: Table, members: Table, control: Table, mode: str, attempts: int, columns: int) -> None:
-    for name, table in _named(synthetic, members, control):
-        if table.schema != synthetic.schema:
-            raise InputError(
-                name, "the schema of the synthetic table", "another one", "read all tables with one schema"
-            )
-        if not len(table):
-            raise InputError(name, "at least one row", "none", "give records")
+def _check(mode: str, attempts: int, columns: int) -> None:
     if mode not in ("univariate", "multivariate"):
         raise InputError("mode", "'univariate' or 'multivariate'", repr(mode), "multivariate is the default")
     if attempts < 1:
         raise InputError("attempts", "1 or more predicates", str(attempts), "2000 is the default")
     if not 2 <= columns <= max(_MOST_COLUMNS, 2):
         raise InputError("columns", f"2 to {_MOST_COLUMNS} columns of a predicate", str(columns), "4 is the default")
-
-
-def _named(synthetic: Table, members: Table, control: Table) -> Iterator[tuple[str, Table]]:
-    yield from (("synthetic", synthetic), ("members", members), ("control", control))

@@ -150,15 +150,13 @@ def compare(
         if not rate.trials:
             raise InputError(name, f"at least one record for {attack}", "none", "leave the attack out")
     difference, risk = _difference(inside, outside, confidence, opposed), _risk(inside, outside, confidence, opposed)
-    if units is not None and _dominated(units):
+    if units is not None and (
+        units.effective_members < units.members / 2 or units.effective_nonmembers < units.nonmembers / 2
+    ):
         first = np.unique(units.code, return_index=True)[1]
         kept = first[units.member[first]], first[~units.member[first]]
         difference, risk = _with_one_each(hit[kept[0]], hit[kept[1]], difference, risk)
     return Comparison(attack, inside, outside, difference, risk, by_chance, note)
-
-
-def _dominated(units: Units) -> bool:
-    return units.effective_members < units.members / 2 or units.effective_nonmembers < units.nonmembers / 2
 
 
 def _with_one_each(

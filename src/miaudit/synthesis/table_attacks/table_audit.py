@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.arrays import BoolArray, IntArray
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Plan
 from miaudit.causal.duplicates import Repeats
@@ -30,7 +30,7 @@ from miaudit.metrics.rounding import percent
 from miaudit.metrics.units import Units
 from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.encoding import Features
-from miaudit.synthesis.schema import Table
+from miaudit.synthesis.schema import Table, check_alike
 from miaudit.synthesis.table_attacks import inference, linkability, singling_out
 from miaudit.synthesis.table_attacks.closest_record import Metric, nearest
 from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate, compare
@@ -163,21 +163,34 @@ def attack(
     InputError
         For tables with different schemas, without rows or with fewer than two columns, or another number of labels.
     """
-    _check(synthetic, members, control)
+    check_alike(synthetic=synthetic, members=members, control=control)
+    if len(synthetic.schema) < 2:
+        raise InputError("schema", "two columns or more", "one", "give the table all of its columns")
     grouped = _grouped(units, members, control)
     draw, near_rng, *streams = rng.spawn(6)
-    case = _Case.of(synthetic, members, control, plan or TablePlan(), grouped, draw)
+    plan = plan or TablePlan()
+    case = _Case.of(synthetic, members, control, plan, grouped, draw)
     told = progress or _nothing
     planted = _planted(synthetic, members, near_rng)
-    near, nearer = _distances(case, planted, near_rng)
+    everyone = Table(synthetic.schema, np.concatenate([case.inside.values, case.outside.values]))
+    tables = (synthetic, planted)
+    near, added_near = (nearest(case.metric, everyone, table, rng=near_rng).distance[:, 0] for table in tables)
     made, added, in_members, in_control = (_keys(table) for table in (synthetic, planted, members, control))
     copies, seen = (_copied(rows, in_members, in_control, case.sure, case.units) for rows in (made, made + added))
     told(1, 4)
-    singled = [case.singled_out(mode, stream) for mode, stream in zip(_MODES, streams[:2], strict=True)]
+    every: dict[str, Any] = {"attempts": plan.attempts, "columns": min(plan.predicate_columns, len(synthetic.schema))}
+    every |= {"confidence": case.sure, "units": case.units}
+    singled = [
+        singling_out.singling_out(synthetic, members, control, mode=mode, rng=stream, **every)
+        for mode, stream in zip(_MODES, streams[:2], strict=True)
+    ]
     told(2, 4)
-    linked = case.linked(streams[2])
+    three, few = (synthetic, case.inside, case.outside), min(plan.neighbours, len(synthetic))
+    alike: dict[str, Any] = {"metric": case.metric, "confidence": case.sure, "units": case.attacked_units}
+    linked = linkability.linkability(*three, parts=plan.parts, k=few, rng=streams[2], **alike)
     told(3, 4)
-    inferred = case.inferred(streams[3])
+    alike |= {"secrets": case.secrets, "known": plan.known, "tolerance": plan.tolerance}
+    inferred = inference.attribute_inference(*three, rng=streams[3], **alike)
     told(4, 4)
     scores = {
         "distance": -near,
@@ -188,10 +201,11 @@ def attack(
     more = _covariates(design, case.inside, case.outside)
     unit = None if case.attacked_units is None else case.attacked_units.code
     evidence = Evidence(score=scores, member=case.member, design=design, unit=unit, source=source, **more)
+    with_copies = evidence.replace(score=-np.minimum(near, added_near))
     return TableAttacks(
         evidence=evidence,
         comparisons=(copies, *(part.comparison for part in singled), linked.comparison, *inferred.comparisons),
-        control=_positive_control(seen, len(planted), synthetic, evidence.replace(score=-nearer), case.sure),
+        control=_positive_control(seen, len(planted), synthetic, with_copies, case.sure),
         metric=case.metric,
         attacked=case.rows,
         units=case.units,
@@ -269,8 +283,9 @@ def audit_table(
     audited = _withheld(audited, refuted) if refuted else audited
     attacks = tuple(_row(part, plan, refuted=bool(refuted)) for part in attacked.comparisons)
     kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None
+    verdict = _declared(_verdict(attacks, plan, attacked.control), design)
     return TableFindings(
-        verdict=_refused(refuted, plan) if refuted else _declared(_verdict(attacks, plan, attacked.control), design),
+        verdict=TableVerdict("refused", f"No answer: {refuted}", plan.confidence) if refuted else verdict,
         attacks=attacks,
         positive_control=attacked.control,
         membership=audited,
@@ -296,16 +311,12 @@ def audit_table(
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """Three tables, and the rows of two of them that are attacked by distances.
+    """The rows of members and control records that are attacked by distances, and how.
 
     ``sure`` is the confidence of each attack's interval with which all of them hold together; ``secrets`` are guessed.
     ``units`` are those of all members and control records, ``attacked_units`` of those attacked by way of distances.
     """
 
-    synthetic: Table
-    members: Table
-    control: Table
-    plan: TablePlan
     rows: tuple[IntArray, IntArray]
     inside: Table
     outside: Table
@@ -335,66 +346,18 @@ class _Case:
         several = units if units is not None and units.repeat else None
         attacked = None if several is None else several.take(np.r_[rows[0], len(members) + rows[1]])
         metric = Metric.of(control)
-        return cls(synthetic, members, control, plan, rows, inside, outside, secrets, metric, sure, several, attacked)
+        return cls(rows, inside, outside, secrets, metric, sure, several, attacked)
 
     @property
     def member(self) -> BoolArray:
         """Which of the attacked records, members first, are members."""
         return np.arange(len(self.inside) + len(self.outside)) < len(self.inside)
 
-    def singled_out(self, mode: singling_out.Mode, rng: np.random.Generator) -> singling_out.SinglingOut:
-        return singling_out.singling_out(
-            self.synthetic,
-            self.members,
-            self.control,
-            mode=mode,
-            attempts=self.plan.attempts,
-            columns=min(self.plan.predicate_columns, len(self.synthetic.schema)),
-            confidence=self.sure,
-            units=self.units,
-            rng=rng,
-        )
-
-    def linked(self, rng: np.random.Generator) -> linkability.Linkability:
-        return linkability.linkability(
-            self.synthetic,
-            self.inside,
-            self.outside,
-            parts=self.plan.parts,
-            k=min(self.plan.neighbours, len(self.synthetic)),
-            metric=self.metric,
-            confidence=self.sure,
-            units=self.attacked_units,
-            rng=rng,
-        )
-
-    def inferred(self, rng: np.random.Generator) -> inference.Inference:
-        return inference.attribute_inference(
-            self.synthetic,
-            self.inside,
-            self.outside,
-            secrets=self.secrets,
-            known=self.plan.known,
-            tolerance=self.plan.tolerance,
-            metric=self.metric,
-            confidence=self.sure,
-            units=self.attacked_units,
-            rng=rng,
-        )
-
 
 def _rows(n: int, most: int | None, rng: np.random.Generator) -> IntArray:
     if most is None or n <= most:
         return np.arange(n, dtype=np.int64)
     return np.sort(rng.permutation(n)[:most]).astype(np.int64)
-
-
-def _distances(case: _Case, planted: Table, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Return distances (n,) of attacked records to synthetic ones, before and after copies were added."""
-    everyone = Table(case.synthetic.schema, np.concatenate([case.inside.values, case.outside.values]))
-    tables = (case.synthetic, planted)
-    near, nearer = (nearest(case.metric, everyone, table, rng=rng).distance[:, 0] for table in tables)
-    return near, np.minimum(near, nearer)
 
 
 def _planted(synthetic: Table, members: Table, rng: np.random.Generator) -> Table:
@@ -474,16 +437,6 @@ def _nothing(done: int, total: int) -> None:
     """Ignore progress."""
 
 
-def _check(synthetic: Table, members: Table, control: Table) -> None:
-    for name, table in (("synthetic", synthetic), ("members", members), ("control", control)):
-        if table.schema != synthetic.schema:
-            raise InputError(name, "the schema of the synthetic table", "another one", "read all with one schema")
-        if not len(table):
-            raise InputError(name, "at least one row", "none", "give records")
-    if len(synthetic.schema) < 2:
-        raise InputError("schema", "two columns or more", "one", "give the table all of its columns")
-
-
 # -- what they mean ---------------------------------------------------------------------------------------------------
 
 
@@ -509,10 +462,6 @@ def _withheld(audited: Findings, reason: str) -> Findings:
         "refused", said, metric=judged.metric, threshold=judged.threshold, confidence=judged.confidence
     )
     return replace(audited, verdict=verdict, no_bound=(reason,))
-
-
-def _refused(reason: str, plan: TablePlan) -> TableVerdict:
-    return TableVerdict("refused", f"No answer: {reason}", plan.confidence)
 
 
 def _of_units(units: Units | None) -> list[str]:
@@ -570,34 +519,32 @@ def _verdict(attacks: Sequence[found.Attack], plan: TablePlan, control: Positive
     sure = f"with {percent(plan.confidence)} confidence for all {len(attacks)} attacks together"
     flagged = [part for part in attacks if part.status == "flagged"]
     open_ = [part for part in attacks if part.status == "inconclusive"]
+    status: Status = "flagged" if flagged else "inconclusive" if open_ or not control.found else "clear"
     if flagged:
         worst = max(flagged, key=lambda part: part.difference_low)
         text = (
             f"Concern: {sure}, {worst.name} succeeds on at least {percent(worst.difference_low, 'down')} more of the "
             f"members than of the control records; {len(flagged)} of {len(attacks)} attacks raise concern."
         )
-        return TableVerdict("flagged", text, plan.confidence)
-    if open_:
+    elif open_:
         widest = max(open_, key=lambda part: part.difference_high)
         text = (
             f"Inconclusive: {sure}, no attack is shown to find more than {percent(plan.threshold)} more of the "
             f"members, but {widest.name} may find up to {percent(widest.difference_high, 'up')} more."
         )
-        return TableVerdict("inconclusive", text, plan.confidence)
-    if not control.found:
+    elif not control.found:
         text = (
             f"Inconclusive: no attack is shown to find more of the members, but the positive control was not found: of "
             f"the same table with {control.copies:,} copied members among its records this audit would have said the "
             "same. More control records, or columns that tell records apart, would let it see."
         )
-        return TableVerdict("inconclusive", text, plan.confidence)
-    most = max(attacks, key=lambda part: part.difference_high)
-    over = percent(max(most.difference_high, 0.0), "up")
-    text = (
-        f"No concern at this threshold: {sure}, no attack finds over {over} more "
-        "of the members than of the control records. Other attacks were not looked for."
-    )
-    return TableVerdict("clear", text, plan.confidence)
+    else:
+        over = percent(max(0.0, *(part.difference_high for part in attacks)), "up")
+        text = (
+            f"No concern at this threshold: {sure}, no attack finds over {over} more "
+            "of the members than of the control records. Other attacks were not looked for."
+        )
+    return TableVerdict(status, text, plan.confidence)
 
 
 def _declared(would_be: TableVerdict, design: str | None) -> TableVerdict:

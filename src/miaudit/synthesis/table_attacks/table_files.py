@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.errors import InputError, nearest, one_line
+from miaudit.errors import InputError, nearest
 from miaudit.io import tables
 from miaudit.metrics.rounding import percent
-from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.schema import Column, Schema, Table, read_frame
 
 if TYPE_CHECKING:
     import polars as pl
 
-SUFFIXES = (".csv", ".parquet")
 ELSEWHERE = "(not in the synthetic table)"
 _MOST_LEVELS = 1000  # a column of text with more is an identifier, or free text
 _SHOWN = 6
@@ -64,10 +63,12 @@ def read(
     InputError
         For files that cannot be read, a column that is missing, or values that the schema does not allow.
     """
+    import polars as pl
+
     declared = schema if isinstance(schema, Schema | None) else read_schema(schema)
     made = _frame(synthetic, "synthetic", () if declared is None else declared.text_columns)
     # Codes such as 007 are text where they are text in the synthetic table, or nothing would be equal to anything.
-    text = _text(made) if declared is None else declared.text_columns
+    text = made.select(pl.col(pl.String)).columns if declared is None else declared.text_columns
     kept = (*text, *(() if unit is None else (unit,)))
     inside, outside = _frame(members, "members", kept), _frame(control, "nonmembers", kept)
     return of_frames(made, inside, outside, schema=declared, unit=unit)
@@ -99,10 +100,14 @@ def of_frames(
     >>> found.schema_source
     'The schema was inferred from the synthetic table.'
     """
+    import polars as pl
+
     if unit is not None:
         units = _units(members, unit, "members"), _units(control, unit, "nonmembers")
         bare = (frame.drop(unit, strict=False) for frame in (synthetic, members, control))
-        return replace(of_frames(*bare, schema=None if schema is None else _without(schema, unit)), units=units)
+        if schema is not None:
+            schema = Schema(tuple(column for column in schema.columns if column.name != unit))
+        return replace(of_frames(*bare, schema=schema), units=units)
     frames = {"synthetic": synthetic, "members": members, "nonmembers": control}
     if schema is not None:
         made, inside, outside = (_table(frame, schema, name) for name, frame in frames.items())
@@ -117,7 +122,7 @@ def of_frames(
     kept, notes = [], []
     for name in synthetic.columns:
         columns = [frame[name] for frame in frames.values()]
-        if _is_constant(columns):
+        if len({value for column in columns for value in column.cast(pl.String).unique().to_list()}) < 2:
             notes.append(f"Column {name} has one value in all three tables and was left out.")
             continue
         kept.append(_inferred(name, columns))
@@ -146,25 +151,10 @@ def read_schema(path: str | Path) -> Schema:
 
 
 def _frame(path: str | Path, argument: str, text: Collection[str] = ()) -> pl.DataFrame:
-    """Read a file; columns named in ``text`` keep their leading zeros."""
-    import polars as pl
-    from polars.exceptions import PanicException, PolarsError
-
-    file = tables.existing_file(path, argument, SUFFIXES)
-    try:
-        if file.suffix.lower() == ".parquet":
-            tables.column_names(file, argument)  # refuses what would end the process
-            frame = pl.read_parquet(file, glob=False)
-        else:
-            # names that the file lacks would make polars give its columns other names
-            kinds = dict.fromkeys(set(text) & set(tables.column_names(file, argument)), pl.String)
-            frame = pl.read_csv(file, glob=False, infer_schema_length=None, schema_overrides=kinds)
-    except (PolarsError, PanicException, OSError, ValueError) as error:  # polars panics on some damaged files
-        raise InputError(
-            argument, f"a complete {file.suffix} file", one_line(str(error))[:100], "write it again"
-        ) from error
+    """Read a file with rows."""
+    frame = read_frame(path, argument, text)
     if not frame.height:
-        raise InputError(argument, "at least one row", f"none in {file.name}", "give records")
+        raise InputError(argument, "at least one row", f"none in {Path(path).name}", "give records")
     return frame
 
 
@@ -184,29 +174,11 @@ def _units(frame: pl.DataFrame, unit: str, argument: str) -> NDArray[np.str_]:
     return labels.cast(pl.String).to_numpy().astype(np.str_)
 
 
-def _without(schema: Schema, unit: str) -> Schema:
-    return Schema(tuple(column for column in schema.columns if column.name != unit))
-
-
-def _text(frame: pl.DataFrame) -> tuple[str, ...]:
-    """Return the names of text columns."""
-    import polars as pl
-
-    return tuple(name for name, kind in frame.schema.items() if kind == pl.String)
-
-
 def _table(frame: pl.DataFrame, schema: Schema, argument: str) -> Table:
     try:
         return Table.from_frame(frame, schema)
     except InputError as error:
         raise InputError(f"{argument}: {error.argument}", error.allowed, error.received, error.next_step) from error
-
-
-def _is_constant(columns: Sequence[pl.Series]) -> bool:
-    import polars as pl
-
-    seen = {value for column in columns for value in column.cast(pl.String).unique().to_list()}
-    return len(seen) < 2
 
 
 def _inferred(name: str, columns: Sequence[pl.Series]) -> Column:
