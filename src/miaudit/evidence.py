@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
 
@@ -22,6 +22,18 @@ DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
 LARGEST = 1e150
 _DIGEST_BLOCK = 100_000
 _FIELDS = ("score", "member", "covariates", "covariate_names", "text", "design", "unit", "group", "source")
+
+
+class ColumnNames(TypedDict, total=False):
+    """Names of the columns of a file or a data frame: see :meth:`Evidence.load`."""
+
+    score: str | Sequence[str] | None
+    member: str | None
+    covariates: str | Sequence[str] | None
+    text: str | None
+    unit: str | None
+    group: str | None
+    categories: str | Sequence[str]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -162,32 +174,24 @@ class Evidence:
 
     def replace(self, **changes: Any) -> Evidence:
         """Return new evidence with some fields changed; the checks run again."""
-        current = {field: getattr(self, "scores" if field == "score" else field) for field in _FIELDS}
         for name in changes:
-            if name not in current:
+            if name not in _FIELDS:
                 raise InputError(
                     name, f"a field of evidence ({', '.join(_FIELDS)})", "another name", nearest(name, _FIELDS)
                 )
-        return Evidence(**{**current, **changes})
+        return Evidence(**{**self._fields(), **changes})
 
     def take(self, rows: NDArray[Any]) -> Evidence:
         """Return the evidence of some rows, given as indices or as a mask (n,)."""
-
-        def pick(values: NDArray[Any] | None) -> NDArray[Any] | None:
-            return None if values is None else values[rows]
-
-        return self.replace(
-            score={name: values[rows] for name, values in self.scores.items()},
-            member=self.member[rows],
-            covariates=pick(self.covariates),
-            text=pick(self.text),
-            unit=pick(self.unit),
-            group=pick(self.group),
-        )
+        columns = {name: getattr(self, name) for name in ("member", "covariates", "text", "unit", "group")}
+        kept = {name: values[rows] for name, values in columns.items() if values is not None}
+        return self.replace(score={name: values[rows] for name, values in self.scores.items()}, **kept)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        fields = {field: getattr(self, "scores" if field == "score" else field) for field in _FIELDS}
-        return _rebuild, ({**fields, "score": dict(self.scores)},)
+        return _rebuild, (self._fields(),)
+
+    def _fields(self) -> dict[str, Any]:
+        return {field: dict(self.scores) if field == "score" else getattr(self, field) for field in _FIELDS}
 
     def __repr__(self) -> str:
         counts = f"{self.n_members} members, {self.n_nonmembers} non-members"
@@ -196,19 +200,7 @@ class Evidence:
     # -- files ----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        *,
-        score: str | Sequence[str] | None = None,
-        member: str | None = None,
-        covariates: str | Sequence[str] | None = None,
-        text: str | None = None,
-        unit: str | None = None,
-        group: str | None = None,
-        categories: str | Sequence[str] = (),
-        design: str | None = None,
-    ) -> Evidence:
+    def load(cls, path: str | Path, *, design: str | None = None, **columns: Unpack[ColumnNames]) -> Evidence:
         """Read evidence from an .npz (arrays), .parquet or .csv (columns) file.
 
         Parameters
@@ -229,26 +221,15 @@ class Evidence:
         InputError
             If the file or a column cannot be read, or the content is no evidence.
         """
-        known = tables.column_names(path)
-        columns = _Columns.choose(known, score, member, covariates, text, unit, group, categories)
-        wanted = [*columns.all_names(), *(name for name in ("design", "source") if name in known)]
-        data = tables.read_columns(path, wanted, as_text=list(columns.labels()))
-        return columns.evidence(data, design, explicit=score is not None, source=Path(path).name)
+
+        def read(wanted: list[str], labels: list[str]) -> Mapping[str, NDArray[Any]]:
+            return tables.read_columns(path, wanted, as_text=labels)
+
+        return _of_columns(tables.column_names(path), read, design, Path(path).name, **columns)
 
     @classmethod
     def from_frame(
-        cls,
-        frame: Any,
-        *,
-        score: str | Sequence[str] | None = None,
-        member: str | None = None,
-        covariates: str | Sequence[str] | None = None,
-        text: str | None = None,
-        unit: str | None = None,
-        group: str | None = None,
-        categories: str | Sequence[str] = (),
-        design: str | None = None,
-        source: str = "",
+        cls, frame: Any, *, design: str | None = None, source: str = "", **columns: Unpack[ColumnNames]
     ) -> Evidence:
         """Make evidence from the columns of a data frame: of pandas, polars or arrow.
 
@@ -271,11 +252,8 @@ class Evidence:
         >>> Evidence.from_frame(frame.with_columns(-pl.col("loss")), score="loss", member="trained")
         Evidence(1 members, 2 non-members, score: loss, design: None)
         """
-        known = tables.frame_names(frame)
-        columns = _Columns.choose(known, score, member, covariates, text, unit, group, categories)
-        wanted = [*columns.all_names(), *(name for name in ("design", "source") if name in known)]
-        data = tables.frame_columns(frame, wanted)
-        return columns.evidence(data, design, explicit=score is not None, source=source)
+        names = tables.frame_names(frame)
+        return _of_columns(names, lambda wanted, _: tables.frame_columns(frame, wanted), design, source, **columns)
 
     @classmethod
     def load_pair(cls, members: str | Path, nonmembers: str | Path, *, design: str | None = None) -> Evidence:
@@ -348,103 +326,78 @@ class Evidence:
             tables.write_atomically(tables.require_suffix(path, "path", (".npy",)), write)
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Names of a file's columns, by their role."""
+def _of_columns(
+    known: Sequence[str],
+    read: Callable[[list[str], list[str]], Mapping[str, NDArray[Any]]],
+    design: str | None,
+    source: str,
+    *,
+    score: str | Sequence[str] | None = None,
+    member: str | None = None,
+    covariates: str | Sequence[str] | None = None,
+    text: str | None = None,
+    unit: str | None = None,
+    group: str | None = None,
+    categories: str | Sequence[str] = (),
+) -> Evidence:
+    """Make evidence of columns; where no score is named, of those that ``save`` writes.
 
-    score: tuple[str, ...]
-    member: str
-    covariates: tuple[str, ...]
-    text: str | None
-    unit: str | None
-    group: str | None
-    categories: tuple[str, ...]
-
-    @classmethod
-    def choose(
-        cls,
-        known: Sequence[str],
-        score: str | Sequence[str] | None,
-        member: str | None,
-        covariates: str | Sequence[str] | None,
-        text: str | None,
-        unit: str | None,
-        group: str | None,
-        categories: str | Sequence[str],
-    ) -> _Columns:
-        """Take the given names; where none is given, those that ``save`` writes."""
-        as_saved = score is None
-        if as_saved:
-            score = [name for name in known if name == "score" or name.startswith("score.")]
-            if not score:
-                shown = ", ".join(known[:12])
-                raise InputError(
-                    "score", "the name of a score column", "none, and the file has no column 'score'", f"it has {shown}"
-                )
-            if covariates is None:
-                covariates = [name for name in known if name == "covariates" or name.startswith("covariate.")]
-            text, unit, group = (
-                given or (name if name in known else None)
-                for given, name in ((text, "text"), (unit, "unit"), (group, "group"))
+    ``read`` returns the wanted columns, of which the labels are text; a design given by the caller overrides theirs.
+    """
+    explicit = score is not None
+    if score is None:
+        score = [name for name in known if name == "score" or name.startswith("score.")]
+        if not score:
+            shown = ", ".join(known[:12])
+            raise InputError(
+                "score", "the name of a score column", "none, and the file has no column 'score'", f"it has {shown}"
             )
-        return cls(
-            score=(score,) if isinstance(score, str) else tuple(score or ()),
-            member=member or "member",
-            covariates=(covariates,) if isinstance(covariates, str) else tuple(covariates or ()),
-            text=text,
-            unit=unit,
-            group=group,
-            categories=(categories,) if isinstance(categories, str) else tuple(categories),
+        if covariates is None:
+            covariates = [name for name in known if name == "covariates" or name.startswith("covariate.")]
+        text, unit, group = (
+            given or (name if name in known else None)
+            for given, name in ((text, "text"), (unit, "unit"), (group, "group"))
         )
+    scores, of_x, coded = ([n] if isinstance(n, str) else list(n or ()) for n in (score, covariates, categories))
+    member, labels = member or "member", [name for name in (text, unit, group) if name]
+    data = read([*scores, member, *of_x, *labels, *(name for name in ("design", "source") if name in known)], labels)
+    x, names = _joined_covariates(data, of_x, coded)
+    return Evidence(
+        score={name.removeprefix("score."): data[name] for name in scores},
+        member=data[member],
+        covariates=x,
+        covariate_names=names,
+        text=None if text is None else data[text],
+        design=design if design is not None else _declared_design(data.get("design"), explicit=explicit),
+        unit=None if unit is None else data[unit],
+        group=None if group is None else data[group],
+        source=_constant_text(data.get("source")) or source,
+    )
 
-    def all_names(self) -> Iterator[str]:
-        yield from self.score
-        yield self.member
-        yield from self.covariates
-        yield from self.labels()
 
-    def labels(self) -> Iterator[str]:
-        """Yield the columns that are always read as text."""
-        yield from (name for name in (self.text, self.unit, self.group) if name)
-
-    def evidence(
-        self, data: Mapping[str, NDArray[Any]], design: str | None, *, explicit: bool, source: str
-    ) -> Evidence:
-        """Make evidence of columns; a design given by the caller overrides the table's."""
-        x, names = self.assemble_covariates(data)
-        return Evidence(
-            score={_strip(name, "score."): data[name] for name in self.score},
-            member=data[self.member],
-            covariates=x,
-            covariate_names=names,
-            text=None if self.text is None else data[self.text],
-            design=design if design is not None else _declared_design(data.get("design"), explicit=explicit),
-            unit=None if self.unit is None else data[self.unit],
-            group=None if self.group is None else data[self.group],
-            source=_constant_text(data.get("source")) or source,
-        )
-
-    def assemble_covariates(self, data: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any] | None, list[str] | None]:
-        """Join the covariate columns, each (n,) or (n, k), into one array and its names."""
-        if not self.covariates:
-            return None, None
-        if self.covariates == ("covariates",):
-            return data["covariates"], None
-        parts: list[NDArray[Any]] = []
-        names: list[str] = []
-        for column in self.covariates:
-            name = _strip(column, "covariate.")
-            found = data[column]
-            if found.ndim == 1 and found.dtype.kind == "U":
-                if not {name, column} & set(self.categories):
-                    more = "name it in categories too, convert it to numbers, or choose another column"
-                    raise InputError(column, "numbers", "text", more)
-                found = np.unique(found, return_inverse=True)[1]
-            values = _numbers(found, column, 1 if found.ndim == 1 else 2)
-            parts.append(values.reshape(len(values), -1))
-            names += [name] if values.ndim == 1 else [f"{name}[{i}]" for i in range(values.shape[1])]
-        default = [str(i) for i in range(len(names))]
-        return np.concatenate(parts, axis=1), None if names == default else names
+def _joined_covariates(
+    data: Mapping[str, NDArray[Any]], columns: list[str], categories: list[str]
+) -> tuple[NDArray[Any] | None, list[str] | None]:
+    """Join the covariate columns, each (n,) or (n, k), into one array and its names."""
+    if not columns:
+        return None, None
+    if columns == ["covariates"]:
+        return data["covariates"], None
+    parts: list[NDArray[Any]] = []
+    names: list[str] = []
+    for column in columns:
+        name = column.removeprefix("covariate.")
+        found = data[column]
+        if found.ndim == 1 and found.dtype.kind == "U":
+            if not {name, column} & set(categories):
+                more = "name it in categories too, convert it to numbers, or choose another column"
+                raise InputError(column, "numbers", "text", more)
+            found = np.unique(found, return_inverse=True)[1]
+        values = _numbers(found, column, 1 if found.ndim == 1 else 2)
+        parts.append(values.reshape(len(values), -1))
+        names += [name] if values.ndim == 1 else [f"{name}[{i}]" for i in range(values.shape[1])]
+    default = [str(i) for i in range(len(names))]
+    return np.concatenate(parts, axis=1), None if names == default else names
 
 
 def _rebuild(fields: dict[str, Any]) -> Evidence:
@@ -458,16 +411,6 @@ def check_design(design: str | None) -> Design | None:
         return design
     hint = nearest(str(design), DESIGNS) or "leave it out if nobody knows how membership came about"
     raise InputError("design", f"one of {', '.join(DESIGNS)}", repr(design), hint)
-
-
-def one_of_each(code: IntArray, rng: np.random.Generator) -> IndexArray:
-    """Draw the row of one record of each unit; ascending."""
-    order = rng.permutation(len(code))
-    return np.sort(order[np.unique(code[order], return_index=True)[1]])
-
-
-def _strip(name: str, prefix: str) -> str:
-    return name.removeprefix(prefix)
 
 
 def _name(name: object) -> str:

@@ -21,7 +21,7 @@ def evidence_of(x: np.ndarray | None, n: int = 0, text: list[str] | None = None,
 
 def encoded(encoding: covariates.Encoding, x: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
     table = covariates.table_of(evidence_of(x), encoding)
-    return covariates.fit(encoding, table.take(rows), seed=0).transform(table)
+    return covariates.fit(encoding, table.take(rows), seed=0)(table)
 
 
 def test_numbers_are_standardised_by_the_training_rows_alone() -> None:
@@ -44,7 +44,7 @@ def test_a_constant_category_is_dropped_and_the_others_keep_their_place() -> Non
     table = covariates.table_of(evidence, Categories((0, 1)))
     assert table.dropped == ("site",)
     assert table.names == ("kind", "age")
-    found = covariates.fit(Categories((0, 1)), table, seed=0).transform(table)
+    found = covariates.fit(Categories((0, 1)), table, seed=0)(table)
     assert found[:, :2].tolist() == [[1, 0], [0, 1], [0, 1]]
 
 
@@ -65,13 +65,13 @@ def test_components_never_exceed_what_there_is() -> None:
 def test_text_separates_vocabularies_and_stands_beside_numbers() -> None:
     words = ["red green", "green red blue", "seven nine", "nine eight seven"] * 10
     table = covariates.table_of(evidence_of(None, 40, words), Text(2))
-    found = covariates.fit(Text(2), table, seed=0).transform(table)
+    found = covariates.fit(Text(2), table, seed=0)(table)
     assert found.shape == (40, 2)
     assert np.ptp(found[0::4], axis=0).max() < 1e-9
     assert np.linalg.norm(found[0] - found[1]) < np.linalg.norm(found[0] - found[2])
     x = np.random.default_rng(0).normal(size=(40, 3))
     both = covariates.table_of(evidence_of(x, text=words), Text(2))
-    assert covariates.fit(Text(2), both, seed=0).transform(both).shape == (40, 5)
+    assert covariates.fit(Text(2), both, seed=0)(both).shape == (40, 5)
 
 
 def test_text_alone_makes_a_propensity() -> None:
@@ -91,7 +91,7 @@ def test_texts_are_read_by_default_in_one_component_for_a_hundred_rows() -> None
     assert covariates.default_of(evidence) == Text()
     assert covariates.default_of(evidence_of(np.eye(4))) == Numbers()
     table = covariates.table_of(evidence, Text())
-    assert covariates.fit(Text(), table, seed=0).transform(table).shape == (1000, 10)
+    assert covariates.fit(Text(), table, seed=0)(table).shape == (1000, 10)
     assert propensity.rows_per_covariate(evidence) == 100
     assert propensity.fit(evidence, rng=rng).how.startswith("cross-fitted in 5 folds: Text,")
 
@@ -100,15 +100,15 @@ def test_a_vocabulary_of_no_more_words_than_components_is_kept_as_it_is() -> Non
     words = ["red green", "green red blue", "blue", "green blue"] * 10
     table = covariates.table_of(evidence_of(None, 40, words), Text(3))
     terms = StandardScaler().fit_transform(TfidfVectorizer(sublinear_tf=True).fit_transform(words).toarray())
-    assert np.allclose(covariates.fit(Text(3), table, seed=0).transform(table), terms)
-    assert covariates.fit(Text(2), table, seed=0).transform(table).shape == (40, 2)
+    assert np.allclose(covariates.fit(Text(3), table, seed=0)(table), terms)
+    assert covariates.fit(Text(2), table, seed=0)(table).shape == (40, 2)
 
 
 def test_categories_stand_beside_texts() -> None:
     x = np.c_[np.tile([0, 1, 2, 1], 10), np.random.default_rng(0).normal(size=40)]
     words = ["red green", "blue", "red", "green blue"] * 10
     table = covariates.table_of(evidence_of(x, text=words), Text(2, beside=Categories((0,))))
-    assert covariates.fit(Text(2, beside=Categories((0,))), table, seed=0).transform(table).shape == (40, 2 + 3 + 1)
+    assert covariates.fit(Text(2, beside=Categories((0,))), table, seed=0)(table).shape == (40, 2 + 3 + 1)
 
 
 def test_balance_is_asked_of_columns_and_of_what_stands_for_the_others() -> None:

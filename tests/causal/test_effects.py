@@ -15,7 +15,7 @@ from sklearn.ensemble import RandomForestClassifier
 from miaudit import Evidence
 from miaudit.causal import effects
 from miaudit.causal import propensity as propensities
-from miaudit.causal.effects import Aipw, Comparison, Hajek
+from miaudit.causal.estimators import Aipw, Comparison, Hajek
 from miaudit.causal.outcome import LocationScale
 from miaudit.errors import InputError
 from miaudit.metrics.classical import Sample

@@ -11,7 +11,7 @@ from sklearn.dummy import DummyRegressor
 from causal.test_effects import BIG, METHODS, rng, small
 from miaudit import Evidence
 from miaudit.causal import effects
-from miaudit.causal.effects import Aipw, Comparison, GFormula
+from miaudit.causal.estimators import Aipw, Comparison, GFormula, counterfactual_mean, estimator_of
 from miaudit.causal.outcome import Law, LocationScale
 from worlds.confounded import Confounded, fixed
 
@@ -181,9 +181,9 @@ def test_influence_is_the_derivative(method: str) -> None:
     """Adding a little weight to one record moves the estimate by its influence."""
     evidence, propensity = small(2, 60)
     law = LocationScale(folds=2).fit(evidence.covariates, evidence.score, evidence.member, rng=rng())
-    estimator = effects.estimator_of(method, law)
+    estimator = estimator_of(method, law)
     comparison = Comparison.of(evidence, propensity)
-    value, influence, gradient = effects.counterfactual_mean(estimator, comparison, comparison.score, law.mean)
+    value, influence, gradient = counterfactual_mean(estimator, comparison, comparison.score, law.mean)
     if method != "g":  # whose variance is that of AIPW
         assert influence.sum() == pytest.approx(0, abs=1e-9)
     step = 1e-6
@@ -192,7 +192,7 @@ def test_influence_is_the_derivative(method: str) -> None:
             moved = propensity.odds.copy()
             moved[j] *= 1 + step
             changed = Comparison.of(evidence, SimpleNamespace(values=propensity.values, odds=moved, features=None))
-            after, *_ = effects.counterfactual_mean(estimator, changed, comparison.score, law.mean)
+            after, *_ = counterfactual_mean(estimator, changed, comparison.score, law.mean)
             assert (after - value) / step == pytest.approx(gradient[j], rel=1e-3, abs=1e-7)
 
 

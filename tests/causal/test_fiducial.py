@@ -8,7 +8,7 @@ from scipy import stats
 
 from miaudit import Evidence
 from miaudit.causal import effects, fiducial
-from miaudit.causal.effects import Comparison
+from miaudit.causal.estimators import Comparison
 from miaudit.causal.fiducial import Ranked
 from miaudit.metrics import intervals
 from miaudit.metrics.roc import Roc

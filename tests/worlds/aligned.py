@@ -12,7 +12,7 @@ from scipy import optimize, special, stats
 
 from miaudit import Evidence
 from miaudit.causal import effects
-from miaudit.causal.effects import Comparison, Hajek
+from miaudit.causal.estimators import Comparison, Hajek, PropensityLike
 from miaudit.metrics import intervals
 from worlds.confounded import given, logistic
 
@@ -72,7 +72,7 @@ class Aligned:
 
 
 def by_overall_size(
-    evidence: Evidence, propensity: effects.PropensityLike, fpr: float, confidence: float = 0.95
+    evidence: Evidence, propensity: PropensityLike, fpr: float, confidence: float = 0.95
 ) -> tuple[float, float]:
     """Limits by a variance from the few above the threshold, resolution by the size of all: a control, no method."""
     comparison = Comparison.of(evidence, propensity)

@@ -15,14 +15,14 @@ from miaudit.auditing.plan import Bounds, Test
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import propensity
 from miaudit.causal.challenge import Challenge, challenge
-from miaudit.causal.one_per_unit import equal_sizes
 from miaudit.dp import accounting, multi_run, one_run, verdict, zero_run
 from miaudit.dp.bounds import LowerBound, UpperBound
 from miaudit.dp.mechanism import Mechanism
 from miaudit.dp.verdict import Claim, ClaimVerdict
 from miaudit.dp.zero_run.options import stated as stated_correction
 from miaudit.errors import InputError
-from miaudit.evidence import Evidence, one_of_each
+from miaudit.evidence import Evidence
+from miaudit.metrics.units import equal_sizes, one_of_each
 
 _UNDECLARED = (
     "Nobody declared how membership came about, and a bound needs it: declare the design (one-run or multi-run if "

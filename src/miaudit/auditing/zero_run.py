@@ -20,7 +20,6 @@ from miaudit.causal import (
     duplicates,
     effects,
     propensity,
-    replicates,
     sensitivity,
     word_classifier,
 )
@@ -79,7 +78,7 @@ class Correction:
         """
         rng = np.random.default_rng(self.seed)  # as it was when the propensity was learned: these are its replicates
         if self.nuisance.propensity is None:
-            return replicates.refits(
+            return crossfit.refits(
                 evidence,
                 None,
                 count,
@@ -89,7 +88,7 @@ class Correction:
                 workers=self.nuisance.workers,
                 rng=rng,
             )
-        counts, values = replicates.resample(evidence, count, rng=rng), self.propensity.values
+        counts, values = crossfit.resample(evidence, count, rng=rng), self.propensity.values
         starts = range(0, count, _BLOCK)
         blocks = (slice(first, min(first + _BLOCK, count)) for first in starts)
         return counts, ((block, np.broadcast_to(values, (block.stop - block.start, evidence.n))) for block in blocks)

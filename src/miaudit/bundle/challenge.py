@@ -22,11 +22,11 @@ from miaudit.bundle import sealed_audits, sealing, verify
 from miaudit.bundle.contents import GIVEN, Bundle
 from miaudit.bundle.sealing import Opening
 from miaudit.causal import challenge as betting
-from miaudit.causal import one_per_unit, paired
+from miaudit.causal import paired
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
-from miaudit.evidence import Evidence, one_of_each
+from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings
 from miaudit.findings.verification import ChallengeFindings
 from miaudit.io import tables
@@ -34,6 +34,7 @@ from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.definition import amount, difference, label
 from miaudit.metrics.rounding import at_most
+from miaudit.metrics.units import drawn_alike, one_of_each, sizes
 
 __all__ = ["by_propensity", "by_scores", "submitted"]
 
@@ -313,7 +314,7 @@ def _one_of_each_unit(evidence: Evidence, rows: IntArray, rng: np.random.Generat
         return rows
     codes = evidence.unit_codes
     if learned:
-        return rows[one_per_unit.drawn_alike(codes[rows], rng, of=one_per_unit.sizes(codes)[rows])]
+        return rows[drawn_alike(codes[rows], rng, of=sizes(codes)[rows])]
     return rows[one_of_each(codes[rows], rng)]
 
 

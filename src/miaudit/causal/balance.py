@@ -8,9 +8,9 @@ applies the refusal rule (:func:`judge_overlap`), whose limits were chosen by si
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from scipy import special
@@ -18,6 +18,7 @@ from scipy import special
 from miaudit.arrays import BoolArray, FloatArray, NotNegative, Positive, Share
 from miaudit.causal.challenge import LackOfFit
 from miaudit.causal.duplicates import Twins
+from miaudit.causal.estimators import PropensityLike
 from miaudit.causal.propensity import LearningCurve
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -41,20 +42,6 @@ _BINS = 10
 _FEWEST_IN_BIN = 20
 _MOST_FEATURES = 400  # of a love plot: those out of balance come first, the others add nothing to see
 _BLOCK = 64  # covariates whose squares are held in memory at once
-
-
-class PropensityLike(Protocol):
-    """The part of a propensity that balance reads: P(A = 1 | X) and its odds, both (n,)."""
-
-    @property
-    def values(self) -> FloatArray:
-        """P(A = 1 | X), in (0, 1)."""
-        ...
-
-    @property
-    def odds(self) -> FloatArray:
-        """P(A = 1 | X) / (1 - P(A = 1 | X)), (n,)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -142,27 +129,6 @@ class Balance:
         A score whose heaviest non-members lie low has more: :func:`miaudit.causal.effects.effective_nonmembers`.
         """
         return intervals.resolvable(fpr, 1 / self.largest_share, confidence)
-
-
-@dataclass(frozen=True)
-class Check:
-    """One part of the refusal rule.
-
-    Attributes
-    ----------
-    quantity : in words
-    value : measured
-    warn, refuse : limits; None where the rule has none
-    status : "answered", "warned" or "refused"
-    text : what to say where it warns or refuses
-    """
-
-    quantity: str
-    value: float
-    warn: float | None
-    refuse: float
-    status: Status
-    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -297,8 +263,8 @@ def judge_overlap(balance: Balance) -> Overlap:
     'The weighted non-members count for 8 independent records, fewer than the 100 needed.'
     """
     judged = checks(balance)
-    reasons = tuple(check.text for check in judged if check.status == "refused")
-    warnings = tuple(check.text for check in judged if check.status == "warned")
+    reasons = tuple(text for status, text in judged if status == "refused")
+    warnings = tuple(text for status, text in judged if status == "warned")
     features = sorted(balance.differences, key=lambda d: -max(abs(d.after), abs(d.before)))[:_MOST_FEATURES]
     return Overlap(
         status="refused" if reasons else "warned" if warnings else "answered",
@@ -319,64 +285,60 @@ def judge_overlap(balance: Balance) -> Overlap:
     )
 
 
-def checks(balance: Balance) -> tuple[Check, ...]:
-    """Return every part of the refusal rule with its numbers, in its order."""
+def checks(balance: Balance) -> tuple[tuple[Status, str], ...]:
+    """Return every part of the refusal rule in its order: its status, and what to say where it warns or refuses."""
     return (_blind(balance), _effective(balance), _heaviest(balance), _comparable(balance), _balanced(balance))
 
 
 # -- the parts of the rule --------------------------------------------------------------------------------------------
 
 
-def _blind(balance: Balance) -> Check:
-    check = _above("AUC of the covariates alone", balance.blind_auc.value or 0.0, *_BLIND_AUC)
-    high = "nearly separate members from non-members" if check.status == "refused" else "tell much of membership"
-    return replace(check, text=f"The covariates alone {high}: AUC {check.value:.3f}, {_limits(check, '.2f')}.")
+def _blind(balance: Balance) -> tuple[Status, str]:
+    auc = balance.blind_auc.value or 0.0
+    status, limits = _above(auc, *_BLIND_AUC, ".2f")
+    high = "nearly separate members from non-members" if status == "refused" else "tell much of membership"
+    return status, f"The covariates alone {high}: AUC {auc:.3f}, {limits}."
 
 
-def _effective(balance: Balance) -> Check:
+def _effective(balance: Balance) -> tuple[Status, str]:
     value, (warn, refuse) = balance.effective_size, _EFFECTIVE_SIZE
     status: Status = "refused" if value < refuse else "warned" if value < warn else "answered"
     least = f"the {refuse:.0f} needed" if status == "refused" else f"the {warn:.0f} wanted"
-    text = f"The weighted non-members count for {math.floor(value):,} independent {balance.of}, fewer than {least}."
-    return Check("effective number of non-members", value, warn, refuse, status, text)
+    count = f"{math.floor(value):,} independent {balance.of}"
+    return status, f"The weighted non-members count for {count}, fewer than {least}."
 
 
-def _heaviest(balance: Balance) -> Check:
+def _heaviest(balance: Balance) -> tuple[Status, str]:
     one = "record" if balance.of == "records" else "unit"
-    check = _above("largest share of the weight", balance.largest_share, None, _LARGEST_WEIGHT)
-    text = f"One {one} of the non-members carries {_percent(check.value)} of all weight, {_limits(check, '.0%')}."
-    return replace(check, text=text)
+    status, limits = _above(balance.largest_share, None, _LARGEST_WEIGHT, ".0%")
+    share = _percent(balance.largest_share)
+    return status, f"One {one} of the non-members carries {share} of all weight, {limits}."
 
 
-def _comparable(balance: Balance) -> Check:
-    check = _above("share of members without comparable non-members", balance.beyond, *_BEYOND)
-    text = (
-        f"{_percent(check.value)} of members have no comparable non-member: they lie above the {_RANK}th largest "
-        f"non-member log-odds; the share is {_limits(check, '.0%')}."
+def _comparable(balance: Balance) -> tuple[Status, str]:
+    status, limits = _above(balance.beyond, *_BEYOND, ".0%")
+    return status, (
+        f"{_percent(balance.beyond)} of members have no comparable non-member: they lie above the {_RANK}th largest "
+        f"non-member log-odds; the share is {limits}."
     )
-    return replace(check, text=text)
 
 
-def _balanced(balance: Balance) -> Check:
+def _balanced(balance: Balance) -> tuple[Status, str]:
     worst = balance.worst or Difference("none", 0.0, 0.0)
-    check = _above("largest difference after weighting", abs(worst.after), _DIFFERENCE[0], balance.limit)
-    text = (
-        f"After weighting, members and non-members still differ by {check.value:.3f} standard deviations in "
-        f"{worst.name}, {_limits(check, '.2f')}."
+    value = abs(worst.after)
+    status, limits = _above(value, _DIFFERENCE[0], balance.limit, ".2f")
+    return status, (
+        f"After weighting, members and non-members still differ by {value:.3f} standard deviations in {worst.name}, "
+        f"{limits}."
     )
-    return replace(check, text=text)
 
 
-def _above(quantity: str, value: float, warn: float | None, refuse: float) -> Check:
-    status: Status = "refused" if value > refuse else "warned" if warn is not None and value > warn else "answered"
-    return Check(quantity, value, warn, refuse, status)
-
-
-def _limits(check: Check, form: str) -> str:
-    refuse = written(check.refuse, form, "down") if form.endswith("f") else f"{check.refuse:{form}}"
-    if check.status == "refused" or check.warn is None:
-        return f"above the limit of {refuse}"
-    return f"above {check.warn:{form}} (refused above {refuse})"
+def _above(value: float, warn: float | None, refuse: float, form: str) -> tuple[Status, str]:
+    """Judge a number that is better when smaller, and say what it is above."""
+    most = written(refuse, form, "down") if form.endswith("f") else f"{refuse:{form}}"
+    if value > refuse or warn is None:
+        return "refused" if value > refuse else "answered", f"above the limit of {most}"
+    return "warned" if value > warn else "answered", f"above {warn:{form}} (refused above {most})"
 
 
 def _percent(share: float) -> str:

@@ -39,11 +39,11 @@ from miaudit.arrays import (
 from miaudit.causal import crossfit, logistic, propensity
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.logistic import expit
-from miaudit.causal.one_per_unit import drawn_alike, sizes
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.poisson_binomial import tail
+from miaudit.metrics.units import drawn_alike, sizes
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,10 @@ def challenge(
         rows, logits = rows[alike], [logit[alike] for logit in logits]
     own, others = (logits[0], logits[1:]) if given is None else (given.matched(evidence).logit[rows], logits)
     names = tuple(type(model).__name__ for model in competitors)
-    tried = [_Guesses.of(own, other, evidence.member[rows], len(names)) for other in others]
-    bets = [one.bet(name, gamma, level) for name, one in zip(names, tried, strict=True)]
+    bets = [
+        _bet(own, other, evidence.member[rows], len(names), name, gamma, level)
+        for name, other in zip(names, others, strict=True)
+    ]
     best = min(bets, key=lambda bet: bet.p_value)
     margins = [bet.smallest_gamma for bet in bets if bet.smallest_gamma is not None]
     smallest = max(margins) if len(margins) == len(bets) else None
@@ -180,7 +182,7 @@ def against(
     if not (own.shape == other.shape == member.shape and own.ndim == 1 and len(own)):
         received = f"shapes {own.shape}, {other.shape} and {member.shape}"
         raise InputError("other", "one number for each record, as own and member", received, "sort them alike")
-    return _Guesses.of(own, other, member, tests).bet(competitor, gamma, level)
+    return _bet(own, other, member, tests, competitor, gamma, level)
 
 
 def _check(competitors: Sequence[Any], gamma: float, level: float) -> None:
@@ -192,33 +194,18 @@ def _check(competitors: Sequence[Any], gamma: float, level: float) -> None:
         raise InputError("level", "a number in (0, 1)", repr(level), "0.05 is the default")
 
 
-@dataclass(frozen=True, eq=False)
-class _Guesses:
-    """One competitor's guesses of membership, with the propensity's certainty of each.
+def _bet(
+    own: FloatArray, other: FloatArray, member: BoolArray, tests: int, competitor: str, gamma: float, level: float
+) -> Bet:
+    """Count a competitor's right guesses, and test them against the propensity's certainty of each guess."""
+    guess = np.where(other > own, 1, -1)
+    correct, toward = int(np.count_nonzero(guess == np.where(member, 1, -1))), guess * own
 
-    Attributes
-    ----------
-    correct : number of guesses that were right
-    toward : array (m,), T logit: the propensity's log-odds that each guess is right
-    tests : number of competitors, for Bonferroni
-    """
+    def p_value(margin: float) -> float:
+        """Return the chance of as many correct guesses if log-odds are within the margin, after Bonferroni."""
+        return min(1.0, tests * float(tail(expit(toward + margin), correct)))
 
-    correct: int
-    toward: FloatArray
-    tests: int
-
-    @classmethod
-    def of(cls, own: FloatArray, other: FloatArray, member: BoolArray, tests: int) -> _Guesses:
-        guess = np.where(other > own, 1, -1)
-        return cls(int(np.count_nonzero(guess == np.where(member, 1, -1))), guess * own, tests)
-
-    def bet(self, competitor: str, gamma: float, level: float) -> Bet:
-        smallest = _smallest(self.p_value, level)
-        return Bet(self.p_value(gamma), gamma, smallest, level, self.correct, len(self.toward), competitor)
-
-    def p_value(self, margin: float) -> float:
-        """Return the chance of as many correct guesses if log-odds are within the margin."""
-        return min(1.0, self.tests * float(tail(expit(self.toward + margin), self.correct)))
+    return Bet(p_value(gamma), gamma, _smallest(p_value, level), level, correct, len(toward), competitor)
 
 
 def _smallest(p_value: Callable[[float], float], level: float) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from miaudit.arrays import FloatArray
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
-__all__ = ["Categories", "Custom", "Encoder", "Encoding", "Images", "Numbers", "Reduced", "Text"]
+__all__ = ["Categories", "Custom", "Encoding", "Images", "Numbers", "Reduced", "Text"]
 
 _MOST_COMPONENTS = 100
 _ROWS_PER_COMPONENT = 100  # from which a propensity hardly ever still learns (docs/propensity.md)
@@ -114,24 +115,6 @@ class Table:
         return Table(numbers, text, self.columns, self.names, self.dropped)
 
 
-@dataclass(frozen=True, eq=False)
-class Encoder:
-    """A fitted encoding: ``transform`` gives features (n, p) of any rows of the same columns."""
-
-    encoding: Encoding
-    text: Any
-    numbers: Any
-
-    def transform(self, table: Table) -> FloatArray:
-        """Return the features (n, p) of a table."""
-        parts = []
-        if self.text is not None:
-            parts.append(self.text.transform(table.text))
-        if self.numbers is not None:
-            parts.append(self.numbers.transform(table.numbers))
-        return np.ascontiguousarray(np.hstack(parts), dtype=np.float64)
-
-
 def default_of(evidence: Evidence) -> Encoding:
     """Return the default encoding of evidence: of texts if it has them, else of numbers.
 
@@ -206,8 +189,8 @@ def like(evidence: Evidence, encoding: Encoding, model: Table) -> Table:
     return Table(numbers, words, model.columns, model.names, model.dropped)
 
 
-def fit(encoding: Encoding, table: Table, *, seed: int) -> Encoder:
-    """Fit an encoding on the rows of a table.
+def fit(encoding: Encoding, table: Table, *, seed: int) -> Callable[[Table], FloatArray]:
+    """Fit an encoding on the rows of a table; return what gives features (n, p) of any rows of the same columns.
 
     Parameters
     ----------
@@ -218,20 +201,29 @@ def fit(encoding: Encoding, table: Table, *, seed: int) -> Encoder:
     >>> x = [[0, 7.0], [2, 9.0], [1, 8.0], [2, 6.0]]
     >>> evidence = Evidence(score=[1, 2, 3, 4], member=[1, 0, 1, 0], covariates=x)
     >>> table = table_of(evidence, Categories((0,)))
-    >>> fit(Categories((0,)), table, seed=0).transform(table)[:, :3].tolist()
+    >>> fit(Categories((0,)), table, seed=0)(table)[:, :3].tolist()
     [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    text = transformer(encoding, table, seed) if isinstance(encoding, Text) else None
-    numbers = None
-    if table.numbers is not None:
-        numbers = transformer(encoding.beside if isinstance(encoding, Text) else encoding, table, seed)
-        numbers.fit(table.numbers)
-    if text is not None:
-        try:
-            text.fit(table.text)
-        except ValueError as error:  # scikit-learn: an empty vocabulary
-            raise InputError("text", "texts with words in them", str(error), "check what the texts hold") from None
-    return Encoder(encoding, text, numbers)
+    text = _fitted(encoding, table, seed) if isinstance(encoding, Text) else None
+    beside = encoding.beside if isinstance(encoding, Text) else encoding
+    numbers = None if table.numbers is None else _fitted(beside, table, seed)
+
+    def transform(rows: Table) -> FloatArray:
+        parts = [] if text is None else [text.transform(rows.text)]
+        parts += [] if numbers is None else [numbers.transform(rows.numbers)]
+        return np.ascontiguousarray(np.hstack(parts), dtype=np.float64)
+
+    return transform
+
+
+def _fitted(encoding: Encoding, table: Table, seed: int) -> Any:
+    """Return the scikit-learn transformer of an encoding of texts or of numbers, fitted to a table's."""
+    if not isinstance(encoding, Text):
+        return transformer(encoding, table, seed).fit(table.numbers)
+    try:
+        return transformer(encoding, table, seed).fit(table.text)
+    except ValueError as error:  # scikit-learn: an empty vocabulary
+        raise InputError("text", "texts with words in them", str(error), "check what the texts hold") from None
 
 
 def compared(evidence: Evidence, encoding: Encoding, *, seed: int) -> Evidence:
@@ -255,14 +247,13 @@ def compared(evidence: Evidence, encoding: Encoding, *, seed: int) -> Evidence:
     if not (condensed or isinstance(encoding, Text)):
         return evidence
     table = table_of(evidence, encoding)
-    encoder = fit(encoding, table, seed=seed)
     parts, names = [], []
-    if encoder.text is not None:
-        parts.append(encoder.text.transform(table.text))
+    if isinstance(encoding, Text):
+        parts.append(_fitted(encoding, table, seed).transform(table.text))
         names += [f"text component {i + 1}" for i in range(parts[0].shape[1])]
-    if encoder.numbers is not None and condensed:
+    if table.numbers is not None and condensed:
         what = "feature" if isinstance(beside, Custom) else "component"
-        parts.append(encoder.numbers.transform(table.numbers))
+        parts.append(_fitted(beside, table, seed).transform(table.numbers))
         names += [f"{what} {i + 1}" for i in range(parts[-1].shape[1])]
     elif evidence.covariates is not None:
         parts.append(evidence.covariates)
@@ -272,23 +263,26 @@ def compared(evidence: Evidence, encoding: Encoding, *, seed: int) -> Evidence:
 
 def transformer(encoding: Encoding, table: Table, seed: int) -> Any:
     """Return the unfitted scikit-learn transformer of an encoding; refuse an unknown one."""
+    from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
     match encoding:
         case Numbers():
             return StandardScaler()
         case Categories(columns=columns):
-            return _one_hot([table.columns.index(c) for c in columns if c in table.columns])
+            levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+            coded = [("levels", levels, [table.columns.index(c) for c in columns if c in table.columns])]
+            return ColumnTransformer(coded, remainder=StandardScaler(), sparse_threshold=0.0)
         case Images(components=components):
             return make_pipeline(_pca(components, table, seed), StandardScaler())
         case Reduced(components=components):
             return make_pipeline(StandardScaler(), _pca(components, table, seed), StandardScaler())
         case Text(components=components, words=words):
-            kept = _components_for(table.n) if components is None else components
-            return make_pipeline(_Terms(kept, words, seed), StandardScaler())
+            most = max(1, min(_MOST_COMPONENTS, table.n // _ROWS_PER_COMPONENT))
+            return make_pipeline(_Terms(most if components is None else components, words, seed), StandardScaler())
         case Custom(function=function):
-            return make_pipeline(FunctionTransformer(_Checked(function)), StandardScaler())
+            return make_pipeline(FunctionTransformer(partial(_checked, function)), StandardScaler())
         case _:
             raise _unknown(encoding)
 
@@ -312,22 +306,15 @@ def check(encoding: object) -> None:
             raise _unknown(encoding)
 
 
-@dataclass(frozen=True)
-class _Checked:
-    """The caller's function, with its result checked."""
-
-    function: Callable[[FloatArray], ArrayLike]
-
-    def __call__(self, x: FloatArray) -> FloatArray:
-        found = np.asarray(self.function(x), dtype=np.float64)
-        found = found.reshape(-1, 1) if found.ndim == 1 else found
-        if found.ndim != 2 or len(found) != len(x):
-            raise InputError(
-                "function", f"features of shape ({len(x)}, p)", f"shape {found.shape}", "one row per record"
-            )
-        if not np.isfinite(found).all():
-            raise InputError("function", "finite features", "NaN or infinity", "decide what missing values become")
-        return found
+def _checked(function: Callable[[FloatArray], ArrayLike], x: FloatArray) -> FloatArray:
+    """Return what the caller's function makes of covariates (n, d): finite features (n, p)."""
+    found = np.asarray(function(x), dtype=np.float64)
+    found = found.reshape(-1, 1) if found.ndim == 1 else found
+    if found.ndim != 2 or len(found) != len(x):
+        raise InputError("function", f"features of shape ({len(x)}, p)", f"shape {found.shape}", "one row per record")
+    if not np.isfinite(found).all():
+        raise InputError("function", "finite features", "NaN or infinity", "decide what missing values become")
+    return found
 
 
 class _Terms:
@@ -353,22 +340,10 @@ class _Terms:
         return np.asarray(found, dtype=np.float64)
 
 
-def _components_for(rows: int) -> int:
-    return max(1, min(_MOST_COMPONENTS, rows // _ROWS_PER_COMPONENT))
-
-
 def _pca(components: int, table: Table, seed: int) -> Any:
     from sklearn.decomposition import PCA
 
     return PCA(min(components, len(table.columns), max(table.n - 1, 1)), random_state=seed)
-
-
-def _one_hot(columns: list[int]) -> Any:
-    from sklearn.compose import ColumnTransformer
-    from sklearn.preprocessing import OneHotEncoder, StandardScaler
-
-    levels = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    return ColumnTransformer([("levels", levels, columns)], remainder=StandardScaler(), sparse_threshold=0.0)
 
 
 def _check_columns(encoding: Encoding, x: FloatArray) -> None:

@@ -15,7 +15,6 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,11 +76,6 @@ class Duplicates(Twins):
         """The counts of twins alone."""
         return Twins(*(getattr(self, field.name) for field in fields(Twins)))
 
-    @property
-    def share_of_members(self) -> float:
-        """Share of members with a duplicate among the non-members, 0 to 1."""
-        return self.members_affected / self.members
-
 
 def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> Duplicates:
     """Count duplicates among the rows of the covariates.
@@ -124,9 +118,9 @@ def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> Duplicates
     if evidence.covariates is None:
         raise InputError("covariates", "covariates of every record", "none", "add them, or compare texts")
     x = evidence.covariates + 0.0  # -0.0 and 0.0 are the same value
-    counts, first = _tally([row.tobytes() for row in np.ascontiguousarray(x)], evidence.member)
+    m, o, first = _tally([row.tobytes() for row in np.ascontiguousarray(x)], evidence.member)
     z, projected = _reduced(x[first], x, rng)
-    return _near_rows(z, counts, projected, rng)
+    return _near_rows(z, m, o, projected, rng)
 
 
 def of_texts(
@@ -171,55 +165,53 @@ def of_texts(
     if not 0.5 <= threshold <= 1:
         raise InputError("threshold", "a similarity from 0.5 to 1", f"{threshold:g}", "0.7 is the default")
     plain = [" ".join(text.lower().split()) for text in texts]
-    counts, first = _tally([text.encode(errors="surrogatepass") for text in plain], inside)
+    m, o, first = _tally([text.encode(errors="surrogatepass") for text in plain], inside)
     distinct = [plain[i] for i in first]
     pairs, skipped = _similar_pairs(distinct, threshold, rng)
     near = f"Near: a Jaccard similarity of character {_SHINGLE}-grams of at least {threshold:g}."
     if skipped:
         near += f" Only the first {_MOST_CANDIDATES:,} candidate pairs were compared: the near counts are lower limits."
-    return _from_pairs(pairs, counts, near)
+    both = np.concatenate([pairs, pairs[:, ::-1]])  # of distinct contents
+    near_of = [np.isin(np.arange(len(m)), both[other[both[:, 1]] > 0, 0]) for other in (o, m, m)]
+    return _summary(m, o, int((m[both[:, 0]] * o[both[:, 1]]).sum()), near_of, near)
 
 
 # -- counting ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Counts:
-    """Numbers of members and non-members with each distinct content, both (k,)."""
+def _summary(m: IntArray, o: IntArray, near_pairs: int, near_of: Sequence[BoolArray | bool], near: str) -> Duplicates:
+    """Combine exact and near duplicates into counts, from members and non-members with each distinct content (k,).
 
-    members: IntArray
-    nonmembers: IntArray
-
-    def summary(self, near_pairs: int, near_of: tuple[BoolArray, BoolArray, BoolArray], near: str) -> Duplicates:
-        """Combine exact and near duplicates into the counts of both classes."""
-        m, o = self.members, self.nonmembers
-        across = int(m[(o > 0) | near_of[0]].sum())
-        alike = int(m[(m > 1) | near_of[2]].sum())
-        note = near
-        if across and alike >= across:
-            note += (
-                f" Twins are as common among members themselves ({alike:,} members have one): the data are coarse or "
-                "clustered, so equal values alone do not mean the same record."
-            )
-        return Duplicates(
-            exact_pairs=int(m @ o),
-            near_pairs=near_pairs,
-            members_affected=across,
-            nonmembers_affected=int(o[(m > 0) | near_of[1]].sum()),
-            members_alike=alike,
-            members=int(m.sum()),
-            nonmembers=int(o.sum()),
-            note=note,
+    ``near_of``: which contents of members have a near one among non-members, of non-members among members, and of
+    members among members.
+    """
+    across = int(m[(o > 0) | near_of[0]].sum())
+    alike = int(m[(m > 1) | near_of[2]].sum())
+    note = near
+    if across and alike >= across:
+        note += (
+            f" Twins are as common among members themselves ({alike:,} members have one): the data are coarse or "
+            "clustered, so equal values alone do not mean the same record."
         )
+    return Duplicates(
+        exact_pairs=int(m @ o),
+        near_pairs=near_pairs,
+        members_affected=across,
+        nonmembers_affected=int(o[(m > 0) | near_of[1]].sum()),
+        members_alike=alike,
+        members=int(m.sum()),
+        nonmembers=int(o.sum()),
+        note=note,
+    )
 
 
-def _tally(contents: Sequence[bytes], member: BoolArray) -> tuple[_Counts, IntArray]:
-    """Count equal contents by hash (collisions below 1e-25); also return the first record of each."""
+def _tally(contents: Sequence[bytes], member: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Count equal contents of members and non-members by hash (collisions below 1e-25), and find the first of each."""
     seen: dict[bytes, int] = {}
     code = np.array([seen.setdefault(hashlib.blake2b(c, digest_size=16).digest(), len(seen)) for c in contents])
     first = np.unique(code, return_index=True)[1]
-    counts = (np.bincount(code[kept], minlength=len(seen)).astype(np.int64) for kept in (member, ~member))
-    return _Counts(*counts), first.astype(np.int64)
+    m, o = (np.bincount(code[kept], minlength=len(seen)).astype(np.int64) for kept in (member, ~member))
+    return m, o, first.astype(np.int64)
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -235,79 +227,57 @@ def _reduced(distinct: FloatArray, every: FloatArray, rng: np.random.Generator) 
     return z @ rng.normal(size=(z.shape[1], _DIMENSIONS)) / math.sqrt(_DIMENSIONS), True
 
 
-def _near_rows(z: FloatArray, counts: _Counts, projected: bool, rng: np.random.Generator) -> Duplicates:
-    none = np.zeros(len(z), dtype=np.bool_)
-    nothing = (none, none, none)
+def _near_rows(z: FloatArray, m: IntArray, o: IntArray, projected: bool, rng: np.random.Generator) -> Duplicates:
+    nothing = (False, False, False)
     if z.shape[1] == 0:
-        return counts.summary(0, nothing, "The covariates are constant: every record equals every other.")
-    sides = tuple(_Side.of(z, kept) for kept in (counts.members, counts.nonmembers))
-    measured = [side.spacing(rng) for side in sides if len(side.rows) > 2]
+        return _summary(m, o, 0, nothing, "The covariates are constant: every record equals every other.")
+    inside, outside = (np.flatnonzero(count) for count in (m, o))
+    members, nonmembers = trees = [_tree(z[rows]) for rows in (inside, outside)]
+    measured = [_spacing(tree, rng) for tree in trees if tree.n > 2]
     if not measured:
-        return counts.summary(0, nothing, "Too few distinct records to say what near means: equal ones were counted.")
+        return _summary(m, o, 0, nothing, "Too few distinct records to say what near means: equal ones were counted.")
     typical = float(np.median(np.concatenate([first for first, _ in measured])))
     dimension = 1 / float(np.mean(np.log(np.concatenate([second / first for first, second in measured]))) + 1e-9)
-    rate = _BY_CHANCE / (math.log(2) * max(len(sides[0].rows), 1))
+    rate = _BY_CHANCE / (math.log(2) * max(len(inside), 1))
     dimension = min(dimension, float(z.shape[1]))
     fraction = min(_NEAR, rate ** (1 / max(dimension, 0.5)))
     radius = fraction * typical
-    inside, outside = sides
     near_of = (
-        outside.reaches(z, radius, counts.members),
-        inside.reaches(z, radius, counts.nonmembers),
-        inside.reaches(z, radius, counts.members),
+        _reaches(nonmembers, outside, radius, z, inside),
+        _reaches(members, inside, radius, z, outside),
+        _reaches(members, inside, radius, z, inside),
     )
     near = (
         f"Near: closer than {fraction:.2g} of the typical distance between neighbours of one class "
         f"(effective dimension {dimension:.1f})"
     )
     near += f", in a random projection of the covariates to {_DIMENSIONS} dimensions." if projected else "."
-    return counts.summary(inside.pairs(outside, radius) - int(counts.members @ counts.nonmembers), near_of, near)
+    weights = m[inside].astype(np.float64), o[outside].astype(np.float64)
+    pairs = members.count_neighbors(nonmembers, radius, weights=weights)  # equal ones included
+    return _summary(m, o, round(float(pairs)) - int(m @ o), near_of, near)
 
 
-@dataclass(frozen=True, eq=False)
-class _Side:
-    """The distinct rows of one class with a tree over them."""
+def _tree(z: FloatArray) -> cKDTree:
+    from scipy.spatial import cKDTree  # noqa: PLC0415
 
-    z: FloatArray
-    rows: IntArray
-    weight: FloatArray
+    return cKDTree(z)
 
-    @classmethod
-    def of(cls, z: FloatArray, count: IntArray) -> _Side:
-        rows = np.flatnonzero(count)
-        return cls(z[rows], rows, count[rows].astype(np.float64))
 
-    @cached_property
-    def tree(self) -> cKDTree:
-        from scipy.spatial import cKDTree  # noqa: PLC0415
+def _spacing(tree: cKDTree, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Return distances of some rows to the nearest and second nearest other row."""
+    chosen = np.sort(rng.choice(tree.n, size=min(tree.n, _QUERIES), replace=False))
+    distance = np.asarray(tree.query(tree.data[chosen], k=3)[0])
+    usable = distance[:, 1] > 0
+    return distance[usable, 1], distance[usable, 2]
 
-        return cKDTree(self.z)
 
-    def spacing(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        """Return distances of some records to the nearest and second nearest other record."""
-        n = len(self.rows)
-        chosen = np.sort(rng.choice(n, size=min(n, _QUERIES), replace=False))
-        distance = np.asarray(self.tree.query(self.z[chosen], k=3)[0])
-        usable = distance[:, 1] > 0
-        return distance[usable, 1], distance[usable, 2]
-
-    def reaches(self, z: FloatArray, radius: float, asked: IntArray) -> BoolArray:
-        """Return which of the given contents (k,) have another one of this class within the radius."""
-        found = np.zeros(len(z), dtype=np.bool_)
-        rows = np.flatnonzero(asked)
-        if not len(self.rows) or not len(rows):
-            return found
-        distance, index = self.tree.query(z[rows], k=2, distance_upper_bound=np.nextafter(radius, np.inf))
-        named = np.append(self.rows, -1)[index]
-        found[rows] = (np.isfinite(distance) & (named != rows[:, None])).any(axis=1)
-        return found
-
-    def pairs(self, other: _Side, radius: float) -> int:
-        """Return pairs of records of the two classes within the radius, equal ones included."""
-        if not len(self.rows) or not len(other.rows):
-            return 0
-        weights = (self.weight, other.weight)
-        return round(float(self.tree.count_neighbors(other.tree, radius, weights=weights)))
+def _reaches(tree: cKDTree, rows: IntArray, radius: float, z: FloatArray, asked: IntArray) -> BoolArray:
+    """Return which contents (k,), of those asked, have another one among the rows of a tree within the radius."""
+    found = np.zeros(len(z), dtype=np.bool_)
+    distance, index = tree.query(z[asked], k=2, distance_upper_bound=np.nextafter(radius, np.inf))
+    named = np.append(rows, -1)[index]
+    found[asked] = (np.isfinite(distance) & (named != asked[:, None])).any(axis=1)
+    return found
 
 
 # -- texts ------------------------------------------------------------------------------------------------------------
@@ -351,18 +321,6 @@ def _similar_pairs(texts: Sequence[str], threshold: float, rng: np.random.Genera
 
     kept = [pair for pair in sorted(candidates) if similar(*pair)]
     return np.array(kept, dtype=np.int64).reshape(-1, 2), skipped
-
-
-def _from_pairs(pairs: IntArray, counts: _Counts, near: str) -> Duplicates:
-    """Count from pairs (k, 2) of distinct contents that are near each other."""
-    m, o = counts.members, counts.nonmembers
-    both = np.concatenate([pairs, pairs[:, ::-1]])
-    flags = []
-    for other in (o, m, m):
-        flag = np.zeros(len(m), dtype=np.bool_)
-        flag[both[other[both[:, 1]] > 0, 0]] = True
-        flags.append(flag)
-    return counts.summary(int((m[both[:, 0]] * o[both[:, 1]]).sum()), (flags[0], flags[1], flags[2]), near)
 
 
 LEVEL = 1e-4

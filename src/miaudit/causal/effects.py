@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,21 +48,16 @@ __all__ = [
     "RAW",
     "THRESHOLDS",
     "Aipw",
-    "Comparison",
     "Difference",
-    "Estimator",
     "GFormula",
     "Hajek",
     "HorvitzThompson",
-    "PropensityLike",
     "advantage",
     "ate",
     "auc",
     "balanced_accuracy",
     "bootstrap_limits",
-    "counterfactual_mean",
     "effective_nonmembers",
-    "estimator_of",
     "fpr_at_threshold",
     "of",
     "replicated",
@@ -82,15 +77,16 @@ RAW = "raw, not causal: members and non-members may differ by more than membersh
 LOW_FPR = "an outcome model is not to be trusted for the TPR at a low FPR with few non-members; prefer hajek"
 
 
-def ate(
-    evidence: Evidence,
-    propensity: PropensityLike,
-    *,
-    method: str | Estimator = "hajek",
-    outcome: Any = None,
-    confidence: float = 0.95,
-    rng: np.random.Generator,
-) -> Estimate:
+class Asked(TypedDict, total=False):
+    """Keywords of every estimate of one score: see :func:`ate`."""
+
+    method: str | Estimator
+    outcome: Any
+    confidence: float
+    rng: Required[np.random.Generator]
+
+
+def ate(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) -> Estimate:
     """Estimate the average effect of membership on the score among the members (paper, (2)).
 
     Parameters
@@ -127,12 +123,9 @@ def ate(
     >>> found.low < 0.5 < found.high
     True
     """
-    chosen = estimator_of(method, outcome)
-    _check_confidence(confidence)
-    comparison = Comparison.of(evidence, propensity)
+    chosen, comparison, law, confidence = _start(evidence, propensity, **asked)
     if isinstance(chosen, Difference):
-        return _raw(evidence, Sample.of(evidence).difference(confidence))
-    law = outcome_law(chosen, evidence, propensity, rng)
+        return _raw(evidence, chosen, Sample.of(evidence).difference(confidence))
     y, a, n1 = comparison.score, comparison.member, comparison.n1
     absent, influence, gradient = counterfactual_mean(chosen, comparison, y, None if law is None else law.mean)
     present = float(y[a].mean())
@@ -145,15 +138,7 @@ def ate(
     return Estimate(value, low, high, confidence, _model_note(law))
 
 
-def auc(
-    evidence: Evidence,
-    propensity: PropensityLike,
-    *,
-    method: str | Estimator = "hajek",
-    outcome: Any = None,
-    confidence: float = 0.95,
-    rng: np.random.Generator,
-) -> Estimate:
+def auc(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) -> Estimate:
     """Estimate the causal AUC: 0.5 at no effect; ties count one half (paper, 3.2; errata A4).
 
     Parameters, errors: as :func:`ate`. The interval is normal on the logit scale, from the influence function.
@@ -173,12 +158,9 @@ def auc(
     >>> found.low < 0.5 < found.high
     True
     """
-    chosen = estimator_of(method, outcome)
-    _check_confidence(confidence)
-    comparison = Comparison.of(evidence, propensity)
+    chosen, comparison, law, confidence = _start(evidence, propensity, **asked)
     if _classical(chosen, comparison):
-        return _raw(evidence, Sample.of(evidence).auc(confidence), isinstance(chosen, Difference))
-    law = outcome_law(chosen, evidence, propensity, rng)
+        return _raw(evidence, chosen, Sample.of(evidence).auc(confidence))
     predicted = None if law is None else law.expected(_survival(comparison.score[comparison.member]))
     above, below = comparison.share_of_members_above, comparison.share_of_nonmembers_below
     value, influence, gradient = counterfactual_mean(chosen, comparison, above, predicted)
@@ -232,16 +214,7 @@ def roc(
     return _curve(chosen, comparison, outcome_law(chosen, evidence, propensity, rng), thresholds)
 
 
-def tpr_at_fpr(
-    evidence: Evidence,
-    propensity: PropensityLike,
-    *,
-    fpr: float,
-    method: str | Estimator = "hajek",
-    outcome: Any = None,
-    confidence: float = 0.95,
-    rng: np.random.Generator,
-) -> Estimate:
+def tpr_at_fpr(evidence: Evidence, propensity: PropensityLike, *, fpr: float, **asked: Unpack[Asked]) -> Estimate:
     """Estimate the causal TPR at an FPR (errata A2), interpolated inside ties.
 
     The interval is that of fiducial weights (:mod:`miaudit.causal.fiducial`). Where the weight that may be accused is
@@ -268,15 +241,11 @@ def tpr_at_fpr(
     >>> tpr_at_fpr(evidence, known, fpr=0.001, rng=rng).value is None
     True
     """
-    chosen = estimator_of(method, outcome)
-    _check_confidence(confidence)
     _check_rate(fpr)
-    comparison = Comparison.of(evidence, propensity)
+    chosen, comparison, law, confidence = _start(evidence, propensity, **asked)
     if _classical(chosen, comparison):
-        return _raw(evidence, Sample.of(evidence).tpr_at_fpr(fpr, confidence), isinstance(chosen, Difference))
-    law = outcome_law(chosen, evidence, propensity, rng)
-    curve = _curve(chosen, comparison, law, THRESHOLDS)
-    return _tpr_from(curve, chosen, comparison, law, fpr, confidence)
+        return _raw(evidence, chosen, Sample.of(evidence).tpr_at_fpr(fpr, confidence))
+    return _tpr_from(_curve(chosen, comparison, law, THRESHOLDS), chosen, comparison, law, fpr, confidence)
 
 
 def tpr_band(
@@ -298,7 +267,7 @@ def tpr_band(
     chosen, comparison = Hajek(), Comparison.of(evidence, propensity)
     if _classical(chosen, comparison):
         sample = Sample.of(evidence)
-        found = [_raw(evidence, sample.tpr_at_fpr(float(alpha), confidence), False) for alpha in fpr]
+        found = [sample.tpr_at_fpr(float(alpha), confidence) for alpha in fpr]
     else:
         found = [_tpr_from(comparison.roc, chosen, comparison, None, float(a), confidence, _BAND_NODES) for a in fpr]
     return comparison.roc, np.array([e.low for e in found]), np.array([e.high for e in found])
@@ -326,15 +295,7 @@ def effective_nonmembers(evidence: Evidence, propensity: PropensityLike, *, conf
     return intervals.resolution(confidence) / comparison.ranked.smallest_fpr(confidence)
 
 
-def advantage(
-    evidence: Evidence,
-    propensity: PropensityLike,
-    *,
-    method: str | Estimator = "hajek",
-    outcome: Any = None,
-    confidence: float = 0.95,
-    rng: np.random.Generator,
-) -> Estimate:
+def advantage(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) -> Estimate:
     """Estimate the causal sup(TPR - FPR), 0 at no effect; limits account for the search of a threshold.
 
     Parameters, errors: as :func:`ate`. The limits are those of the classical metric with as many non-members as would
@@ -348,12 +309,9 @@ def advantage(
     >>> advantage(evidence, known, rng=np.random.default_rng(0)).value
     1.0
     """
-    chosen = estimator_of(method, outcome)
-    _check_confidence(confidence)
-    comparison = Comparison.of(evidence, propensity)
+    chosen, comparison, law, confidence = _start(evidence, propensity, **asked)
     if _classical(chosen, comparison):
-        return _raw(evidence, Sample.of(evidence).advantage(confidence), isinstance(chosen, Difference))
-    law = outcome_law(chosen, evidence, propensity, rng)
+        return _raw(evidence, chosen, Sample.of(evidence).advantage(confidence))
     curve = _curve(chosen, comparison, law, THRESHOLDS)
     sizes = comparison.effective_members, _nonmembers_for_the_curve(comparison)
     opposed = comparison.units is not None and comparison.units.spanning > 0  # at worst: units of both classes
@@ -362,17 +320,9 @@ def advantage(
     return Estimate(max(curve.advantage, 0.0), low, high, confidence, _model_note(law))
 
 
-def balanced_accuracy(
-    evidence: Evidence,
-    propensity: PropensityLike,
-    *,
-    method: str | Estimator = "hajek",
-    outcome: Any = None,
-    confidence: float = 0.95,
-    rng: np.random.Generator,
-) -> Estimate:
+def balanced_accuracy(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) -> Estimate:
     """Estimate the causal (TPR + TNR) / 2 at the best threshold: (1 + advantage) / 2; see :func:`ate`."""
-    best = advantage(evidence, propensity, method=method, outcome=outcome, confidence=confidence, rng=rng)
+    best = advantage(evidence, propensity, **asked)
     return replace(best, value=(1 + (best.value or 0.0)) / 2, low=(1 + best.low) / 2, high=(1 + best.high) / 2)
 
 
@@ -408,14 +358,7 @@ def tpr_at_threshold(evidence: Evidence, *, threshold: float, confidence: float 
 
 
 def fpr_at_threshold(
-    evidence: Evidence,
-    propensity: PropensityLike,
-    *,
-    threshold: float,
-    method: str | Estimator = "hajek",
-    outcome: Any = None,
-    confidence: float = 0.95,
-    rng: np.random.Generator,
+    evidence: Evidence, propensity: PropensityLike, *, threshold: float, **asked: Unpack[Asked]
 ) -> Estimate:
     """Estimate the causal FPR at a threshold fixed beforehand: P(Y(0) >= t) among members (paper, (11)).
 
@@ -430,10 +373,7 @@ def fpr_at_threshold(
     >>> round(fpr_at_threshold(evidence, known, threshold=1.5, rng=np.random.default_rng(0)).value, 3)
     0.9
     """
-    chosen = estimator_of(method, outcome)
-    _check_confidence(confidence)
-    comparison = Comparison.of(evidence, propensity)
-    law = outcome_law(chosen, evidence, propensity, rng)
+    chosen, comparison, law, confidence = _start(evidence, propensity, **asked)
     rate, variance = _rate_at(chosen, comparison, law, threshold)
     rate = _snapped(rate)
     trials = rate * (1 - rate) / variance if variance > 0 and 0 < rate < 1 else comparison.effective_nonmembers
@@ -522,22 +462,31 @@ def replicated_limits(
     if len(replicates) < 2:
         raise InputError("odds", "at least 2 replicates", str(len(replicates)), "1000 are customary")
     tails = [(1 - confidence) / 2, (1 + confidence) / 2]
+    limits = np.quantile(replicates, tails, axis=0).T
     areas = replicates[:, 0]
-    auc_low, auc_high = np.quantile(areas, tails)
     if areas.min() > 0 and areas.max() < 1:
         logits = special.logit(areas)
-        auc_low, auc_high = special.expit(logits.mean() + special.ndtri(tails) * logits.std(ddof=1))
-    found = {"auc": (float(auc_low), float(auc_high)), "ate": _pair(np.quantile(replicates[:, 1], tails))}
-    for j, alpha in enumerate(fpr_targets):
-        found[tpr_name(alpha)] = _pair(np.quantile(replicates[:, 2 + j], tails))
-    return found
+        limits[0] = special.expit(logits.mean() + special.ndtri(tails) * logits.std(ddof=1))
+    names = ("auc", "ate", *map(tpr_name, fpr_targets))
+    return {name: (float(low), float(high)) for name, (low, high) in zip(names, limits, strict=True)}
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _pair(limits: FloatArray) -> tuple[float, float]:
-    return float(limits[0]), float(limits[1])
+def _start(
+    evidence: Evidence,
+    propensity: PropensityLike,
+    *,
+    method: str | Estimator = "hajek",
+    outcome: Any = None,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+) -> tuple[Estimator, Comparison, Law | None, float]:
+    """Return what every estimate starts from: the estimator, weighted evidence, its outcome model, the confidence."""
+    chosen = estimator_of(method, outcome)
+    _check_confidence(confidence)
+    return chosen, Comparison.of(evidence, propensity), outcome_law(chosen, evidence, propensity, rng), confidence
 
 
 def _check_confidence(confidence: float) -> None:
@@ -555,8 +504,9 @@ def _classical(estimator: Estimator, comparison: Comparison) -> bool:
     return isinstance(estimator, Difference) or (isinstance(estimator, Hajek) and comparison.even)
 
 
-def _raw(evidence: Evidence, found: Estimate, labelled: bool = True) -> Estimate:
-    if not labelled or evidence.design != "zero-run":
+def _raw(evidence: Evidence, estimator: Estimator, found: Estimate) -> Estimate:
+    """Say of a classical metric that was asked for where membership was not drawn what it is not."""
+    if not isinstance(estimator, Difference) or evidence.design != "zero-run":
         return found
     return replace(found, note=f"{RAW}; {found.note}" if found.note else RAW)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -95,75 +94,48 @@ def minimise(
     """
     from scipy.linalg import cho_solve
 
-    objective = _Objective(x, y, np.ones(len(y)) if weight is None else weight.astype(np.float64), penalty)
-    point = objective.at(start)
-    fresh, factor, previous = False, None, math.inf
+    rows_weight = np.ones(len(y)) if weight is None else weight.astype(np.float64)
+
+    def value_at(beta: FloatArray, eta: FloatArray) -> float:
+        return float(rows_weight @ _loss(eta, y) + penalty @ beta**2 / 2)
+
+    beta, eta = start, x @ start
+    value, fresh, factor, previous = value_at(beta, eta), False, None, math.inf
     for _ in range(_MOST_STEPS):
-        p = expit(point.eta)
+        p = expit(eta)
         if factor is None:
             if curvature is None:
-                curvature, fresh = objective.curvature(p), True
+                curvature, fresh = _curvature(x, rows_weight * p * (1 - p)), True
             factor = _factor(curvature + np.diag(penalty))
-        step = cho_solve(factor, objective.gradient(point, p), check_finite=False)
+        step = cho_solve(factor, x.T @ (rows_weight * (p - y)) + penalty * beta, check_finite=False)
         size = float(np.abs(step).max())
         if size < tolerance:
             break
-        lower = objective.along(point, step, patient=fresh)
-        if lower is not None:
-            point = lower
-        if lower is None and fresh:  # nothing curves where fitted probabilities are 0 and 1: a step that cannot fail
-            curvature, factor, fresh = None, _factor(objective.largest_curvature() + np.diag(penalty)), False
-        elif lower is None or size > 0.2 * previous:
-            curvature, factor = None, None
+        for scale in 0.25 ** np.arange(8 if fresh else 1):  # with a fresh Hessian, quarters of a step are tried
+            candidate = beta - scale * step
+            there = x @ candidate
+            lower = value_at(candidate, there)
+            if lower <= value + 1e-9 * abs(value):
+                beta, eta, value = candidate, there, lower
+                if size > 0.2 * previous:
+                    curvature, factor = None, None
+                else:
+                    fresh = False
+                break
         else:
-            fresh = False
+            curvature, factor = None, None
+            if fresh:  # nothing curves where fitted probabilities are 0 and 1: a step that cannot fail (Boehning 1992)
+                factor, fresh = _factor(_curvature(x, rows_weight / 4) + np.diag(penalty)), False
         previous = size
-    return point.beta, objective.curvature(expit(point.eta)) if curvature is None else curvature
+    if curvature is None:
+        p = expit(eta)
+        curvature = _curvature(x, rows_weight * p * (1 - p))
+    return beta, curvature
 
 
-@dataclass(frozen=True, eq=False)
-class _Point:
-    """Coefficients (p,), their log-odds (n,) and the value of the objective."""
-
-    beta: FloatArray
-    eta: FloatArray
-    value: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Objective:
-    """Penalised log-loss of rows x (n, p) with targets y (n,), weights (n,) and a diagonal penalty (p,)."""
-
-    x: FloatArray
-    y: FloatArray
-    weight: FloatArray
-    penalty: FloatArray
-
-    def at(self, beta: FloatArray) -> _Point:
-        eta = self.x @ beta
-        return _Point(beta, eta, float(self.weight @ _loss(eta, self.y) + self.penalty @ beta**2 / 2))
-
-    def gradient(self, point: _Point, p: FloatArray) -> FloatArray:
-        return np.asarray(self.x.T @ (self.weight * (p - self.y)) + self.penalty * point.beta)
-
-    def curvature(self, p: FloatArray) -> FloatArray:
-        """Return X' W X (p, p): the Hessian without the penalty."""
-        return np.asarray((self.x * (self.weight * p * (1 - p))[:, None]).T @ self.x)
-
-    def largest_curvature(self) -> FloatArray:
-        """Return X' W X / 4 (p, p): an upper bound on every Hessian (Boehning 1992)."""
-        return np.asarray((self.x * (self.weight / 4)[:, None]).T @ self.x)
-
-    def along(self, point: _Point, step: FloatArray, *, patient: bool) -> _Point | None:
-        """Take a step, or quarters of it if ``patient``; return None if the objective does not fall."""
-        scale = 1.0
-        while True:
-            candidate = self.at(point.beta - scale * step)
-            if candidate.value <= point.value + 1e-9 * abs(point.value):
-                return candidate
-            if not patient or scale < 1e-4:
-                return None
-            scale /= 4
+def _curvature(x: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return X' W X (p, p): the Hessian without the penalty."""
+    return np.asarray((x * weight[:, None]).T @ x)
 
 
 def _factor(hessian: FloatArray) -> Any:
@@ -286,70 +258,69 @@ def replicates(
 
     y = member.astype(np.float64)
     p0 = expit(x @ start)
-    factor = _factor((x * (p0 * (1 - p0))[:, None]).T @ x + np.diag(penalty))
+    factor = _factor(_curvature(x, p0 * (1 - p0)) + np.diag(penalty))
     inverse = np.asarray(cho_solve(factor, np.eye(x.shape[1]), check_finite=False), dtype=np.float64)
-    chord = _Chord(x, x.astype(np.float32), y, penalty, inverse)
+    rows = x, x.astype(np.float32)
     found = np.empty((len(counts), x.shape[1]))
     size = max(1, BLOCK // len(x))
     for first in range(0, len(counts), size):
         block = slice(first, first + size)
         drawn = counts[block].astype(np.float32)
-        gradient = (drawn * (p0 - y).astype(np.float32)) @ chord.single + (penalty * start)[None, :]
-        beta, stuck = chord.descend(drawn, start - gradient @ chord.inverse, tolerance)
+        gradient = (drawn * (p0 - y).astype(np.float32)) @ rows[1] + (penalty * start)[None, :]
+        beta, stuck = _descend(rows, y, drawn, start - gradient @ inverse, penalty, inverse, tolerance)
         for k in np.flatnonzero(stuck):
             beta[k], _ = minimise(x, y, penalty, start, weight=drawn[k], tolerance=1e-6)
         found[block] = beta
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class _Chord:
-    """State shared by all replicates: rows (n, p), targets (n,), penalty (p,), one inverse Hessian."""
+def _descend(
+    rows: tuple[FloatArray, Float32Array],
+    y: FloatArray,
+    drawn: Float32Array,
+    beta: FloatArray,
+    penalty: FloatArray,
+    inverse: FloatArray,
+    tolerance: float,
+) -> tuple[FloatArray, BoolArray]:
+    """Take steps by one inverse Hessian for replicates with weights drawn (k, n), from beta (k, p), overwritten.
 
-    x: FloatArray
-    single: Float32Array
-    y: FloatArray
-    penalty: FloatArray
-    inverse: FloatArray
+    Returns
+    -------
+    coefficients (k, p), and which replicates (k,) did not settle
+    """
+    active, previous = np.arange(len(beta)), np.full(len(beta), np.inf)
+    stuck = np.zeros(len(beta), dtype=np.bool_)
+    rough = True
+    hits = drawn * y.astype(np.float32)
+    for _ in range(60):
+        weight, hit = (drawn, hits) if len(active) == len(beta) else (drawn[active], hits[active])
+        step = (_gradients(rows[rough], weight, hit, beta[active]) + penalty * beta[active]) @ inverse
+        beta[active] -= step
+        change = np.abs(step).max(axis=1)
+        error, failed = _progress(change, previous[active], tolerance)
+        previous[active] = change
+        stuck[active[failed]] = True
+        done = failed | ((error < tolerance) & (not rough))
+        if rough and float(error[~failed].max(initial=0.0)) < 10 * tolerance:
+            rough = False
+        active = active[~done]
+        if not len(active):
+            return beta, stuck
+    stuck[active] = True
+    return beta, stuck
 
-    def descend(self, drawn: Float32Array, beta: FloatArray, tolerance: float) -> tuple[FloatArray, BoolArray]:
-        """Take steps for replicates with weights drawn (k, n), from beta (k, p), which is overwritten.
 
-        Returns
-        -------
-        coefficients (k, p), and which replicates (k,) did not settle
-        """
-        active, previous = np.arange(len(beta)), np.full(len(beta), np.inf)
-        stuck = np.zeros(len(beta), dtype=np.bool_)
-        rough = True
-        hits = drawn * self.y.astype(np.float32)
-        for _ in range(60):
-            weight, hit = (drawn, hits) if len(active) == len(beta) else (drawn[active], hits[active])
-            step = self._gradient(self.single if rough else self.x, weight, hit, beta[active]) @ self.inverse
-            beta[active] -= step
-            change = np.abs(step).max(axis=1)
-            error, failed = _progress(change, previous[active], tolerance)
-            previous[active] = change
-            stuck[active[failed]] = True
-            done = failed | ((error < tolerance) & (not rough))
-            if rough and float(error[~failed].max(initial=0.0)) < 10 * tolerance:
-                rough = False
-            active = active[~done]
-            if not len(active):
-                return beta, stuck
-        stuck[active] = True
-        return beta, stuck
-
-    def _gradient(self, rows: NDArray[Any], weight: Float32Array, hit: Float32Array, beta: FloatArray) -> FloatArray:
-        """Return the gradients (k, p) of all replicates, in the precision of the rows and in place."""
-        with np.errstate(over="ignore"):
-            residual = beta.astype(rows.dtype) @ rows.T
-            np.negative(residual, out=residual)
-            np.exp(residual, out=residual)
-        residual += 1
-        np.divide(weight, residual, out=residual)
-        residual -= hit
-        return np.asarray((residual @ rows).astype(np.float64) + self.penalty * beta)
+def _gradients(rows: NDArray[Any], weight: Float32Array, hit: Float32Array, beta: FloatArray) -> FloatArray:
+    """Return the gradients (k, p) of the loss of all replicates, in the precision of the rows and in place."""
+    with np.errstate(over="ignore"):
+        residual = beta.astype(rows.dtype) @ rows.T
+        np.negative(residual, out=residual)
+        np.exp(residual, out=residual)
+    residual += 1
+    np.divide(weight, residual, out=residual)
+    residual -= hit
+    return np.asarray((residual @ rows).astype(np.float64))
 
 
 def _progress(change: FloatArray, previous: FloatArray, tolerance: float) -> tuple[FloatArray, BoolArray]:

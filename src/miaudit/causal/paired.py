@@ -11,8 +11,8 @@ from scipy import special
 
 from miaudit.arrays import FloatArray
 from miaudit.causal import effects
+from miaudit.causal.crossfit import resample
 from miaudit.causal.fiducial import Ranked
-from miaudit.causal.replicates import resample
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, tpr_name
@@ -79,11 +79,10 @@ def difference(
             progress(start + len(counts), replicates)
     once = np.ones((1, first.n), dtype=np.uint16)
     values = _difference(first, second, weights, once, fpr_targets)[0]
-    names = ("auc", None, *map(tpr_name, fpr_targets))
+    places = {"auc": 0} | {tpr_name(alpha): 2 + j for j, alpha in enumerate(fpr_targets)}
     return {
         name: Estimate(float(values[i]), *_limits(float(values[i]), drawn[:, i], confidence), confidence)
-        for i, name in enumerate(names)
-        if name is not None
+        for name, i in places.items()
     }
 
 

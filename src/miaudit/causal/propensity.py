@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import BoolArray, FloatArray, IntArray, Share
 from miaudit.causal import covariates, crossfit, logistic
 from miaudit.causal.covariates import Custom, Encoding, Table, Text
-from miaudit.causal.crossfit import CLIP, FOLDS, Model, Part, Task, Way
-from miaudit.causal.replicates import bootstrap, resample
+from miaudit.causal.crossfit import CLIP, FOLDS, Model, Part, Way, bootstrap, resample
 from miaudit.errors import InputError
-from miaudit.evidence import Evidence, one_of_each
+from miaudit.evidence import Evidence
 from miaudit.metrics.roc import Roc
+from miaudit.metrics.units import one_of_each
 
 __all__ = [
     "CLIP",
@@ -204,29 +204,20 @@ def fit(
     way = Way.of(evidence, classifier, encoding, refuse_few_rows, strength)
     crossfit.check_clip(clip)
     place, learn = rng.spawn(2)
-    task = Task.of(evidence, train, way, folds, place)
-    models = [
-        crossfit.learn(way, part, seed) for part, seed in zip(task.parts, learn.spawn(len(task.parts)), strict=True)
-    ]
+    audited, parts, fold = crossfit.divide(evidence, train, way, folds, place)
+    models = [crossfit.learn(way, part, seed) for part, seed in zip(parts, learn.spawn(len(parts)), strict=True)]
     logit = np.empty(evidence.n)
-    for part, model in zip(task.parts, models, strict=True):
+    for part, model in zip(parts, models, strict=True):
         logit[part.held_out] = model.logit(part.apply) + part.prior_shift
     values, clipped = crossfit.clipped(logistic.expit(logit), clip)
     encoder = models[0].encoder
-    if task.folds is not None:
-        encoder = covariates.fit(way.encoding, task.audited, seed=crossfit.seed_of(place))
-    features = encoder.transform(task.audited)
-    return Propensity(
-        values,
-        _how(way, task, models),
-        clip,
-        clipped,
-        task.folds,
-        features,
-        task.audited.dropped,
-        way.classifier is None,
-        task.rows / features.shape[1],
-    )
+    if fold is not None:
+        encoder = covariates.fit(way.encoding, audited, seed=crossfit.seed_of(place))
+    features = encoder(audited)
+    rows = evidence.n if train is None else train.n
+    how = _how(way, rows, fold, models)
+    linear, ratio = way.classifier is None, rows / features.shape[1]
+    return Propensity(values, how, clip, clipped, fold, features, audited.dropped, linear, ratio)
 
 
 def held_out_logits(
@@ -282,7 +273,7 @@ def rows_per_covariate(evidence: Evidence, *, encoding: Encoding | None = None, 
     """
     way = Way.of(evidence, None, encoding)
     table = covariates.table_of(evidence, way.encoding)
-    features = covariates.fit(way.encoding, table, seed=seed).transform(table)
+    features = covariates.fit(way.encoding, table, seed=seed)(table)
     return float(evidence.n / features.shape[1])
 
 
@@ -313,26 +304,26 @@ def learning_curve(
     """
     way = Way.of(evidence, classifier, encoding)
     place, learn = rng.spawn(2)
-    task = Task.of(evidence, None, way, folds, place)
-    strength = _strength_of_all(way, task.audited, evidence, place)
+    audited, parts, _ = crossfit.divide(evidence, None, way, folds, place)
+    strength = _strength_of_all(way, audited, evidence, place)
     influence = np.zeros(evidence.n)
     half = full = 0.0
-    for part, seed in zip(task.parts, learn.spawn(len(task.parts)), strict=True):
+    for part, seed in zip(parts, learn.spawn(len(parts)), strict=True):
         whole, halves = _curve_scores(way, part, strength, seed)
         member = evidence.member[part.held_out]
         auc_full, above_full = _auc_influence(whole, member)
         found = [_auc_influence(score, member) for score in halves]
-        full += auc_full / len(task.parts)
-        half += float(np.mean([auc for auc, _ in found])) / len(task.parts)
+        full += auc_full / len(parts)
+        half += float(np.mean([auc for auc, _ in found])) / len(parts)
         change = above_full - np.mean([above for _, above in found], axis=0)
-        influence[part.held_out] = change / len(task.parts)
+        influence[part.held_out] = change / len(parts)
     totals = influence if evidence.unit_codes is None else np.bincount(evidence.unit_codes, weights=influence)
     error = float(np.sqrt(totals @ totals))
     return LearningCurve(half, full, bool(full - half > max(_RISE_Z * error, _RISE_LEAST)))
 
 
-def _how(way: Way, task: Task, models: Sequence[Model]) -> str:
-    where = f"on {task.rows:,} separate records" if task.folds is None else f"cross-fitted in {len(models)} folds"
+def _how(way: Way, rows: int, fold: IntArray | None, models: Sequence[Model]) -> str:
+    where = f"on {rows:,} separate records" if fold is None else f"cross-fitted in {len(models)} folds"
     what = type(way.classifier).__name__
     if way.classifier is None:
         low, high = (pick(m.strength or 0.0 for m in models) for pick in (min, max))
@@ -360,7 +351,7 @@ def _strength_of_all(way: Way, table: Table, evidence: Evidence, rng: np.random.
     """Choose C on all rows, for every point of the curve; None for the caller's classifiers."""
     if way.classifier is not None:
         return None
-    x = covariates.fit(way.encoding, table, seed=crossfit.seed_of(rng)).transform(table)
+    x = covariates.fit(way.encoding, table, seed=crossfit.seed_of(rng))(table)
     crossfit.refuse_wide(x, way)
     inner = crossfit.assign(evidence.member, crossfit.codes(evidence), crossfit.INNER_FOLDS, rng)
     y = evidence.member.astype(np.float64)
@@ -372,7 +363,7 @@ def _curve_scores(
 ) -> tuple[FloatArray, list[FloatArray]]:
     """Return scores of held-out rows, learned from the whole training part and from halves of it."""
     encoder = covariates.fit(way.encoding, part.table, seed=crossfit.seed_of(rng))
-    x, out = encoder.transform(part.table), encoder.transform(part.apply)
+    x, out = encoder(part.table), encoder(part.apply)
     if strength is None:
         crossfit.refuse_wide(x, way)
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray
 from miaudit.causal import effects
-from miaudit.causal.effects import Comparison, PropensityLike
+from miaudit.causal.estimators import Comparison, PropensityLike
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, tpr_name
@@ -97,7 +97,7 @@ def breakdown(
     """
     _check_metric(metric)
     comparison = Comparison.of(evidence, propensity)
-    value = _ratio(*_halves(comparison, metric))
+    value = _ratio(comparison, metric)
     upwards = value >= 1
     found = np.array([_replicate(comparison, metric, rng) for _ in range(replicates)])
     if not upwards:
@@ -237,39 +237,30 @@ def _extremes(part: FloatArray, weight: ArrayLike, factor: float) -> tuple[float
     return float(smallest.min()), float(largest.max())
 
 
-def _halves(comparison: Comparison, metric: Metric) -> tuple[float, float]:
-    """Return N+ and N-."""
-    outside = ~comparison.member
-    w = comparison.weight[outside]
-    if metric == "auc":
+def _ratio(comparison: Comparison, metric: Metric, count: FloatArray | None = None) -> float:
+    """Return sqrt(N+ / N-), above 1 for a positive effect; of a resample from counts (n,), without a new sort."""
+    inside, outside, score = comparison.member, ~comparison.member, comparison.score
+    if metric == "ate":
+        mean = score[inside].mean() if count is None else count[inside] @ score[inside] / count[inside].sum()
+        d = float(mean) - score[outside]
+    elif count is None:
         d = comparison.share_of_members_above[outside] - 0.5
     else:
-        d = float(comparison.score[comparison.member].mean()) - comparison.score[outside]
-    return float(w @ np.maximum(d, 0)), float(w @ np.maximum(-d, 0))
-
-
-def _ratio(plus: float, minus: float) -> float:
-    """Return sqrt(N+ / N-): above 1 for a positive effect."""
+        vertex = comparison.roc.blocks_of(score)
+        above = np.cumsum(np.bincount(vertex[inside], count[inside], minlength=len(comparison.roc.threshold)))
+        d = ((above[vertex] + above[vertex - 1]) / (2 * above[-1]))[outside] - 0.5
+    w = (comparison.weight if count is None else comparison.weight * count)[outside]
+    plus, minus = float(w @ np.maximum(d, 0)), float(w @ np.maximum(-d, 0))
     if minus > 0:
         return math.sqrt(plus / minus)
     return math.inf if plus > 0 else 1.0
 
 
 def _replicate(comparison: Comparison, metric: Metric, rng: np.random.Generator) -> float:
-    """Return sqrt(N+ / N-) of one resample, from counts, without a new sort."""
+    """Return the ratio of one resample; 1 where it lacks a class."""
     count = _counts(comparison, rng)
-    inside = comparison.member
-    if not (count[inside].any() and count[~inside].any()):
-        return 1.0
-    if metric == "auc":
-        vertex = comparison.roc.blocks_of(comparison.score)
-        hits = np.bincount(vertex[inside], weights=count[inside], minlength=len(comparison.roc.threshold))
-        above = np.cumsum(hits)
-        d = ((above[vertex] + above[vertex - 1]) / (2 * above[-1]))[~inside] - 0.5
-    else:
-        d = float(count[inside] @ comparison.score[inside] / count[inside].sum()) - comparison.score[~inside]
-    w = (comparison.weight * count)[~inside]
-    return _ratio(float(w @ np.maximum(d, 0)), float(w @ np.maximum(-d, 0)))
+    both = count[comparison.member].any() and count[~comparison.member].any()
+    return _ratio(comparison, metric, count) if both else 1.0
 
 
 def _counts(comparison: Comparison, rng: np.random.Generator) -> FloatArray:

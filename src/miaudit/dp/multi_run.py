@@ -45,7 +45,8 @@ from miaudit.dp.thresholds import (
 )
 from miaudit.dp.tradeoff import TradeOff
 from miaudit.errors import DesignError, InputError, check_confidence, check_delta
-from miaudit.evidence import Evidence, one_of_each
+from miaudit.evidence import Evidence
+from miaudit.metrics.units import one_of_each
 
 __all__ = [
     "Bonferroni",

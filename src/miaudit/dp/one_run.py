@@ -23,7 +23,8 @@ from miaudit.dp.bounds import LowerBound, Parameter
 from miaudit.dp.selection import GUESSES_FIRST, CountBound, Fixed, Option, Pilot, Ranking, choose, one_sided, two_sided
 from miaudit.dp.tradeoff import Gaussian, TradeOff
 from miaudit.errors import DesignError, InputError, check_confidence, check_delta, finite, is_number
-from miaudit.evidence import Evidence, one_of_each
+from miaudit.evidence import Evidence
+from miaudit.metrics.units import one_of_each
 
 __all__ = ["Inverse", "audit", "epsilon_lower_bound", "lower_bound", "mu_lower_bound", "p_value"]
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import propensity as propensities
-from miaudit.causal.one_per_unit import drawn_alike, equal_sizes, independent_share
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, selection
 from miaudit.dp.bounds import LowerBound, Parameter
@@ -29,7 +28,8 @@ from miaudit.dp.zero_run.options import Composition, Conditional, Correction, Po
 from miaudit.dp.zero_run.thinning import Guessed, SeedStable, SeedStableTest, coins_worth
 from miaudit.dp.zero_run.untampered import UntamperedTest
 from miaudit.errors import DesignError, InputError
-from miaudit.evidence import Evidence, one_of_each
+from miaudit.evidence import Evidence
+from miaudit.metrics.units import drawn_alike, equal_sizes, independent_share, one_of_each
 
 LEAST_ROWS_PER_COVARIATE = 40
 MARGIN = 0.1

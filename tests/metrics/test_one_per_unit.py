@@ -7,10 +7,10 @@ import pytest
 from sklearn.naive_bayes import GaussianNB
 
 from miaudit import Evidence
-from miaudit.causal import one_per_unit, propensity
+from miaudit.causal import propensity
 from miaudit.causal.challenge import against, challenge
 from miaudit.causal.propensity import Propensity
-from miaudit.evidence import one_of_each
+from miaudit.metrics.units import drawn_alike, independent_share, one_of_each
 
 
 def unequal(seed: int, *, members: int = 5, nonmembers: int = 1, units: int = 1000) -> Evidence:
@@ -28,7 +28,7 @@ def test_every_record_has_the_same_chance_and_no_unit_comes_twice() -> None:
     rng, runs = np.random.default_rng(0), 8000
     drawn = np.zeros(len(code))
     for _ in range(runs):
-        rows = one_per_unit.drawn_alike(code, rng)
+        rows = drawn_alike(code, rng)
         assert len(np.unique(code[rows])) == len(rows)
         drawn[rows] += 1
     assert np.abs(drawn / runs - 0.25).max() < 4 * np.sqrt(0.25 * 0.75 / runs)
@@ -40,15 +40,15 @@ def test_every_record_has_the_same_chance_and_no_unit_comes_twice() -> None:
 
 def test_equally_large_units_are_all_represented() -> None:
     code = np.repeat(np.arange(50), 3)
-    rows = one_per_unit.drawn_alike(code, np.random.default_rng(1))
+    rows = drawn_alike(code, np.random.default_rng(1))
     assert rows.tolist() == one_of_each(code, np.random.default_rng(1)).tolist()
     assert len(rows) == 50
 
 
 def test_the_share_of_independent_records_is_that_of_kish() -> None:
-    assert one_per_unit.independent_share(np.arange(7)) == 1
-    assert one_per_unit.independent_share(np.zeros(7, dtype=int)) == pytest.approx(1 / 7)
-    assert one_per_unit.independent_share(np.repeat([0, 1, 2], [6, 1, 1])) == pytest.approx(8 / 38)
+    assert independent_share(np.arange(7)) == 1
+    assert independent_share(np.zeros(7, dtype=int)) == pytest.approx(1 / 7)
+    assert independent_share(np.repeat([0, 1, 2], [6, 1, 1])) == pytest.approx(8 / 38)
 
 
 def test_a_sound_propensity_of_records_stands_the_challenge_where_units_differ_in_size() -> None:
@@ -70,6 +70,6 @@ def test_a_propensity_of_records_is_wrong_of_one_record_of_each_unit(alike: bool
     ev, rng = unequal(2), np.random.default_rng(2)
     learned = propensity.fit(ev, rng=rng)
     assert ev.unit_codes is not None
-    rows = one_per_unit.drawn_alike(ev.unit_codes, rng) if alike else one_of_each(ev.unit_codes, rng)
+    rows = drawn_alike(ev.unit_codes, rng) if alike else one_of_each(ev.unit_codes, rng)
     bet = against(learned.logit[rows], learned.logit[rows] - 1, ev.member[rows])
     assert bet.refutes == refuted
