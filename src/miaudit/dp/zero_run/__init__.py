@@ -19,7 +19,6 @@ from miaudit.dp.zero_run.options import (
     PoissonBinomial,
     Sides,
     Thinning,
-    check,
     stated,
 )
 from miaudit.dp.zero_run.thinning import SeedStable
@@ -38,7 +37,6 @@ __all__ = [
     "Thinned",
     "Thinning",
     "audit",
-    "check",
     "epsilon_lower_bound",
     "mu_lower_bound",
     "options",
