@@ -114,7 +114,7 @@ def test_a_propensity_that_still_learns_is_not_trusted() -> None:
     assert found.verdict.status in ("not-testable", "refused")
     assert found.overlap is not None
     assert found.overlap.learning is not None
-    assert found.overlap.learning["rising"]
+    assert found.overlap.learning.rising
 
 
 @pytest.mark.parametrize("d", [0, 60])
