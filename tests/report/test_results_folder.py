@@ -15,14 +15,14 @@ from miaudit.report import audit_charts, audit_page, chart_images, kinds, result
 
 class Drawn:
     def __init__(self, name, content):
-        self.spec = {"description": f"{name}: {content['verdict']['text']}"}
+        self.spec = {"description": f"{name}: {content.verdict.text}"}
 
     def to_dict(self, **_):
         return self.spec
 
 
 def drawn(content):
-    names = ("verdict", "roc-log", "roc-linear", "distribution", *(["groups"] if content["groups"] else []))
+    names = ("verdict", "roc-log", "roc-linear", "distribution", *(["groups"] if content.groups else []))
     return {name: Drawn(name, content) for name in names}
 
 
@@ -32,7 +32,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(audit_charts, "charts", drawn)
     monkeypatch.setattr(chart_images, "png", lambda spec: b"\x89PNG" + spec["description"].encode())
     monkeypatch.setattr(chart_images, "svg", lambda spec: f"<svg>{spec['description']}</svg>")
-    monkeypatch.setattr(audit_page, "page", lambda content: f"<html>{content['verdict']['text']}")
+    monkeypatch.setattr(audit_page, "page", lambda content: f"<html>{content.verdict.text}")
 
 
 @cache
