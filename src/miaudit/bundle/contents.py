@@ -107,18 +107,7 @@ class Bundle:
         return member
 
     def evidence(self, keys: Opening | None = None) -> Evidence | None:
-        """Return the shared evidence, or None where scores are withheld or labels sealed.
-
-        Parameters
-        ----------
-        keys : Keys or Opening, optional
-            They open sealed labels.
-
-        Raises
-        ------
-        InputError
-            If the keys do not fit the commitments.
-        """
+        """Return the shared evidence, None where scores are withheld or labels sealed; ``keys`` as in :meth:`labels`."""
         if self.share == "hashes" or (self.sealed is not None and keys is None):
             return None
         return sharing.evidence_of({**self.columns, "member": self.labels(keys).astype(np.bool_)})
@@ -217,7 +206,7 @@ def record(
     parts: Parts = (found, tuple(notes), _programs(nuisance), propensity, examined.rows)
     sealed = None
     if published is not None:
-        keys = replace(keys, audit=_written(*parts))
+        keys = replace(keys, audit=_written(parts))
         sealed, parts, gone = keys.sealed(), published, (_withheld(keys),)
         columns = {**columns, "member": _without(columns["member"], keys.rows)}
     stated, told, programs, given, rows = parts
@@ -255,14 +244,9 @@ def _of_open_records(
     return found, notes, _programs(own), examined.propensity, examined.rows
 
 
-def _written(
-    findings: Findings,
-    notes: tuple[str, ...],
-    programs: str,
-    propensity: Propensity | None,
-    rows: NDArray[Any] | None,
-) -> str:
+def _written(parts: Parts) -> str:
     """Return the audit of all records as the text to commit to."""
+    findings, notes, programs, propensity, rows = parts
     content = {
         "findings": findings.to_dict(),
         "notes": list(notes),
