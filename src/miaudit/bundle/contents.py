@@ -107,7 +107,7 @@ class Bundle:
         return member
 
     def evidence(self, keys: Opening | None = None) -> Evidence | None:
-        """Return the shared evidence, None where scores are withheld or labels sealed; ``keys`` as in :meth:`labels`."""
+        """Return the evidence, with ``keys`` as in :meth:`labels`; None where scores are withheld or labels sealed."""
         if self.share == "hashes" or (self.sealed is not None and keys is None):
             return None
         return sharing.evidence_of({**self.columns, "member": self.labels(keys).astype(np.bool_)})

@@ -55,12 +55,7 @@ _OVERLAP = {
 
 
 def page(findings: Findings) -> str:
-    """Write findings as one HTML page.
-
-    Parameters
-    ----------
-    findings : Findings
-        As they are written: a number that is not finite is None.
+    """Write findings, as :func:`miaudit.report.audit_charts.charts` takes them, as one HTML page.
 
     Returns
     -------
