@@ -206,7 +206,7 @@ def record(
     parts: Parts = (found, tuple(notes), _programs(nuisance), propensity, examined.rows)
     sealed = None
     if published is not None:
-        keys = replace(keys, audit=_written(parts))
+        keys = replace(keys, audit=_written(*parts))
         sealed, parts, gone = keys.sealed(), published, (_withheld(keys),)
         columns = {**columns, "member": _without(columns["member"], keys.rows)}
     stated, told, programs, given, rows = parts
@@ -244,9 +244,14 @@ def _of_open_records(
     return found, notes, _programs(own), examined.propensity, examined.rows
 
 
-def _written(parts: Parts) -> str:
+def _written(
+    findings: Findings,
+    notes: tuple[str, ...],
+    programs: str,
+    propensity: Propensity | None,
+    rows: NDArray[Any] | None,
+) -> str:
     """Return the audit of all records as the text to commit to."""
-    findings, notes, programs, propensity, rows = parts
     content = {
         "findings": findings.to_dict(),
         "notes": list(notes),
