@@ -31,7 +31,6 @@ THROUGH = (
         "report/test_table_page.py",
         "findings/table findings/fidelity",
     ),
-    ("the words of a verdict", "findings/test_verdict.py", "findings/wording"),
     ("a result that its tests make and judge", "dp/test_verdict.py", "dp/bounds"),
     ("a choice of threshold is made in a bound of many runs", "dp/test_multi_run.py", "dp/thresholds"),
     ("the steps of zero-run bounds", "dp/zero_run/test_bounds.py", "dp/zero_run/audit dp/zero_run/options"),

@@ -274,6 +274,35 @@ def check_options(record: Any, section: str = "") -> None:
                 raise option.refusal(f"{section}{name}", kind, one)
 
 
+def check_confidence(confidence: object) -> float:
+    """Return a confidence, or refuse one outside (0, 1)."""
+    allowed, hint = "a number strictly between 0 and 1", "0.95 is usual"
+    number = finite("confidence", confidence, allowed, hint)
+    if not 0 < number < 1:
+        raise InputError("confidence", allowed, repr(confidence), hint)
+    return number
+
+
+def check_delta(delta: object) -> float:
+    """Return a delta, or refuse one outside [0, 1)."""
+    allowed, hint = "a number in [0, 1)", "1e-5 is usual, 0 is pure epsilon"
+    number = finite("delta", delta, allowed, hint)
+    if not 0 <= number < 1:
+        raise InputError("delta", allowed, repr(delta), hint)
+    return number
+
+
+def finite(name: str, value: object, allowed: str, hint: str) -> float:
+    """Return a value as a finite number, or refuse it: words, truth values and infinity are none."""
+    try:
+        number = float(value)  # type: ignore[arg-type]  # refused below if it is none
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(name, allowed, repr(value), hint) from None
+    if isinstance(value, bool | str) or not math.isfinite(number):
+        raise InputError(name, allowed, repr(value), hint)
+    return number
+
+
 # -- names that installed packages add to ---------------------------------------------------------------------------
 
 

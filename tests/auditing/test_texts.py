@@ -138,13 +138,13 @@ def test_copied_texts_are_reported_whatever_their_case_and_spaces() -> None:
     found = audited(evidence.replace(text=text))
     assert found.overlap is not None
     assert found.overlap.duplicates is not None
-    assert found.overlap.duplicates["exact_pairs"] == 40
-    assert found.overlap.duplicates["near_pairs"] >= 20
+    assert found.overlap.duplicates.exact_pairs == 40
+    assert found.overlap.duplicates.near_pairs >= 20
     assert any("really non-members" in warning for warning in found.overlap.warnings)
     clean = audited(evidence)
     assert clean.overlap is not None
     assert clean.overlap.duplicates is not None
-    assert clean.overlap.duplicates["exact_pairs"] == 0
+    assert clean.overlap.duplicates.exact_pairs == 0
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "npz"])

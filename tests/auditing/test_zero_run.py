@@ -114,7 +114,7 @@ def test_a_propensity_that_still_learns_is_not_trusted() -> None:
     assert found.verdict.status in ("not-testable", "refused")
     assert found.overlap is not None
     assert found.overlap.learning is not None
-    assert found.overlap.learning["rising"]
+    assert found.overlap.learning.rising
 
 
 @pytest.mark.parametrize("d", [0, 60])
@@ -215,7 +215,7 @@ def test_twins_across_the_classes_are_reported() -> None:
     found = audited(evidence.replace(covariates=copied))
     assert found.overlap is not None
     assert found.overlap.duplicates is not None
-    assert found.overlap.duplicates["exact_pairs"] == 40
+    assert found.overlap.duplicates.exact_pairs == 40
     assert any("really non-members" in text for text in found.overlap.warnings)
     clean = audited(evidence)
     assert clean.overlap is not None

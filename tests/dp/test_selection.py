@@ -7,8 +7,18 @@ import pytest
 
 from miaudit import Evidence
 from miaudit.dp import one_run
-from miaudit.dp.ranking import Ranking, two_sided
-from miaudit.dp.selection import PAPERS_SIX, Bonferroni, Exploratory, Fixed, Pilot, Schedule, choose
+from miaudit.dp.selection import (
+    PAPERS_SIX,
+    Bonferroni,
+    Exploratory,
+    Fixed,
+    Pilot,
+    Ranking,
+    Schedule,
+    choose,
+    one_sided,
+    two_sided,
+)
 from miaudit.errors import InputError
 
 mu_bound = one_run.mu_lower_bound
@@ -239,3 +249,32 @@ def test_any_bound_on_counts_can_be_chosen_for() -> None:
     epsilon = partial(one_run.epsilon_lower_bound, delta=1e-6)
     found = choose(None, [falling(2_000, 1)], bound=epsilon, confidence=0.9, rng=np.random.default_rng(0))
     assert (found.parameter, found.delta, found.confidence) == ("epsilon", 1e-6, 0.9)
+
+
+def test_orders_put_the_surest_first_and_ties_at_random() -> None:
+    rng = np.random.default_rng(0)
+    score, member = np.array([0.0, 1.0, 2.0, 10.0, -3.0]), np.array([0, 1, 0, 1, 1], bool)
+    both = two_sided(score, member, rng=rng)
+    assert both.places.tolist()[:2] == [3, 4]  # 9 and 4 away from the median, 1
+    assert both.correct[[0, 2, 3, 4]].tolist() == [True, False, True, False]
+    by_rank = two_sided(score, member, by_rank=True, rng=rng)
+    assert set(by_rank.places.tolist()[:2]) == {3, 4}
+    up, down = (one_sided(score, member, guess=guess, rng=rng) for guess in (True, False))
+    assert up.places.tolist() == down.places.tolist()[::-1] == [3, 2, 1, 0, 4]
+    assert (up.correct == member).all() and (down.correct == ~member).all()
+    tied = {two_sided(np.zeros(6), np.ones(6, bool), rng=rng).places[0] for _ in range(100)}
+    assert tied == set(range(6))
+
+
+@pytest.mark.parametrize("ones", [400, 500, 600])
+def test_scores_of_two_values_are_guessed_on_both_sides(ones: int) -> None:
+    member = np.arange(1_000) < ones
+    found = two_sided(np.where(member, 2.0, -5.0), member, rng=np.random.default_rng(0))
+    assert found.correct.all()
+    assert 0.3 < member[found.places[:100]].mean() < 0.7
+
+
+def test_guesses_at_ties_are_fair_coins() -> None:
+    rng = np.random.default_rng(0)
+    share = np.mean([two_sided(np.zeros(1_000), np.ones(1_000, bool), rng=rng).correct.mean() for _ in range(50)])
+    assert share == pytest.approx(0.5, abs=0.01)

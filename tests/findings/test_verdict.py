@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miaudit.findings import verdict as verdict_rule
-from miaudit.findings import wording
 from miaudit.findings.verdict import Measured, Verdict, judge
 from miaudit.metrics import definition, rounding
+from miaudit.metrics import definition as wording
 
 TPR = "tpr_at_fpr_0.01"
 

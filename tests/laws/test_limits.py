@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from miaudit.findings import wording
+import miaudit
 from miaudit.findings.release import rounded_up
+from miaudit.metrics import definition as wording
 from miaudit.metrics import rounding
 from miaudit.report import overlap_charts
 
 Shown = Callable[[float, wording.Rounding], str]
-SOURCE = Path(wording.__file__).parent
+SOURCE = Path(miaudit.__file__).parent
 NO_LIMITS = ("causal/propensity.py",)  # from which to which strength folds were regularised
 
 # Of each formatter: how it writes, by what its text is divided to be compared, and whether its numbers are rates.
@@ -126,7 +127,7 @@ def test_an_accountants_guarantee_is_rounded_up_and_dust_is_not() -> None:
 
 
 def test_no_limit_is_formatted_outside_the_one_mechanism() -> None:
-    """Whoever writes ``{bound.low:.3f}`` anew finds it here: limits go through miaudit.findings.wording."""
+    """Whoever writes ``{bound.low:.3f}`` anew finds it here: limits go through miaudit.metrics.definition."""
     limit = re.compile(
         r"\{[^{}]*\b(?:low|high|upper|lower|proved|reachable|auc_low|auc_high|difference_low|difference_high)"
         r"(?:['\"]\])?:[+,>]?[0-9]*\.[0-9]+[fg%]\}"

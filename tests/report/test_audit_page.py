@@ -14,8 +14,8 @@ import pytest
 
 import miaudit as ma
 from miaudit.auditing.plan import Exploratory
-from miaudit.findings import wording
 from miaudit.metrics import definition
+from miaudit.metrics import definition as wording
 from miaudit.report import audit_charts, audit_page, page_frame
 from report.test_audit_charts import charts_of, typed
 

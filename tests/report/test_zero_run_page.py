@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.findings import wording
 from miaudit.findings.audit import Findings, Metric
+from miaudit.metrics import definition as wording
 from miaudit.report import audit_charts, audit_page, overlap_charts, results_folder
 from report.test_audit_charts import charts_of, typed
 from report.test_audit_page import EVIL, Page, in_browser, needs_chromium, page_of

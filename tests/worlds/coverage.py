@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit import Evidence, Findings, Plan
-from miaudit.auditing import pipeline, summaries
+from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Bonferroni, Exploratory, Split
+from miaudit.findings.audit import Curve
 from miaudit.metrics import bootstrap, intervals
 from miaudit.metrics.classical import Sample
 from miaudit.metrics.definition import estimates
@@ -32,7 +33,7 @@ WORKERS = 2
 def audit(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> Findings:
     """Audit without the curve for the chart, whose band takes most of the time and no part in the verdict."""
     no_band = mock.patch.object(Sample, "tpr_band", return_value=(None, None))
-    with mock.patch.object(summaries, "curve", return_value=None), no_band:
+    with mock.patch.object(Curve, "of", return_value=None), no_band:
         return pipeline.audit(evidence, plan=plan, rng=rng)
 
 

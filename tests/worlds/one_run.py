@@ -18,8 +18,7 @@ from scipy import optimize, stats
 from miaudit import Evidence
 from miaudit.dp import one_run
 from miaudit.dp.bounds import LowerBound
-from miaudit.dp.ranking import two_sided
-from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule, choose
+from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule, choose, two_sided
 
 N = 1_000
 LEVEL = 0.05

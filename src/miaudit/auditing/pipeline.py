@@ -12,31 +12,32 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.arrays import BoolArray, IndexArray
-from miaudit.auditing import bounds, score_choice, summaries, zero_run
-from miaudit.auditing.plan import Bootstrap, Declared, Plan
-from miaudit.auditing.score_choice import Choice
+from miaudit.arrays import BoolArray, FloatArray, IndexArray
+from miaudit.auditing import bounds, zero_run
+from miaudit.auditing.plan import Bootstrap, Choice, Declared, Plan, choose
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import effects
+from miaudit.causal.duplicates import Repeats
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings import verdict as verdict_rule
-from miaudit.findings.audit import Findings, GroupFindings, Memorisation, Metric, ScoreFindings, Vulnerability
-from miaudit.findings.verdict import Verdict
-from miaudit.findings.wording import chance, label
-from miaudit.metrics import bootstrap, classical, definition
-from miaudit.metrics.classical import Estimate, Sample
-from miaudit.metrics.histogram import histogram
-
-_CONDITIONS: dict[str | None, str] = {
-    "zero-run": "if the covariates account for how members and non-members differ",
-}
-_NO_ANSWER = (
-    "No answer: members and non-members were not assigned at random (zero-run), so raw numbers mix memorisation with "
-    "the difference between the two populations."
+from miaudit.findings.audit import (
+    Counts,
+    Curve,
+    Findings,
+    GroupFindings,
+    Memorisation,
+    Metric,
+    ScoreFindings,
+    Vulnerability,
 )
+from miaudit.findings.verdict import Verdict
+from miaudit.metrics import bootstrap, classical, definition, intervals
+from miaudit.metrics.classical import Estimate, Sample
+from miaudit.metrics.roc import histogram
+
 _ASSUMED = {
     "one-run": "One model; whether each record was trained on was decided at random (declared, not checked).",
     "multi-run": "One model per record; whether it was trained on was decided at random (declared, not checked).",
@@ -45,6 +46,8 @@ _ASSUMED = {
     "far an unmeasured trait would have to break this is said beside the split into memorisation and shift.",
     None: "Nobody declared how membership came about. If not at random, the numbers mix memorisation with shift.",
 }
+_FEWEST_PAIRS = 20
+_OPPOSED = -3.7  # of a standard normal number: once in 10,000 audits
 _FEWEST_IN_GROUP = 10
 _FEWEST_FOR_METRICS = 2
 _MOST_NAMED = 8
@@ -106,7 +109,7 @@ def audit(
         plan=plan,
         nuisance=nuisance,
         rng=rng,
-        notes=(*notes, *summaries.equal_rows(evidence)) if isinstance(evidence, Evidence) else notes,
+        notes=(*notes, *equal_rows(evidence)) if isinstance(evidence, Evidence) else notes,
         repeat=repeat,
         vulnerability=vulnerability,
         progress=progress,
@@ -150,10 +153,10 @@ def examine(
         raise InputError("rng", "a numpy.random.Generator", type(rng).__name__, "pass numpy.random.default_rng(0)")
     if not isinstance(plan, Plan):
         raise InputError("plan", "a miaudit.Plan", type(plan).__name__, "pass miaudit.Plan(...)")
-    nuisance = _checked(nuisance, evidence)
+    _check(nuisance, evidence)
     choose_rng, bootstrap_rng, correct_rng, bound_rng = rng.spawn(4)
-    choice = score_choice.choose(evidence, plan, rng=choose_rng)
-    case = _Case.of(choice, plan, nuisance.of_rows(choice.rows), rng=correct_rng)
+    choice = choose(evidence, plan, rng=choose_rng)
+    case = _Case.of(choice, plan, nuisance, rng=correct_rng)
     alone: Metric | str | None = None
     if evidence.design is None:  # a generator of its own, drawn last: no other draw moves
         alone = zero_run.covariates_alone(choice.audited, plan, rng=correct_rng.spawn(1)[0])
@@ -166,10 +169,10 @@ def examine(
     shown = tuple(_score_findings(case, name, found[name]) for name in (best, *others))
     remarks = [*notes, *choice.notes, *privacy.notes, *([alone] if isinstance(alone, str) else [])]
     findings = Findings(
-        verdict=replace(verdict, besides=_besides(verdict, shown[0])),
+        verdict=verdict.beside(shown[0].above_chance),
         metrics=shown[0].metrics,
         design=evidence.design,
-        counts=summaries.counts(choice.audited, case.samples[best], case.nonmembers[best], choice.confidence),
+        counts=Counts.of_sample(case.samples[best], case.nonmembers[best], choice.confidence),
         scores=shown,
         plan={**plan.to_dict(), "primary_metric": verdict.metric, "threshold_for_concern": verdict.threshold},
         evidence={"digest": evidence.digest, "source": evidence.source, "scores": list(evidence.scores)},
@@ -181,9 +184,9 @@ def examine(
         bounds=privacy.bounds,
         no_bound=privacy.no_bound,
         corrections=(*choice.corrections, *case.corrections),
-        assumptions=(*case.assumptions, summaries.independence(case.samples[best])),
+        assumptions=(*case.assumptions, case.samples[best].independence),
         notes=(*remarks, *_remarks(case, found, verdict, best)),
-        rows=summaries.most_exposed(choice.audited.only(best), plan.row_level, choice.rows),
+        rows=_most_exposed(choice.audited.only(best), plan.row_level, choice.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
         covariates_alone=alone if isinstance(alone, Metric) else None,
@@ -191,9 +194,9 @@ def examine(
     return Examined(findings, None if case.correction is None else case.correction.propensity, choice.rows)
 
 
-def _checked(nuisance: Any, evidence: Evidence) -> Nuisance:
+def _check(nuisance: Any, evidence: Evidence) -> None:
     if nuisance is None:
-        return Nuisance()
+        return
     if not isinstance(nuisance, Nuisance):
         received = type(nuisance).__name__
         raise InputError("nuisance", "a Nuisance", received, "pass miaudit.causal.nuisance.Nuisance(...)")
@@ -204,7 +207,6 @@ def _checked(nuisance: Any, evidence: Evidence) -> Nuisance:
             str(evidence.design),
             "leave it out: nothing is corrected",
         )
-    return nuisance
 
 
 # -- what the design of the evidence allows ---------------------------------------------------------------------------
@@ -225,12 +227,13 @@ class _Case:
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, choice: Choice, plan: Plan, nuisance: Nuisance, *, rng: np.random.Generator) -> _Case:
+    def of(cls, choice: Choice, plan: Plan, nuisance: Nuisance | None, *, rng: np.random.Generator) -> _Case:
         audited = choice.audited
         samples = {name: Sample.of(audited.only(name)) for name in choice.names}
         assess_rng, rest = rng.spawn(2)
         if audited.design != "zero-run":
             return cls(choice, plan, samples, None, "", rest)
+        nuisance = (nuisance or Nuisance()).of_rows(choice.rows)
         assessed = zero_run.assess(audited, plan, nuisance, rng=assess_rng)
         if isinstance(assessed, str):
             return cls(choice, plan, samples, None, assessed, rest)
@@ -422,7 +425,7 @@ def _named(metrics: Sequence[Metric], name: str) -> Metric:
 def _verdict(case: _Case, found: Mapping[str, Sequence[Metric]], turn: str) -> tuple[Verdict, str]:
     """The verdict, and the score that the findings are about."""
     plan, choice = case.plan, case.choice
-    primary = score_choice.primary_metric(plan, min(case.nonmembers[name] for name in choice.judged), choice.confidence)
+    primary = plan.primary(min(case.nonmembers[name] for name in choice.judged), choice.confidence)
     measured = [_measured(name, found[name], primary) for name in choice.judged]
     best = choice.headline or max(measured, key=lambda m: (m.resolved and m.low, m.high)).score
     threshold = plan.threshold_for_concern
@@ -433,12 +436,12 @@ def _verdict(case: _Case, found: Mapping[str, Sequence[Metric]], turn: str) -> t
         refused = case.correction is not None and case.correction.overlap.reasons != (case.correction.still_learning,)
         reason = case.obstacle if case.correction is not None else f"Here {case.obstacle}."
         status: Literal["refused", "not-testable"] = "refused" if refused else "not-testable"
-        return verdict_rule.no_answer(status, f"{_NO_ANSWER} {reason}", **about), best
+        return verdict_rule.no_answer(status, f"{verdict_rule.NOT_CAUSAL} {reason}", **about), best
     judged = verdict_rule.judge(
         measured,
         **about,
         levels=plan.levels,
-        condition=_CONDITIONS.get(case.audited.design, ""),
+        condition=verdict_rule.CONDITIONS.get(case.audited.design, ""),
         exploratory=choice.exploratory,
         turn=turn,
     )
@@ -449,7 +452,7 @@ def _remarks(case: _Case, found: Mapping[str, Sequence[Metric]], verdict: Verdic
     """What the scores themselves call for saying."""
     yield from _louder_scores(found, case.plan, verdict, best)
     yield from _odd_scores(case.samples)
-    yield from summaries.opposed(case.samples[best])
+    yield from _opposed(case.samples[best])
 
 
 def _louder_scores(found: Mapping[str, Sequence[Metric]], plan: Plan, verdict: Verdict, best: str) -> tuple[str, ...]:
@@ -476,20 +479,57 @@ def _odd_scores(samples: Mapping[str, Sample]) -> Iterator[str]:
             )
 
 
-def _besides(verdict: Verdict, shown_score: ScoreFindings) -> str:
-    """Note other metrics above chance where the verdict alone would hide them."""
-    if verdict.status not in ("clear", "inconclusive"):
-        return ""
-    above = []
-    corrected = any(metric.estimator != "raw" for metric in shown_score.metrics)
-    for metric in shown_score.metrics:
-        if corrected and metric.estimator == "raw":
-            continue
-        by_chance = chance(metric.name)
-        shown = metric.name == "auc" or definition.of(metric.name).fpr is not None
-        if shown and metric.value is not None and by_chance is not None and (metric.low or 0.0) > by_chance:
-            above.append(f"{label(metric.name)} {metric.reading}")
-    return f"The verdict is about one metric and its threshold. Above chance: {'; '.join(above)}." if above else ""
+def equal_rows(evidence: Evidence) -> tuple[str, ...]:
+    """Say where equal covariates (texts) stand on one side beyond chance though no unit holds several records.
+
+    A remark of whoever has the covariates: where these are withheld, an audit that is repeated cannot make it.
+    """
+    described = evidence.covariates if evidence.covariates is not None else evidence.text
+    one_class = evidence.member.all() or not evidence.member.any()
+    if evidence.unit_codes is not None or described is None or one_class:
+        return ()
+    equal = Repeats.of(described, evidence.member)
+    said = equal.forbids("zero-run") if evidence.design == "zero-run" else equal.beyond_chance
+    return (equal.text(),) if said else ()
+
+
+def _opposed(sample: Sample) -> Iterator[str]:
+    """Say where the scores of the i-th member and the i-th non-member oppose each other, with as many of both.
+
+    No part of the verdict: pairs in the order of a file are a guess.
+    """
+    if sample.units is not None:
+        return
+    inside, outside = _ranks(sample.score[sample.member]), _ranks(sample.score[~sample.member])
+    if len(inside) != len(outside) or len(inside) < _FEWEST_PAIRS or not (np.ptp(inside) and np.ptp(outside)):
+        return
+    correlation = float(np.corrcoef(inside, outside)[0, 1])
+    if correlation * math.sqrt(len(inside) - 1) < _OPPOSED:
+        yield (
+            "In their order the scores of members and non-members oppose each other (rank correlation "
+            f"{correlation:.2f} of the first with the first, and so on). If they come in such pairs, the variance of "
+            f"the AUC is about {1 - correlation:.1f} times as large as its interval says: name the pair as the unit."
+        )
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """Ranks (n,), equal values with their mean."""
+    _, code, count = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(count) - (count - 1) / 2)[code])
+
+
+def _most_exposed(audited: Evidence, count: int, numbers: IndexArray | None) -> tuple[dict[str, Any], ...]:
+    """Return the rows of the members with the highest scores, on request only."""
+    rows = np.flatnonzero(audited.member)
+    top = rows[np.argsort(-audited.score[rows], kind="stable")[:count]]
+    return tuple(
+        {
+            "row": int(row if numbers is None else numbers[row]),
+            "unit": None if audited.unit is None else str(audited.unit[row]),
+            "score": float(audited.score[row]),
+        }
+        for row in top
+    )
 
 
 def _score_findings(case: _Case, name: str, found: tuple[Metric, ...]) -> ScoreFindings:
@@ -497,15 +537,13 @@ def _score_findings(case: _Case, name: str, found: tuple[Metric, ...]) -> ScoreF
     binned = histogram(sample.score, sample.member)
     if not case.shows_metrics:
         return ScoreFindings(name, (), None, binned)
-    resolved = summaries.smallest_fpr(nonmembers, confidence)
-    fpr = summaries.grid(case.plan, nonmembers, resolved)
+    resolved = intervals.smallest_fpr(nonmembers, confidence)
+    fpr = Curve.grid(case.plan.fpr_targets, nonmembers, resolved)
     if case.learned is None:
-        curve = summaries.curve(sample.roc, fpr, *sample.tpr_band(fpr, confidence), resolved)
+        roc, (low, high) = sample.roc, sample.tpr_band(fpr, confidence)
     else:
-        evidence = case.audited.only(name)
-        roc, low, high = effects.tpr_band(evidence, case.learned, fpr, confidence=confidence)
-        curve = summaries.curve(roc, fpr, low, high, resolved)
-    return ScoreFindings(name, found, curve, binned)
+        roc, low, high = effects.tpr_band(case.audited.only(name), case.learned, fpr, confidence=confidence)
+    return ScoreFindings(name, found, Curve.of(fpr, roc.tpr_at(fpr), low, high, resolved), binned)
 
 
 def _groups(case: _Case, score: str) -> tuple[GroupFindings, ...]:

@@ -1,4 +1,4 @@
-"""The plan of an audit: every option, fixed before the data is looked at."""
+"""The plan of an audit: every option, fixed before the data is looked at, and the score that counts by it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from miaudit.arrays import IndexArray
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import accounting, selection
 from miaudit.dp.bounds import LowerBound
@@ -17,8 +18,8 @@ from miaudit.dp.verdict import Claim
 from miaudit.dp.zero_run import options
 from miaudit.errors import InputError, Option, check_options, nearest
 from miaudit.evidence import Evidence
-from miaudit.metrics import definition
-from miaudit.metrics.intervals import SMALLEST_FPR
+from miaudit.metrics import definition, intervals
+from miaudit.metrics.classical import Sample, tpr_name
 
 ESTIMATORS = ("hajek", "aipw")
 
@@ -174,7 +175,8 @@ class Bounds:
             check_mechanism(self.mechanism)
         check_options(self)
         selection.check(self.guesses)
-        options.check(self.correction)
+        if not isinstance(self.correction, str):  # names are checked above
+            options.correction_of(self.correction)
         if self.mechanism is not None and self.claim is not None and self.claim.parameter == "mu":
             accounting.upper_bound(self.mechanism, parameter="mu")  # refused now where a mechanism has none
 
@@ -307,9 +309,13 @@ class Plan:
         _require(rising, "levels", "three increasing numbers in (0, 1)", levels, "the default is 0.02, 0.05, 0.1")
         check_options(self)
         for target in targets:
-            resolvable = target >= SMALLEST_FPR
+            resolvable = target >= intervals.SMALLEST_FPR
             _require(
-                resolvable, "fpr_targets", f"{SMALLEST_FPR:g} or more", target, "no count of records resolves less"
+                resolvable,
+                "fpr_targets",
+                f"{intervals.SMALLEST_FPR:g} or more",
+                target,
+                "no count of records resolves less",
             )
         named = tuple(sorted({float(f"{target:g}") for target in targets}))  # metrics are named by six digits
         for target in named:
@@ -334,6 +340,13 @@ class Plan:
         """Names of the metrics, in the order of the findings."""
         planned = () if self.primary_metric is None else (self.primary_metric,)
         return tuple(dict.fromkeys((*definition.names(self.fpr_targets), *planned)))
+
+    def primary(self, nonmembers: float, confidence: float) -> str:
+        """Return the primary metric: as planned, or the TPR at the smallest target that can be resolved."""
+        if self.primary_metric is not None:
+            return self.primary_metric
+        fit = [fpr for fpr in self.fpr_targets if intervals.resolvable(fpr, nonmembers, confidence)]
+        return tpr_name(fit[0] if fit else self.fpr_targets[-1])
 
     def _sequence(self, name: str) -> tuple[float, ...]:
         try:
@@ -382,3 +395,81 @@ def _plain(value: Any) -> Any:
 def _require(condition: bool, name: str, allowed: str, received: object, next_step: str) -> None:
     if not condition:
         raise InputError(name, allowed, str(received), next_step)
+
+
+# -- the score that counts --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Measured scores and records, the score of the verdict, and the price of the choice."""
+
+    audited: Evidence
+    names: tuple[str, ...]
+    judged: tuple[str, ...]
+    headline: str | None
+    confidence: float
+    corrections: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    exploratory: bool = False
+    rows: IndexArray | None = None  # of the evidence, where only a part of it is audited
+
+
+def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Choice:
+    """Choose the measured scores, their records and their confidence.
+
+    Raises
+    ------
+    InputError
+        If the plan names a score that the evidence does not have, or a split leaves a class empty.
+    """
+    names = tuple(evidence.scores)
+    if isinstance(plan.headline, Declared):
+        if plan.headline.score not in names:
+            hint = nearest(plan.headline.score, names) or "or bonferroni, split, exploratory"
+            raise InputError("headline", f"one of {', '.join(names)}", repr(plan.headline.score), hint)
+        name = plan.headline.score
+        return Choice(evidence, names, (name,), name, plan.confidence)
+    if len(names) == 1:
+        return Choice(evidence, names, names, names[0], plan.confidence)
+    match plan.headline:
+        case Bonferroni():
+            confidence = 1 - (1 - plan.confidence) / len(names)
+            said = (
+                f"{len(names)} scores were looked at: every interval is widened (Bonferroni) to hold for all of them."
+            )
+            return Choice(evidence, names, names, None, confidence, (said,))
+        case Split(share):
+            pilot, rest, rows = _split_units(evidence, share, rng)
+            best = _strongest(pilot, plan)
+            said = f"The score {best} was chosen on a random {share:.0%} of the units; every number is from the rest."
+            return Choice(rest, names, (best,), best, plan.confidence, (said,), rows=rows)
+        case Exploratory():
+            best = _strongest(evidence, plan)
+            said = (
+                f"{best} is the strongest of {len(names)} scores on the data that chose it: exploratory, uncorrected."
+            )
+            return Choice(evidence, names, (best,), best, plan.confidence, (), (said,), exploratory=True)
+
+
+def _strongest(evidence: Evidence, plan: Plan) -> str:
+    """Return the score with the largest primary metric, or AUC where that is not resolved."""
+
+    def strength(score: str) -> tuple[float, float]:
+        sample = Sample.of(evidence.only(score))
+        name = plan.primary(sample.effective_nonmembers, plan.confidence)
+        metric = definition.of(name).estimate(sample, confidence=plan.confidence)
+        return (-math.inf if metric.value is None else metric.value, sample.roc.auc)
+
+    return max(evidence.scores, key=strength)
+
+
+def _split_units(evidence: Evidence, share: float, rng: np.random.Generator) -> tuple[Evidence, Evidence, IndexArray]:
+    codes = np.arange(evidence.n) if evidence.unit_codes is None else evidence.unit_codes
+    pilot = (rng.random(int(codes.max()) + 1) < share)[codes]
+    for part in (pilot, ~pilot):
+        if not part.any() or evidence.member[part].all() or not evidence.member[part].any():
+            raise InputError(
+                "headline", "enough records for a split", f"{evidence.n}", "use bonferroni instead of split"
+            )
+    return evidence.take(pilot), evidence.take(~pilot), np.flatnonzero(~pilot)

@@ -29,10 +29,10 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings
 from miaudit.findings.verification import ChallengeFindings
-from miaudit.findings.wording import amount, difference, label
 from miaudit.io import tables
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
+from miaudit.metrics.definition import amount, difference, label
 from miaudit.metrics.rounding import at_most
 from miaudit.metrics.units import drawn_alike, one_of_each, sizes
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import IntArray
-from miaudit.auditing import pipeline, summaries
+from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Plan
 from miaudit.bundle import archive, arrays, plain_json, sealing, sharing, written_plan
 from miaudit.bundle.sealing import SEALED, Keys, Opening, Sealed
@@ -177,7 +177,7 @@ def record(
     sharing.check_sealing(level, seal=seal)
     plan = plan or Plan()
     if not seal:  # it counts labels, and covariates that may be withheld
-        notes = (*notes, *summaries.equal_rows(evidence))
+        notes = (*notes, *pipeline.equal_rows(evidence))
     order = None
     if seal:
         sealing.check(evidence, plan)

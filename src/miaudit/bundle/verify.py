@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from miaudit.auditing import pipeline, score_choice
-from miaudit.auditing.plan import Split
+from miaudit.auditing import pipeline
+from miaudit.auditing.plan import Split, choose
 from miaudit.bundle import contents, reading, sealed_audits, sharing, written_plan
 from miaudit.bundle.contents import Bundle
 from miaudit.bundle.sealing import Opening
@@ -237,7 +237,7 @@ def _in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any
 
 def _metrics_in_part(bundle: Bundle, evidence: Evidence) -> Iterator[tuple[str, Any, Any, str]]:
     """Yield the raw metrics of every score, and Hajek metrics from stored propensities."""
-    confidence = score_choice.choose(evidence, bundle.plan, rng=np.random.default_rng(0)).confidence
+    confidence = choose(evidence, bundle.plan, rng=np.random.default_rng(0)).confidence
     for i, stated in enumerate(bundle.findings.scores):
         audited = evidence if bundle.rows is None else evidence.take(bundle.rows)
         one = audited.only(stated.score)

@@ -24,7 +24,7 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics import intervals
 from miaudit.metrics.classical import Estimate, Sample
-from miaudit.metrics.histogram import Histogram, histogram
+from miaudit.metrics.roc import Histogram, histogram
 from miaudit.metrics.rounding import written
 from miaudit.metrics.units import Units
 

@@ -29,7 +29,7 @@ def compare(
     In a pipeline: compare the audit of the last release with that of the next one; exit code 3 stops it.
     """
     from miaudit.findings.comparison import compare as contrast
-    from miaudit.findings.wording import difference
+    from miaudit.metrics.definition import difference
 
     names = _distinct([before, after])
     found = contrast(_findings(before), _findings(after), names=(names[0], names[1]), repeat=repeat())

@@ -11,7 +11,7 @@ from miaudit.command.options import DryRun, Json, Overwrite
 from miaudit.command.results import check_free, deliver, repeat
 from miaudit.command.terminal import announce, forecast, kept, progress, say
 from miaudit.errors import one_line
-from miaudit.findings.wording import amount
+from miaudit.metrics.definition import amount
 from miaudit.metrics.rounding import written
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from miaudit.command.options import OUTPUT, Seed, taken, takes
 from miaudit.command.terminal import say
 from miaudit.config.audit import Options
 from miaudit.errors import InputError
-from miaudit.findings.wording import amount
+from miaudit.metrics.definition import amount
 from miaudit.metrics.rounding import percent, written
 
 _DESIGNS = {"one-run": "one run", "multi-run": "one model for each record"}

@@ -14,14 +14,13 @@ import typer
 from miaudit import __version__
 from miaudit.command.terminal import complain, progress, say, say_json
 from miaudit.errors import InputError, one_line
-from miaudit.findings.wording import bound_reading
 from miaudit.metrics import definition
-from miaudit.metrics.rounding import written
+from miaudit.metrics.rounding import at_least, at_most, written
 
 if TYPE_CHECKING:
     from miaudit.auditing.plan import Plan
     from miaudit.collect.outputs import Collected
-    from miaudit.findings.audit import Findings
+    from miaudit.findings.audit import Findings, LowerBound
     from miaudit.findings.kind import FindingsRecord
 
 
@@ -198,7 +197,7 @@ def summary(findings: Findings) -> str:
 
 def _privacy_lines(findings: Findings, said: str) -> list[str]:
     """Bounds on privacy parameters, the challenge that they survived, or why there is none and was not said before."""
-    lines = [f"  {bound_reading(bound)}" for bound in findings.bounds]
+    lines = [f"  {_bound_line(bound)}" for bound in findings.bounds]
     challenge = findings.challenge
     if lines and challenge is not None and not challenge.rejected:
         lines.append(f"  {one_line(challenge.text)}")
@@ -208,3 +207,17 @@ def _privacy_lines(findings: Findings, said: str) -> list[str]:
         return []
     new = [reason for reason in map(one_line, findings.no_bound) if reason.rstrip(".") not in said]
     return [f"No lower bound on privacy parameters: {' '.join(new) or 'for the same reason.'}"]
+
+
+def _bound_line(bound: LowerBound) -> str:
+    """Write a lower bound with how sure it is and what it rests on."""
+    where = f" at delta = {bound.delta:g}" if bound.parameter == "epsilon" else ""
+    name = bound.parameter
+    shown = f"{name} >= {at_least(bound.value)}{where}" if bound.value > 0 else f"{name}{where}: nothing shown"
+    sure = "exploratory, at no confidence" if bound.exploratory else f"{100 * bound.confidence:.6g}%"
+    details = [sure]
+    if bound.correct is not None and bound.guesses is not None:
+        details.append(f"{bound.correct:,} of {bound.guesses:,} guesses right")
+    if bound.reachable is not None:
+        details.append(f"at most {at_most(bound.reachable)} could have been shown")
+    return f"{shown} ({'; '.join(details)})"

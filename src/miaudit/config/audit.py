@@ -161,7 +161,7 @@ ATTACK = Keys(
 )
 EVALUATED = Keys(
     {
-        **keys_of(Plan, "categories", "components", "estimator", "intervals", "confidence"),
+        **keys_of(Plan, "categories", "components", "estimator"),
         "output_dir": Annotated[str, Option("Folder for findings.json, report.html and figures/.")],
         "design": Annotated[
             Design | None,
@@ -172,6 +172,7 @@ EVALUATED = Keys(
                 allowed=f"one of {', '.join(DESIGNS)}",
             ),
         ],
+        **keys_of(Plan, "intervals", "confidence"),
         "seed": Annotated[int, Option("Seed of everything random; it is written into the findings.", ge=0)],
     }
 )

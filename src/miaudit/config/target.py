@@ -22,6 +22,8 @@ from miaudit.models.given import GivenShadows
 from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
 from miaudit.models.train_config import SmallGPT2, TrainConfig
 
+__all__ = ["TargetSection"]
+
 Whole = Annotated[int, Field(ge=1)]
 
 

@@ -16,9 +16,8 @@ from miaudit.arrays import FloatArray
 from miaudit.disclosure import tradeoff
 from miaudit.disclosure.decision_sets import chance_of_entry
 from miaudit.disclosure.dirichlet import World, marginal, parameters
-from miaudit.disclosure.intervals import check_choice
 from miaudit.disclosure.tradeoff import DRAWS, TradeOff
-from miaudit.errors import InputError
+from miaudit.errors import InputError, check_choice
 
 Disclosure = Literal["confidence-vector", "true-label", "decision-set"]
 Method = Literal["exact", "simulation"]

@@ -27,9 +27,8 @@ from miaudit.disclosure.advantage import Disclosure, check_disclosure, checked_l
 from miaudit.disclosure.contraction import Contraction, contraction
 from miaudit.disclosure.decision_sets import Intractable
 from miaudit.disclosure.dirichlet import World, divergence, marginal
-from miaudit.disclosure.intervals import check_choice
 from miaudit.disclosure.tradeoff import check_temperature, check_threshold, check_tnr
-from miaudit.errors import InputError
+from miaudit.errors import InputError, check_choice
 
 Form = Literal["tight", "printed", "pinsker", "approximate", "region"]
 

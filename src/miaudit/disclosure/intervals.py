@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from miaudit.arrays import FloatArray
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -42,24 +41,8 @@ def plain_values(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in pairs}
 
 
-def check_choice(name: str, value: object, known: Sequence[str], next_step: str = "choose one") -> None:
-    """Refuse a word that is none of the known ones.
-
-    Raises
-    ------
-    InputError
-    """
-    if value not in known:
-        raise InputError(name, " or ".join(known), repr(value), nearest(str(value), known) or next_step)
-
-
 def check_options(confidence: float, replicates: int) -> None:
-    """Refuse a confidence outside (0, 1) and fewer than 100 replicates.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse a confidence outside (0, 1) and fewer than 100 replicates."""
     if not 0 < confidence < 1:
         raise InputError("confidence", "a number in (0, 1)", repr(confidence), "write 0.95 for 95%")
     if replicates < 100:

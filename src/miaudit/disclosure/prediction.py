@@ -19,9 +19,9 @@ from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.attacks import dirichlet_fit, disclosed
 from miaudit.disclosure import dirichlet, uncertainty
 from miaudit.disclosure.advantage import Disclosure, advantage_of
-from miaudit.disclosure.intervals import Interval, check_choice, check_options
+from miaudit.disclosure.intervals import Interval, check_options
 from miaudit.disclosure.uncertainty import Form
-from miaudit.errors import InputError, nearest
+from miaudit.errors import InputError, check_choice, nearest
 
 __all__ = ["Comparison", "attainable", "compare", "held_out_advantage", "spearman"]
 

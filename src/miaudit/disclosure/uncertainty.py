@@ -15,8 +15,7 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
 from miaudit.attacks import dirichlet_fit
-from miaudit.disclosure.intervals import check_choice
-from miaudit.errors import InputError
+from miaudit.errors import InputError, check_choice
 
 __all__ = ["Outputs", "Uncertainty", "estimate", "from_shadow"]
 

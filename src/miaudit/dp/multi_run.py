@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from miaudit.arrays import FloatArray
-from miaudit.dp.bounds import LowerBound, check_confidence, check_delta
+from miaudit.dp.bounds import LowerBound
 from miaudit.dp.error_counts import (
     ClaimTest,
     ClopperPearson,
@@ -44,7 +44,7 @@ from miaudit.dp.thresholds import (
     halves,
 )
 from miaudit.dp.tradeoff import TradeOff
-from miaudit.errors import DesignError, InputError
+from miaudit.errors import DesignError, InputError, check_confidence, check_delta
 from miaudit.evidence import Evidence
 from miaudit.metrics.units import one_of_each
 

@@ -19,11 +19,10 @@ import numpy as np
 from scipy.special.cython_special import betainc, ndtr, ndtri
 
 from miaudit.arrays import BoolArray, FloatArray
-from miaudit.dp.bounds import LowerBound, Parameter, check_confidence, check_counts, check_delta
-from miaudit.dp.ranking import Ranking, one_sided, two_sided
-from miaudit.dp.selection import GUESSES_FIRST, CountBound, Fixed, Option, Pilot, choose
+from miaudit.dp.bounds import LowerBound, Parameter
+from miaudit.dp.selection import GUESSES_FIRST, CountBound, Fixed, Option, Pilot, Ranking, choose, one_sided, two_sided
 from miaudit.dp.tradeoff import Gaussian, TradeOff
-from miaudit.errors import DesignError, InputError, is_number
+from miaudit.errors import DesignError, InputError, check_confidence, check_delta, finite, is_number
 from miaudit.evidence import Evidence
 from miaudit.metrics.units import one_of_each
 
@@ -635,6 +634,21 @@ def _last_rejected(refuted: Callable[[float], bool], largest: float) -> float:
 
 
 def _counts(correct: object, guesses: object, canaries: object) -> tuple[int, int, int]:
+    """Return counts 0 <= correct <= guesses <= canaries with at least one guess, as whole numbers."""
     if isinstance(canaries, float) and math.isfinite(canaries):
         canaries = math.ceil(canaries)
-    return check_counts(correct, guesses, canaries)
+    c, r, m = (_whole(name, x) for name, x in (("correct", correct), ("guesses", guesses), ("canaries", canaries)))
+    if m < 1:
+        raise InputError("canaries", "a whole number from 1 up", repr(canaries), "audit at least one record")
+    if not 1 <= r <= m:
+        raise InputError("guesses", f"a whole number from 1 to the {m:,} canaries", repr(guesses), "guess for some")
+    if not 0 <= c <= r:
+        raise InputError("correct", f"a whole number from 0 to the {r:,} guesses", repr(correct), "count them again")
+    return c, r, m
+
+
+def _whole(name: str, value: object) -> int:
+    number = finite(name, value, "a whole number", "pass a count")
+    if number != math.floor(number):
+        raise InputError(name, "a whole number", repr(value), "pass a count")
+    return int(number)

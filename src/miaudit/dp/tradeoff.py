@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray
-from miaudit.dp.bounds import check_delta
-from miaudit.errors import InputError
+from miaudit.errors import InputError, check_delta, finite
 
 __all__ = [
     "Custom",
@@ -642,10 +641,7 @@ def _prior(prior: float) -> float:
 
 def _at_least_zero(name: str, value: object, largest: float) -> float:
     allowed = "a finite number from 0 up" if largest == math.inf else f"a number from 0 to {largest:,.0f}"
-    try:
-        number = float(value)  # type: ignore[arg-type]  # refused below if it is none
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(name, allowed, repr(value), "pass a number") from None
-    if isinstance(value, bool | str) or not 0 <= number <= largest or math.isinf(number):
+    number = finite(name, value, allowed, "pass a number")
+    if not 0 <= number <= largest:
         raise InputError(name, allowed, repr(value), "pass a number")
     return number

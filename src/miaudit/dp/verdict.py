@@ -11,9 +11,9 @@ import numpy as np
 from annotated_types import MinLen
 
 from miaudit.arrays import NotNegative, Share, Text
-from miaudit.dp.bounds import Delta, LowerBound, Parameter, UpperBound, check_delta
+from miaudit.dp.bounds import Delta, LowerBound, Parameter, UpperBound
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, roc_limit
-from miaudit.errors import InputError, Option
+from miaudit.errors import InputError, Option, check_delta
 from miaudit.metrics.rounding import at_least, at_most
 
 Status = Literal["refuted", "not-refuted", "not-testable"]

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from annotated_types import Ge, Interval, Len, MinLen
 
-from miaudit.arrays import Count, Inside, Positive, Share, Text
+from miaudit.arrays import Count, FloatArray, Inside, Positive, Share, Text
 from miaudit.causal.balance import Difference, Overlap
 from miaudit.causal.challenge import Challenge, LackOfFit
 from miaudit.causal.propensity import LearningCurve
 from miaudit.dp.bounds import LowerBound
 from miaudit.dp.verdict import ClaimVerdict, RocLimit
 from miaudit.errors import InputError
-from miaudit.findings import wording
 from miaudit.findings.kind import FindingsRecord, Keys, Pattern, Rule
 from miaudit.findings.verdict import MetricName, Verdict
-from miaudit.metrics import definition
-from miaudit.metrics.histogram import Histogram
+from miaudit.metrics import definition, intervals
+from miaudit.metrics.classical import Sample
+from miaudit.metrics.roc import Histogram
 
 __all__ = [
     "Challenge",
@@ -108,12 +109,12 @@ class Metric:
     @property
     def interval(self) -> str:
         """The interval in words, or the upper limit alone where there is no value."""
-        return wording.interval(vars(self))
+        return definition.interval(vars(self))
 
     @property
     def reading(self) -> str:
         """The value with its interval in words; an unresolved one as an upper limit, never a value."""
-        return wording.reading(vars(self))
+        return definition.reading(vars(self))
 
 
 def _share_or_effect(metric: Metric) -> Metric:
@@ -138,6 +139,30 @@ class Curve:
     low: Rates
     high: Rates
 
+    @staticmethod
+    def grid(targets: Sequence[float], nonmembers: float, resolved: float) -> FloatArray:
+        """Return the FPRs (k,) inside (0, 1) at which a curve is shown.
+
+        They are fine where they are low, and hold every target and ``resolved``, the smallest FPR that so many
+        non-members resolve.
+        """
+        smallest = min(0.1 / nonmembers, targets[0] / 2)
+        spread = np.r_[np.geomspace(smallest, 1, 50), np.linspace(0.04, 0.98, 33)]
+        points = np.unique(np.r_[spread, targets, resolved])
+        return points[points < 1]
+
+    @classmethod
+    def of(cls, fpr: FloatArray, tpr: FloatArray, low: FloatArray, high: FloatArray, resolved: float) -> Curve:
+        """Close a curve on FPRs (k,) inside (0, 1) with its ends; no TPR below the FPR that is ``resolved``."""
+        # The band is pointwise; a running maximum keeps its drawn edges as monotone as the curve that they enclose.
+        columns = (fpr, tpr, np.maximum.accumulate(np.minimum(low, tpr)), np.maximum.accumulate(np.maximum(high, tpr)))
+        starts = (0.0, 0.0, 0.0, float(columns[3][0].round(9)))
+        x, y, below, above = (
+            (first, *np.round(column, 9).tolist(), 1.0) for column, first in zip(columns, starts, strict=True)
+        )
+        known = (False, *(fpr >= resolved * (1 - 1e-12)), True)
+        return cls(x, tuple(rate if shown else None for rate, shown in zip(y, known, strict=True)), below, above)
+
     @property
     def points(self) -> Iterator[tuple[float, float | None, float, float]]:
         """Each FPR with its TPR and its limits."""
@@ -152,6 +177,19 @@ class ScoreFindings:
     metrics: tuple[Measured, ...]
     curve: Curve | None = None
     distribution: Histogram | None = None
+
+    @property
+    def above_chance(self) -> str:
+        """The AUC and the TPRs whose lower limits are above chance, in words; raw ones where nothing is corrected."""
+        corrected = any(metric.estimator != "raw" for metric in self.metrics)
+        above = []
+        for metric in self.metrics:
+            known = definition.of(metric.name)
+            shown = metric.name == "auc" or known.fpr is not None
+            counts = shown and not (corrected and metric.estimator == "raw") and metric.value is not None
+            if counts and known.chance is not None and (metric.low or 0.0) > known.chance:
+                above.append(f"{known.label} {metric.reading}")
+        return "; ".join(above)
 
 
 @dataclass(frozen=True)
@@ -296,6 +334,19 @@ class Counts:
     nonmember_records: Positive
     smallest_fpr: Annotated[float, Interval(gt=0, le=1)]
     of: Annotated[str, Pattern("^(records|units)$")] = "records"
+
+    @classmethod
+    def of_sample(cls, sample: Sample, effective_nonmembers: float, confidence: float) -> Counts:
+        """Count the records and the units of a sample, with the smallest FPR that can be resolved."""
+        members = int(np.count_nonzero(sample.member))
+        return cls(
+            sample.independent_members,
+            sample.independent_nonmembers,
+            members,
+            len(sample.member) - members,
+            intervals.smallest_fpr(effective_nonmembers, confidence),
+            "records" if sample.units is None else "units",
+        )
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from miaudit.findings import verdict
 from miaudit.findings.audit import Findings, Metric
 from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.verdict import TURN
-from miaudit.findings.wording import amount, difference, label
+from miaudit.metrics.definition import amount, difference, label
 from miaudit.metrics.rounding import written
 
 Status = Literal["rose", "fell", "no-difference", "not-comparable"]

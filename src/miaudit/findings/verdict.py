@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 from miaudit.arrays import Inside, Text
 from miaudit.findings.kind import Pattern
-from miaudit.findings.wording import amount, beyond, describe
-from miaudit.metrics.definition import METRICS, of
+from miaudit.metrics.definition import METRICS, amount, beyond, describe, of
 from miaudit.metrics.rounding import percent
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable", "refused"]
@@ -38,6 +37,13 @@ TURN = (
     "if they are losses, --signal loss (signal: loss in a configuration file) turns them; any other score is turned by "
     "its sign"
 )
+NOT_CAUSAL = (
+    "No answer: members and non-members were not assigned at random (zero-run), so raw numbers mix memorisation with "
+    "the difference between the two populations."
+)
+CONDITIONS: dict[str | None, str] = {
+    "zero-run": "if the covariates account for how members and non-members differ",
+}
 NOT_DECLARED = "No answer: nobody declared how membership came about."
 DECLARE = (
     "Declare it: --design one-run or multi-run if inclusion was decided at random, --design zero-run if it was not "
@@ -79,6 +85,12 @@ class Verdict:
     def exit_code(self) -> int:
         """0 no concern, 3 concern, 4 no answer."""
         return _EXIT_CODES[self.status]
+
+    def beside(self, above: str) -> Verdict:
+        """Name what else lies above chance, in words, where the verdict alone would hide it."""
+        if not above or self.status not in ("clear", "inconclusive"):
+            return self
+        return replace(self, besides=f"The verdict is about one metric and its threshold. Above chance: {above}.")
 
 
 @dataclass(frozen=True)

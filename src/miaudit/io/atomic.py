@@ -378,9 +378,7 @@ def _put_back(workshop: Path, owned: Sequence[str]) -> None:
     _bring(owned, leaving, out)
 
 
-def _bring(
-    names: Sequence[str], source: Path, target: Path, move: Callable[[Path, Path], object] | None = None
-) -> None:
+def _bring(names: Sequence[str], source: Path, target: Path, move: _Move | None = None) -> None:
     for name in names:
         if os.path.lexists(source / name):
             (target / name).parent.mkdir(parents=True, exist_ok=True)

@@ -427,14 +427,12 @@ def _to_numpy(column: pl.Series) -> NDArray[Any]:
         return _lists_to_numpy(column)
     if column.dtype == pl.Object:
         raise InputError(name, "numbers or text", "Python objects", "save plain values")
-    if column.dtype in (pl.String, pl.Categorical, pl.Enum):
-        if column.null_count():
-            raise InputError(name, "a value in every row", f"{column.null_count()} empty rows", "fill or drop them")
-        return np.asarray(column.cast(pl.String).to_list(), dtype=np.str_)
     if column.null_count():
         if column.dtype.is_float():
             return column.to_numpy()  # nulls become NaN and are refused where finite numbers are needed
         raise InputError(name, "a value in every row", f"{column.null_count()} empty rows", "fill or drop them")
+    if column.dtype in (pl.String, pl.Categorical, pl.Enum):
+        return np.asarray(column.cast(pl.String).to_list(), dtype=np.str_)
     if column.dtype == pl.Int128:  # numpy has no such type; what fits one that it has is as good
         column = _narrowed(column)
     values = column.to_numpy()

@@ -99,6 +99,25 @@ class Sample:
         """Degrees of freedom of a variance between units; None where records are independent."""
         return None if self.units is None else self.units.freedom
 
+    @property
+    def independence(self) -> str:
+        """Describe the assumption on dependence between records."""
+        if self.units is None:
+            return (
+                "Records are independent: no person or account stands behind several of them (give unit ids if one "
+                "does)."
+            )
+        share = self.units.largest_share
+        giant = (
+            f" One unit holds {share:.0%} of the records of a class, which costs much of them." if share > 0.1 else ""
+        )
+        both = self.units.spanning
+        giant += f" {both:,} units hold both: what their records share, or oppose, is in the intervals." if both else ""
+        return (
+            f"Records of one unit may depend on each other, units do not: intervals and counts are of "
+            f"{self.independent_members:,} units of members and {self.independent_nonmembers:,} of non-members.{giant}"
+        )
+
     def auc(self, confidence: float) -> Estimate:
         """Area under the ROC curve (DeLong on the logit scale), 0.5 at chance; ties count one half."""
         value = self.roc.auc

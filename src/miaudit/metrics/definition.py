@@ -3,22 +3,25 @@
 Everything that knows metrics by name reads these records. All of them grow with what an attack reveals: the verdict
 raises a concern where a lower limit lies above a threshold. :data:`METRICS` has those of one name; TPR at an FPR is a
 family, with one metric for each rate.
+
+In words an estimate is rounded to the nearest number; a limit outward, so that what is printed still holds.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from miaudit.errors import Offered
 from miaudit.metrics.classical import Estimate, Sample, tpr_name
-from miaudit.metrics.rounding import percent
+from miaudit.metrics.rounding import Rounding, percent, written
 
 _TPR = "tpr_at_fpr_"
 _LARGEST_FPR_OF_LEVELS = 0.01
+_FINEST = (3, 6, 9, 15)  # digits to try until a limit reads otherwise than the threshold beyond which it lies
 
 
 @dataclass(frozen=True)
@@ -143,3 +146,115 @@ def names(fpr_targets: Iterable[float]) -> tuple[str, ...]:
 
 def _undefined(sample: Sample, *, confidence: float) -> Estimate:
     raise LookupError(f"no definition to estimate this metric by, at {confidence} of {len(sample.score)} records")
+
+
+# -- in words ---------------------------------------------------------------------------------------------------------
+
+
+def describe(metric: str) -> str:
+    """Say what a metric measures: 'the share of members found at a false-positive rate of 0.1%'."""
+    return of(metric).description
+
+
+def label(metric: str) -> str:
+    """Name a metric for a reader: 'TPR at 0.1% FPR'."""
+    return of(metric).label
+
+
+def chance(metric: str) -> float | None:
+    """Return what a metric is for an attack that knows nothing, or None for a name that is not known."""
+    return of(metric).chance
+
+
+def amount(metric: str, value: float | None, rounding: Rounding = "nearest", digits: int = 3) -> str:
+    """Write a value of a metric: rates as percentages, the rest with three or four digits.
+
+    Parameters
+    ----------
+    metric : its name
+    value : None where there is none
+    rounding : "down" for a lower limit, "up" for an upper one
+    digits : of a rate (significant) and of the rest (decimals)
+
+    Examples
+    --------
+    >>> amount("tpr_at_fpr_0.01", 0.0912), amount("auc", 0.86984), amount("ate", None)
+    ('9.12%', '0.870', '–')
+    >>> amount("auc", 0.86984, "down"), amount("auc", 0.9999, "up")
+    ('0.869', '0.999900')
+    """
+    if value is None:
+        return "–"
+    form = of(metric).form
+    if form == "percent":
+        return percent(value, rounding, digits)
+    if form == "digits":
+        return written(value, f".{digits + 1}g", rounding)
+    text = written(value, f".{digits}f", rounding)
+    # never 1.000 for less than one
+    return written(value, f".{max(digits, 6)}f", rounding) if value < 1 and float(text) == 1 else text
+
+
+def beyond(metric: str, limit: float, threshold: float, rounding: Rounding) -> str:
+    """Write a limit with as many digits as it takes to read otherwise than the threshold beyond which it lies.
+
+    Examples
+    --------
+    >>> beyond("auc", 0.5996, 0.6, "up"), beyond("auc", 0.56, 0.6, "up")
+    ('0.599600', '0.560')
+    """
+    other = float(amount(metric, threshold).rstrip("%"))
+    texts = [amount(metric, limit, rounding, digits) for digits in _FINEST]
+    return next((text for text in texts if float(text.rstrip("%")) != other), texts[0])
+
+
+def between(metric: str, low: float, high: float) -> str:
+    """Write the limits of a metric, rounded outward.
+
+    Examples
+    --------
+    >>> between("auc", 0.70089, 0.80011)
+    '0.700 to 0.801'
+    """
+    return f"{amount(metric, low, 'down')} to {amount(metric, high, 'up')}"
+
+
+def difference(value: float, low: float, high: float) -> str:
+    """Write a difference of a metric between two, with its limits.
+
+    Examples
+    --------
+    >>> difference(0.05, -0.01232, 0.11)
+    '+0.0500 (-0.0124 to +0.1100)'
+    """
+    return f"{value:+.4f} ({difference_limits(low, high)})"
+
+
+def difference_limits(low: float, high: float) -> str:
+    """Write the limits of a difference of a metric, rounded outward."""
+    return f"{written(low, '+.4f', 'down')} to {written(high, '+.4f', 'up')}"
+
+
+def interval(metric: Mapping[str, Any]) -> str:
+    """Write the interval of a metric, or the upper limit alone where there is no value.
+
+    Examples
+    --------
+    >>> interval({"name": "auc", "value": 0.75, "low": 0.7, "high": 0.8})
+    '0.700 to 0.800'
+    >>> interval({"name": "tpr_at_fpr_0.001", "value": None, "low": 0.0, "high": 0.2})
+    'at most 20%'
+    """
+    name, low, high = metric["name"], metric["low"], metric["high"]
+    if metric["value"] is None:
+        return "not resolved" if high is None else f"at most {amount(name, high, 'up')}"
+    if low is None or high is None:
+        return "no interval"
+    return between(name, low, high)
+
+
+def reading(metric: Mapping[str, Any]) -> str:
+    """Write a metric's value with its interval; an unresolved one as an upper limit, never a value."""
+    if metric["value"] is None:
+        return interval(metric)
+    return f"{amount(metric['name'], metric['value'])} ({interval(metric)})"

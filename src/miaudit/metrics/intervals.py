@@ -45,6 +45,11 @@ def resolvable(fpr: float, nonmembers: float, confidence: float) -> bool:
     return fpr * nonmembers >= resolution(confidence) * (1 - 1e-12)
 
 
+def smallest_fpr(nonmembers: float, confidence: float) -> float:
+    """Return the smallest FPR at which so many non-members give a lower limit (erratum C3), at most 1."""
+    return min(1.0, resolution(confidence) / nonmembers)
+
+
 def nonmembers_needed(fpr: float, confidence: float) -> int:
     """Return the number of non-members from which a TPR at this FPR has a lower limit.
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 
 from miaudit.findings.verdict import LEVEL_NAMES
-from miaudit.findings.wording import amount, between, chance, label
 from miaudit.metrics import definition
+from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import percent
 from miaudit.report import bound_charts, overlap_charts, vulnerability_charts
 from miaudit.report.chart_style import (

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.verdict import LEVEL_NAMES
-from miaudit.findings.wording import amount, between, chance, label
 from miaudit.metrics import definition
+from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import at_most, percent, rate_with_limits
 from miaudit.report import audit_charts, page_frame
 from miaudit.report.audit_charts import curve, foremost, is_corrected, is_raw_only, named, nonmembers

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from miaudit.findings.audit import Metric
 from miaudit.findings.verification import ChallengeFindings, VerificationFindings
-from miaudit.findings.wording import label
+from miaudit.metrics.definition import label
 from miaudit.metrics.rounding import written
 from miaudit.report import page_frame
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.comparison import Audited, Change, Comparison, History
-from miaudit.findings.wording import amount, chance, difference, difference_limits, label
 from miaudit.metrics import definition
+from miaudit.metrics.definition import amount, chance, difference, difference_limits, label
 from miaudit.report import interval_chart, page_frame
 from miaudit.report.chart_style import distinct
 

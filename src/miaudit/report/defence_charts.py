@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Limits
-from miaudit.findings.wording import amount
+from miaudit.metrics.definition import amount
 from miaudit.metrics.rounding import in_points, percent
 from miaudit.report.chart_style import BLUE, GREY, INK, ORANGE, RED, coloured, distinct, finished, over, scaled, tips
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Driver, Limits
-from miaudit.findings.wording import amount, between, chance, label
 from miaudit.metrics import definition
+from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import Rounding, in_points, percent, written
 from miaudit.report import defence_charts, disclosure_charts, page_frame
 

@@ -6,7 +6,7 @@ import base64
 from html import escape
 
 from miaudit.findings.audit import Findings, Metric
-from miaudit.findings.wording import amount, label
+from miaudit.metrics.definition import amount, label
 from miaudit.report import audit_charts, chart_images, page_frame
 
 _TONES = {"flagged": "#a4211a", "clear": "#0f5f4a", "inconclusive": "#744a00"}

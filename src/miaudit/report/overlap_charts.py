@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from miaudit.findings.wording import amount, between
+from miaudit.metrics.definition import amount, between
 from miaudit.metrics.rounding import Rounding, at_least, at_most, percent, written
 from miaudit.report.chart_style import (
     BLUE,

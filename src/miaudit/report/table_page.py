@@ -8,8 +8,8 @@ import altair as alt
 
 from miaudit.findings.audit import LowerBound, Metric, ScoreFindings
 from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings
-from miaudit.findings.wording import amount, label
 from miaudit.metrics import definition
+from miaudit.metrics.definition import amount, label
 from miaudit.metrics.rounding import at_least, at_most, percent, points
 from miaudit.report import audit_charts, fidelity_charts, page_frame
 from miaudit.report.chart_style import (

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from miaudit.arrays import FloatArray
-from miaudit.errors import InputError, is_whole, nearest
+from miaudit.errors import InputError, check_choice, is_whole
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Schema, Table
 
@@ -225,9 +225,7 @@ def synthetic22(variant: Variant = "binary") -> StructuralModel:
     (22, 40, ('R2', 'R3'))
     """
     found = json.loads(resources.files("miaudit.synthesis").joinpath("synthetic22.json").read_text(encoding="utf-8"))
-    if variant not in found["variants"]:
-        names = tuple(found["variants"])
-        raise InputError("variant", " or ".join(names), repr(variant), nearest(str(variant), names) or "choose one")
+    check_choice("variant", variant, tuple(found["variants"]))
     return _read(found["name"], found["variants"][variant])
 
 

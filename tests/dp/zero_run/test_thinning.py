@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from miaudit.dp import one_run
-from miaudit.dp.ranking import Order
+from miaudit.dp.selection import Order
 from miaudit.dp.zero_run.thinning import Guessed, SeedStable, SeedStableTest, coins_worth, keeping_probability
 from miaudit.errors import InputError
 from worlds.small_mechanisms import Mechanism, excess

@@ -1,5 +1,6 @@
 """Lower bounds from no run at all: a fixed model, known members and known non-members, and covariates that differ."""
 
+from miaudit.dp.zero_run import audit, options
 from miaudit.dp.zero_run.audit import LEAST_ROWS_PER_COVARIATE
 from miaudit.dp.zero_run.bounds import (
     Testability,
@@ -18,7 +19,6 @@ from miaudit.dp.zero_run.options import (
     PoissonBinomial,
     Sides,
     Thinning,
-    check,
     stated,
 )
 from miaudit.dp.zero_run.thinning import SeedStable
@@ -36,9 +36,10 @@ __all__ = [
     "Testability",
     "Thinned",
     "Thinning",
-    "check",
+    "audit",
     "epsilon_lower_bound",
     "mu_lower_bound",
+    "options",
     "shift_curve",
     "stated",
     "testability",

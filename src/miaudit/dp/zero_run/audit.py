@@ -19,7 +19,7 @@ from miaudit.causal import propensity as propensities
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, selection
 from miaudit.dp.bounds import LowerBound, Parameter
-from miaudit.dp.ranking import Order, Ranking
+from miaudit.dp.selection import Order, Ranking
 from miaudit.dp.zero_run import composition
 from miaudit.dp.zero_run.composition import Shift
 from miaudit.dp.zero_run.conditional import ConditionalTest, expected_success

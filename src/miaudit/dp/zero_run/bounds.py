@@ -20,7 +20,7 @@ from miaudit.arrays import BoolArray, IntArray
 from miaudit.causal.balance import Overlap
 from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.dp import selection
-from miaudit.dp.bounds import LowerBound, Parameter, check_confidence, check_delta
+from miaudit.dp.bounds import LowerBound, Parameter
 from miaudit.dp.zero_run import audit as zero_run_audit
 from miaudit.dp.zero_run import composition
 from miaudit.dp.zero_run.audit import AuditedRecords, Job
@@ -33,7 +33,7 @@ from miaudit.dp.zero_run.options import (
     correction_of,
 )
 from miaudit.dp.zero_run.thinning import Guessed, coins_worth
-from miaudit.errors import InputError
+from miaudit.errors import InputError, check_confidence, check_delta
 from miaudit.evidence import Evidence
 
 # -- the bounds -----------------------------------------------------------------------------------------------------

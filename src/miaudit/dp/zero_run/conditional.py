@@ -16,8 +16,7 @@ import numpy as np
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.dp import one_run
 from miaudit.dp.bounds import LowerBound, Parameter
-from miaudit.dp.ranking import Order
-from miaudit.dp.selection import GUESSES_FIRST
+from miaudit.dp.selection import GUESSES_FIRST, Order
 
 
 def tampering_at(epsilon: float, toward: FloatArray) -> FloatArray:

@@ -191,11 +191,6 @@ def correction_of(chosen: Any) -> Correction:
     raise InputError("correction", allowed, repr(chosen), 'the default is "thinning"')
 
 
-def check(chosen: Any) -> None:
-    """Refuse what is no correction, nor the name of one."""
-    correction_of(chosen)
-
-
 def stated(chosen: str | Correction, margin: float | None) -> Correction:
     """Return a correction with the margin on the log-odds that an auditor stated, where it has none of its own.
 

@@ -16,8 +16,7 @@ import numpy as np
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal.logistic import expit
 from miaudit.dp.bounds import LowerBound
-from miaudit.dp.ranking import Order
-from miaudit.dp.selection import CountBound
+from miaudit.dp.selection import CountBound, Order
 from miaudit.errors import InputError
 
 

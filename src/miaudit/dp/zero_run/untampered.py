@@ -18,8 +18,7 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal.logistic import expit
 from miaudit.dp.bounds import LowerBound
-from miaudit.dp.ranking import Order
-from miaudit.dp.selection import GUESSES_FIRST
+from miaudit.dp.selection import GUESSES_FIRST, Order
 from miaudit.errors import InputError
 from miaudit.metrics.poisson_binomial import approximate_tail, tail
 
@@ -50,22 +49,6 @@ def epsilon_bound(toward: ArrayLike, correct: int, level: float) -> float:
     0.96
     """
     return ReplicatedGuesses(np.asarray(toward, dtype=np.float64)[None, :], correct).bound(level, 0)
-
-
-@dataclass(frozen=True, eq=False)
-class _Span:
-    """Where the value lies, and which replicates (K,) are not rejected at either end."""
-
-    low: float
-    high: float
-    kept_low: BoolArray
-    kept_high: BoolArray
-
-    def next(self, step: float, probed: bool) -> float:
-        """Step outwards until both ends were tested, then halve."""
-        if not math.isfinite(self.high):
-            return self.low + step
-        return (self.low + self.high) / 2 if probed else max(self.low, self.high - step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,22 +83,24 @@ class ReplicatedGuesses:
         """
         if self.correct <= 0:
             return 0.0
-        nobody = np.zeros(len(self.toward), dtype=np.bool_)
-        span, probed = _Span(0.0, math.inf, nobody, ~nobody), False
+        kept_low = np.zeros(len(self.toward), dtype=np.bool_)  # replicates (K,) that are not rejected at either end
+        low, high, kept_high, probed = 0.0, math.inf, ~kept_low, False
         step = max(_TOLERANCE, 0.1 / self.toward.shape[1])  # about the error of the approximation
         at = max(0.0, float(np.sort(self.approximate_bounds(level))[below]) - step / 2)
-        while span.high - span.low > _TOLERANCE:
-            kept = span.kept_low.copy()
-            open_ = np.flatnonzero(span.kept_high & ~span.kept_low)
+        while high - low > _TOLERANCE:
+            kept = kept_low.copy()
+            open_ = np.flatnonzero(kept_high & ~kept_low)
             kept[open_] = tail(expit(self.toward[open_] + at), self.correct) > level
             if np.count_nonzero(kept) > below:
                 if at == 0.0:
                     return 0.0
-                span = _Span(span.low, at, span.kept_low, kept)
+                high, kept_high = at, kept
             else:
-                span, probed = _Span(at, span.high, kept, span.kept_high), True
-            at, step = span.next(step, probed), 4 * step
-        return span.low
+                low, kept_low, probed = at, kept, True
+            # Outwards until both ends were tested, then halve.
+            inwards = (low + high) / 2 if probed else max(low, high - step)
+            at, step = inwards if math.isfinite(high) else low + step, 4 * step
+        return low
 
     def approximate_bounds(self, level: float) -> FloatArray:
         """Return bounds (K,) by the normal approximation: where a search starts, never a result.

@@ -36,7 +36,8 @@ from miaudit.dp.mechanism import (
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.io import locks
-from miaudit.io.tables import require_suffix, write_atomically
+from miaudit.io.atomic import write_text
+from miaudit.io.tables import require_suffix
 from miaudit.metrics.rounding import at_most
 from miaudit.synthesis.generators.generator_config import proved
 
@@ -215,12 +216,7 @@ def _grown(ledger: Ledger, table: str, label: str, mechanism: Mechanism | None, 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write plain values as JSON, whole or not at all."""
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-    def write(target: Path) -> None:
-        target.write_text(text, encoding="utf-8")
-
-    write_atomically(path, write)
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def described(mechanism: Mechanism) -> dict[str, Any]:

@@ -150,10 +150,6 @@ def check_fit(
 ) -> None:
     """Refuse what :func:`fit` would refuse, before a budget is spent on it; the arguments are those of :func:`fit`.
 
-    Raises
-    ------
-    InputError
-
     Examples
     --------
     >>> from miaudit.synthesis.schema import Column

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from miaudit.dp.bounds import check_confidence, check_delta
-from miaudit.errors import InputError, is_whole
+from miaudit.errors import InputError, check_confidence, check_delta, is_whole
 from miaudit.jobs import executor as execution
 from miaudit.metrics.classical import Estimate
 from miaudit.metrics.rounding import at_least, at_most, percent, written

@@ -151,10 +151,6 @@ def singling_out(
     confidence, units : as in :func:`miaudit.synthesis.table_attacks.inference.attribute_inference`
     rng : chooses predicates, and as many of the larger class as the smaller one has
 
-    Returns
-    -------
-    SinglingOut
-
     Raises
     ------
     InputError

@@ -170,7 +170,7 @@ def attack(
     draw, near_rng, *streams = rng.spawn(6)
     plan = plan or TablePlan()
     case = _Case.of(synthetic, members, control, plan, grouped, draw)
-    told = progress or _nothing
+    told = progress or (lambda *_: None)
     planted = _planted(synthetic, members, near_rng)
     everyone = Table(synthetic.schema, np.concatenate([case.inside.values, case.outside.values]))
     tables = (synthetic, planted)
@@ -431,10 +431,6 @@ def _repeats(members: Table, control: Table, units: Units | None) -> Repeats | N
         first = np.unique(units.code, return_index=True)[1]
         values, member = values[first], member[first]
     return None if member.all() or not member.any() else Repeats.of(values, member)
-
-
-def _nothing(done: int, total: int) -> None:
-    """Ignore progress."""
 
 
 # -- what they mean ---------------------------------------------------------------------------------------------------
