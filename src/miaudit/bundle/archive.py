@@ -79,11 +79,8 @@ def check_size(total: int) -> None:
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal."""
-    found = hashlib.sha256()
     with path.open("rb") as handle:
-        while block := handle.read(_BLOCK):
-            found.update(block)
-    return found.hexdigest()
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def unpack(

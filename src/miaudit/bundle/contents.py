@@ -107,18 +107,7 @@ class Bundle:
         return member
 
     def evidence(self, keys: Opening | None = None) -> Evidence | None:
-        """Return the shared evidence, or None where scores are withheld or labels sealed.
-
-        Parameters
-        ----------
-        keys : Keys or Opening, optional
-            They open sealed labels.
-
-        Raises
-        ------
-        InputError
-            If the keys do not fit the commitments.
-        """
+        """Return the evidence, with ``keys`` as in :meth:`labels`; None where scores are withheld or labels sealed."""
         if self.share == "hashes" or (self.sealed is not None and keys is None):
             return None
         return sharing.evidence_of({**self.columns, "member": self.labels(keys).astype(np.bool_)})

@@ -30,12 +30,12 @@ def open_part(bundle: Bundle) -> Bundle:
 
 
 def opened(bundle: Bundle, keys: Opening) -> Bundle:
-    """Return the bundle of all records with their labels and the committed audit.
+    """Return the bundle of all records with their labels (``keys`` as in :meth:`Bundle.labels`) and committed audit.
 
     Raises
     ------
     InputError
-        If the keys do not fit the commitments, or what was committed to is no audit.
+        Also if what was committed to is no audit.
     """
     if bundle.sealed is None:
         return bundle

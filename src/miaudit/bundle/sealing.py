@@ -175,26 +175,14 @@ class Keys(Opening):
         return Opening(self.rows, self.labels, self.salts, self.audit, self.audit_salt, found, signed)
 
     def write(self, path: Path) -> None:
-        """Write the key file, readable by its owner only; an earlier one is never overwritten.
-
-        Raises
-        ------
-        OutputError
-            If the file is there already or cannot be written.
-        """
+        """Write the key file as :meth:`Opening.write` writes an opening, readable by its owner only."""
         order = None if self.order is None else self.order.tolist()
         more = {"pseudonyms": self.pseudonyms.hex(), "signing": self.signing.hex(), "order": order}
         _write_new(path, {"kind": "keys", **self._plain(), **more}, 0o600)
 
     @classmethod
     def read(cls, path: str | Path) -> Keys:
-        """Read a key file.
-
-        Raises
-        ------
-        InputError
-            If it is missing, damaged or no key file.
-        """
+        """Read a key file, as :func:`read`; an opening is refused too."""
         found = read(path)
         if not isinstance(found, Keys):
             raise InputError("key", "the owner's key file", "an opening, which signs nothing", "ask its owner")

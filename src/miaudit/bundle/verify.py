@@ -71,7 +71,7 @@ def verify(
     if bundle.sealed is not None and keys is None:
         left.insert(0, _SEALED.format(len(bundle.sealed.rows)))
     differing = [
-        Difference(_place(which + place), _shown(a), _shown(b))
+        Difference(_cut(one_line(which + place)), _shown(a), _shown(b))
         for which, place, a, b in pairs
         if not _same(place, a, b)
     ]
@@ -287,11 +287,6 @@ def _same(place: str, a: Any, b: Any) -> bool:
 
 def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
-
-
-def _place(place: str) -> str:
-    """Return a place in one line, with untrusted names escaped."""
-    return _cut(one_line(place))
 
 
 def _shown(value: Any) -> str:

@@ -338,9 +338,6 @@ class Options(File):
 
     def plan(self) -> Plan:
         """Return the options of the audit."""
-        return self._plan()
-
-    def _plan(self) -> Plan:
         fields = options_of(Plan)
         given = {**self.attack, **self.evaluation, **self.reporting}
         options = {name: value for name, value in given.items() if name in fields and name != "headline"}
@@ -435,7 +432,7 @@ class TableConfig(Options):
     Examples
     --------
     >>> content = {"table_path": "s.csv", "members_path": "m.csv", "nonmembers_path": "n.csv", "records": 500}
-    >>> TableConfig.model_validate({"synthetic": content}).table_plan().records
+    >>> TableConfig.model_validate({"synthetic": content}).attack_options().records
     500
     """
 
@@ -451,18 +448,14 @@ class TableConfig(Options):
 
     def plan(self) -> Plan:
         """Return the options of the audit record by record; the threshold is not of a metric that it has."""
-        return self.model_copy(update={"reporting": {**self.reporting, "threshold_for_concern": None}})._plan()
+        return Options.plan(self.model_copy(update={"reporting": {**self.reporting, "threshold_for_concern": None}}))
 
-    def table_plan(self) -> TablePlan:
+    def attack_options(self) -> TablePlan:
         """Return the options of the attacks on the table."""
         options = {name: value for name, value in self.synthetic.items() if name in options_of(TablePlan)}
         if "threshold_for_concern" in self.reporting:
             options["threshold"] = self.reporting["threshold_for_concern"]
         return TablePlan(**{"confidence": self.plan().confidence, **options})
-
-    def attack_options(self) -> TablePlan:
-        """Return the options of the attacks on the table."""
-        return self.table_plan()
 
     def findings(self, base: Path, *, rng: np.random.Generator, **options: Any) -> TableFindings:
         """Read the tables, with paths relative to ``base``, and audit the synthetic one.
@@ -476,7 +469,7 @@ class TableConfig(Options):
             tables.synthetic,
             tables.members,
             tables.control,
-            plan=self.table_plan(),
+            plan=self.attack_options(),
             evidence_plan=self.plan(),
             design=self.design,
             units=tables.units,

@@ -214,12 +214,7 @@ AnyFile = TypeVar("AnyFile", bound=File)
 
 
 def read_mapping(path: str | Path, guide: str) -> dict[Any, Any]:
-    """Read a configuration file as plain values, unchecked but for being a mapping.
-
-    Parameters
-    ----------
-    path : of a .yaml or .yml file
-    guide : the page that explains its keys, for the error
+    """Read a .yaml or .yml file as plain values, unchecked but for being a mapping; errors name ``guide``, its page.
 
     Raises
     ------
@@ -234,13 +229,7 @@ def read_mapping(path: str | Path, guide: str) -> dict[Any, Any]:
 
 
 def validated(content: dict[Any, Any], kind: type[AnyFile], path: str | Path) -> AnyFile:
-    """Check the plain values of a configuration file.
-
-    Parameters
-    ----------
-    content : as :func:`read_mapping` gives it
-    kind : what the file must be
-    path : where it came from; relative paths in it start at its folder
+    """Check what :func:`read_mapping` gives as a file of a kind; relative paths in it start at the folder of ``path``.
 
     Raises
     ------

@@ -84,7 +84,7 @@ class FindingsRecord:
 
     def to_json(self) -> str:
         """Return findings.json as text: equal findings give equal bytes."""
-        return to_text(self.to_dict())
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def to_html(self, path: str | Path) -> None:
         """Write the findings as one self-contained page."""
@@ -328,11 +328,6 @@ def _as_written(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _as_written(item) if is_dataclass(item) else plain(item) for key, item in value.items()}
     return plain(value)
-
-
-def to_text(content: Mapping[str, Any]) -> str:
-    """Write plain values as the text of findings.json."""
-    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def parse(path: str | Path) -> dict[str, Any]:

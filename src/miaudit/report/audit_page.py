@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.verdict import LEVEL_NAMES
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, between, chance, describe, label
+from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import at_most, percent, rate_with_limits
 from miaudit.report import audit_charts, page_frame
 from miaudit.report.audit_charts import curve, foremost, is_corrected, is_raw_only, named, nonmembers
@@ -55,12 +55,7 @@ _OVERLAP = {
 
 
 def page(findings: Findings) -> str:
-    """Write findings as one HTML page.
-
-    Parameters
-    ----------
-    findings : Findings
-        As they are written: a number that is not finite is None.
+    """Write findings, as :func:`miaudit.report.audit_charts.charts` takes them, as one HTML page.
 
     Returns
     -------
@@ -91,7 +86,7 @@ def page(findings: Findings) -> str:
         levels=_levels(findings) if definition.of(findings.verdict.metric).has_levels else [],
         reading=_how_to_read(findings),
         repeat=_repeat(findings),
-        options=_options(findings.plan),
+        options=[(name, _option(value)) for name, value in findings.plan.items()],
     )
 
 
@@ -113,8 +108,7 @@ def _verdict(findings: Findings) -> dict[str, Any]:
         "word": word,
         "text": text[:1].upper() + text[1:],
         "asked": f"{label(name)} against a threshold of {amount(name, verdict.threshold)}",
-        "means": describe(name),
-        "level": _level_in_words(verdict.level),
+        "level": f"Reading level supported by the interval: {verdict.level}" if verdict.level else "",
         "score": findings.scores[0].score,
         "corrected": _corrected_by(findings),
     }
@@ -126,10 +120,6 @@ def _corrected_by(findings: Findings) -> str:
         return ""
     leading = named(findings.metrics, findings.verdict.metric) or foremost(findings.metrics)[0]
     return f"Corrected for shift: {_ESTIMATORS[leading.estimator]}"
-
-
-def _level_in_words(level: str) -> str:
-    return f"Reading level supported by the interval: {level}" if level else ""
 
 
 def _cards(findings: Findings) -> list[tuple[str, str, str]]:
@@ -309,7 +299,6 @@ def _metric_row(findings: Findings, metric: Metric) -> dict[str, Any]:
         "muted": not_causal and is_corrected(findings),
         "value": _value(metric),
         "interval": metric.interval,
-        "confidence": percent(metric.confidence),
         "chance": "–" if by_chance is None else amount(name, by_chance),
         "precision": _precision(precision) if precision else "–",
         "step": amount(name, metric.step_value),
@@ -520,10 +509,6 @@ def _repeat(findings: Findings) -> list[tuple[str, str]]:
     rows = [("Digest of the evidence", evidence["digest"]), ("Source", evidence["source"] or "not stated")]
     rows += [(titles.get(key, key), str(value)) for key, value in repeat.items() if key != "command"]
     return [*rows, ("Format of findings.json", str(findings.FORMAT))]
-
-
-def _options(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
-    return [(name, _option(value)) for name, value in plan.items()]
 
 
 def _option(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Driver, Limits
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, between, chance, describe, label
+from miaudit.metrics.definition import amount, between, chance, label
 from miaudit.metrics.rounding import Rounding, in_points, percent, written
 from miaudit.report import defence_charts, disclosure_charts, page_frame
 
@@ -50,7 +50,6 @@ def page(findings: DisclosureFindings) -> str:
         drawn,
         verdict=_verdict(findings),
         cards=_cards(findings),
-        released=_released(findings),
         rates=[label(name) for name in _rates(findings)],
         rows=[_row(findings, i, one) for i, one in enumerate(findings.options)],
         leaks=[_leak_row(findings, i, one) for i, one in enumerate(findings.options)],
@@ -78,7 +77,6 @@ def _verdict(findings: DisclosureFindings) -> dict[str, Any]:
         "word": word,
         "text": text[:1].upper() + text[1:],
         "asked": f"{label(verdict.metric)} against a threshold of {amount(verdict.metric, verdict.threshold)}",
-        "means": describe(verdict.metric),
         "release": _released(findings).words,
     }
 
@@ -104,6 +102,7 @@ def _rates(findings: DisclosureFindings) -> list[str]:
 def _row(findings: DisclosureFindings, number: int, one: Compared) -> dict[str, Any]:
     auc, gain = one.leakage["auc"], one.reduction
     kind = defence_charts.KINDS[one.kind][0]
+    keeps_the_label = gain is not None and one.cost is None  # by construction
     chance_words = _RANDOMNESS[one.randomness]
     below = "; ".join(text for text in (kind, _GROUPS[one.group], chance_words) if text)
     return {
@@ -112,23 +111,17 @@ def _row(findings: DisclosureFindings, number: int, one: Compared) -> dict[str, 
         "below": below,
         "released": one.name == findings.release,
         "recommended": one.recommended,
-        "reference": gain is None,
         "cells": [
             _cell(auc, _auc),
             _cell(gain, in_points, "" if gain is None else _EFFECTS[one.effect]),
             _cell(one.accuracy, percent),
-            _NOTHING_LOST if _free(one) else _cell(one.cost, in_points),
+            _NOTHING_LOST if keeps_the_label else _cell(one.cost, in_points),
             _cell(one.calibration_error, _number(".3f")),
             _cell(one.size, _number(".2f"), _odd(one)),
             _cell(one.coverage, percent),
         ],
         "notes": one.notes,
     }
-
-
-def _free(one: Compared) -> bool:
-    """Whether a measure keeps the label by construction."""
-    return one.reduction is not None and one.cost is None
 
 
 def _cell(metric: Limits | None, shown: Callable[[float, Rounding], str], beside: str = "") -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import altair as alt
@@ -16,16 +17,11 @@ _SWEEPS = 8
 
 
 def charts(graph: Graph) -> dict[str, alt.LayerChart]:
-    """Draw groups of columns and the edges between them."""
-    return {"graph": _graph(graph)}
-
-
-def _graph(graph: Graph) -> alt.LayerChart:
-    """Groups as points, edges as lines; no line goes from right to left."""
+    """Draw groups of columns as points, edges between them as lines; no line goes from right to left."""
     groups = graph.groups
     places = places_of(groups, graph.edges)
     drawn = distinct([group.name for group in groups], 18)
-    most = max(_counts(groups).values())
+    most = max(Counter(group.generation for group in groups).values())
     generations = max(group.generation for group in groups) + 1
     across = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-0.35, generations - 0.65], nice=False))
     up = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-0.04, 1.04], nice=False))
@@ -76,7 +72,8 @@ def _graph(graph: Graph) -> alt.LayerChart:
     title = f"{_several(len(groups), 'group')} of columns, {_several(len(graph.edges), 'edge')}"
     if graph.full:
         title = f"{_several(len(groups), 'column')}, {_several(len(graph.edges), 'edge')}"
-    return finished(layers, title, said, _described(groups, graph.edges), max(180, min(640, 46 + 34 * min(most, 18))))
+    height = max(180, min(640, 46 + 34 * min(most, 18)))
+    return {"graph": finished(layers, title, said, _described(groups, graph.edges), height)}
 
 
 def places_of(groups: Sequence[Group], edges: Sequence[Sequence[str]]) -> dict[str, tuple[float, float]]:
@@ -119,13 +116,6 @@ def _path(start: tuple[float, float], end: tuple[float, float]) -> list[tuple[fl
         bow = -bow
     parts = [i / 16 for i in range(17)]
     return [(start[0] + t * span, start[1] + t * (end[1] - start[1]) + 4 * bow * t * (1 - t)) for t in parts]
-
-
-def _counts(groups: Sequence[Group]) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for group in groups:
-        counts[group.generation] = counts.get(group.generation, 0) + 1
-    return counts
 
 
 def _columns(names: Sequence[str]) -> str:

@@ -87,13 +87,7 @@ def from_dict(content: Mapping[str, Any]) -> FindingsRecord:
 
 
 def read(path: str | Path) -> FindingsRecord:
-    """Read and check a findings.json of any kind.
-
-    Raises
-    ------
-    InputError
-        If it is missing, no JSON, of another format version or kind, or does not follow its schema.
-    """
+    """Read and check a findings.json of any kind, as :meth:`miaudit.findings.kind.FindingsRecord.read`."""
     return from_dict(parse(path))
 
 

@@ -76,18 +76,8 @@ def rerender(findings: FindingsRecord, out: str | Path, *, overwrite: bool = Fal
 def check_free(out: str | Path, *, overwrite: bool = False, released: bool = False) -> None:
     """Refuse a folder that an audit could not be written to; call it before computing anything.
 
-    What a killed process left there is put right first.
-
-    Parameters
-    ----------
-    out : path of a folder
-    overwrite : whether an earlier audit may be replaced
-    released : whether a synthetic table goes there too
-
-    Raises
-    ------
-    OutputError
-        If ``out`` is a file, cannot be written, or holds an audit and ``overwrite`` is false.
+    What a killed process left there is put right first. ``out``, ``overwrite`` and the errors are as in :func:`write`;
+    ``released`` says whether a synthetic table goes there too.
     """
     _recover(Path(out))
     _check(Path(out), (*(RELEASE if released else ()), FINDINGS, PAGE, FIGURES), overwrite)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from typing import Any
 
 import altair as alt
@@ -39,7 +41,6 @@ def page(findings: SynthesisFindings) -> str:
         guarantee=_guarantee(findings.guarantee),
         spent=_spent(findings.spent),
         fidelity=fidelity_charts.cards(findings.fidelity),
-        kinds=_kinds(findings.columns),
     )
 
 
@@ -73,8 +74,6 @@ def _limit(guarantee: Guarantee) -> alt.LayerChart:
 
 def _most(fpr: float, epsilon: float, delta: float) -> float:
     """min(1, e^eps FPR + delta, 1 - e^-eps (1 - delta - FPR)), as in the trade-off function of (epsilon, delta)-DP."""
-    import math
-
     lower = math.exp(min(epsilon, 700.0)) * fpr + delta
     upper = 1 - math.exp(-epsilon) * (1 - delta - fpr)
     return max(fpr, min(1.0, lower, upper))
@@ -123,7 +122,5 @@ def _spent(found: Spent | None) -> dict[str, Any] | None:
 
 
 def _kinds(columns: Any) -> str:
-    counts: dict[str, int] = {}
-    for column in columns:
-        counts[column["kind"]] = counts.get(column["kind"], 0) + 1
+    counts = Counter(column["kind"] for column in columns)
     return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())

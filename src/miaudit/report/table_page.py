@@ -57,7 +57,6 @@ def page(findings: TableFindings) -> str:
         control=_control(findings.positive_control),
         membership={
             "text": membership.verdict.text,
-            "status": membership.verdict.status,
             "design": membership.design or "not declared",
             "scores": [_score(score) for score in membership.scores],
             "metrics": [label(metric.name) for metric in _shown(membership.scores[0])],
