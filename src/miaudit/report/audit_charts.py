@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import altair as alt
-
 from miaudit.findings.verdict import LEVEL_NAMES
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, between, chance, label
@@ -32,6 +30,8 @@ from miaudit.report.chart_style import (
 )
 
 if TYPE_CHECKING:
+    import altair as alt
+
     from miaudit.findings.audit import Curve, Findings, Histogram, Metric, RocLimit, ScoreFindings
 
 _HEIGHT = 400
@@ -136,6 +136,8 @@ def nonmembers(findings: Findings) -> str:
 
 def _verdict(findings: Findings, low: float, high: float) -> alt.LayerChart:
     """The interval of the primary metric against the threshold and the reading levels."""
+    import altair as alt
+
     name, threshold = findings.verdict.metric, findings.verdict.threshold
     x = _verdict_axis(findings, low, high)
     layers: list[alt.Chart] = [*_level_bands(findings, x)] if definition.of(name).has_levels else []
@@ -176,6 +178,8 @@ def _verdict_axis(findings: Findings, low: float, high: float) -> dict[str, Any]
 
 
 def _level_bands(findings: Findings, x: dict[str, Any]) -> list[alt.Chart]:
+    import altair as alt
+
     floor, top = x["scale"].domain
     edges = [floor, *(level for level in findings.plan["levels"] if floor < level < top), top]
     rows = []
@@ -203,6 +207,8 @@ def _level_bands(findings: Findings, x: dict[str, Any]) -> list[alt.Chart]:
 
 def _marked_rule(at: float, text: str, colour: str, dash: list[int], x: dict[str, Any], row: str) -> list[alt.Chart]:
     """A dashed line across the verdict's chart, named at its upper or lower end; the name leans towards the middle."""
+    import altair as alt
+
     left, right = x["scale"].domain
     leans = at > (left + right) / 2
     base = over([{"at": at, "text": text}]).encode(x=alt.X("at:Q", **x))
@@ -218,6 +224,8 @@ def _marked_rule(at: float, text: str, colour: str, dash: list[int], x: dict[str
 
 def _roc_log(findings: Findings, headline: Curve) -> alt.LayerChart:
     """ROC on log-log axes, with the zone of FPRs that so many non-members cannot resolve."""
+    import altair as alt
+
     limit, targets = findings.counts.smallest_fpr, findings.plan["fpr_targets"]
     floor = max(min(limit / 3, min(targets) / 1.5), min(f for f in headline.fpr if f > 0))
     ticks = [10.0**k for k in range(math.ceil(math.log10(floor) - 1e-9), 1)]
@@ -260,6 +268,8 @@ def _roc_linear(findings: Findings) -> alt.LayerChart:
 
 def _curves(findings: Findings, x: dict[str, Any], y: dict[str, Any], floor: float = 0.0) -> list[alt.Chart]:
     """Band, chance line and the curve of each score, drawn where it is resolved and every rate >= ``floor``."""
+    import altair as alt
+
     shown = _shown_scores(findings)
     names = _names(findings)
     rows = [row for score in reversed(shown) for row in _points(score, names[score.score], floor)]
@@ -292,6 +302,8 @@ def _curves(findings: Findings, x: dict[str, Any], y: dict[str, Any], floor: flo
 
 def _claimed(findings: Findings, x: dict[str, Any], y: dict[str, Any]) -> list[alt.Chart]:
     """The ROC curve that the claim allows at most, with an entry of its own in the legend."""
+    import altair as alt
+
     limit = claimed_limit(findings)
     if limit is None:
         return []
@@ -327,6 +339,8 @@ def _points(score: ScoreFindings, name: str, floor: float) -> list[dict[str, Any
 
 
 def _unresolved_zone(findings: Findings, floor: float, x: dict[str, Any], y: dict[str, Any]) -> list[alt.Chart]:
+    import altair as alt
+
     limit = findings.counts.smallest_fpr
     if limit <= floor:
         return []
@@ -354,6 +368,8 @@ def _unresolved_zone(findings: Findings, floor: float, x: dict[str, Any], y: dic
 
 def _targets(targets: Sequence[float], x: dict[str, Any], floor: float | None) -> list[alt.Chart]:
     """Vertical rules at the FPR targets; on log axes there is room for their names."""
+    import altair as alt
+
     rows = [{"fpr": t, "name": percent(t)} for t in targets if floor is None or t > floor]
     base = over(rows).encode(x=alt.X("fpr:Q", **x))
     layers = [base.mark_rule(color=INK, strokeWidth=0.9, opacity=0.55, strokeDash=[1, 3])]
@@ -383,6 +399,8 @@ def _distribution(findings: Findings, shape: Histogram) -> alt.LayerChart:
 
 def _groups(findings: Findings) -> alt.LayerChart:
     """The primary metric of each group with its interval: a forest plot, the highest first."""
+    import altair as alt
+
     name = findings.verdict.metric
     names = distinct([group.group for group in findings.groups], _LONGEST_GROUP)
     found = [(names[group.group], _primary_of(findings, group.metrics)) for group in findings.groups]

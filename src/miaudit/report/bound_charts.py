@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import altair as alt
-
 from miaudit.metrics.rounding import at_least, at_most, percent
 from miaudit.report.chart_style import BLUE, DARK_ORANGE, GREY, INK, RED, finished, over, scaled, tips
 
 if TYPE_CHECKING:
+    import altair as alt
+
     from miaudit.findings.audit import Findings
 
 _LINE = 64  # height of the line, between two rows of names above it and two below
@@ -103,6 +103,8 @@ def _told(findings: Findings) -> _Told | None:
 
 def _bounds(told: _Told) -> alt.LayerChart:
     """A line from zero; the stretch that neither the runs nor the theorem rule out is drawn strong."""
+    import altair as alt
+
     marks = told.marks
     top = 1.1 * max(value for value, *_ in marks) or 1.0
     x = scaled(told.parameter, [0, top], zero=True, format="~g", grid=False, tickCount=6, labelFlush=False)
@@ -140,6 +142,8 @@ def _title(told: _Told) -> str:
 
 def _rule(value: float, colour: str, dash: list[int], row: int, x: dict[str, Any]) -> alt.Chart:
     """A stroke from the name of a mark across the line."""
+    import altair as alt
+
     first, last = (row, _LINE + 9) if row < _LINE else (_LINE - 9, row)
     rule: alt.Chart = (
         over([{"at": value}])
@@ -151,6 +155,8 @@ def _rule(value: float, colour: str, dash: list[int], row: int, x: dict[str, Any
 
 def _name(value: float, name: str, colour: str, row: int, x: dict[str, Any]) -> list[alt.Chart]:
     """The name of a mark in a row of its own, leaning towards the middle; its halo keeps other strokes from it."""
+    import altair as alt
+
     leans = value > x["scale"].domain[1] / 2
     side: Literal["left", "right"] = "right" if leans else "left"
     ink = INK if colour == GREY else colour

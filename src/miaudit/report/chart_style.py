@@ -6,12 +6,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import altair as alt
-
 from miaudit.errors import one_line
 from miaudit.metrics.rounding import percent
 
 if TYPE_CHECKING:
+    import altair as alt
+
     from miaudit.findings.audit import Histogram
 
 WIDTH = 560
@@ -24,11 +24,15 @@ _FONT = "'Liberation Sans', Arial, Helvetica, sans-serif"
 
 def over(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
     """A chart over rows that stand inside its specification."""
+    import altair as alt
+
     return alt.Chart({"values": list(rows)})
 
 
 def scaled(title: str, domain: Sequence[float] | None = None, zero: bool | None = None, **axis: Any) -> dict[str, Any]:
     """Scale, axis and title of a quantity: over a domain, or over what the data have, then with round ends."""
+    import altair as alt
+
     held = {"domain": domain, "nice": domain is None, "zero": zero}
     scale: Any = {name: value for name, value in held.items() if value is not None}
     return {"scale": alt.Scale(**scale), "axis": alt.Axis(**axis), "title": title}
@@ -36,6 +40,8 @@ def scaled(title: str, domain: Sequence[float] | None = None, zero: bool | None 
 
 def tips(**titles: str) -> list[alt.Tooltip]:
     """What the pointer shows: the title of each field."""
+    import altair as alt
+
     return [alt.Tooltip(f"{field}:N", title=title) for field, title in titles.items()]
 
 
@@ -46,18 +52,24 @@ def share(title: str) -> dict[str, Any]:
 
 def in_rows(field: str, limit: int, *, sort: Sequence[str] | None = None, title: str | None = None) -> alt.Y:
     """A row for each name, with so many pixels for it; without ``sort`` in the order of the data."""
+    import altair as alt
+
     axis = alt.Axis(labelLimit=limit, ticks=False, domain=False, labelPadding=8)
     return alt.Y(f"{field}:N", sort=sort, title=title, axis=axis)
 
 
 def upright(at: float, x: Mapping[str, Any], colour: str, *, width: float = 1.5, **look: Any) -> alt.Chart:
     """A line from the bottom to the top of a chart."""
+    import altair as alt
+
     line: alt.Chart = over([{"at": at}]).mark_rule(color=colour, strokeWidth=width, **look)
     return line.encode(x=alt.X("at:Q", **x))
 
 
 def coloured(field: str, colours: Mapping[str, str], **legend: Any) -> alt.Color:
     """A colour for each kind, with a legend above the chart."""
+    import altair as alt
+
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
     return alt.Color(f"{field}:N", scale=scale, legend=alt.Legend(orient="top", title=None, **legend))
 
@@ -69,6 +81,8 @@ def finished(
 
     ``height`` is in pixels. Title and words are wrapped so that they fit the width of a picture.
     """
+    import altair as alt
+
     lines = [line for text in said for line in textwrap.wrap(text, 100)]
     heading = alt.TitleParams(text=textwrap.wrap(title, 72), subtitle=lines or alt.Undefined)
     chart = alt.LayerChart(layer=list(layers))
@@ -127,6 +141,8 @@ def short(name: str, most: int = 36) -> str:
 
 def histogram(shape: Histogram, axis: str, of: str) -> list[alt.Chart]:
     """Shares of members and non-members in bins of ``of``; the end bins are named as tails."""
+    import altair as alt
+
     edges = shape.edges
     top = max(*shape.members, *shape.nonmembers) * 1.14
     x = scaled(axis, [edges[0], edges[-1]], zero=False, grid=False, tickCount=7)
@@ -154,6 +170,8 @@ def _steps(shape: Histogram) -> list[dict[str, Any]]:
 
 def _bins(shape: Histogram, x: dict[str, Any], of: str) -> alt.Chart:
     """Invisible bars that answer the pointer."""
+    import altair as alt
+
     edges, last = shape.edges, len(shape.members) - 1
     rows = []
     for i, (inside, outside) in enumerate(zip(shape.members, shape.nonmembers, strict=True)):
@@ -166,6 +184,8 @@ def _bins(shape: Histogram, x: dict[str, Any], of: str) -> alt.Chart:
 
 
 def _tail_names(edges: Sequence[float], x: dict[str, Any]) -> list[alt.Chart]:
+    import altair as alt
+
     ends: tuple[tuple[Literal["left", "right"], float, str, int], ...] = (
         ("left", edges[0], f"‹ and all below {edges[1]:g}", 4),
         ("right", edges[-1], f"{edges[-2]:g} and above ›", -4),

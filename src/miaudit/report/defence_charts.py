@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import altair as alt
+from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Limits
 from miaudit.metrics.definition import amount
 from miaudit.metrics.rounding import in_points, percent
 from miaudit.report.chart_style import BLUE, GREY, INK, ORANGE, RED, coloured, distinct, finished, over, scaled, tips
+
+if TYPE_CHECKING:
+    import altair as alt
 
 KINDS = {
     "confidence-vector": ("probabilities", BLUE, "circle"),
@@ -25,6 +26,8 @@ _ROW = 26
 
 def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
     """Each option as a point with limits: how often a reader's guess is right, and how well the attack does."""
+    import altair as alt
+
     rows = [_point(i, one) for i, one in enumerate(findings.options)]
     useful = "A reader's best guess is right (records not learned); further right is more useful"
     across = scaled(useful, _span([row[k] for row in rows for k in ("left", "right")]), format="~%", tickCount=6)
@@ -63,6 +66,8 @@ def tradeoff(findings: DisclosureFindings) -> alt.LayerChart:
 
 def reductions(findings: DisclosureFindings) -> alt.LayerChart:
     """What each option takes off the AUC of the outputs as they are, with limits that hold for all together."""
+    import altair as alt
+
     options = [(i, one) for i, one in enumerate(findings.options) if one.reduction is not None]
     called = distinct([f"{i} {one.words}" for i, one in options], 42)
     rows = [_bar(called[f"{i} {one.words}"], one.reduction, one.effect) for i, one in options if one.reduction]

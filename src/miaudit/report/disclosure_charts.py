@@ -6,12 +6,13 @@ All take plain values as ``disclosure.prediction.Comparison.to_dict`` gives them
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import altair as alt
+from typing import TYPE_CHECKING, Any
 
 from miaudit.metrics.rounding import percent, written
 from miaudit.report.chart_style import BLUE, GREY, INK, ORANGE, finished, over, scaled, tips, upright
+
+if TYPE_CHECKING:
+    import altair as alt
 
 NAMES = {
     "confidence-vector": "Confidence vector",
@@ -25,6 +26,8 @@ _ROW = 44
 
 def predicted_against_measured(comparison: Mapping[str, Any]) -> alt.LayerChart:
     """One point for each record under one disclosure, beside the line on which the prediction is right."""
+    import altair as alt
+
     rows = _points(comparison)
     low = min(-0.05, *(row["low"] for row in rows))
     x = scaled("Predicted advantage (AUC − 1/2)", [0, 0.5], format="~g", tickCount=6)
@@ -109,6 +112,8 @@ def _limits(interval: Mapping[str, float]) -> str:
 
 def steps(comparisons: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
     """Mean advantage under each disclosure: predicted, with the price of few models taken off, and measured."""
+    import altair as alt
+
     kinds = (
         ("predicted", "mean_predicted", ORANGE, "diamond"),
         ("predicted, attack fitted to others", "mean_transferred", GREY, "square"),

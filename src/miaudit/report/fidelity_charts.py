@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any
-
-import altair as alt
+from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.fidelity import Fidelity, PairPlot
 from miaudit.metrics.rounding import percent
 from miaudit.report.chart_style import BLUE, GREY, ORANGE, coloured, distinct, finished, in_rows, over, scaled
+
+if TYPE_CHECKING:
+    import altair as alt
 
 NAMES = ("marginals", "associations", "pair-plot")
 _MOST_COLUMNS = 30
@@ -46,6 +47,8 @@ def cards(fidelity: Fidelity | None) -> dict[str, Any] | None:
 
 def _marginals(fidelity: Fidelity) -> alt.LayerChart:
     """The distance of each column's shares, the largest first, beside what two real samples differ by."""
+    import altair as alt
+
     ordered = sorted(fidelity.marginals, key=lambda one: -one.distance)[:_MOST_COLUMNS]
     names = distinct([one.column for one in ordered], _LONGEST)
     rows = [
@@ -80,6 +83,8 @@ def _marginals(fidelity: Fidelity) -> alt.LayerChart:
 
 def _associations(fidelity: Fidelity) -> alt.LayerChart:
     """Cramer's V of each pair of columns, real against synthetic."""
+    import altair as alt
+
     rows = [
         {
             "real": pair.real_association,
@@ -108,6 +113,8 @@ def _associations(fidelity: Fidelity) -> alt.LayerChart:
 
 def _pair_plot(plot: PairPlot) -> alt.LayerChart:
     """Joint shares of a few columns as bubbles: the real ones above the diagonal, the synthetic ones below it."""
+    import altair as alt
+
     names = list(distinct(plot.columns, 14).values())
     rows = []
     for pair, (i, j) in enumerate(combinations(range(len(names)), 2)):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-
-import altair as alt
+from typing import TYPE_CHECKING
 
 from miaudit.findings.release import Graph, Group
 from miaudit.report.chart_style import BLUE, GREY, INK, distinct, finished, over, tips
+
+if TYPE_CHECKING:
+    import altair as alt
 
 NAMES = ("graph",)
 # Groups in one generation up to which their names are drawn.
@@ -18,6 +20,8 @@ _SWEEPS = 8
 
 def charts(graph: Graph) -> dict[str, alt.LayerChart]:
     """Draw groups of columns as points, edges between them as lines; no line goes from right to left."""
+    import altair as alt
+
     groups = graph.groups
     places = places_of(groups, graph.edges)
     drawn = distinct([group.name for group in groups], 18)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import altair as alt
+from typing import TYPE_CHECKING, Any
 
 from miaudit.report.chart_style import BLUE, GREY, INK, finished, over, tips, upright
+
+if TYPE_CHECKING:
+    import altair as alt
 
 _ROW = 34
 
@@ -25,6 +26,8 @@ def intervals(
     against : where a dashed line stands, such as no difference or chance
     title, said : what is seen, and what is said under it
     """
+    import altair as alt
+
     shown = [
         {**row, "low": row["low"] if row["low"] is not None else row["high"]} for row in rows if row["high"] is not None
     ]

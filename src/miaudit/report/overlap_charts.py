@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import altair as alt
-
 from miaudit.metrics.definition import amount, between
 from miaudit.metrics.rounding import Rounding, at_least, at_most, percent, written
 from miaudit.report.chart_style import (
@@ -30,6 +28,8 @@ from miaudit.report.chart_style import (
 )
 
 if TYPE_CHECKING:
+    import altair as alt
+
     from miaudit.findings.audit import Difference, Memorisation, Overlap
 
 _MOST_FEATURES = 30
@@ -58,6 +58,8 @@ def points(difference: float, rounding: Rounding = "nearest") -> str:
 
 def shift(found: Memorisation) -> alt.LayerChart:
     """One bar from chance by memorisation and then by shift to the raw AUC."""
+    import altair as alt
+
     causal, raw = found.causal, found.raw
     ends = (min(0.5, causal, raw), max(0.5, causal, raw))
     room = max(0.06 * (ends[1] - ends[0]), 0.004)
@@ -87,6 +89,8 @@ def shift(found: Memorisation) -> alt.LayerChart:
 
 def _shift_words(parts: Iterable[tuple[str, float, float, float, str, tuple[int, int]]]) -> list[alt.Chart]:
     """The name of each part at a fixed place, so that no width of the chart lets them meet."""
+    import altair as alt
+
     inks = {"memorisation": ("left", 0, 16, BLUE), "shift": ("right", "width", 80, DARK_ORANGE)}
     layers = []
     for kind, start, end, size, _, _ in parts:
@@ -98,6 +102,8 @@ def _shift_words(parts: Iterable[tuple[str, float, float, float, str, tuple[int,
 
 
 def _shift_rules(found: Memorisation, x: dict[str, Any]) -> list[alt.Chart]:
+    import altair as alt
+
     left, right = x["scale"].domain
     lines = (
         (0.5, GREY, [2, 3], 24, 104),
@@ -150,6 +156,8 @@ def _overlap(found: Overlap) -> alt.LayerChart:
 
 def _calibration(found: Overlap) -> alt.LayerChart:
     """The propensity against the share of members that was observed, with the diagonal."""
+    import altair as alt
+
     bins = found.calibration
     x, y = share("Predicted: the propensity"), share("Observed share of members")
     rows = [
@@ -175,6 +183,8 @@ def _calibration(found: Overlap) -> alt.LayerChart:
 
 def _balance(found: Overlap) -> alt.LayerChart:
     """A love plot: how far each covariate and its square differ before and after weighting, the worst first."""
+    import altair as alt
+
     limit = found.feature_limit
     features = sorted(found.features, key=lambda f: (-abs(f.after), -abs(f.before)))
     shown = features[:_MOST_FEATURES]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any
-
-import altair as alt
+from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.release import Guarantee, Spent, SynthesisFindings, rounded_up
 from miaudit.metrics.rounding import at_least, at_most, percent
 from miaudit.report import fidelity_charts, graph_charts, page_frame
 from miaudit.report.chart_style import BLUE, GREY, INK, finished, over, tips
+
+if TYPE_CHECKING:
+    import altair as alt
 
 NAMES = (*graph_charts.NAMES, "limit", *fidelity_charts.NAMES)
 _WORDS = {"proved": "Differentially private", "unproved": "No guarantee"}
@@ -46,6 +47,8 @@ def page(findings: SynthesisFindings) -> str:
 
 def _limit(guarantee: Guarantee) -> alt.LayerChart:
     """The largest true-positive rate at each false-positive rate that the claim leaves to an attack on a record."""
+    import altair as alt
+
     epsilon, delta = guarantee.epsilon, guarantee.delta
     rates = [10 ** (-4 + 4 * i / 120) for i in range(121)]
     most = [_most(fpr, epsilon, delta) for fpr in rates]

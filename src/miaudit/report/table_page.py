@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import altair as alt
+from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.audit import LowerBound, Metric, ScoreFindings
 from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings
@@ -26,6 +24,9 @@ from miaudit.report.chart_style import (
     tips,
     upright,
 )
+
+if TYPE_CHECKING:
+    import altair as alt
 
 _OF_AUDIT = ("roc-log", "distribution", "bounds")
 NAMES = ("differences", "rates", *_OF_AUDIT, *fidelity_charts.NAMES)
@@ -133,6 +134,8 @@ def _bound(bound: LowerBound) -> str:
 
 def _differences(findings: TableFindings) -> alt.LayerChart:
     """The difference of each attack with its interval, and the threshold."""
+    import altair as alt
+
     shown = [row for row in findings.attacks if row.difference is not None]
     names = distinct([row.name for row in shown], _LONGEST)
     rows = [
@@ -165,6 +168,8 @@ def _differences(findings: TableFindings) -> alt.LayerChart:
 
 def _rates(findings: TableFindings) -> alt.LayerChart:
     """How often each attack is right about members and about control records, beside a guess."""
+    import altair as alt
+
     shown = [row for row in findings.attacks if row.difference is not None]
     names = distinct([row.name for row in shown], _LONGEST)
     rows, guesses = [], []
