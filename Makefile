@@ -1,5 +1,5 @@
 # make audit      an environment with the core install, and the main job
-# make test-fast  the inner loop: what takes less than half a second each, a minute and a half in all
+# make test-fast  the inner loop: tests that take less than half a second each
 # make test       an environment of its own; style, types, import contracts, tests, warnings as errors
 # make test-slow  statistical validity by simulation, clusters of Ray (half an hour)
 # make docs       the documentation as a site, warnings as errors
