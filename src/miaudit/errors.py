@@ -354,7 +354,8 @@ class Offered(Mapping[str, T], Generic[T]):
     __eq__, __hash__ = object.__eq__, object.__hash__  # those of a mapping would load everything
 
     def loaded(self) -> dict[str, T]:
-        """Return what is built in, and what was asked for."""
+        """Return what is built in, and what was asked for and is still installed."""
+        self._added()
         return {**self._built_in, **self._loaded}
 
     def named(self, name: str, argument: str) -> T:

@@ -46,6 +46,14 @@ def test_features_beyond_the_range_of_numbers_are_refused_in_one_line(size: floa
         logistic.minimise(x * size, y, logistic.penalty_of(x, 1.0), np.zeros(4))
 
 
+def test_a_replicate_that_starts_at_its_solution_stays_there() -> None:
+    x = np.column_stack([np.ones(4), [-1.0, 1.0, -1.0, 1.0]])
+    member = np.array([False, True, True, False])  # of no column: the gradient at 0 is exactly 0
+    start = np.zeros(2)
+    found = logistic.replicates(x, member, np.ones((3, 4)), logistic.penalty_of(x, 1.0), start)
+    assert np.array_equal(found, np.zeros((3, 2)))
+
+
 def test_replicates_start_where_nothing_curves() -> None:
     x, y = data()
     counts = np.ones((2, len(x)), dtype=np.uint16)

@@ -235,6 +235,13 @@ def test_nothing_is_loaded_before_its_name_is_asked_for(plugin: Path) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
+def test_what_is_no_longer_on_the_path_is_forgotten(plugin: Path) -> None:
+    assert "canaries" not in kinds.KINDS.loaded()
+    assert kinds.KINDS["canaries"] is kinds.KINDS.loaded()["canaries"]
+    sys.path.remove(str(plugin))
+    assert "canaries" not in kinds.KINDS.loaded()
+
+
 def test_messages_list_what_packages_add(plugin: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"one of .*above_shadows.*brier.*did you mean brier"):
         registry.get("briar")

@@ -12,7 +12,7 @@ from report.test_audit_page import in_browser, needs_chromium
 LONG = "Share of the trials in which the attack was right about the record, in percent; further right is worse"
 ROWS = [{"name": f"row {i}", "text": "", "low": 0.1, "value": 0.2, "high": 0.3} for i in range(3)]
 FINDINGS = {
-    "kind": "comparison",
+    "KIND": "comparison",
     "before": "a",
     "after": "b",
     "text": "",

@@ -325,6 +325,6 @@ def _gradients(rows: NDArray[Any], weight: Float32Array, hit: Float32Array, beta
 
 def _progress(change: FloatArray, previous: FloatArray, tolerance: float) -> tuple[FloatArray, BoolArray]:
     """Return the remaining error (k,), by how steps shrink, and the replicates whose steps do not."""
-    ratio = change / previous
+    ratio = np.divide(change, previous, out=np.ones_like(change), where=previous > 0)  # a step may be exactly 0
     rate = np.clip(ratio, 0.25, 0.9)
     return change * rate / (1 - rate), ~(ratio < 0.9) & (change > 10 * tolerance)
