@@ -11,7 +11,7 @@ import miaudit as ma
 from miaudit.auditing import bounds as privacy_bounds
 from miaudit.auditing.plan import Exploratory, Split
 from miaudit.causal import propensity
-from miaudit.causal.nuisance import Nuisance
+from miaudit.causal.propensity import Nuisance
 from miaudit.dp.bounds import LowerBound
 from miaudit.dp.mechanism import GaussianNoise
 

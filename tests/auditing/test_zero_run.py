@@ -14,8 +14,7 @@ from scipy import special
 from miaudit import Evidence, Findings, Plan, audit
 from miaudit.auditing.plan import Bounds
 from miaudit.causal import challenge
-from miaudit.causal.nuisance import Nuisance
-from miaudit.causal.propensity import Propensity
+from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 from worlds import placebo
 from worlds.aligned import Aligned

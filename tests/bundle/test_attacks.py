@@ -18,7 +18,7 @@ from bundle.test_bundle import N, evidence, made, relisted, rewritten
 from miaudit.auditing.plan import Bounds, Declared, Exploratory, Plan
 from miaudit.bundle import challenge, read, record, sealing, written_plan
 from miaudit.bundle.verify import verify
-from miaudit.causal.nuisance import Nuisance
+from miaudit.causal.propensity import Nuisance
 from miaudit.dp.mechanism import dp_sgd
 from miaudit.errors import InputError
 from report.test_vulnerability_page import audited

@@ -12,8 +12,7 @@ from miaudit.auditing.plan import Plan, Split
 from miaudit.bundle import archive, contents, read, record
 from miaudit.bundle.verify import verify
 from miaudit.causal import propensity
-from miaudit.causal.nuisance import Nuisance
-from miaudit.causal.propensity import Propensity
+from miaudit.causal.propensity import Nuisance, Propensity
 
 N = 600
 

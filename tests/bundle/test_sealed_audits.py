@@ -18,8 +18,7 @@ import miaudit as ma
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Bounds, Declared, Exploratory, Plan, Split
 from miaudit.bundle import contents, read, record, sealing, written_plan
-from miaudit.causal.nuisance import Nuisance
-from miaudit.causal.propensity import Propensity
+from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.collect.outputs import Attack, from_outputs
 from miaudit.dp.zero_run.options import Thinning
 from miaudit.errors import InputError

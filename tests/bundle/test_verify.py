@@ -9,7 +9,7 @@ from sklearn.naive_bayes import GaussianNB
 from bundle.test_bundle import made, relisted, rewritten, with_score
 from miaudit.bundle import read
 from miaudit.bundle.verify import verify
-from miaudit.causal.nuisance import Nuisance
+from miaudit.causal.propensity import Nuisance
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestClassifier
 
 from miaudit import Evidence
-from miaudit.causal import effects
+from miaudit.causal import effects, replicates
 from miaudit.causal import propensity as propensities
 from miaudit.causal.estimators import Aipw, Comparison, Hajek
 from miaudit.causal.outcome import LocationScale
@@ -321,7 +321,7 @@ def test_a_bootstrap_that_refits() -> None:
             hessian = (design[rows] * (p * (1 - p))[:, None]).T @ design[rows]
             beta += np.linalg.solve(hessian, design[rows].T @ (evidence.member[rows] - p))
         odds[b] = np.exp(design @ beta)
-    found = effects.bootstrap_limits(evidence, odds, counts, fpr_targets=(0.1,))
+    found = replicates.bootstrap_limits(evidence, odds, counts, fpr_targets=(0.1,))
     world = Confounded(effect=0.6)
     for name, truth in {"auc": world.auc, "ate": world.effect, "tpr_at_fpr_0.1": world.tpr(0.1)}.items():
         low, high = found[name]
@@ -331,4 +331,4 @@ def test_a_bootstrap_that_refits() -> None:
     by_influence = effects.auc(evidence, learned, rng=rng())
     assert found["auc"][1] - found["auc"][0] < by_influence.high - by_influence.low  # which errs on the safe side
     with pytest.raises(InputError, match="one row a replicate"):
-        effects.bootstrap_limits(evidence, odds[:, :-1], counts)
+        replicates.bootstrap_limits(evidence, odds[:, :-1], counts)

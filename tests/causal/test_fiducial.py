@@ -7,9 +7,8 @@ import pytest
 from scipy import stats
 
 from miaudit import Evidence
-from miaudit.causal import effects, fiducial
-from miaudit.causal.estimators import Comparison
-from miaudit.causal.fiducial import Ranked
+from miaudit.causal import effects, estimators
+from miaudit.causal.estimators import Comparison, Ranked
 from miaudit.metrics import intervals
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
@@ -108,13 +107,13 @@ def test_limits_are_those_of_drawn_weights(n: int, fpr: float, how: dict[str, fl
 
 def test_chances_by_closed_forms() -> None:
     """Two exponentials; the share of k equal ones, which is Beta."""
-    below = [fiducial._chance_below_zero(np.array([[1.0, -a]]), np.ones((1, 2)), 1.0)[0] for a in (0.02, 1.0, 50.0)]
+    below = [estimators._chance_below_zero(np.array([[1.0, -a]]), np.ones((1, 2)), 1.0)[0] for a in (0.02, 1.0, 50.0)]
     assert below == pytest.approx([0.02 / 1.02, 0.5, 50 / 51], abs=0.004)
     k, alpha = np.arange(1, 60), 0.02
     factor = np.tile([1 - alpha, -alpha], (len(k), 1))
-    found = fiducial._chance_below_zero(factor, np.c_[k, 1000 - k], 1.0)
+    found = estimators._chance_below_zero(factor, np.c_[k, 1000 - k], 1.0)
     assert found == pytest.approx(stats.beta.cdf(alpha, k, 1000 - k), abs=0.003)
-    ends = fiducial._chance_below_zero(np.array([[1.0, -1.0]] * 2), np.array([[0.0, 1.0], [1.0, 0.0]]), 1.0)
+    ends = estimators._chance_below_zero(np.array([[1.0, -1.0]] * 2), np.array([[0.0, 1.0], [1.0, 0.0]]), 1.0)
     assert ends.tolist() == [1.0, 0.0]
 
 

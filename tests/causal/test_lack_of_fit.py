@@ -61,8 +61,7 @@ def test_products_are_as_if_they_were_tried_one_by_one() -> None:
     unit = np.repeat(np.arange(n // 2), 2)
     for code in (None, unit):
         evidence = Evidence(score=x[:, 1], member=member, covariates=x, unit=code)
-        case = challenge._Case.of(evidence, Propensity.given(values), np.arange(n) % 5)
-        z, limit, pair = challenge._products(case, x)
+        z, limit, pair = challenge._products(evidence, values, x)
         best = 0.0
         s = special.ndtri((x.argsort(axis=0).argsort(axis=0) + 0.5) / n)
         s = (s - s.mean(axis=0)) / s.std(axis=0)

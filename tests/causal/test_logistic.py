@@ -7,14 +7,14 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from miaudit import Evidence
-from miaudit.causal import logistic, propensity
+from miaudit.causal import crossfit, propensity
 from miaudit.errors import InputError
 
 
 def data(n: int = 400, d: int = 3) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, d))
-    return logistic.with_ones(x), (rng.random(n) < logistic.expit(x[:, 0])).astype(float)
+    return crossfit.with_ones(x), (rng.random(n) < crossfit.expit(x[:, 0])).astype(float)
 
 
 def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -27,15 +27,15 @@ def test_a_start_where_nothing_curves_finds_the_minimum_all_the_same(start: floa
     """At log-odds beyond 37 every fitted probability is 1 to the last digit, and the Hessian of the intercept 0."""
     x, y = data()
     point = np.array([start, 0.0, 0.0, 0.0])
-    found, _ = logistic.minimise(x, y, logistic.penalty_of(x, 1.0), point)
+    found, _ = crossfit.minimise(x, y, crossfit.penalty_of(x, 1.0), point)
     assert np.allclose(found, reference(x, y), atol=1e-4)
 
 
 def test_repeated_and_constant_columns_without_a_penalty() -> None:
     x, y = data()
     wide = np.c_[x, x[:, 1], np.zeros(len(x))]
-    found, _ = logistic.minimise(wide, y, np.zeros(wide.shape[1]), np.zeros(wide.shape[1]))
-    plain, _ = logistic.minimise(x, y, np.zeros(4), np.zeros(4))
+    found, _ = crossfit.minimise(wide, y, np.zeros(wide.shape[1]), np.zeros(wide.shape[1]))
+    plain, _ = crossfit.minimise(x, y, np.zeros(4), np.zeros(4))
     assert np.allclose(wide @ found, x @ plain, atol=1e-4)
 
 
@@ -43,14 +43,14 @@ def test_repeated_and_constant_columns_without_a_penalty() -> None:
 def test_features_beyond_the_range_of_numbers_are_refused_in_one_line(size: float) -> None:
     x, y = data()
     with pytest.raises(InputError, match="scale the covariates"), np.errstate(all="ignore"):
-        logistic.minimise(x * size, y, logistic.penalty_of(x, 1.0), np.zeros(4))
+        crossfit.minimise(x * size, y, crossfit.penalty_of(x, 1.0), np.zeros(4))
 
 
 def test_a_replicate_that_starts_at_its_solution_stays_there() -> None:
     x = np.column_stack([np.ones(4), [-1.0, 1.0, -1.0, 1.0]])
     member = np.array([False, True, True, False])  # of no column: the gradient at 0 is exactly 0
     start = np.zeros(2)
-    found = logistic.replicates(x, member, np.ones((3, 4)), logistic.penalty_of(x, 1.0), start)
+    found = crossfit.reweighted(x, member, np.ones((3, 4)), crossfit.penalty_of(x, 1.0), start)
     assert np.array_equal(found, np.zeros((3, 2)))
 
 
@@ -59,7 +59,7 @@ def test_replicates_start_where_nothing_curves() -> None:
     counts = np.ones((2, len(x)), dtype=np.uint16)
     start = np.array([50.0, 0.0, 0.0, 0.0])
     with np.errstate(all="ignore"):
-        found = logistic.replicates(x, y > 0, counts, logistic.penalty_of(x, 1.0), start)
+        found = crossfit.reweighted(x, y > 0, counts, crossfit.penalty_of(x, 1.0), start)
     assert np.allclose(found, reference(x, y), atol=1e-3)
 
 

@@ -13,11 +13,10 @@ from sklearn.naive_bayes import GaussianNB
 
 from miaudit import Evidence, Findings, Plan, audit
 from miaudit.auditing.plan import Split
-from miaudit.causal import propensity
+from miaudit.causal import propensity, replicates
 from miaudit.causal.covariates import Custom, Reduced
-from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.outcome import LocationScale
-from miaudit.causal.propensity import Propensity
+from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 
 PLAN = Plan(fpr_targets=(0.1,), primary_metric="auc")
@@ -170,7 +169,7 @@ def test_models_that_do_not_go_with_plan_or_evidence_are_refused() -> None:
         (Nuisance(outcome=LinearRegression()), PLAN, "aipw"),
         (Nuisance(encoding=Custom(square)), Plan(components=2), "components"),
         (Nuisance(encoding=Custom(square)), Plan(categories=("0",)), "categories"),
-        (GaussianNB(), PLAN, "pass miaudit.causal.nuisance.Nuisance"),
+        (GaussianNB(), PLAN, "pass miaudit.causal.propensity.Nuisance"),
     ):
         with pytest.raises(InputError, match=word):
             audited(evidence, nuisance, plan)  # type: ignore[arg-type]
@@ -214,9 +213,8 @@ def test_bootstrap_limits_stand_beside_corrected_metrics_and_learn_the_propensit
 
 @pytest.mark.long
 def test_bootstrap_limits_are_those_of_effects_on_the_same_resamples() -> None:
-    """The second truth: whole arrays of replicates of the very propensity, given to ``effects.bootstrap_limits``."""
+    """The second truth: whole arrays of replicates of the very propensity, given to ``replicates.bootstrap_limits``."""
     from miaudit.auditing import zero_run
-    from miaudit.causal import effects
 
     evidence, _ = circle(700, effect=0.5)
     plan = Plan(fpr_targets=(0.1,), n_bootstrap=120)
@@ -228,7 +226,7 @@ def test_bootstrap_limits_are_those_of_effects_on_the_same_resamples() -> None:
         evidence, replicates=120, encoding=Custom(square), folds=assessed.propensity.folds, counts=counts,
         rng=np.random.default_rng(assessed.seed),
     )  # fmt: skip
-    expected = effects.bootstrap_limits(evidence, again / (1 - again), counts, fpr_targets=(0.1,), confidence=0.9)
+    expected = replicates.bootstrap_limits(evidence, again / (1 - again), counts, fpr_targets=(0.1,), confidence=0.9)
     assert found == {name: pytest.approx(limits) for name, limits in expected.items()}
     # These are replicates of the propensity that weights the audit, not of another one.
     centre = np.log(again / (1 - again)).mean(axis=0)

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import miaudit as ma
-from miaudit.causal import paired
+from miaudit.causal import replicates
 from miaudit.errors import InputError
 
 
@@ -30,7 +30,7 @@ def test_the_interval_of_the_auc_is_that_of_delong():
     rng = np.random.default_rng(0)
     common = rng.normal(size=800)
     first, second = scored(rng, 800, 1.0, 0.5, common), scored(rng, 800, 0.6, 0.5, common)
-    found = paired.difference(first, second, replicates=1000, rng=rng)["auc"]
+    found = replicates.difference(first, second, replicates=1000, rng=rng)["auc"]
     assert found.value == pytest.approx(first_auc(first) - first_auc(second))
     half = stats.norm.ppf(0.975) * delong_variance(first, second) ** 0.5
     assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.1)
@@ -47,7 +47,7 @@ def test_pairing_matters():
     rng = np.random.default_rng(1)
     common = rng.normal(size=600)
     first, second = scored(rng, 600, 0.7, 0.02, common), scored(rng, 600, 0.5, 0.02, common)
-    found = paired.difference(first, second, replicates=300, rng=rng)["auc"]
+    found = replicates.difference(first, second, replicates=300, rng=rng)["auc"]
     assert found.low > 0
     alone = np.sqrt(2 * delong_variance(first, scored(rng, 600, 0.0)))
     assert found.value < 1.96 * alone
@@ -56,7 +56,7 @@ def test_pairing_matters():
 def test_equal_attacks_differ_by_nothing():
     rng = np.random.default_rng(2)
     one = scored(rng, 200, 1.0)
-    found = paired.difference(one, one, fpr_targets=(0.1,), replicates=100, rng=rng)
+    found = replicates.difference(one, one, fpr_targets=(0.1,), replicates=100, rng=rng)
     assert all((e.value, e.low, e.high) == (0.0, 0.0, 0.0) for e in found.values())
 
 
@@ -64,7 +64,7 @@ def test_weights_of_nonmembers_count():
     rng = np.random.default_rng(3)
     first, second = scored(rng, 400, 1.0), scored(rng, 400, 0.0)
     odds = np.where(np.arange(400) < 200, 1.0, 1e-9)
-    weighted = paired.difference(first, second, odds=odds, replicates=100, rng=rng)["auc"].value
+    weighted = replicates.difference(first, second, odds=odds, replicates=100, rng=rng)["auc"].value
     kept = np.flatnonzero((odds == 1) | first.member)
     assert weighted == pytest.approx(first_auc(first.take(kept)) - first_auc(second.take(kept)), abs=1e-6)
 
@@ -79,7 +79,7 @@ def test_of_equally_good_attacks_few_win(name, targets):
         rng = np.random.default_rng([seed, 7])
         common = rng.normal(size=300)
         first, second = scored(rng, 300, 1.0, 0.7, common), scored(rng, 300, 1.0, 0.7, common)
-        found = paired.difference(first, second, fpr_targets=targets, confidence=0.9, replicates=120, rng=rng)[name]
+        found = replicates.difference(first, second, fpr_targets=targets, confidence=0.9, replicates=120, rng=rng)[name]
         wins += found.low > 0
     assert wins / 80 <= 0.05 + 4 * (0.05 * 0.95 / 80) ** 0.5
 
@@ -88,8 +88,8 @@ def test_other_records_are_refused():
     rng = np.random.default_rng(4)
     one = scored(rng, 100, 1.0)
     with pytest.raises(InputError, match="same records"):
-        paired.difference(one, scored(rng, 102, 1.0), rng=rng)
+        replicates.difference(one, scored(rng, 102, 1.0), rng=rng)
     with pytest.raises(InputError, match="other memberships"):
-        paired.difference(one, ma.Evidence(score=one.score, member=~one.member), rng=rng)
+        replicates.difference(one, ma.Evidence(score=one.score, member=~one.member), rng=rng)
     with pytest.raises(InputError, match="at least 10"):
-        paired.difference(scored(rng, 12, 1.0), scored(rng, 12, 1.0), rng=rng)
+        replicates.difference(scored(rng, 12, 1.0), scored(rng, 12, 1.0), rng=rng)

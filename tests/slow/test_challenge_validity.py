@@ -12,7 +12,7 @@ from scipy import stats
 import miaudit as ma
 from miaudit.auditing.plan import Declared, Plan
 from miaudit.bundle import challenge, record
-from miaudit.causal import paired
+from miaudit.causal import replicates
 
 pytestmark = pytest.mark.slow
 RUNS, REPLICATES = 120, 150
@@ -47,7 +47,7 @@ def wins(metric, alpha, n, shapes, units=1, odds=None, confidence=1 - 2 * LEVEL,
         rng = np.random.default_rng([seed, n, units])
         first, second = pair(rng, n, alpha, shapes, units)
         weights = None if odds is None else odds(rng, n)
-        found = paired.difference(
+        found = replicates.difference(
             first, second, odds=weights, fpr_targets=(alpha,), confidence=confidence, replicates=REPLICATES, rng=rng
         )
         count += found[metric].low > 0
@@ -67,7 +67,7 @@ def test_equal_aucs(n, units):
 @pytest.mark.parametrize("shapes", [SHIFT, MIXED, MIXED[::-1]], ids="-".join)
 def test_equal_tprs(alpha, n, shapes):
     member = np.arange(n) % 2 == 0
-    assert paired.resolves(ma.Evidence(score=np.zeros(n), member=member), alpha)
+    assert replicates.resolves(ma.Evidence(score=np.zeros(n), member=member), alpha)
     assert wins(f"tpr_at_fpr_{alpha:g}", alpha, n, shapes) <= limit(RUNS)
 
 
@@ -85,7 +85,7 @@ def test_equal_attacks_with_zero_run_odds(metric):
 def test_one_false_alarm_would_be_too_few():
     """The control for the least number of false alarms: below it the rule is refused, since it wins too often."""
     n = 200
-    assert not paired.resolves(ma.Evidence(score=np.zeros(n), member=np.arange(n) % 2 == 0), 0.01)
+    assert not replicates.resolves(ma.Evidence(score=np.zeros(n), member=np.arange(n) % 2 == 0), 0.01)
     assert wins("tpr_at_fpr_0.01", 0.01, n, ("shift", "few"), runs=400) > limit(400)
 
 
@@ -117,10 +117,10 @@ def test_without_pairing_a_stronger_attack_is_not_seen():
         rng = np.random.default_rng([seed, 5])
         common, member = rng.normal(size=600), np.arange(600) % 2 == 0
         strong, weak = (ma.Evidence(score=common + gap * member, member=member) for gap in (0.8, 0.6))
-        limits = [paired.difference(strong, weak, replicates=REPLICATES, confidence=0.9, rng=rng)["auc"]]
+        limits = [replicates.difference(strong, weak, replicates=REPLICATES, confidence=0.9, rng=rng)["auc"]]
         shuffled = np.roll(np.arange(600), 20)  # within members, and within non-members
         limits.append(
-            paired.difference(strong, weak.take(shuffled), replicates=REPLICATES, confidence=0.9, rng=rng)["auc"]
+            replicates.difference(strong, weak.take(shuffled), replicates=REPLICATES, confidence=0.9, rng=rng)["auc"]
         )
         seen, alone = seen + (limits[0].low > 0), alone + (limits[1].low > 0)
     assert seen > 0.95 * 40
@@ -139,7 +139,9 @@ def test_uncorrected_challenges_win_too_often():
         for before in range(10):
             other = ma.Evidence(score=rng.normal(size=n) + member, member=member)
             both = [
-                paired.difference(other, own, confidence=c, replicates=100, rng=np.random.default_rng(before))["auc"]
+                replicates.difference(other, own, confidence=c, replicates=100, rng=np.random.default_rng(before))[
+                    "auc"
+                ]
                 for c in (1 - 2 * LEVEL, 1 - 2 * LEVEL / 10)
             ]
             lows.append([e.low > 0 for e in both])

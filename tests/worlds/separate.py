@@ -30,8 +30,8 @@ RESAMPLES = 200
 def covered(name: str, n: int, trained_on: int, replicates: int, seed: Any) -> FloatArray:
     """Coverage with n members, n non-members and ``trained_on`` others of each class for ``propensity.fit(train=)``.
 
-    "refitted" are the limits of ``effects.bootstrap_limits``: the audited records and the propensity's training sample
-    are both resampled. "as if known" leaves out the error of the propensity.
+    "refitted" are the limits of ``replicates.bootstrap_limits``: the audited records and the propensity's training
+    sample are both resampled. "as if known" leaves out the error of the propensity.
     Rows: ``QUANTITIES``. Columns: covered, lower limit above the truth, upper limit below it.
     """
     world, rng = WORLDS[name], np.random.default_rng(seed)
@@ -43,7 +43,7 @@ def covered(name: str, n: int, trained_on: int, replicates: int, seed: Any) -> F
         learned = propensity.fit(evidence, train=train, rng=rng)
         refitted = propensity.bootstrap(evidence, train=train, replicates=RESAMPLES, rng=rng)
         counts = np.hstack([rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) for _ in range(2)])
-        limits = effects.bootstrap_limits(evidence, refitted / (1 - refitted), counts, fpr_targets=(FPR,))
+        limits = replicates.bootstrap_limits(evidence, refitted / (1 - refitted), counts, fpr_targets=(FPR,))
         estimates = (
             (effects.auc(evidence, learned, rng=rng), auc),
             (effects.tpr_at_fpr(evidence, learned, fpr=FPR, rng=rng), tpr),

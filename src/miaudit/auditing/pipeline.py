@@ -18,8 +18,7 @@ from miaudit.auditing.plan import Bootstrap, Choice, Declared, Plan, choose
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import effects
 from miaudit.causal.duplicates import Repeats
-from miaudit.causal.nuisance import Nuisance
-from miaudit.causal.propensity import Propensity
+from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings import verdict as verdict_rule
@@ -199,7 +198,7 @@ def _check(nuisance: Any, evidence: Evidence) -> None:
         return
     if not isinstance(nuisance, Nuisance):
         received = type(nuisance).__name__
-        raise InputError("nuisance", "a Nuisance", received, "pass miaudit.causal.nuisance.Nuisance(...)")
+        raise InputError("nuisance", "a Nuisance", received, "pass miaudit.causal.propensity.Nuisance(...)")
     if evidence.design != "zero-run":
         raise InputError(
             "nuisance",

@@ -20,15 +20,15 @@ from miaudit.causal import (
     duplicates,
     effects,
     propensity,
+    replicates,
     sensitivity,
     word_classifier,
 )
 from miaudit.causal.balance import Overlap
 from miaudit.causal.challenge import LackOfFit
 from miaudit.causal.covariates import Encoding
-from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.outcome import FEWEST_NONMEMBERS
-from miaudit.causal.propensity import LearningCurve, Propensity
+from miaudit.causal.propensity import LearningCurve, Nuisance, Propensity
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Memorisation, Metric, Mislabelled
@@ -88,7 +88,7 @@ class Correction:
                 workers=self.nuisance.workers,
                 rng=rng,
             )
-        counts, values = crossfit.resample(evidence, count, rng=rng), self.propensity.values
+        counts, values = covariates.resample(evidence, count, rng=rng), self.propensity.values
         starts = range(0, count, _BLOCK)
         blocks = (slice(first, min(first + _BLOCK, count)) for first in starts)
         return counts, ((block, np.broadcast_to(values, (block.stop - block.start, evidence.n))) for block in blocks)
@@ -206,7 +206,7 @@ def metrics(
         metric = definition.of(name)
         method = chosen if metric.outcome_model else ESTIMATOR
         estimate = effects.of(metric)(
-            evidence, learned, method=method, outcome=nuisance.outcome_model, confidence=confidence, rng=rng
+            evidence, learned, method=method, outcome=nuisance.outcome, confidence=confidence, rng=rng
         )
         found[name] = method, estimate
     return found
@@ -238,12 +238,11 @@ def bootstrapped(
     for block, values in blocks:
         odds = values / (1 - values)
         for name, one in scores.items():
-            drawn[name].append(effects.replicated(one, odds, counts[block], fpr_targets=plan.fpr_targets))
+            drawn[name].append(replicates.estimates(one, odds, counts[block], fpr_targets=plan.fpr_targets))
         if progress is not None:
             progress(block.stop)
     return {
-        name: effects.replicated_limits(np.concatenate(parts), plan.fpr_targets, confidence)
-        for name, parts in drawn.items()
+        name: replicates.limits(np.concatenate(parts), plan.fpr_targets, confidence) for name, parts in drawn.items()
     }
 
 

@@ -22,9 +22,8 @@ from miaudit.bundle import sealed_audits, sealing, verify
 from miaudit.bundle.contents import GIVEN, Bundle
 from miaudit.bundle.sealing import Opening
 from miaudit.causal import challenge as betting
-from miaudit.causal import paired
-from miaudit.causal.nuisance import Nuisance
-from miaudit.causal.propensity import Propensity
+from miaudit.causal import replicates
+from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings
@@ -99,10 +98,10 @@ def by_scores(
     options: dict[str, Any] = {"odds": odds, "fpr_targets": targets, "rng": rng}
     # Two-sided limits whose lower one is one-sided at the level.
     options["confidence"] = 1 - 2 * LEVEL / (made_before + 1)
-    found = paired.difference(first, second, progress=progress, **options)[metric]
+    found = replicates.difference(first, second, progress=progress, **options)[metric]
     ahead = found.low is not None and found.low > 0
     # An attack that knows nothing is stronger than one that is worse than nothing, and shows nothing.
-    won = ahead and (paired.difference(first, nothing, **options)[metric].low or 0) > 0
+    won = ahead and (replicates.difference(first, nothing, **options)[metric].low or 0) > 0
     again = _audited(evidence.replace(score={CHALLENGER: submitted}), bundle, None, rng)
     said = f"{_said_of_scores(metric, found, won, ahead, len(judged))} {_paid(made_before)}"
     doubt = _refused(bundle) or ("" if won else _inverted(first, again, bundle.plan.confidence))
@@ -305,7 +304,7 @@ def _metric(bundle: Bundle, judged: tuple[Evidence, Evidence], odds: FloatArray 
     fpr = definition.of(primary).fpr
     if fpr is None:
         return "auc"
-    return primary if all(paired.resolves(one, fpr, odds) for one in judged) else "auc"
+    return primary if all(replicates.resolves(one, fpr, odds) for one in judged) else "auc"
 
 
 def _one_of_each_unit(evidence: Evidence, rows: IntArray, rng: np.random.Generator, *, learned: bool) -> IntArray:

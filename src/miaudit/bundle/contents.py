@@ -22,8 +22,7 @@ from miaudit.auditing.plan import Plan
 from miaudit.bundle import archive, arrays, plain_json, sealing, sharing, written_plan
 from miaudit.bundle.sealing import SEALED, Keys, Opening, Sealed
 from miaudit.bundle.sharing import Columns, Share
-from miaudit.causal.nuisance import Nuisance
-from miaudit.causal.propensity import Propensity
+from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings, Vulnerability

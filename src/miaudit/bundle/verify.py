@@ -18,7 +18,7 @@ from miaudit.bundle import contents, reading, sealed_audits, sharing, written_pl
 from miaudit.bundle.contents import Bundle
 from miaudit.bundle.sealing import Opening
 from miaudit.causal import effects
-from miaudit.causal.nuisance import Nuisance
+from miaudit.causal.propensity import Nuisance
 from miaudit.errors import InputError, one_line
 from miaudit.evidence import Evidence
 from miaudit.findings.kind import plain

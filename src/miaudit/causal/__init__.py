@@ -7,9 +7,9 @@ from miaudit.causal import (
     covariates,
     duplicates,
     effects,
-    nuisance,
     outcome,
     propensity,
+    replicates,
     sensitivity,
 )
 
@@ -20,8 +20,8 @@ __all__ = [
     "covariates",
     "duplicates",
     "effects",
-    "nuisance",
     "outcome",
     "propensity",
+    "replicates",
     "sensitivity",
 ]

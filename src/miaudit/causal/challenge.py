@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -36,9 +37,9 @@ from miaudit.arrays import (
     Share,
     Text,
 )
-from miaudit.causal import crossfit, logistic, propensity
+from miaudit.causal import covariates, crossfit, propensity
 from miaudit.causal.covariates import Encoding
-from miaudit.causal.logistic import expit
+from miaudit.causal.crossfit import expit
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -139,15 +140,15 @@ def challenge(
         rows, logits = rows[alike], [logit[alike] for logit in logits]
     own, others = (logits[0], logits[1:]) if given is None else (given.matched(evidence).logit[rows], logits)
     names = tuple(type(model).__name__ for model in competitors)
-    bets = [
-        _bet(own, other, evidence.member[rows], len(names), name, gamma, level)
-        for name, other in zip(names, others, strict=True)
-    ]
-    best = min(bets, key=lambda bet: bet.p_value)
-    margins = [bet.smallest_gamma for bet in bets if bet.smallest_gamma is not None]
-    smallest = max(margins) if len(margins) == len(bets) else None
-    said = f"{best.competitor} won {best.correct:,} of {best.guesses:,} bets on records that no model had seen."
-    return Challenge(**{**vars(best), "smallest_gamma": smallest}, competitors=names, rejected=best.refutes, text=said)
+    found = [_bet(own, other, evidence.member[rows], len(names), gamma, level) for other in others]
+    best = min(range(len(found)), key=lambda i: found[i][0])
+    (p_value, _, correct), name = found[best], names[best]
+    margins = [margin for _, margin, _ in found if margin is not None]
+    smallest = max(margins) if len(margins) == len(found) else None
+    said = f"{name} won {correct:,} of {len(rows):,} bets on records that no model had seen."
+    return Challenge(
+        p_value, gamma, smallest, level, correct, len(rows), name, names, rejected=p_value <= level, text=said
+    )
 
 
 def against(
@@ -182,7 +183,8 @@ def against(
     if not (own.shape == other.shape == member.shape and own.ndim == 1 and len(own)):
         received = f"shapes {own.shape}, {other.shape} and {member.shape}"
         raise InputError("other", "one number for each record, as own and member", received, "sort them alike")
-    return _bet(own, other, member, tests, competitor, gamma, level)
+    p_value, smallest, correct = _bet(own, other, member, tests, gamma, level)
+    return Bet(p_value, gamma, smallest, level, correct, len(own), competitor)
 
 
 def _check(competitors: Sequence[Any], gamma: float, level: float) -> None:
@@ -195,9 +197,14 @@ def _check(competitors: Sequence[Any], gamma: float, level: float) -> None:
 
 
 def _bet(
-    own: FloatArray, other: FloatArray, member: BoolArray, tests: int, competitor: str, gamma: float, level: float
-) -> Bet:
-    """Count a competitor's right guesses, and test them against the propensity's certainty of each guess."""
+    own: FloatArray, other: FloatArray, member: BoolArray, tests: int, gamma: float, level: float
+) -> tuple[float, float | None, int]:
+    """Test a competitor's guesses against the propensity's certainty of each.
+
+    Returns
+    -------
+    p-value at margin ``gamma``, smallest margin that is not rejected (None: there is none), number of right guesses
+    """
     guess = np.where(other > own, 1, -1)
     correct, toward = int(np.count_nonzero(guess == np.where(member, 1, -1))), guess * own
 
@@ -205,7 +212,7 @@ def _bet(
         """Return the chance of as many correct guesses if log-odds are within the margin, after Bonferroni."""
         return min(1.0, tests * float(tail(expit(toward + margin), correct)))
 
-    return Bet(p_value(gamma), gamma, _smallest(p_value, level), level, correct, len(toward), competitor)
+    return p_value(gamma), _smallest(p_value, level), correct
 
 
 def _smallest(p_value: Callable[[float], float], level: float) -> float | None:
@@ -338,35 +345,36 @@ def measure(
     >>> from miaudit.causal import propensity
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(2000, 3))
-    >>> member = rng.random(2000) < logistic.expit(x[:, 0] * x[:, 2])
+    >>> member = rng.random(2000) < crossfit.expit(x[:, 0] * x[:, 2])
     >>> evidence = Evidence(score=x[:, 1], member=member, covariates=x, covariate_names=("age", "pay", "hours"))
     >>> line = propensity.fit(evidence, rng=rng)
     >>> found = measure(evidence, line, rng=rng)
     >>> found.rejected, sorted(found.missed)
     (True, ['age', 'hours'])
-    >>> truth = propensity.Propensity.given(logistic.expit(x[:, 0] * x[:, 2]))
+    >>> truth = propensity.Propensity.given(crossfit.expit(x[:, 0] * x[:, 2]))
     >>> measure(evidence, truth, rng=rng).rejected
     False
     """
     if evidence.covariates is None:
         raise InputError("evidence.covariates", "what the propensity was learned from", "none", "pass covariates=")
     place, learn, shuffle = rng.spawn(3)
-    code = crossfit.codes(evidence)
+    code = covariates.codes(evidence)
     folds = crossfit.FOLDS if propensity.folds is None else propensity.folds
-    fold = crossfit.folds_of(folds, evidence.member, code, place)
+    fold = covariates.folds_of(folds, evidence.member, code, place)
     x = evidence.covariates.astype(np.float32)
     with threadpool_limits(1):
         seeds = learn.spawn(int(fold.max()) + 1)
         forests = [(fold == k, _forest(x, evidence.member, fold == k, seeds[k])) for k in np.unique(fold)]
-    case = _Case.of(evidence, propensity, fold)
-    z = case.z(_log_odds(forests, x))
-    product_z, product_limit, pair = _products(case, evidence.covariates)
+    values = propensity.matched(evidence).values
+    statistic = partial(_z, evidence, values, fold, _tangents(propensity, values))
+    z = statistic(_log_odds(forests, x))
+    product_z, product_limit, pair = _products(evidence, values, evidence.covariates)
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
     product = tuple(names[i] for i in pair)
     by_forest, by_product = z > LIMIT, _above(product_z, product_limit)
     missed = product if by_product else ()
     if by_forest:
-        missed = tuple(names[i] for i in _missed(case, forests, x, z, shuffle))
+        missed = tuple(names[i] for i in _missed(statistic, forests, x, z, shuffle))
     return LackOfFit(z, LIMIT, product_z, product_limit, product, missed, by_forest or by_product)
 
 
@@ -374,50 +382,40 @@ def _above(z: float | None, limit: float | None) -> bool:
     return z is not None and limit is not None and z > limit
 
 
-@dataclass(frozen=True, eq=False)
-class _Case:
-    """Labels and the tested propensity; ``code`` is the unit of each record, if any."""
+def _tangents(propensity: Propensity, values: FloatArray) -> FloatArray:
+    """Return what is no evidence: orthonormal directions (n, k) of log-odds times the root of the variance."""
+    free = [np.ones(len(values))]
+    if propensity.rows_per_covariate is not None and propensity.features is not None:
+        free += [propensity.logit, *propensity.features.T]
+    spread = np.sqrt(values * (1 - values))
+    return np.asarray(linalg.orth(np.stack(free, axis=1) * spread[:, None]))
 
-    member: BoolArray
-    values: FloatArray
-    fold: IntArray
-    code: IntArray | None
-    directions: FloatArray  # orthonormal (n, k), of log-odds times the root of the variance: no evidence
 
-    @classmethod
-    def of(cls, evidence: Evidence, propensity: Propensity, fold: IntArray) -> _Case:
-        values = propensity.matched(evidence).values
-        free = [np.ones(evidence.n)]
-        if propensity.rows_per_covariate is not None and propensity.features is not None:
-            free += [propensity.logit, *propensity.features.T]
-        spread = np.sqrt(values * (1 - values))
-        directions = linalg.orth(np.stack(free, axis=1) * spread[:, None])
-        return cls(evidence.member, values, fold, evidence.unit_codes, directions)
+def _z(evidence: Evidence, values: FloatArray, fold: IntArray, tangents: FloatArray, raw: FloatArray) -> float:
+    """Return the statistic of propensities (n,) for a challenger's uncalibrated log-odds (n,)."""
+    own = np.log(values) - np.log1p(-values)
+    spread = values * (1 - values)
+    change = np.clip(_calibrated(raw, evidence.member, fold) - own, -_STEP, _STEP)
+    scaled = np.sqrt(spread) * change
+    change = (scaled - tangents @ (tangents.T @ scaled)) / np.sqrt(spread)
+    parts = (evidence.member - values) * change
+    if evidence.unit_codes is None:
+        variance = float(spread @ change**2)
+    else:
+        totals = np.bincount(evidence.unit_codes, weights=parts)
+        variance = float(totals @ totals)
+    return float(parts.sum() / np.sqrt(variance)) if variance > _NOTHING * spread.sum() else 0.0
 
-    def z(self, raw: FloatArray) -> float:
-        """Return the statistic for a challenger's uncalibrated log-odds (n,)."""
-        own = np.log(self.values) - np.log1p(-self.values)
-        spread = self.values * (1 - self.values)
-        change = np.clip(self._calibrated(raw) - own, -_STEP, _STEP)
-        scaled = np.sqrt(spread) * change
-        change = (scaled - self.directions @ (self.directions.T @ scaled)) / np.sqrt(spread)
-        parts = (self.member - self.values) * change
-        if self.code is None:
-            variance = float(spread @ change**2)
-        else:
-            totals = np.bincount(self.code, weights=parts)
-            variance = float(totals @ totals)
-        return float(parts.sum() / np.sqrt(variance)) if variance > _NOTHING * spread.sum() else 0.0
 
-    def _calibrated(self, raw: FloatArray) -> FloatArray:
-        """Calibrate each fold by Platt's line of the others."""
-        found = np.empty(len(raw))
-        for k in np.unique(self.fold):
-            rows = self.fold == k
-            slope, offset = logistic.platt(raw[~rows], self.member[~rows].astype(np.float64))
-            # Where nothing is to be learned, held-out log-odds point the wrong way: their class is rarer elsewhere.
-            found[rows] = offset + max(slope, 0.0) * raw[rows]
-        return found
+def _calibrated(raw: FloatArray, member: BoolArray, fold: IntArray) -> FloatArray:
+    """Calibrate the log-odds (n,) of each fold by Platt's line of the others."""
+    found = np.empty(len(raw))
+    for k in np.unique(fold):
+        rows = fold == k
+        slope, offset = crossfit.platt(raw[~rows], member[~rows].astype(np.float64))
+        # Where nothing is to be learned, held-out log-odds point the wrong way: their class is rarer elsewhere.
+        found[rows] = offset + max(slope, 0.0) * raw[rows]
+    return found
 
 
 def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, rng: np.random.Generator) -> Any:
@@ -440,7 +438,7 @@ def _log_odds(forests: list[tuple[BoolArray, Any]], x: Float32Array) -> FloatArr
 
 
 def _missed(
-    case: _Case,
+    statistic: Callable[[FloatArray], float],
     forests: list[tuple[BoolArray, Any]],
     x: Float32Array,
     z: float,
@@ -452,12 +450,14 @@ def _missed(
     for column in np.argsort(-used, kind="stable")[:_MOST_LOOKED_AT]:
         dealt = x.copy()
         dealt[:, column] = rng.permutation(x[:, column])
-        losses[int(column)] = z - case.z(_log_odds(forests, dealt))
+        losses[int(column)] = z - statistic(_log_odds(forests, dealt))
     ranked = sorted(losses, key=lambda column: -losses[column])
     return [column for column in ranked if losses[column] > _LEAST_LOSS * z][:_MOST_NAMED] or ranked[:1]
 
 
-def _products(case: _Case, x: FloatArray) -> tuple[float | None, float | None, tuple[int, ...]]:
+def _products(
+    evidence: Evidence, values: FloatArray, x: FloatArray
+) -> tuple[float | None, float | None, tuple[int, ...]]:
     """Return the largest |z| of a product or square with the residuals, its limit, and the columns.
 
     With residuals r, binomial variances w and a product p less its weighted mean c, z is sum r (p - c) over the root of
@@ -469,7 +469,7 @@ def _products(case: _Case, x: FloatArray) -> tuple[float | None, float | None, t
     kept = np.flatnonzero(np.ptp(x, axis=0) > 0)[:_MOST_COLUMNS]
     s = special.ndtri((rankdata(x[:, kept], axis=0) - 0.5) / len(x))
     s = (s - s.mean(axis=0)) / s.std(axis=0)
-    r, w = case.member - case.values, case.values * (1 - case.values)
+    r, w = evidence.member - values, values * (1 - values)
     power = [(w[:, None] * s**k).T @ s**k for k in (1, 2)]
     total, centre = w.sum(), power[0] / w.sum()
     variance = power[1] - total * centre**2
@@ -477,8 +477,8 @@ def _products(case: _Case, x: FloatArray) -> tuple[float | None, float | None, t
     # sum w^2 (p - c)^4, by its binomial expansion
     terms = [((w**2)[:, None] * s**k).T @ s**k for k in range(5)]
     fourth = sum(b * t * (-centre) ** (4 - k) for k, (b, t) in enumerate(zip((1, 4, 6, 4, 1), terms, strict=True)))
-    if case.code is not None:
-        variance = np.maximum(variance, _of_units(case.code, r, s, centre))
+    if evidence.unit_codes is not None:
+        variance = np.maximum(variance, _of_units(evidence.unit_codes, r, s, centre))
     tested = np.triu((variance > _NOTHING * total) & (variance**2 > _FEWEST_BEHIND * fourth))
     if not tested.any():
         return None, None, ()

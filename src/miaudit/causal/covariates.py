@@ -1,8 +1,12 @@
-"""Encodings of covariates: one record for each kind, fitted on training rows and applied to others."""
+"""Encodings of covariates, one record for each kind, and the rows that they are fitted on and applied to.
+
+Whole units are training rows of a propensity, or held out (:class:`Part`), in folds and in resamples.
+"""
 
 # ruff: noqa: PLC0415 - scikit-learn loads when used
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import FloatArray
+from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
@@ -368,3 +372,171 @@ def _text_of(encoding: Encoding, evidence: Evidence) -> NDArray[Any] | None:
 def _unknown(encoding: object) -> InputError:
     known = "Numbers, Categories, Images, Reduced, Text or Custom"
     return InputError("encoding", f"one of {known}", repr(encoding), "make one of these records")
+
+
+# -- rows to learn from, and rows that are held out -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Training rows and the audited rows that the fit is applied to; always disjoint."""
+
+    rows: BoolArray  # of the source, to learn from
+    table: Table
+    member: BoolArray
+    code: IntArray
+    held_out: BoolArray  # of the evidence
+    apply: Table
+    prior_shift: float  # log-odds of membership in the audited sample less those in the training rows
+
+
+def divide(
+    evidence: Evidence, train: Evidence | None, encoding: Encoding, folds: int | ArrayLike, rng: np.random.Generator
+) -> tuple[Table, list[Part], IntArray | None]:
+    """Divide the evidence into folds, or take a separate training sample.
+
+    Returns
+    -------
+    audited : covariates of the evidence
+    parts : one for each fold, or one for a separate sample
+    fold : array (n,) in which each record is held out; None for a separate sample
+    """
+    prior = _log_odds(evidence.member)
+    if train is None:
+        table = table_of(evidence, encoding)
+        code = codes(evidence)
+        fold = folds_of(folds, evidence.member, code, rng)
+        return table, [fold_part(table, evidence.member, code, fold != k, prior) for k in np.unique(fold)], fold
+    table = table_of(train, encoding)
+    audited = like(evidence, encoding, table)
+    _refuse_audited_rows(evidence, audited, train, table)
+    every, all_audited = np.ones(train.n, dtype=np.bool_), np.ones(evidence.n, dtype=np.bool_)
+    shift = prior - _log_odds(train.member)
+    return audited, [Part(every, table, train.member, codes(train), all_audited, audited, shift)], None
+
+
+def fold_part(table: Table, member: BoolArray, code: IntArray, rows: BoolArray, prior: float) -> Part:
+    """Return the part for one mask of training rows; ``prior`` is the log-odds of membership."""
+    held_out = ~rows
+    if np.intersect1d(code[rows], code[held_out]).size:
+        raise InputError("folds", "folds that keep each unit whole", "a unit in two folds", "pass a number of folds")
+    inside = member[rows]
+    if not 0 < inside.sum() < len(inside):
+        raise InputError("folds", "members and non-members beside each fold", "one of them only", "use fewer folds")
+    shift = prior - _log_odds(inside)
+    return Part(rows, table.take(rows), inside, code[rows], held_out, table.take(held_out), shift)
+
+
+def codes(evidence: Evidence) -> IntArray:
+    """Return units as integers (n,); each record is one where no units are given."""
+    code = evidence.unit_codes
+    return np.arange(evidence.n) if code is None else code
+
+
+def _log_odds(member: BoolArray) -> float:
+    inside = int(np.count_nonzero(member))
+    return math.log(inside / (len(member) - inside))
+
+
+def unit_kind(member: BoolArray, code: IntArray) -> IntArray:
+    """Return for each unit 0 if it has non-members only, 1 members only, 2 both."""
+    inside = np.bincount(code, weights=member)
+    size = np.bincount(code)
+    return np.where(inside == 0, 0, np.where(inside == size, 1, 2))
+
+
+def folds_of(folds: int | ArrayLike, member: BoolArray, code: IntArray, rng: np.random.Generator) -> IntArray:
+    """Return the fold of each record (n,), from a number of folds or given folds."""
+    given = np.asarray(folds)
+    if given.ndim == 0:
+        count = int(given)
+        fewest = min(len(np.unique(code[member])), len(np.unique(code[~member])))
+        if count < 2 or count != given:
+            raise InputError("folds", "a whole number from 2 up", str(folds), "5 is the default")
+        if fewest < 2 * count:
+            raise InputError(
+                "evidence",
+                f"at least {2 * count} members and {2 * count} non-members (units) for {count} folds",
+                f"{fewest}",
+                "collect more records, or learn the propensity from a separate sample with train=",
+            )
+        return assign(member, code, count, rng)
+    if given.shape != member.shape or given.dtype.kind not in "iu" or len(np.unique(given)) < 2:
+        raise InputError(
+            "folds", f"integers ({len(member)},), two folds or more", f"shape {given.shape}", "pass a number"
+        )
+    return given.astype(np.int64)
+
+
+def assign(member: BoolArray, code: IntArray, count: int, rng: np.random.Generator) -> IntArray:
+    """Assign units to folds at random: by kind of unit, larger units first."""
+    kind, size = unit_kind(member, code), np.bincount(code)
+    order = np.lexsort((rng.permutation(len(kind)), -size, kind))
+    there_and_back = np.r_[np.arange(count), np.arange(count)[::-1]]
+    fold = np.empty(len(kind), dtype=np.int64)
+    fold[order] = there_and_back[np.arange(len(kind)) % (2 * count)]
+    return rng.permutation(count)[fold][code]
+
+
+def _refuse_audited_rows(evidence: Evidence, audited: Table, train: Evidence, table: Table) -> None:
+    """Refuse a training sample that shares more rows with the audited one than chance would."""
+    if train is evidence or train.digest == evidence.digest:
+        share = 1.0
+        by_chance = 0.0
+    else:
+        seen, mine = _row_keys(table), _row_keys(audited)
+        names, counts = np.unique(seen, return_counts=True)
+        by_chance = float(counts[counts > 1].sum() / len(seen))
+        share = float(np.isin(mine, names).mean())
+    if share > by_chance + 0.1:
+        raise InputError(
+            "train",
+            "records other than the audited ones",
+            f"a sample that holds {share:.0%} of the audited rows",
+            "leave train out for cross-fitting, or pass a separate sample",
+        )
+
+
+def _row_keys(table: Table) -> NDArray[Any]:
+    parts = []
+    if table.numbers is not None:
+        parts.append([row.tobytes() for row in np.ascontiguousarray(table.numbers + 0.0)])
+    if table.text is not None:
+        parts.append([word.encode() for word in table.text.tolist()])
+    return np.array([hash(key) for key in zip(*parts, strict=True)])
+
+
+def resample(
+    evidence: Evidence, replicates: int, *, strata: ArrayLike | None = None, rng: np.random.Generator
+) -> NDArray[np.uint16]:
+    """Draw the count of each record in each resample: stratified by membership, units whole.
+
+    Parameters
+    ----------
+    evidence : the records to resample
+    replicates : number of resamples
+    strata : array (n,) of int, optional; resample inside these too (folds, so that each keeps its size)
+
+    Returns
+    -------
+    array (replicates, n) of counts
+
+    Examples
+    --------
+    >>> evidence = Evidence(score=range(5), member=[1, 1, 0, 0, 0])
+    >>> resample(evidence, 3, rng=np.random.default_rng(0))[:, :2].sum(axis=1).tolist()
+    [2, 2, 2]
+    """
+    code = codes(evidence)
+    kind = unit_kind(evidence.member, code)
+    if strata is not None:
+        of_unit = np.zeros(len(kind), dtype=np.int64)
+        of_unit[code] = np.asarray(strata)
+        kind = kind + 3 * of_unit
+    found = np.empty((replicates, len(kind)), dtype=np.uint16)
+    for label in np.unique(kind):
+        units = np.flatnonzero(kind == label)
+        for k in range(replicates):
+            drawn = rng.integers(0, len(units), len(units), dtype=np.int32)
+            found[k, units] = np.bincount(drawn, minlength=len(units))
+    return found[:, code]

@@ -1,61 +1,53 @@
-"""Cross-fitted models of membership: training rows, audited rows, folds, fits, and fits again on resamples.
+"""Cross-fitted models of membership: a logistic model or a classifier, calibrated, and fitted again on resamples.
 
-The propensity (:mod:`miaudit.causal.propensity`) is what they say of the audited rows.
+The propensity (:mod:`miaudit.causal.propensity`) is what they say of the audited rows. The logistic model is log-odds =
+x b, the first column of x being ones, and the objective sum weight * (log(1 + exp(x b)) - y x b) + sum penalty *
+b^2 / 2 with penalty 1 / C, as scikit-learn has it.
 """
 
-# ruff: noqa: PLC0415 - scikit-learn and joblib load when used
+# ruff: noqa: PLC0415 - scikit-learn, joblib and scipy.linalg load when used
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Required, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.causal import covariates, logistic
-from miaudit.causal.covariates import Encoding, Table
+from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from miaudit.causal import covariates
+from miaudit.causal.covariates import Encoding, Part, Table, resample
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
 CLIP = 1e-3
 FOLDS = 5
 INNER_FOLDS = 5
-_FEWEST = 50  # replicates solved together: every block computes its Hessian again
+STRENGTHS = tuple(10.0 ** (k / 2) for k in range(-10, 5))  # C of scikit-learn: a larger one shrinks less
+_FEWEST_TOGETHER = 50  # replicates solved together: every block computes its Hessian again
+_NUMBERS = 2**20  # in one block of replicates times rows
 _PER_WORKER = 4
+_RIDGES = (1e-10, 1e-7, 1e-4, 0.1)  # of the largest curvature, tried in turn
+_MOST_STEPS = 500
+_PATIENCE = 3  # strengths without a better held-out loss before the search stops
 _LOGIT_FLOOR = 1e-6  # a classifier's certainty is taken as 1 - 1e-6 before calibration
 
 
-# -- what is asked, and of which rows -------------------------------------------------------------------------------
+# -- what is asked --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Way:
-    """Options of a propensity: the encoding, and the default logistic model (None) or a classifier."""
-
-    classifier: Any
-    encoding: Encoding
-    refuse_few_rows: bool
-    strengths: tuple[float, ...]
-
-    @classmethod
-    def of(
-        cls,
-        evidence: Evidence,
-        classifier: Any,
-        encoding: Encoding | None,
-        refuse_few_rows: bool = True,
-        strength: float | None = None,
-    ) -> Way:
-        """Return checked options, with the default encoding of the evidence where none is given."""
-        chosen = covariates.default_of(evidence) if encoding is None else encoding
-        covariates.check(chosen)
-        check_classifier(classifier)
-        if strength is not None and not (0 < strength < math.inf and classifier is None):
-            raise InputError("strength", "a number above 0, for the default model", repr(strength), "leave it out")
-        return cls(classifier, chosen, refuse_few_rows, logistic.STRENGTHS if strength is None else (float(strength),))
+def encoding_of(
+    evidence: Evidence, encoding: Encoding | None, classifier: Any = None, strength: float | None = None
+) -> Encoding:
+    """Return the encoding of a propensity, by default that of the evidence; refuse options outside their range."""
+    chosen = covariates.default_of(evidence) if encoding is None else encoding
+    covariates.check(chosen)
+    check_classifier(classifier)
+    if strength is not None and not (0 < strength < math.inf and classifier is None):
+        raise InputError("strength", "a number above 0, for the default model", repr(strength), "leave it out")
+    return chosen
 
 
 def check_classifier(classifier: Any) -> None:
@@ -69,135 +61,6 @@ def check_classifier(classifier: Any) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Training rows and the audited rows that the fit is applied to; always disjoint."""
-
-    rows: BoolArray  # of the source, to learn from
-    table: Table
-    member: BoolArray
-    code: IntArray
-    held_out: BoolArray  # of the evidence
-    apply: Table
-    prior_shift: float  # log-odds of membership in the audited sample less those in the training rows
-
-
-def divide(
-    evidence: Evidence, train: Evidence | None, way: Way, folds: int | ArrayLike, rng: np.random.Generator
-) -> tuple[Table, list[Part], IntArray | None]:
-    """Divide the evidence into folds, or take a separate training sample.
-
-    Returns
-    -------
-    audited : covariates of the evidence
-    parts : one for each fold, or one for a separate sample
-    fold : array (n,) in which each record is held out; None for a separate sample
-    """
-    prior = _log_odds(evidence.member)
-    if train is None:
-        table = covariates.table_of(evidence, way.encoding)
-        code = codes(evidence)
-        fold = folds_of(folds, evidence.member, code, rng)
-        return table, [fold_part(table, evidence.member, code, fold != k, prior) for k in np.unique(fold)], fold
-    table = covariates.table_of(train, way.encoding)
-    audited = covariates.like(evidence, way.encoding, table)
-    _refuse_audited_rows(evidence, audited, train, table)
-    every, all_audited = np.ones(train.n, dtype=np.bool_), np.ones(evidence.n, dtype=np.bool_)
-    shift = prior - _log_odds(train.member)
-    return audited, [Part(every, table, train.member, codes(train), all_audited, audited, shift)], None
-
-
-def fold_part(table: Table, member: BoolArray, code: IntArray, rows: BoolArray, prior: float) -> Part:
-    """Return the part for one mask of training rows; ``prior`` is the log-odds of membership."""
-    held_out = ~rows
-    if np.intersect1d(code[rows], code[held_out]).size:
-        raise InputError("folds", "folds that keep each unit whole", "a unit in two folds", "pass a number of folds")
-    inside = member[rows]
-    if not 0 < inside.sum() < len(inside):
-        raise InputError("folds", "members and non-members beside each fold", "one of them only", "use fewer folds")
-    shift = prior - _log_odds(inside)
-    return Part(rows, table.take(rows), inside, code[rows], held_out, table.take(held_out), shift)
-
-
-def codes(evidence: Evidence) -> IntArray:
-    """Return units as integers (n,); each record is one where no units are given."""
-    code = evidence.unit_codes
-    return np.arange(evidence.n) if code is None else code
-
-
-def _log_odds(member: BoolArray) -> float:
-    inside = int(np.count_nonzero(member))
-    return math.log(inside / (len(member) - inside))
-
-
-def unit_kind(member: BoolArray, code: IntArray) -> IntArray:
-    """Return for each unit 0 if it has non-members only, 1 members only, 2 both."""
-    inside = np.bincount(code, weights=member)
-    size = np.bincount(code)
-    return np.where(inside == 0, 0, np.where(inside == size, 1, 2))
-
-
-def folds_of(folds: int | ArrayLike, member: BoolArray, code: IntArray, rng: np.random.Generator) -> IntArray:
-    """Return the fold of each record (n,), from a number of folds or given folds."""
-    given = np.asarray(folds)
-    if given.ndim == 0:
-        count = int(given)
-        fewest = min(len(np.unique(code[member])), len(np.unique(code[~member])))
-        if count < 2 or count != given:
-            raise InputError("folds", "a whole number from 2 up", str(folds), "5 is the default")
-        if fewest < 2 * count:
-            raise InputError(
-                "evidence",
-                f"at least {2 * count} members and {2 * count} non-members (units) for {count} folds",
-                f"{fewest}",
-                "collect more records, or learn the propensity from a separate sample with train=",
-            )
-        return assign(member, code, count, rng)
-    if given.shape != member.shape or given.dtype.kind not in "iu" or len(np.unique(given)) < 2:
-        raise InputError(
-            "folds", f"integers ({len(member)},), two folds or more", f"shape {given.shape}", "pass a number"
-        )
-    return given.astype(np.int64)
-
-
-def assign(member: BoolArray, code: IntArray, count: int, rng: np.random.Generator) -> IntArray:
-    """Assign units to folds at random: by kind of unit, larger units first."""
-    kind, size = unit_kind(member, code), np.bincount(code)
-    order = np.lexsort((rng.permutation(len(kind)), -size, kind))
-    there_and_back = np.r_[np.arange(count), np.arange(count)[::-1]]
-    fold = np.empty(len(kind), dtype=np.int64)
-    fold[order] = there_and_back[np.arange(len(kind)) % (2 * count)]
-    return rng.permutation(count)[fold][code]
-
-
-def _refuse_audited_rows(evidence: Evidence, audited: Table, train: Evidence, table: Table) -> None:
-    """Refuse a training sample that shares more rows with the audited one than chance would."""
-    if train is evidence or train.digest == evidence.digest:
-        share = 1.0
-        by_chance = 0.0
-    else:
-        seen, mine = _row_keys(table), _row_keys(audited)
-        names, counts = np.unique(seen, return_counts=True)
-        by_chance = float(counts[counts > 1].sum() / len(seen))
-        share = float(np.isin(mine, names).mean())
-    if share > by_chance + 0.1:
-        raise InputError(
-            "train",
-            "records other than the audited ones",
-            f"a sample that holds {share:.0%} of the audited rows",
-            "leave train out for cross-fitting, or pass a separate sample",
-        )
-
-
-def _row_keys(table: Table) -> NDArray[Any]:
-    parts = []
-    if table.numbers is not None:
-        parts.append([row.tobytes() for row in np.ascontiguousarray(table.numbers + 0.0)])
-    if table.text is not None:
-        parts.append([word.encode() for word in table.text.tolist()])
-    return np.array([hash(key) for key in zip(*parts, strict=True)])
-
-
 def check_clip(clip: float) -> None:
     """Refuse clipping bounds outside (0, 0.5)."""
     if not 0 < clip < 0.5:
@@ -208,6 +71,211 @@ def clipped(values: FloatArray, clip: float) -> tuple[FloatArray, float]:
     """Return probabilities clipped to [clip, 1 - clip] and the share of them that changed."""
     outside = (values < clip) | (values > 1 - clip)
     return np.clip(values, clip, 1 - clip), float(outside.mean())
+
+
+# -- logistic regression -------------------------------------------------------------------------------------------
+
+
+def with_ones(x: FloatArray) -> FloatArray:
+    """Prepend the intercept's column of ones: (n, p) -> (n, p + 1)."""
+    return np.asarray(np.column_stack([np.ones(len(x)), x]), dtype=np.float64)
+
+
+def penalty_of(x: FloatArray, strength: float) -> FloatArray:
+    """Return the penalty's diagonal (p + 1,) for x (n, p + 1): 1 / C, and 0 for the intercept.
+
+    Examples
+    --------
+    >>> penalty_of(np.ones((2, 3)), strength=4.0).tolist()
+    [0.0, 0.25, 0.25]
+    """
+    penalty = np.full(x.shape[1], 1 / strength)
+    penalty[0] = 0.0
+    return penalty
+
+
+def expit(x: FloatArray) -> FloatArray:
+    """Return the probability of any log-odds, 1 / (1 + exp(-x)), same shape."""
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-x)), dtype=np.float64)
+
+
+def _loss(eta: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the log-loss (n,) of log-odds eta against targets y in [0, 1]; better when smaller."""
+    return np.logaddexp(0.0, eta) - y * eta
+
+
+# -- one fit --------------------------------------------------------------------------------------------------------
+
+
+def minimise(
+    x: FloatArray,
+    y: FloatArray,
+    penalty: FloatArray,
+    start: FloatArray,
+    *,
+    weight: NDArray[Any] | None = None,
+    curvature: FloatArray | None = None,
+    tolerance: float = 1e-8,
+) -> tuple[FloatArray, FloatArray]:
+    """Minimise weighted log-loss plus sum penalty b^2 / 2 by Newton steps.
+
+    A Hessian is computed again when a step fails to lower the objective, or is longer than a fifth of the one before
+    (Shamanskii's modification of Newton's method).
+
+    Parameters
+    ----------
+    x : array (n, p), y : targets (n,) in [0, 1], penalty, start : arrays (p,), weight : array (n,), default ones
+    curvature : X' W X (p, p) at a nearby point, to start with
+    tolerance : largest last step of a coefficient
+
+    Returns
+    -------
+    coefficients (p,), the last X' W X (p, p)
+
+    Raises
+    ------
+    InputError
+        If the features are so large that nothing finite comes of them.
+
+    Examples
+    --------
+    >>> x, y = np.ones((4, 1)), np.array([1.0, 1.0, 1.0, 0.0])
+    >>> minimise(x, y, np.zeros(1), np.zeros(1))[0].round(6).item() == round(math.log(3), 6)
+    True
+    """
+    from scipy.linalg import cho_solve
+
+    rows_weight = np.ones(len(y)) if weight is None else weight.astype(np.float64)
+
+    def value_at(beta: FloatArray, eta: FloatArray) -> float:
+        return float(rows_weight @ _loss(eta, y) + penalty @ beta**2 / 2)
+
+    beta, eta = start, x @ start
+    value, fresh, factor, previous = value_at(beta, eta), False, None, math.inf
+    for _ in range(_MOST_STEPS):
+        p = expit(eta)
+        if factor is None:
+            if curvature is None:
+                curvature, fresh = _curvature(x, rows_weight * p * (1 - p)), True
+            factor = _factor(curvature + np.diag(penalty))
+        step = cho_solve(factor, x.T @ (rows_weight * (p - y)) + penalty * beta, check_finite=False)
+        size = float(np.abs(step).max())
+        if size < tolerance:
+            break
+        for scale in 0.25 ** np.arange(8 if fresh else 1):  # with a fresh Hessian, quarters of a step are tried
+            candidate = beta - scale * step
+            there = x @ candidate
+            lower = value_at(candidate, there)
+            if lower <= value + 1e-9 * abs(value):
+                beta, eta, value = candidate, there, lower
+                if size > 0.2 * previous:
+                    curvature, factor = None, None
+                else:
+                    fresh = False
+                break
+        else:
+            curvature, factor = None, None
+            if fresh:  # nothing curves where fitted probabilities are 0 and 1: a step that cannot fail (Boehning 1992)
+                factor, fresh = _factor(_curvature(x, rows_weight / 4) + np.diag(penalty)), False
+        previous = size
+    if curvature is None:
+        p = expit(eta)
+        curvature = _curvature(x, rows_weight * p * (1 - p))
+    return beta, curvature
+
+
+def _curvature(x: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return X' W X (p, p): the Hessian without the penalty."""
+    return np.asarray((x * weight[:, None]).T @ x)
+
+
+def _factor(hessian: FloatArray) -> Any:
+    """Return the Cholesky factor of a Hessian (p, p), with a ridge where columns are constant or repeated.
+
+    Where every fitted probability is 0 or 1 to the last digit nothing curves, and only a larger ridge makes a step; the
+    line search keeps such a step from doing harm.
+    """
+    from scipy.linalg import LinAlgError, cho_factor
+
+    largest = float(np.diag(hessian).max())
+    if math.isfinite(largest):
+        for ridge in _RIDGES:
+            try:
+                return cho_factor(hessian + ridge * (largest or 1.0) * np.eye(len(hessian)), check_finite=False)
+            except LinAlgError:
+                continue
+    raise InputError(
+        "x", "features that a logistic model can be fitted to", "numbers beyond its range", "scale the covariates"
+    )
+
+
+# -- strength and calibration ---------------------------------------------------------------------------------------
+
+
+def choose_strength(
+    x: FloatArray, y: FloatArray, inner: IntArray, strengths: Sequence[float] = STRENGTHS
+) -> tuple[float, FloatArray, FloatArray]:
+    """Choose C by held-out log-loss, from strong to weak shrinkage.
+
+    Parameters
+    ----------
+    x : array (n, p), the column of ones included
+    y : targets (n,), 0 or 1
+    inner : array (n,), the fold in which each row is held out
+    strengths : values of C, ascending; each fit starts from the one before
+
+    Returns
+    -------
+    C, held-out log-odds (n,) at that C, coefficients (p,) near the solution on all rows
+    """
+    base = np.zeros(x.shape[1])
+    mean = float(y.mean())
+    base[0] = math.log(mean / (1 - mean))
+    splits = [(inner != k, inner == k) for k in np.unique(inner)]
+    data = [(x[rows], y[rows], x[out]) for rows, out in splits]
+    states: list[tuple[FloatArray, FloatArray | None]] = [(base, None)] * len(splits)
+    best, worse = (math.inf, strengths[0], np.zeros(len(y)), base), 0
+    for strength in strengths:
+        held, penalty = np.empty(len(y)), penalty_of(x, strength)
+        for k, (some_x, some_y, out_x) in enumerate(data):
+            start, curvature = states[k]
+            states[k] = minimise(some_x, some_y, penalty, start, curvature=curvature, tolerance=1e-4)
+            held[splits[k][1]] = out_x @ states[k][0]
+        loss = float(_loss(held, y).mean())
+        if loss < best[0]:
+            best, worse = (loss, strength, held, np.mean([beta for beta, _ in states], axis=0)), 0
+        else:
+            worse += 1
+            if worse == _PATIENCE:
+                break
+    return best[1], best[2], best[3]
+
+
+def platt(held: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """Return slope (not negative) and offset of a logistic line through held-out log-odds (Platt 1999).
+
+    Parameters
+    ----------
+    held : log-odds (n,) of rows that the model had not seen
+    y : targets (n,), 0 or 1
+
+    Examples
+    --------
+    >>> slope, offset = platt(np.array([2.0, -2.0, 2.0, -2.0]), np.array([0.0, 1.0, 0.0, 1.0]))  # upside down
+    >>> slope, offset
+    (0.0, 0.0)
+    """
+    n1 = y.sum()
+    n0 = len(y) - n1
+    target = np.where(y > 0, (n1 + 1) / (n1 + 2), 1 / (n0 + 2))
+    x = np.column_stack([np.ones(len(y)), held])
+    start = np.array([math.log(n1 / n0), 0.0])
+    (offset, slope), _ = minimise(x, target, np.array([0.0, 1e-9]), start)
+    return (float(slope), float(offset)) if slope > 0 else (0.0, math.log(n1 / n0))
+
+
+# -- all replicates -------------------------------------------------------------------------------------------------
 
 
 # -- one model ------------------------------------------------------------------------------------------------------
@@ -229,37 +297,47 @@ class Model:
         x = self.encoder(table)
         if self.coefficients is None:
             return self.offset + self.slope * raw_logit(self.estimator, x)
-        return self.offset + self.slope * (logistic.with_ones(x) @ self.coefficients)
+        return self.offset + self.slope * (with_ones(x) @ self.coefficients)
 
     def spread(self, point: FloatArray, raw: FloatArray) -> FloatArray:
         """Return calibrated log-odds of replicates (k, n), centred at the calibrated value."""
         return self.offset + self.slope * point + max(1.0, self.slope) * (raw - point)
 
 
-def learn(way: Way, part: Part, rng: np.random.Generator) -> Model:
-    """Fit encoder, model and calibration on training rows."""
-    encoder = covariates.fit(way.encoding, part.table, seed=seed_of(rng))
+def learn(
+    part: Part,
+    encoding: Encoding,
+    classifier: Any,
+    strength: float | None = None,
+    *,
+    refuse_few_rows: bool = True,
+    rng: np.random.Generator,
+) -> Model:
+    """Fit encoder, model (the logistic one where the classifier is None) and calibration on training rows."""
+    encoder = covariates.fit(encoding, part.table, seed=seed_of(rng))
     x, member = encoder(part.table), part.member
-    refuse_wide(x, way)
+    if refuse_few_rows:
+        refuse_wide(x)
     y = member.astype(np.float64)
-    inner = assign(member, part.code, INNER_FOLDS, rng)
-    if way.classifier is None:
-        ones = logistic.with_ones(x)
-        strength, held, start = logistic.choose_strength(ones, y, inner, way.strengths)
-        coefficients, _ = logistic.minimise(ones, y, logistic.penalty_of(ones, strength), start)
-        slope, offset = logistic.platt(held, y)
-        return Model(encoder, slope, offset, coefficients, strength)
+    inner = covariates.assign(member, part.code, INNER_FOLDS, rng)
+    if classifier is None:
+        ones = with_ones(x)
+        strengths = STRENGTHS if strength is None else (float(strength),)
+        chosen, held, start = choose_strength(ones, y, inner, strengths)
+        coefficients, _ = minimise(ones, y, penalty_of(ones, chosen), start)
+        slope, offset = platt(held, y)
+        return Model(encoder, slope, offset, coefficients, chosen)
     held = np.empty(len(y))
     for k in np.unique(inner):
-        some = fit_classifier(way.classifier, x[inner != k], member[inner != k], seed_of(rng))
+        some = fit_classifier(classifier, x[inner != k], member[inner != k], seed_of(rng))
         held[inner == k] = raw_logit(some, x[inner == k])
-    slope, offset = logistic.platt(held, y)
-    return Model(encoder, slope, offset, estimator=fit_classifier(way.classifier, x, member, seed_of(rng)))
+    slope, offset = platt(held, y)
+    return Model(encoder, slope, offset, estimator=fit_classifier(classifier, x, member, seed_of(rng)))
 
 
-def refuse_wide(x: FloatArray, way: Way) -> None:
+def refuse_wide(x: FloatArray) -> None:
     """Refuse features x (n, p) with p >= n (errata B20)."""
-    if way.refuse_few_rows and x.shape[1] >= len(x):
+    if x.shape[1] >= len(x):
         raise InputError(
             "evidence.covariates",
             f"fewer features than the {len(x):,} rows to learn from",
@@ -292,61 +370,7 @@ def raw_logit(estimator: Any, x: FloatArray) -> FloatArray:
     return np.asarray(np.log(p) - np.log1p(-p), dtype=np.float64)
 
 
-# -- bootstrap replicates --------------------------------------------------------------------------------------------
-
-
-class Refitting(TypedDict, total=False):
-    """Keywords of :func:`refits`, see :func:`bootstrap`."""
-
-    classifier: Any
-    encoding: Encoding | None
-    folds: int | ArrayLike
-    clip: float
-    strength: float | None
-    counts: ArrayLike | None
-    workers: int
-    rng: Required[np.random.Generator]
-
-
-def bootstrap(
-    evidence: Evidence, train: Evidence | None = None, replicates: int = 600, **options: Unpack[Refitting]
-) -> FloatArray:
-    """Refit the propensity on resamples of its training records; the audited records stay.
-
-    Encoding, strength and calibration are those of the original fit; the model's coefficients are refitted. A
-    replicate lies about the calibrated value as far as the uncalibrated log-odds moved: a calibration that shrinks them
-    says that they are poor, not that they are certain. The logistic model is solved for all replicates together: one
-    Hessian, that of the original fit, serves every replicate, and a replicate for which that is not enough gets Newton
-    steps of its own. Any other classifier is fitted replicate by replicate, in ``workers`` processes; the result does
-    not depend on their number.
-
-    Parameters
-    ----------
-    evidence, classifier, encoding, folds, clip, strength : as in :func:`miaudit.causal.propensity.fit`
-    train : separate records to learn from and to resample; default: cross-fitted on ``evidence``
-    replicates : number of resamples
-    counts : array (replicates, rows) of how often each record was drawn, optional; default :func:`resample`
-    workers : number of processes for a classifier other than the default
-    rng : generator of resamples, folds and seeds
-
-    Returns
-    -------
-    array (replicates, n)
-        Propensities of the records of ``evidence``, clipped; higher means more like the members.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=(500, 2))
-    >>> evidence = Evidence(score=x[:, 1], member=rng.random(500) < 0.5, covariates=x)
-    >>> bootstrap(evidence, replicates=20, rng=rng).shape
-    (20, 500)
-    """
-    drawn, blocks = refits(evidence, train, replicates, **options)
-    out = np.empty((len(drawn), evidence.n))
-    for block, values in blocks:
-        out[block] = values
-    return out
+# -- fits again on resamples ------------------------------------------------------------------------------------------
 
 
 def refits(
@@ -385,63 +409,28 @@ def refits(
     if replicates < 1 or workers < 1:
         name = "replicates" if replicates < 1 else "workers"
         raise InputError(name, "a whole number from 1 up", str(min(replicates, workers)), "ask for at least one")
-    way = Way.of(evidence, classifier, encoding, strength=strength)
+    chosen = encoding_of(evidence, encoding, classifier, strength)
     check_clip(clip)
     place, learning, draw = rng.spawn(3)
-    _, parts, fold = divide(evidence, train, way, folds, place)
+    _, parts, fold = covariates.divide(evidence, train, chosen, folds, place)
     source = evidence if train is None else train
     drawn = resample(source, replicates, strata=fold, rng=draw) if counts is None else _counts(counts, source)
     again = [
-        _replicates_of(learn(way, part, seed), part, drawn, workers, seed)
+        _replicates_of(learn(part, chosen, classifier, strength, rng=seed), part, drawn, workers, seed)
         for part, seed in zip(parts, learning.spawn(len(parts)), strict=True)
     ]
-    size = max(_FEWEST, logistic.BLOCK // evidence.n) if classifier is None else _PER_WORKER * workers
+    size = max(_FEWEST_TOGETHER, _NUMBERS // evidence.n) if classifier is None else _PER_WORKER * workers
 
     def blocks() -> Iterator[tuple[slice, FloatArray]]:
         for first in range(0, len(drawn), size):
             block = slice(first, min(first + size, len(drawn)))
             out = np.empty((block.stop - first, evidence.n))
             for part, logits in zip(parts, again, strict=True):
-                out[:, part.held_out] = clipped(logistic.expit(logits(block) + part.prior_shift), clip)[0]
+                values = expit(logits(block) + part.prior_shift)
+                out[:, part.held_out] = clipped(values, clip)[0]
             yield block, out
 
     return drawn, blocks()
-
-
-def resample(
-    evidence: Evidence, replicates: int, *, strata: ArrayLike | None = None, rng: np.random.Generator
-) -> NDArray[np.uint16]:
-    """Draw the count of each record in each resample: stratified by membership, units whole.
-
-    Parameters
-    ----------
-    evidence : the records to resample
-    replicates : number of resamples
-    strata : array (n,) of int, optional; resample inside these too (folds, so that each keeps its size)
-
-    Returns
-    -------
-    array (replicates, n) of counts
-
-    Examples
-    --------
-    >>> evidence = Evidence(score=range(5), member=[1, 1, 0, 0, 0])
-    >>> resample(evidence, 3, rng=np.random.default_rng(0))[:, :2].sum(axis=1).tolist()
-    [2, 2, 2]
-    """
-    code = codes(evidence)
-    kind = unit_kind(evidence.member, code)
-    if strata is not None:
-        of_unit = np.zeros(len(kind), dtype=np.int64)
-        of_unit[code] = np.asarray(strata)
-        kind = kind + 3 * of_unit
-    found = np.empty((replicates, len(kind)), dtype=np.uint16)
-    for label in np.unique(kind):
-        units = np.flatnonzero(kind == label)
-        for k in range(replicates):
-            drawn = rng.integers(0, len(units), len(units), dtype=np.int32)
-            found[k, units] = np.bincount(drawn, minlength=len(units))
-    return found[:, code]
 
 
 def _counts(counts: ArrayLike, source: Evidence) -> NDArray[np.uint16]:
@@ -460,11 +449,11 @@ def _replicates_of(
     x, target = model.encoder(part.table), model.encoder(part.apply)
     if model.coefficients is not None:
         start = model.coefficients
-        ones, beyond = logistic.with_ones(x), logistic.with_ones(target)
-        penalty = logistic.penalty_of(ones, model.strength or 1.0)
+        ones, beyond = with_ones(x), with_ones(target)
+        penalty = penalty_of(ones, model.strength or 1.0)
 
         def solved(block: slice) -> FloatArray:
-            found = logistic.replicates(ones, part.member, counts[block][:, part.rows], penalty, start)
+            found = reweighted(ones, part.member, counts[block][:, part.rows], penalty, start)
             return model.spread(beyond @ start, found @ beyond.T)
 
         return solved
@@ -488,3 +477,107 @@ def _one_replicate(
 ) -> FloatArray:
     rows = np.repeat(np.arange(len(x)), drawn)
     return raw_logit(fit_classifier(estimator, x[rows], member[rows], seed), target)
+
+
+def reweighted(
+    x: FloatArray,
+    member: BoolArray,
+    counts: NDArray[Any],
+    penalty: FloatArray,
+    start: FloatArray,
+    *,
+    tolerance: float = 3e-6,
+) -> FloatArray:
+    """Solve the L2 logistic model for many weightings of the same rows.
+
+    Every replicate takes the steps H^-1 gradient with the Hessian H at ``start`` (the chord method); the error of a
+    replicate shrinks by about sqrt(p / n) a step. Steps are in single precision until they are small, then in double.
+    A replicate whose steps do not shrink gets its own Newton steps.
+
+    Parameters
+    ----------
+    x : array (n, p), the intercept's column of ones included
+    member : array (n,) of bool
+    counts : array (K, n), non-negative weights
+    penalty : array (p,), 1 / C and 0 for the intercept
+    start : array (p,), the solution with weights 1
+    tolerance : largest estimated error of a coefficient
+
+    Returns
+    -------
+    array (K, p)
+    """
+    from scipy.linalg import cho_solve
+
+    y = member.astype(np.float64)
+    p0 = expit(x @ start)
+    factor = _factor(_curvature(x, p0 * (1 - p0)) + np.diag(penalty))
+    inverse = np.asarray(cho_solve(factor, np.eye(x.shape[1]), check_finite=False), dtype=np.float64)
+    rows = x, x.astype(np.float32)
+    found = np.empty((len(counts), x.shape[1]))
+    size = max(1, _NUMBERS // len(x))
+    for first in range(0, len(counts), size):
+        block = slice(first, first + size)
+        drawn = counts[block].astype(np.float32)
+        gradient = (drawn * (p0 - y).astype(np.float32)) @ rows[1] + (penalty * start)[None, :]
+        beta, stuck = _descend(rows, y, drawn, start - gradient @ inverse, penalty, inverse, tolerance)
+        for k in np.flatnonzero(stuck):
+            beta[k], _ = minimise(x, y, penalty, start, weight=drawn[k], tolerance=1e-6)
+        found[block] = beta
+    return found
+
+
+def _descend(
+    rows: tuple[FloatArray, Float32Array],
+    y: FloatArray,
+    drawn: Float32Array,
+    beta: FloatArray,
+    penalty: FloatArray,
+    inverse: FloatArray,
+    tolerance: float,
+) -> tuple[FloatArray, BoolArray]:
+    """Take steps by one inverse Hessian for replicates with weights drawn (k, n), from beta (k, p), overwritten.
+
+    Returns
+    -------
+    coefficients (k, p), and which replicates (k,) did not settle
+    """
+    active, previous = np.arange(len(beta)), np.full(len(beta), np.inf)
+    stuck = np.zeros(len(beta), dtype=np.bool_)
+    rough = True
+    hits = drawn * y.astype(np.float32)
+    for _ in range(60):
+        weight, hit = (drawn, hits) if len(active) == len(beta) else (drawn[active], hits[active])
+        step = (_gradients(rows[rough], weight, hit, beta[active]) + penalty * beta[active]) @ inverse
+        beta[active] -= step
+        change = np.abs(step).max(axis=1)
+        error, failed = _progress(change, previous[active], tolerance)
+        previous[active] = change
+        stuck[active[failed]] = True
+        done = failed | ((error < tolerance) & (not rough))
+        if rough and float(error[~failed].max(initial=0.0)) < 10 * tolerance:
+            rough = False
+        active = active[~done]
+        if not len(active):
+            return beta, stuck
+    stuck[active] = True
+    return beta, stuck
+
+
+def _gradients(rows: NDArray[Any], weight: Float32Array, hit: Float32Array, beta: FloatArray) -> FloatArray:
+    """Return the gradients (k, p) of the loss of all replicates, in the precision of the rows and in place."""
+    with np.errstate(over="ignore"):
+        residual = beta.astype(rows.dtype) @ rows.T
+        np.negative(residual, out=residual)
+        np.exp(residual, out=residual)
+    residual += 1
+    np.divide(weight, residual, out=residual)
+    residual -= hit
+    return np.asarray((residual @ rows).astype(np.float64))
+
+
+def _progress(change: FloatArray, previous: FloatArray, tolerance: float) -> tuple[FloatArray, BoolArray]:
+    """Return the remaining error (k,), by how steps shrink, and the replicates whose steps do not."""
+    ratio = np.divide(change, previous, out=np.ones_like(change), where=previous > 0)  # a step may be exactly 0
+    rate = np.clip(ratio, 0.25, 0.9)
+    return change * rate / (1 - rate), ~(ratio < 0.9) & (change > 10 * tolerance)

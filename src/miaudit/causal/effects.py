@@ -14,8 +14,6 @@ from functools import partial
 from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy import special
 
 from miaudit.arrays import FloatArray
 from miaudit.causal.estimators import (
@@ -28,16 +26,16 @@ from miaudit.causal.estimators import (
     Hajek,
     HorvitzThompson,
     PropensityLike,
+    Ranked,
+    check_confidence,
     counterfactual_mean,
     estimator_of,
-    outcome_law,
 )
-from miaudit.causal.fiducial import Ranked
-from miaudit.causal.outcome import Law
+from miaudit.causal.outcome import Law, law_of
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics import intervals
-from miaudit.metrics.classical import Estimate, Sample, tpr_name
+from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.definition import Definition
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
@@ -56,12 +54,9 @@ __all__ = [
     "ate",
     "auc",
     "balanced_accuracy",
-    "bootstrap_limits",
     "effective_nonmembers",
     "fpr_at_threshold",
     "of",
-    "replicated",
-    "replicated_limits",
     "roc",
     "tpr_at_fpr",
     "tpr_at_threshold",
@@ -211,16 +206,16 @@ def roc(
     """
     chosen = estimator_of(method, outcome)
     comparison = Comparison.of(evidence, propensity)
-    return _curve(chosen, comparison, outcome_law(chosen, evidence, propensity, rng), thresholds)
+    return _curve(chosen, comparison, _law(chosen, evidence, propensity, rng), thresholds)
 
 
 def tpr_at_fpr(evidence: Evidence, propensity: PropensityLike, *, fpr: float, **asked: Unpack[Asked]) -> Estimate:
     """Estimate the causal TPR at an FPR (errata A2), interpolated inside ties.
 
-    The interval is that of fiducial weights (:mod:`miaudit.causal.fiducial`). Where the weight that may be accused is
-    less than ``resolution(confidence)`` times that of the heaviest non-member above the threshold no lower limit
-    exists: an upper limit only, never a value. Estimators with an outcome model keep the mixture whose level has the
-    variance of their FPR. Other parameters, errors: as :func:`ate`.
+    The interval is that of fiducial weights (:class:`miaudit.causal.estimators.Ranked`). Where the weight that may be
+    accused is less than ``resolution(confidence)`` times that of the heaviest non-member above the threshold no lower
+    limit exists: an upper limit only, never a value. Estimators with an outcome model keep the mixture whose level has
+    the variance of their FPR. Other parameters, errors: as :func:`ate`.
 
     Parameters
     ----------
@@ -263,7 +258,7 @@ def tpr_band(
     >>> curve.auc, low.tolist(), bool((high > 0.9).all())
     (1.0, [0.0, 0.0], True)
     """
-    _check_confidence(confidence)
+    check_confidence(confidence)
     chosen, comparison = Hajek(), Comparison.of(evidence, propensity)
     if _classical(chosen, comparison):
         sample = Sample.of(evidence)
@@ -288,7 +283,7 @@ def effective_nonmembers(evidence: Evidence, propensity: PropensityLike, *, conf
     >>> round(effective_nonmembers(aligned, known)), round(effective_nonmembers(opposed, known))
     (123, 500)
     """
-    _check_confidence(confidence)
+    check_confidence(confidence)
     comparison = Comparison.of(evidence, propensity)
     if comparison.even:
         return float(Sample.of(evidence).effective_nonmembers)
@@ -345,7 +340,7 @@ def tpr_at_threshold(evidence: Evidence, *, threshold: float, confidence: float 
     >>> tpr_at_threshold(Evidence.from_pair([1.0, 2.0], [0.0]), threshold=2.0).value
     0.5
     """
-    _check_confidence(confidence)
+    check_confidence(confidence)
     accused = evidence.score >= threshold
     rate, trials = float(accused[evidence.member].mean()), float(evidence.n_members)
     if evidence.unit_codes is None:
@@ -380,97 +375,6 @@ def fpr_at_threshold(
     return Estimate(rate, *intervals.wilson_limits(rate, trials, confidence), confidence, _model_note(law))
 
 
-def bootstrap_limits(
-    evidence: Evidence,
-    odds: ArrayLike,
-    counts: ArrayLike,
-    *,
-    fpr_targets: tuple[float, ...] = (),
-    confidence: float = 0.95,
-) -> dict[str, tuple[float, float]]:
-    """Return Hajek limits from a bootstrap that refits the propensity.
-
-    Parameters
-    ----------
-    evidence : with one score
-    odds : array (K, n), the odds of membership of the records in each replicate, fitted on that replicate
-    counts : array (K, n) of int, how often each record was drawn (within its class, or by whole units)
-    fpr_targets : FPRs at which the TPR is wanted; check their resolution first
-    confidence : two-sided, in (0, 1)
-
-    Returns
-    -------
-    dict
-        ``auc``, ``ate`` and ``tpr_at_fpr_...`` with (low, high).
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> evidence = Evidence(score=rng.normal(size=200) + (np.arange(200) < 100), member=np.arange(200) < 100)
-    >>> half = [rng.multinomial(100, np.full(100, 0.01), size=300) for _ in range(2)]
-    >>> found = bootstrap_limits(evidence, np.ones((300, 200)), np.hstack(half))
-    >>> found["auc"][0] < 0.76 < found["auc"][1]
-    True
-    """
-    return replicated_limits(replicated(evidence, odds, counts, fpr_targets=fpr_targets), fpr_targets, confidence)
-
-
-def replicated(
-    evidence: Evidence, odds: ArrayLike, counts: ArrayLike, *, fpr_targets: tuple[float, ...] = ()
-) -> FloatArray:
-    """Compute the Hajek estimates of each replicate: AUC, ATE, then the TPR at each target.
-
-    Parameters
-    ----------
-    evidence, odds, counts, fpr_targets : as :func:`bootstrap_limits`
-
-    Returns
-    -------
-    array (K, 2 + targets)
-
-    Examples
-    --------
-    >>> evidence = Evidence(score=[3.0, 2.0, 1.0, 0.0], member=[1, 0, 1, 0])
-    >>> replicated(evidence, np.ones((2, 4)), [[1, 1, 1, 1], [2, 1, 0, 1]]).tolist()
-    [[0.75, 1.0], [1.0, 2.0]]
-    """
-    w, drawn = np.asarray(odds), np.asarray(counts)
-    if w.ndim != 2 or w.shape != drawn.shape or w.shape[1] != evidence.n:
-        received = f"{w.shape} and {drawn.shape}"
-        raise InputError("odds", f"(K, {evidence.n}), as the counts", received, "one row a replicate")
-    a, y, targets = evidence.member, evidence.score, np.array(fpr_targets)
-    found = np.empty((len(w), 2 + len(targets)))
-    for k, (odds_k, count) in enumerate(zip(w, drawn, strict=True)):
-        weight = count * np.where(a, 1.0, odds_k)
-        curve = Roc.of(y, a, weight)
-        means = [float(weight[rows] @ y[rows] / weight[rows].sum()) for rows in (a, ~a)]
-        found[k] = [curve.auc, means[0] - means[1], *curve.tpr_at(targets)]
-    return found
-
-
-def replicated_limits(
-    replicates: FloatArray, fpr_targets: tuple[float, ...] = (), confidence: float = 0.95
-) -> dict[str, tuple[float, float]]:
-    """Turn the estimates of :func:`replicated` (K, 2 + targets) into the limits of :func:`bootstrap_limits`.
-
-    Examples
-    --------
-    >>> replicated_limits(np.array([[0.5, 0.0], [0.6, 0.2]]), confidence=0.5)["ate"]
-    (0.05, 0.15...)
-    """
-    _check_confidence(confidence)
-    if len(replicates) < 2:
-        raise InputError("odds", "at least 2 replicates", str(len(replicates)), "1000 are customary")
-    tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-    limits = np.quantile(replicates, tails, axis=0).T
-    areas = replicates[:, 0]
-    if areas.min() > 0 and areas.max() < 1:
-        logits = special.logit(areas)
-        limits[0] = special.expit(logits.mean() + special.ndtri(tails) * logits.std(ddof=1))
-    names = ("auc", "ate", *map(tpr_name, fpr_targets))
-    return {name: (float(low), float(high)) for name, (low, high) in zip(names, limits, strict=True)}
-
-
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
@@ -485,13 +389,17 @@ def _start(
 ) -> tuple[Estimator, Comparison, Law | None, float]:
     """Return what every estimate starts from: the estimator, weighted evidence, its outcome model, the confidence."""
     chosen = estimator_of(method, outcome)
-    _check_confidence(confidence)
-    return chosen, Comparison.of(evidence, propensity), outcome_law(chosen, evidence, propensity, rng), confidence
+    check_confidence(confidence)
+    return chosen, Comparison.of(evidence, propensity), _law(chosen, evidence, propensity, rng), confidence
 
 
-def _check_confidence(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise InputError("confidence", "a number in (0, 1)", f"{confidence}", "write 0.95 for 95%")
+def _law(
+    estimator: Estimator, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator | None
+) -> Law | None:
+    """Return the law of an estimator with an outcome model, fitted now if it is not yet."""
+    if isinstance(estimator, GFormula | Aipw):
+        return law_of(estimator.outcome, evidence, propensity, rng)
+    return None
 
 
 def _check_rate(fpr: float) -> None:
@@ -551,7 +459,7 @@ def _curve(estimator: Estimator, comparison: Comparison, law: Law | None, thresh
                 np.append(weighted.true_positive, n1),
             )
         case GFormula() | Aipw():
-            assert law is not None  # noqa: S101 (a promise of outcome_law)
+            assert law is not None  # noqa: S101 (a promise of _law)
             return _modelled_curve(isinstance(estimator, Aipw), comparison, law, thresholds)
 
 

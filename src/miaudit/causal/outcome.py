@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.causal.estimators import PropensityLike
 from miaudit.errors import InputError
+from miaudit.evidence import Evidence
 
 __all__ = ["Law", "LocationScale"]
 
@@ -204,6 +206,25 @@ class LocationScale:
             allowed = f"at least {FEWEST_NONMEMBERS} non-members for an outcome model"
             raise InputError("evidence", allowed, str(outside), "use method='hajek'")
         return draw_folds(a, self.folds, unit_codes, rng)
+
+
+def law_of(outcome: Any, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator | None) -> Law:
+    """Fit an outcome model (LocationScale, a regressor or None), or return a fitted law if it fits the evidence."""
+    if isinstance(outcome, Law):
+        if outcome.n != evidence.n:
+            raise InputError("outcome", f"a law of {evidence.n} records", f"{outcome.n}", "fit it on the same evidence")
+        return outcome
+    # What a text says is in the features only; else the covariates are read as they are.
+    covariates = evidence.covariates
+    if covariates is None or (evidence.text is not None and propensity.features is not None):
+        covariates = propensity.features
+    if covariates is None:
+        allowed = "covariates for an outcome model"
+        raise InputError("evidence", allowed, "evidence without covariates", "add them, or use method='hajek'")
+    if rng is None:
+        raise InputError("rng", "a numpy.random.Generator", "None", "pass rng=numpy.random.default_rng(seed)")
+    model = outcome if isinstance(outcome, LocationScale) else LocationScale(outcome)
+    return model.fit(covariates, evidence.score, evidence.member, unit_codes=evidence.unit_codes, rng=rng)
 
 
 def draw_folds(member: BoolArray, folds: int, unit_codes: IntArray | None, rng: np.random.Generator) -> IntArray:

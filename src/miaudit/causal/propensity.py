@@ -1,19 +1,23 @@
-"""Propensity P(A=1 | X): cross-fitted and calibrated, with a learning curve as a diagnostic."""
+"""Propensity P(A=1 | X): cross-fitted and calibrated, with a learning curve as a diagnostic.
+
+:class:`Nuisance` holds the caller's own models of an audit, in place of the default propensity and outcome model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, FloatArray, IntArray, Share
-from miaudit.causal import covariates, crossfit, logistic
-from miaudit.causal.covariates import Custom, Encoding, Table, Text
-from miaudit.causal.crossfit import CLIP, FOLDS, Model, Part, Way, bootstrap, resample
-from miaudit.errors import InputError
+from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray, Share
+from miaudit.causal import covariates, crossfit
+from miaudit.causal.covariates import Custom, Encoding, Part, Table, Text, resample
+from miaudit.causal.crossfit import CLIP, FOLDS
+from miaudit.causal.outcome import Law, LocationScale
+from miaudit.errors import InputError, is_whole
 from miaudit.evidence import Evidence
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import one_of_each
@@ -22,6 +26,7 @@ __all__ = [
     "CLIP",
     "FOLDS",
     "LearningCurve",
+    "Nuisance",
     "Propensity",
     "bootstrap",
     "fit",
@@ -132,6 +137,89 @@ class Propensity:
         return self
 
 
+@dataclass(frozen=True, eq=False)
+class Nuisance:
+    """Nuisance models of a zero-run audit; None is the default of each.
+
+    Parameters
+    ----------
+    encoding : record of :mod:`miaudit.causal.covariates`, optional
+        How covariates become numbers, for example ``Custom(f)`` with an image function f; fitted inside the folds.
+    classifier : scikit-learn classifier with ``predict_proba``, optional
+        The propensity is learned with it, cross-fitted and calibrated as the default is.
+    outcome : LocationScale or scikit-learn regressor, optional
+        The outcome model of AIPW (``Plan(estimator="aipw")``).
+    propensity : Propensity, optional
+        Known, or learned elsewhere, for each record of the evidence: nothing is learned then, and there is no learning
+        curve to judge it by.
+    workers : int
+        Processes that refit ``classifier`` in the bootstrap; the result does not depend on their number.
+
+    Raises
+    ------
+    InputError
+        For what is no such model, or a classifier beside a propensity.
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> Nuisance(classifier=GaussianNB()).workers
+    1
+    >>> Nuisance(propensity=[0.5, 0.5])
+    Traceback (most recent call last):
+    miaudit.errors.InputError: propensity: expected a Propensity, received list; pass Propensity.given(values)
+    """
+
+    encoding: Encoding | None = None
+    classifier: Any = None
+    outcome: Any = None
+    propensity: Propensity | None = None
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if self.encoding is not None:
+            covariates.check(self.encoding)
+        crossfit.check_classifier(self.classifier)
+        self._check_outcome()
+        given: Any = self.propensity
+        if given is not None and not isinstance(given, Propensity):
+            received = type(given).__name__
+            raise InputError("propensity", "a Propensity", received, "pass Propensity.given(values)")
+        if given is not None and self.classifier is not None:
+            raise InputError("classifier", "none, beside a propensity", "both", "choose one of the two")
+        if not (is_whole(self.workers) and self.workers >= 1):
+            raise InputError("workers", "a whole number from 1 up", repr(self.workers), "1 is the default")
+
+    def _check_outcome(self) -> None:
+        model = self.outcome
+        if isinstance(model, Law):
+            raise InputError(
+                "outcome",
+                "a model that can be fitted",
+                "a fitted Law, which belongs to one score and one set of records",
+                "pass the regressor or LocationScale that it came from",
+            )
+        fits = hasattr(model, "fit") and hasattr(model, "predict")
+        if model is not None and not isinstance(model, LocationScale) and not fits:
+            received = type(model).__name__
+            raise InputError("outcome", "LocationScale or a scikit-learn regressor", received, "pass one of these")
+
+    @property
+    def outcome_model(self) -> LocationScale:
+        """Outcome model that AIPW uses."""
+        return self.outcome if isinstance(self.outcome, LocationScale) else LocationScale(self.outcome)
+
+    def of_rows(self, rows: IndexArray | None) -> Nuisance:
+        """Return the models for some rows (indices) of the evidence; None: all rows."""
+        if rows is None or self.propensity is None:
+            return self
+        whole, part = self.propensity, self.propensity.of_rows(rows)
+        if whole.folds is not None:  # learned from the evidence itself: a part is no better known than the whole
+            per_covariate = whole.rows_per_covariate
+            part = replace(part, folds=whole.folds[rows], logistic=whole.logistic, rows_per_covariate=per_covariate)
+        return replace(self, propensity=part)
+
+
 @dataclass(frozen=True)
 class LearningCurve:
     """AUC of the covariates alone, learned from half of the rows and from all of them.
@@ -201,23 +289,83 @@ def fit(
     >>> propensity.values.shape, bool(abs(propensity.logit - x[:, 0]).mean() < 0.15), propensity.clipped
     ((2000,), True, 0.0)
     """
-    way = Way.of(evidence, classifier, encoding, refuse_few_rows, strength)
+    chosen = crossfit.encoding_of(evidence, encoding, classifier, strength)
     crossfit.check_clip(clip)
     place, learn = rng.spawn(2)
-    audited, parts, fold = crossfit.divide(evidence, train, way, folds, place)
-    models = [crossfit.learn(way, part, seed) for part, seed in zip(parts, learn.spawn(len(parts)), strict=True)]
+    audited, parts, fold = covariates.divide(evidence, train, chosen, folds, place)
+    models = [
+        crossfit.learn(part, chosen, classifier, strength, refuse_few_rows=refuse_few_rows, rng=seed)
+        for part, seed in zip(parts, learn.spawn(len(parts)), strict=True)
+    ]
     logit = np.empty(evidence.n)
     for part, model in zip(parts, models, strict=True):
         logit[part.held_out] = model.logit(part.apply) + part.prior_shift
-    values, clipped = crossfit.clipped(logistic.expit(logit), clip)
+    values, clipped = crossfit.clipped(crossfit.expit(logit), clip)
     encoder = models[0].encoder
     if fold is not None:
-        encoder = covariates.fit(way.encoding, audited, seed=crossfit.seed_of(place))
+        encoder = covariates.fit(chosen, audited, seed=crossfit.seed_of(place))
     features = encoder(audited)
     rows = evidence.n if train is None else train.n
-    how = _how(way, rows, fold, models)
-    linear, ratio = way.classifier is None, rows / features.shape[1]
+    where = f"on {rows:,} separate records" if fold is None else f"cross-fitted in {len(models)} folds"
+    strengths = [model.strength for model in models if model.strength is not None]
+    few = "" if refuse_few_rows else "; with more features than rows allowed"
+    how = f"{where}: {_named(chosen)}, {_model_named(classifier, strengths)}, Platt calibration{few}"
+    linear, ratio = classifier is None, rows / features.shape[1]
     return Propensity(values, how, clip, clipped, fold, features, audited.dropped, linear, ratio)
+
+
+class Refitting(TypedDict, total=False):
+    """Keywords of :func:`miaudit.causal.crossfit.refits`, see :func:`bootstrap`."""
+
+    classifier: Any
+    encoding: Encoding | None
+    folds: int | ArrayLike
+    clip: float
+    strength: float | None
+    counts: ArrayLike | None
+    workers: int
+    rng: Required[np.random.Generator]
+
+
+def bootstrap(
+    evidence: Evidence, train: Evidence | None = None, replicates: int = 600, **options: Unpack[Refitting]
+) -> FloatArray:
+    """Refit the propensity on resamples of its training records; the audited records stay.
+
+    Encoding, strength and calibration are those of the original fit; the model's coefficients are refitted. A
+    replicate lies about the calibrated value as far as the uncalibrated log-odds moved: a calibration that shrinks them
+    says that they are poor, not that they are certain. The logistic model is solved for all replicates together: one
+    Hessian, that of the original fit, serves every replicate, and a replicate for which that is not enough gets Newton
+    steps of its own. Any other classifier is fitted replicate by replicate, in ``workers`` processes; the result does
+    not depend on their number.
+
+    Parameters
+    ----------
+    evidence, classifier, encoding, folds, clip, strength : as in :func:`fit`
+    train : separate records to learn from and to resample; default: cross-fitted on ``evidence``
+    replicates : number of resamples
+    counts : array (replicates, rows) of how often each record was drawn, optional; default :func:`resample`
+    workers : number of processes for a classifier other than the default
+    rng : generator of resamples, folds and seeds
+
+    Returns
+    -------
+    array (replicates, n)
+        Propensities of the records of ``evidence``, clipped; higher means more like the members.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(500, 2))
+    >>> evidence = Evidence(score=x[:, 1], member=rng.random(500) < 0.5, covariates=x)
+    >>> bootstrap(evidence, replicates=20, rng=rng).shape
+    (20, 500)
+    """
+    drawn, blocks = crossfit.refits(evidence, train, replicates, **options)
+    out = np.empty((len(drawn), evidence.n))
+    for block, values in blocks:
+        out[block] = values
+    return out
 
 
 def held_out_logits(
@@ -248,19 +396,21 @@ def held_out_logits(
     >>> rows.shape, logit.shape
     ((50,), (50,))
     """
-    ways = [Way.of(evidence, classifier, encoding) for classifier in classifiers]
+    chosen = crossfit.encoding_of(evidence, encoding)
+    for classifier in classifiers:
+        crossfit.check_classifier(classifier)
     place, learn = rng.spawn(2)
-    table = covariates.table_of(evidence, ways[0].encoding)
-    code = crossfit.codes(evidence)
-    part = crossfit.fold_part(
-        table, evidence.member, code, crossfit.folds_of(2, evidence.member, code, place) == 0, 0.0
+    table = covariates.table_of(evidence, chosen)
+    code = covariates.codes(evidence)
+    part = covariates.fold_part(
+        table, evidence.member, code, covariates.folds_of(2, evidence.member, code, place) == 0, 0.0
     )
     logits = [
-        crossfit.learn(way, part, seed).logit(part.apply)
-        for way, seed in zip(ways, learn.spawn(len(ways)), strict=True)
+        crossfit.learn(part, chosen, classifier, rng=seed).logit(part.apply)
+        for classifier, seed in zip(classifiers, learn.spawn(len(classifiers)), strict=True)
     ]
-    chosen = one_of_each(code[part.held_out], place)
-    return np.flatnonzero(part.held_out)[chosen], [logit[chosen] for logit in logits]
+    drawn = one_of_each(code[part.held_out], place)
+    return np.flatnonzero(part.held_out)[drawn], [logit[drawn] for logit in logits]
 
 
 def rows_per_covariate(evidence: Evidence, *, encoding: Encoding | None = None, seed: int = 0) -> float:
@@ -271,9 +421,9 @@ def rows_per_covariate(evidence: Evidence, *, encoding: Encoding | None = None, 
     >>> rows_per_covariate(Evidence(score=range(6), member=[0, 1] * 3, covariates=np.eye(6)[:, :2]))
     3.0
     """
-    way = Way.of(evidence, None, encoding)
-    table = covariates.table_of(evidence, way.encoding)
-    features = covariates.fit(way.encoding, table, seed=seed)(table)
+    chosen = crossfit.encoding_of(evidence, encoding)
+    table = covariates.table_of(evidence, chosen)
+    features = covariates.fit(chosen, table, seed=seed)(table)
     return float(evidence.n / features.shape[1])
 
 
@@ -302,14 +452,14 @@ def learning_curve(
     >>> learning_curve(Evidence(score=x[:, 1], member=member, covariates=x), rng=rng).rising
     False
     """
-    way = Way.of(evidence, classifier, encoding)
+    chosen = crossfit.encoding_of(evidence, encoding, classifier)
     place, learn = rng.spawn(2)
-    audited, parts, _ = crossfit.divide(evidence, None, way, folds, place)
-    strength = _strength_of_all(way, audited, evidence, place)
+    audited, parts, _ = covariates.divide(evidence, None, chosen, folds, place)
+    strength = _strength_of_all(chosen, audited, evidence, place) if classifier is None else None
     influence = np.zeros(evidence.n)
     half = full = 0.0
     for part, seed in zip(parts, learn.spawn(len(parts)), strict=True):
-        whole, halves = _curve_scores(way, part, strength, seed)
+        whole, halves = _curve_scores(part, chosen, classifier, strength, seed)
         member = evidence.member[part.held_out]
         auc_full, above_full = _auc_influence(whole, member)
         found = [_auc_influence(score, member) for score in halves]
@@ -322,15 +472,11 @@ def learning_curve(
     return LearningCurve(half, full, bool(full - half > max(_RISE_Z * error, _RISE_LEAST)))
 
 
-def _how(way: Way, rows: int, fold: IntArray | None, models: Sequence[Model]) -> str:
-    where = f"on {rows:,} separate records" if fold is None else f"cross-fitted in {len(models)} folds"
-    what = type(way.classifier).__name__
-    if way.classifier is None:
-        low, high = (pick(m.strength or 0.0 for m in models) for pick in (min, max))
-        chosen = f"C {low:.2g}" if low == high else f"C {low:.2g} to {high:.2g}"
-        what = f"L2 logistic regression ({chosen})"
-    few = "" if way.refuse_few_rows else "; with more features than rows allowed"
-    return f"{where}: {_named(way.encoding)}, {what}, Platt calibration{few}"
+def _model_named(classifier: Any, strengths: Sequence[float]) -> str:
+    if classifier is not None:
+        return type(classifier).__name__
+    low, high = min(strengths), max(strengths)
+    return f"L2 logistic regression (C {low:.2g}{'' if low == high else f' to {high:.2g}'})"
 
 
 def _named(encoding: Encoding) -> str:
@@ -347,40 +493,37 @@ def _named(encoding: Encoding) -> str:
 # -- the learning curve ---------------------------------------------------------------------------------------------
 
 
-def _strength_of_all(way: Way, table: Table, evidence: Evidence, rng: np.random.Generator) -> float | None:
-    """Choose C on all rows, for every point of the curve; None for the caller's classifiers."""
-    if way.classifier is not None:
-        return None
-    x = covariates.fit(way.encoding, table, seed=crossfit.seed_of(rng))(table)
-    crossfit.refuse_wide(x, way)
-    inner = crossfit.assign(evidence.member, crossfit.codes(evidence), crossfit.INNER_FOLDS, rng)
+def _strength_of_all(encoding: Encoding, table: Table, evidence: Evidence, rng: np.random.Generator) -> float:
+    """Choose C of the default model on all rows, for every point of the curve."""
+    x = covariates.fit(encoding, table, seed=crossfit.seed_of(rng))(table)
+    crossfit.refuse_wide(x)
+    inner = covariates.assign(evidence.member, covariates.codes(evidence), crossfit.INNER_FOLDS, rng)
     y = evidence.member.astype(np.float64)
-    return logistic.choose_strength(logistic.with_ones(x), y, inner, way.strengths)[0]
+    return crossfit.choose_strength(crossfit.with_ones(x), y, inner)[0]
 
 
 def _curve_scores(
-    way: Way, part: Part, strength: float | None, rng: np.random.Generator
+    part: Part, encoding: Encoding, classifier: Any, strength: float | None, rng: np.random.Generator
 ) -> tuple[FloatArray, list[FloatArray]]:
     """Return scores of held-out rows, learned from the whole training part and from halves of it."""
-    encoder = covariates.fit(way.encoding, part.table, seed=crossfit.seed_of(rng))
+    encoder = covariates.fit(encoding, part.table, seed=crossfit.seed_of(rng))
     x, out = encoder(part.table), encoder(part.apply)
     if strength is None:
-        crossfit.refuse_wide(x, way)
+        crossfit.refuse_wide(x)
 
     def scores(rows: BoolArray) -> FloatArray:
         if strength is None:
-            return crossfit.raw_logit(
-                crossfit.fit_classifier(way.classifier, x[rows], part.member[rows], crossfit.seed_of(rng)), out
-            )
-        ones, y = logistic.with_ones(x[rows]), part.member[rows].astype(np.float64)
+            some = crossfit.fit_classifier(classifier, x[rows], part.member[rows], crossfit.seed_of(rng))
+            return crossfit.raw_logit(some, out)
+        ones, y = crossfit.with_ones(x[rows]), part.member[rows].astype(np.float64)
         start = np.zeros(ones.shape[1])
-        beta, _ = logistic.minimise(ones, y, logistic.penalty_of(ones, strength), start, tolerance=1e-5)
-        return logistic.with_ones(out) @ beta
+        beta, _ = crossfit.minimise(ones, y, crossfit.penalty_of(ones, strength), start, tolerance=1e-5)
+        return crossfit.with_ones(out) @ beta
 
     whole = scores(np.ones(len(x), dtype=np.bool_))
     halves = []
     for _ in range(_HALVES):
-        side = crossfit.assign(part.member, part.code, 2, rng)
+        side = covariates.assign(part.member, part.code, 2, rng)
         halves += [scores(side == 0), scores(side == 1)]
     return whole, halves
 

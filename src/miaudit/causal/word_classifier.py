@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from miaudit.arrays import FloatArray
-from miaudit.causal import crossfit
+from miaudit.causal import covariates, crossfit
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, Sample
@@ -83,8 +83,8 @@ def _cross_fitted(evidence: Evidence, rng: np.random.Generator) -> FloatArray:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    code = crossfit.codes(evidence)
-    folds = crossfit.folds_of(crossfit.FOLDS, evidence.member, code, rng)
+    code = covariates.codes(evidence)
+    folds = covariates.folds_of(crossfit.FOLDS, evidence.member, code, rng)
     text = np.asarray(evidence.text)
     found = np.zeros(evidence.n)
     for fold in np.unique(folds):

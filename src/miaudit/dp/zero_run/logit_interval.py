@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray
-from miaudit.causal import logistic
+from miaudit.causal import crossfit
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError, is_number
 
@@ -138,7 +138,7 @@ def standard_errors(propensity: Propensity, replicates: ArrayLike | None = None,
             "neither",
             "pass replicates=propensity.bootstrap(...), or half_width=",
         )
-    ones = logistic.with_ones(propensity.features)
+    ones = crossfit.with_ones(propensity.features)
     information = (ones * (propensity.values * (1 - propensity.values))[:, None]).T @ ones
     information *= _rows_learned_from(propensity) / len(ones) * units
     # Features that are copies of each other leave directions without information, in which no record lies either.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.causal.logistic import expit
+from miaudit.causal.crossfit import expit
 from miaudit.dp.bounds import LowerBound
 from miaudit.dp.selection import CountBound, Order
 from miaudit.errors import InputError

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.causal.logistic import expit
+from miaudit.causal.crossfit import expit
 from miaudit.dp.bounds import LowerBound
 from miaudit.dp.selection import GUESSES_FIRST, Order
 from miaudit.errors import InputError

@@ -1,4 +1,4 @@
-"""Paired differences between two scores on the same records, with intervals."""
+"""Hajek estimates of resamples: their limits, and the difference between two scores on the same records."""
 
 from __future__ import annotations
 
@@ -10,17 +10,111 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from miaudit.arrays import FloatArray
-from miaudit.causal import effects
-from miaudit.causal.crossfit import resample
-from miaudit.causal.fiducial import Ranked
+from miaudit.causal.covariates import resample
+from miaudit.causal.estimators import Ranked, check_confidence
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, tpr_name
+from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
 
-FEWEST = 10
-FEWEST_ALARMS = 5
+_FEWEST = 10  # members and non-members
+_FEWEST_ALARMS = 5
 _BLOCK = 50
+
+
+def bootstrap_limits(
+    evidence: Evidence,
+    odds: ArrayLike,
+    counts: ArrayLike,
+    *,
+    fpr_targets: tuple[float, ...] = (),
+    confidence: float = 0.95,
+) -> dict[str, tuple[float, float]]:
+    """Return Hajek limits from a bootstrap that refits the propensity.
+
+    Parameters
+    ----------
+    evidence : with one score
+    odds : array (K, n), the odds of membership of the records in each replicate, fitted on that replicate
+    counts : array (K, n) of int, how often each record was drawn (within its class, or by whole units)
+    fpr_targets : FPRs at which the TPR is wanted; check their resolution first
+    confidence : two-sided, in (0, 1)
+
+    Returns
+    -------
+    dict
+        ``auc``, ``ate`` and ``tpr_at_fpr_...`` with (low, high).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> evidence = Evidence(score=rng.normal(size=200) + (np.arange(200) < 100), member=np.arange(200) < 100)
+    >>> half = [rng.multinomial(100, np.full(100, 0.01), size=300) for _ in range(2)]
+    >>> found = bootstrap_limits(evidence, np.ones((300, 200)), np.hstack(half))
+    >>> found["auc"][0] < 0.76 < found["auc"][1]
+    True
+    """
+    return limits(estimates(evidence, odds, counts, fpr_targets=fpr_targets), fpr_targets, confidence)
+
+
+def estimates(
+    evidence: Evidence, odds: ArrayLike, counts: ArrayLike, *, fpr_targets: tuple[float, ...] = ()
+) -> FloatArray:
+    """Compute the Hajek estimates of each replicate: AUC, ATE, then the TPR at each target.
+
+    Parameters
+    ----------
+    evidence, odds, counts, fpr_targets : as :func:`bootstrap_limits`
+
+    Returns
+    -------
+    array (K, 2 + targets)
+
+    Examples
+    --------
+    >>> evidence = Evidence(score=[3.0, 2.0, 1.0, 0.0], member=[1, 0, 1, 0])
+    >>> estimates(evidence, np.ones((2, 4)), [[1, 1, 1, 1], [2, 1, 0, 1]]).tolist()
+    [[0.75, 1.0], [1.0, 2.0]]
+    """
+    w, drawn = np.asarray(odds), np.asarray(counts)
+    if w.ndim != 2 or w.shape != drawn.shape or w.shape[1] != evidence.n:
+        received = f"{w.shape} and {drawn.shape}"
+        raise InputError("odds", f"(K, {evidence.n}), as the counts", received, "one row a replicate")
+    a, y, targets = evidence.member, evidence.score, np.array(fpr_targets)
+    found = np.empty((len(w), 2 + len(targets)))
+    for k, (odds_k, count) in enumerate(zip(w, drawn, strict=True)):
+        weight = count * np.where(a, 1.0, odds_k)
+        curve = Roc.of(y, a, weight)
+        means = [float(weight[rows] @ y[rows] / weight[rows].sum()) for rows in (a, ~a)]
+        found[k] = [curve.auc, means[0] - means[1], *curve.tpr_at(targets)]
+    return found
+
+
+def limits(
+    replicates: FloatArray, fpr_targets: tuple[float, ...] = (), confidence: float = 0.95
+) -> dict[str, tuple[float, float]]:
+    """Turn the estimates of :func:`estimates` (K, 2 + targets) into the limits of :func:`bootstrap_limits`.
+
+    Examples
+    --------
+    >>> limits(np.array([[0.5, 0.0], [0.6, 0.2]]), confidence=0.5)["ate"]
+    (0.05, 0.15...)
+    """
+    check_confidence(confidence)
+    if len(replicates) < 2:
+        raise InputError("odds", "at least 2 replicates", str(len(replicates)), "1000 are customary")
+    tails = [(1 - confidence) / 2, (1 + confidence) / 2]
+    found = np.quantile(replicates, tails, axis=0).T
+    areas = replicates[:, 0]
+    if areas.min() > 0 and areas.max() < 1:
+        logits = special.logit(areas)
+        found[0] = special.expit(logits.mean() + special.ndtri(tails) * logits.std(ddof=1))
+    names = ("auc", "ate", *map(tpr_name, fpr_targets))
+    return {name: (float(low), float(high)) for name, (low, high) in zip(names, found, strict=True)}
+
+
+# -- the difference of two scores -------------------------------------------------------------------------------------
 
 
 def difference(
@@ -81,7 +175,7 @@ def difference(
     values = _difference(first, second, weights, once, fpr_targets)[0]
     places = {"auc": 0} | {tpr_name(alpha): 2 + j for j, alpha in enumerate(fpr_targets)}
     return {
-        name: Estimate(float(values[i]), *_limits(float(values[i]), drawn[:, i], confidence), confidence)
+        name: Estimate(float(values[i]), *_outer_limits(float(values[i]), drawn[:, i], confidence), confidence)
         for name, i in places.items()
     }
 
@@ -109,18 +203,18 @@ def resolves(evidence: Evidence, fpr: float, odds: ArrayLike | None = None) -> b
         units = None if evidence.unit_codes is None else Units.of(evidence.unit_codes, evidence.member)
         ranked = Ranked.of(evidence.score, evidence.member, np.asarray(odds, dtype=np.float64), units)
         expected = min(expected, fpr * ranked.total / ranked.heaviest_above(fpr))
-    return bool(expected >= FEWEST_ALARMS)
+    return bool(expected >= _FEWEST_ALARMS)
 
 
 def _difference(
     first: Evidence, second: Evidence, odds: FloatArray, counts: NDArray[np.uint16], targets: tuple[float, ...]
 ) -> FloatArray:
     repeated = np.broadcast_to(odds, counts.shape)
-    one, other = (effects.replicated(e, repeated, counts, fpr_targets=targets) for e in (first, second))
+    one, other = (estimates(e, repeated, counts, fpr_targets=targets) for e in (first, second))
     return one - other
 
 
-def _limits(value: float, drawn: FloatArray, confidence: float) -> tuple[float, float]:
+def _outer_limits(value: float, drawn: FloatArray, confidence: float) -> tuple[float, float]:
     tails = np.array([(1 - confidence) / 2, (1 + confidence) / 2])
     percentile = np.quantile(drawn, tails)
     normal = value + special.ndtri(tails) * drawn.std(ddof=1)
@@ -133,7 +227,7 @@ def _check(first: Evidence, second: Evidence, replicates: int) -> None:
         received = f"{first.n:,} and {second.n:,} records" if first.n != second.n else "other memberships"
         raise InputError("second", "scores of the same records in the same order", received, "sort them alike")
     fewest = min(first.n_members, first.n_nonmembers)
-    if fewest < FEWEST:
-        raise InputError("first", f"at least {FEWEST} members and non-members", str(fewest), "compare on more records")
+    if fewest < _FEWEST:
+        raise InputError("first", f"at least {_FEWEST} members and non-members", str(fewest), "compare on more records")
     if replicates < 100 or not math.isfinite(replicates):
         raise InputError("replicates", "100 or more", str(replicates), "2000 is the default")
