@@ -149,7 +149,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         warnings=(*judged.warnings, *_twins_in_words(twins), *_unseen(seen)),
         propensity=learned.how,
         clipped=learned.clipped,
-        duplicates=None if twins is None else twins.twins,
+        duplicates=None if twins is None else twins[0],
         learning=curve,
         fit=fit,
     )
@@ -325,22 +325,23 @@ def _folds(learned: Propensity) -> int | IntArray:
     return propensity.FOLDS if learned.folds is None else learned.folds.astype(np.int64)
 
 
-def _twins(evidence: Evidence, rng: np.random.Generator) -> duplicates.Duplicates | None:
+def _twins(evidence: Evidence, rng: np.random.Generator) -> tuple[duplicates.Twins, str] | None:
     """Count twins across the classes: of texts where there are any, as they say more of a record than its numbers."""
     if evidence.text is not None:
         return duplicates.of_texts(evidence.text.tolist(), evidence.member, rng=rng)
     return None if evidence.covariates is None else duplicates.of_covariates(evidence, rng=rng)
 
 
-def _twins_in_words(twins: duplicates.Duplicates | None) -> tuple[str, ...]:
+def _twins_in_words(twins: tuple[duplicates.Twins, str] | None) -> tuple[str, ...]:
     """Warn of twins across the classes where they are more common than among the members."""
-    if twins is None or twins.members_affected <= twins.members_alike:
+    if twins is None or twins[0].members_affected <= twins[0].members_alike:
         return ()
-    count = twins.members_affected
+    counts, note = twins
+    count = counts.members_affected
     have = "members have" if count > 1 else "member has"
     return (
-        f"{count:,} {have} a twin among the non-members ({twins.exact_pairs:,} equal pairs, "
-        f"{twins.near_pairs:,} nearly equal ones): are these really non-members? {twins.note}",
+        f"{count:,} {have} a twin among the non-members ({counts.exact_pairs:,} equal pairs, "
+        f"{counts.near_pairs:,} nearly equal ones): are these really non-members? {note}",
     )
 
 

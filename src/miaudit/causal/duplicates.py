@@ -14,7 +14,7 @@ import hashlib
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,27 +57,7 @@ class Twins:
     members_alike: Count
 
 
-@dataclass(frozen=True)
-class Duplicates(Twins):
-    """Twins across the classes, among how many records, and what "near" means.
-
-    Attributes
-    ----------
-    members, nonmembers : records compared
-    note : how near was defined, and what must be said with the counts
-    """
-
-    members: int
-    nonmembers: int
-    note: str
-
-    @property
-    def twins(self) -> Twins:
-        """The counts of twins alone."""
-        return Twins(*(getattr(self, field.name) for field in fields(Twins)))
-
-
-def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> Duplicates:
+def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> tuple[Twins, str]:
     """Count duplicates among the rows of the covariates.
 
     Columns are standardised. Near means closer than a tenth of the typical (median) distance from a record to the
@@ -92,7 +72,7 @@ def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> Duplicates
 
     Returns
     -------
-    Duplicates
+    Twins, and in words how near was defined, and what must be said with the counts
 
     Raises
     ------
@@ -111,7 +91,7 @@ def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> Duplicates
     >>> x[500:510] = x[:10]             # ten members again among the non-members
     >>> x[510:530] = x[20:40] + 1e-4    # twenty more, slightly changed
     >>> evidence = Evidence(score=np.zeros(1000), member=np.arange(1000) < 500, covariates=x)
-    >>> found = of_covariates(evidence, rng=rng)
+    >>> found, _ = of_covariates(evidence, rng=rng)
     >>> found.exact_pairs, found.near_pairs, found.members_affected, found.members_alike
     (10, 20, 30, 0)
     """
@@ -125,7 +105,7 @@ def of_covariates(evidence: Evidence, *, rng: np.random.Generator) -> Duplicates
 
 def of_texts(
     texts: Sequence[str], member: ArrayLike, *, threshold: float = 0.7, rng: np.random.Generator
-) -> Duplicates:
+) -> tuple[Twins, str]:
     """Count duplicates among texts; letter case and white space are ignored.
 
     Near means a Jaccard similarity of the sets of character 5-grams of at least ``threshold``. Candidates come from
@@ -141,7 +121,7 @@ def of_texts(
 
     Returns
     -------
-    Duplicates
+    Twins, and in words how near was defined, and what must be said with the counts
 
     Raises
     ------
@@ -151,7 +131,7 @@ def of_texts(
     Examples
     --------
     >>> texts = ["the cat sat on the mat today", "Dogs bark", "dogs  bark", "the cat sat on the mat todax", "rain"]
-    >>> found = of_texts(texts, [True, True, False, False, False], rng=np.random.default_rng(0))
+    >>> found, _ = of_texts(texts, [True, True, False, False, False], rng=np.random.default_rng(0))
     >>> found.exact_pairs, found.near_pairs, found.members_affected, found.nonmembers_affected
     (1, 1, 2, 2)
     """
@@ -179,7 +159,9 @@ def of_texts(
 # -- counting ---------------------------------------------------------------------------------------------------------
 
 
-def _summary(m: IntArray, o: IntArray, near_pairs: int, near_of: Sequence[BoolArray | bool], near: str) -> Duplicates:
+def _summary(
+    m: IntArray, o: IntArray, near_pairs: int, near_of: Sequence[BoolArray | bool], near: str
+) -> tuple[Twins, str]:
     """Combine exact and near duplicates into counts, from members and non-members with each distinct content (k,).
 
     ``near_of``: which contents of members have a near one among non-members, of non-members among members, and of
@@ -193,16 +175,7 @@ def _summary(m: IntArray, o: IntArray, near_pairs: int, near_of: Sequence[BoolAr
             f" Twins are as common among members themselves ({alike:,} members have one): the data are coarse or "
             "clustered, so equal values alone do not mean the same record."
         )
-    return Duplicates(
-        exact_pairs=int(m @ o),
-        near_pairs=near_pairs,
-        members_affected=across,
-        nonmembers_affected=int(o[(m > 0) | near_of[1]].sum()),
-        members_alike=alike,
-        members=int(m.sum()),
-        nonmembers=int(o.sum()),
-        note=note,
-    )
+    return Twins(int(m @ o), near_pairs, across, int(o[(m > 0) | near_of[1]].sum()), alike), note
 
 
 def _tally(contents: Sequence[bytes], member: BoolArray) -> tuple[IntArray, IntArray, IntArray]:
@@ -227,7 +200,7 @@ def _reduced(distinct: FloatArray, every: FloatArray, rng: np.random.Generator) 
     return z @ rng.normal(size=(z.shape[1], _DIMENSIONS)) / math.sqrt(_DIMENSIONS), True
 
 
-def _near_rows(z: FloatArray, m: IntArray, o: IntArray, projected: bool, rng: np.random.Generator) -> Duplicates:
+def _near_rows(z: FloatArray, m: IntArray, o: IntArray, projected: bool, rng: np.random.Generator) -> tuple[Twins, str]:
     nothing = (False, False, False)
     if z.shape[1] == 0:
         return _summary(m, o, 0, nothing, "The covariates are constant: every record equals every other.")
