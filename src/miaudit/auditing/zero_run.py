@@ -22,7 +22,6 @@ from miaudit.causal import (
     propensity,
     replicates,
     sensitivity,
-    word_classifier,
 )
 from miaudit.causal.balance import Overlap
 from miaudit.causal.challenge import LackOfFit
@@ -349,8 +348,8 @@ def _of_words(evidence: Evidence, blind: Estimate, confidence: float, rng: np.ra
     """Say what all words of the texts tell of membership, where the propensity's few components of them miss it."""
     if evidence.text is None:
         return ()
-    found = word_classifier.measure(evidence, blind, confidence=confidence, rng=rng)
-    return (found.reason,) if found.reason else ()
+    _, reason = balance.words_alone(evidence, blind, confidence=confidence, rng=rng)
+    return (reason,) if reason else ()
 
 
 def _misfit(fit: LackOfFit | None, evidence: Evidence, plan: Plan) -> str:

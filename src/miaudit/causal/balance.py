@@ -2,7 +2,8 @@
 
 Non-members are weighted by the odds of membership given the covariates, so that their covariates look like those of
 members. That works where every kind of member has comparable non-members. This module measures it (:func:`measure`) and
-applies the refusal rule (:func:`judge_overlap`), whose limits were chosen by simulation: ``docs/balance.md``.
+applies the refusal rule (:func:`judge_overlap`), whose limits were chosen by simulation: ``docs/balance.md``. Of texts
+a propensity sees few components: what all their words tell is asked apart (:func:`words_alone`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, NotNegative, Positive, Share
+from miaudit.causal import covariates, crossfit
 from miaudit.causal.challenge import LackOfFit
 from miaudit.causal.duplicates import Twins
 from miaudit.causal.estimators import PropensityLike
@@ -41,6 +43,8 @@ _RANK = 10  # of the non-member log-odds above which a member counts as without 
 _BINS = 10
 _FEWEST_IN_BIN = 20
 _MOST_FEATURES = 400  # of a love plot: those out of balance come first, the others add nothing to see
+_MOST_WORDS = 50_000
+_LEFT_OVER = 0.02  # AUC that words may have above the propensity's before it is said to miss a shift
 _BLOCK = 64  # covariates whose squares are held in memory at once
 
 
@@ -434,3 +438,83 @@ def _calibration(values: FloatArray, member: BoolArray) -> tuple[CalibrationBin,
             found.append(row)
     rows = (row.tolist() for row in found)
     return tuple(CalibrationBin(predicted / n, members / n, round(n)) for members, predicted, n in rows)
+
+
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+
+def words_alone(
+    evidence: Evidence, blind: Estimate, *, confidence: float = 0.95, rng: np.random.Generator
+) -> tuple[Estimate, str]:
+    """Compare a classifier on all words with the propensity.
+
+    A propensity of texts sees a few components of their words. Where the words themselves separate the classes, or
+    tell clearly more than the propensity does, weights cannot make the classes comparable.
+
+    Parameters
+    ----------
+    evidence : with text (n,)
+    blind : AUC of the propensity's log-odds (of :func:`measure`)
+    confidence : of the interval
+    rng : draws folds
+
+    Returns
+    -------
+    auc : of the words alone, cross-fitted by a linear classifier; 0.5 where they say nothing
+    reason : why texts with such words cannot be compared under the propensity; empty if they can
+
+    Raises
+    ------
+    InputError
+        If the evidence has no text, or texts without words.
+
+    Examples
+    --------
+    >>> text = ["old news today", "new story now"] * 50
+    >>> ev = Evidence(score=np.arange(100.0), member=[True, False] * 50, text=text, design="zero-run")
+    >>> auc, reason = words_alone(ev, Estimate(0.6, 0.5, 0.7, 0.95), rng=np.random.default_rng(0))
+    >>> round(auc.value, 2), reason[:47]
+    (1.0, 'The words of the texts alone tell members from ')
+    """
+    if evidence.text is None:
+        raise InputError("evidence", "evidence with text", "none", "pass text= to Evidence")
+    log_odds = _of_words(evidence, rng)
+    auc = Sample.of(Evidence(score=log_odds, member=evidence.member, unit=evidence.unit)).auc(confidence)
+    known = blind.high if np.isfinite(blind.high) else blind.value or 0.5
+    limit = min(_BLIND_AUC[1], known + _LEFT_OVER)
+    reason = ""
+    if auc.low > limit:
+        value = 0.0 if auc.value is None else auc.value
+        reason = (
+            f"The words of the texts alone tell members from non-members with an AUC of {value:.3f}, the propensity "
+            f"with {0.5 if blind.value is None else blind.value:.3f}: it misses a shift that is there."
+        )
+        if auc.low > _BLIND_AUC[1]:
+            reason = (
+                f"The words of the texts alone tell members from non-members with an AUC of {value:.3f}: "
+                "hardly any member has a comparable non-member."
+            )
+    return auc, reason
+
+
+def _of_words(evidence: Evidence, rng: np.random.Generator) -> FloatArray:
+    """Return log-odds (n,) of membership by all words, about the middle of each fold."""
+    from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415 - loads when used
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+
+    code = covariates.codes(evidence)
+    folds = covariates.folds_of(crossfit.FOLDS, evidence.member, code, rng)
+    text = np.asarray(evidence.text)
+    found = np.zeros(evidence.n)
+    for fold in np.unique(folds):
+        out = folds == fold
+        terms = TfidfVectorizer(sublinear_tf=True, max_features=_MOST_WORDS)
+        try:
+            x = terms.fit_transform(text[~out])
+        except ValueError as error:  # scikit-learn: an empty vocabulary
+            raise InputError("text", "texts with words in them", str(error), "check what the texts hold") from None
+        model = LogisticRegression(C=10.0, max_iter=300).fit(x, evidence.member[~out])
+        # Each fold's scores about their own middle, so that folds can be pooled.
+        score = model.decision_function(terms.transform(text[out]))
+        found[out] = score - np.median(score)
+    return found
