@@ -1,90 +1,95 @@
-"""Replicates of a propensity: their law, and what a resample keeps."""
-
-from __future__ import annotations
-
-from itertools import product
+"""Paired differences of two attacks: DeLong's paired variance, and a simulator whose attacks are equally good."""
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
+from scipy import stats
 
-from causal.test_propensity import rng_of
-from miaudit.causal import propensity
-from worlds.shifted import world
-
-
-@pytest.mark.long
-def test_replicates_of_a_separate_sample_have_the_law_of_the_loop() -> None:
-    train, _ = world(150, 150, 3, 0.8, seed=5)
-    evidence, _ = world(10, 10, 3, 0.8, seed=6)
-    fast = propensity.bootstrap(evidence, train, 400, strength=0.1, rng=rng_of())
-    strength = 0.1
-    x = np.array(train.covariates)
-    mean, scale = x.mean(axis=0), x.std(axis=0)
-    z, out = (x - mean) / scale, (np.array(evidence.covariates) - mean) / scale
-    rng, slow = rng_of(7), []
-    for _ in range(400):
-        rows = np.r_[rng.integers(0, 150, 150), rng.integers(150, 300, 150)]
-        slow.append(LogisticRegression(C=strength).fit(z[rows], train.member[rows]).decision_function(out))
-    loop, logit = np.array(slow), np.log(fast / (1 - fast))
-    slope = np.polyfit(loop.mean(axis=0), logit.mean(axis=0), 1)[0]
-    ratio = logit.std(axis=0) / (max(1, slope) * loop.std(axis=0))
-    assert 0.7 < slope < 1.4  # the calibration, held fixed
-    assert np.abs(ratio - 1).max() < 0.2
-    assert abs(ratio.mean() - 1) < 0.08
+import miaudit as ma
+from miaudit.causal import replicates
+from miaudit.errors import InputError
 
 
-def test_counts_of_one_give_the_propensity_itself() -> None:
-    evidence, _ = world(100, 80, 3, 0.6)
-    folds = propensity.fit(evidence, rng=rng_of()).folds
-    ones = np.ones((2, 180), int)
-    point = propensity.fit(evidence, folds=folds, rng=rng_of()).values
-    drawn = propensity.bootstrap(evidence, folds=folds, counts=ones, rng=rng_of())
-    assert np.abs(np.log(drawn / (1 - drawn)) - np.log(point / (1 - point))).max() < 0.02
-    assert np.array_equal(drawn[0], drawn[1])
+def scored(rng, n, gap, noise=0.0, common=None):
+    member = np.arange(n) % 2 == 0
+    common = rng.normal(size=n) if common is None else common
+    return ma.Evidence(score=common + noise * rng.normal(size=n) + gap * member, member=member)
 
 
-@pytest.mark.long
-def test_the_spread_of_replicates_is_the_error_of_the_propensity() -> None:
-    evidence, truth = world(200, 200, 4, 0.8, seed=11)
-    z = []
-    for seed in range(12):
-        train, _ = world(1000, 1000, 4, 0.8, seed=100 + seed)
-        drawn = propensity.bootstrap(evidence, train, 100, rng=rng_of())
-        logit = np.log(drawn / (1 - drawn))
-        z.append((propensity.fit(evidence, train=train, rng=rng_of()).logit - truth) / logit.std(axis=0))
-    assert 0.6 < np.sqrt(np.mean(np.array(z) ** 2)) < 1.5
+def delong_variance(first, second):
+    """Sampling variance of the difference of two paired AUCs (DeLong et al. 1988), by loops over placements."""
+    parts = []
+    for evidence in (first, second):
+        y1, y0 = evidence.score[evidence.member], evidence.score[~evidence.member]
+        psi = (y1[:, None] > y0[None, :]) + 0.5 * (y1[:, None] == y0[None, :])
+        parts.append((psi.mean(axis=1), psi.mean(axis=0)))
+    inside, outside = parts[0][0] - parts[1][0], parts[0][1] - parts[1][1]
+    return inside.var(ddof=1) / len(inside) + outside.var(ddof=1) / len(outside)
 
 
-def test_resamples_keep_classes_and_strata() -> None:
-    evidence, _ = world(30, 50, 1, 0.5)
-    folds = np.arange(80) % 3
-    counts = propensity.resample(evidence, 200, strata=folds, rng=rng_of())
-    for inside, k in product((evidence.member, ~evidence.member), range(3)):
-        some = inside & (folds == k)
-        assert (counts[:, some].sum(axis=1) == some.sum()).all()
-    assert abs(counts.var() - 1) < 0.1
-    assert abs(counts.mean(axis=0) - 1).max() < 0.4
+def test_the_interval_of_the_auc_is_that_of_delong():
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=800)
+    first, second = scored(rng, 800, 1.0, 0.5, common), scored(rng, 800, 0.6, 0.5, common)
+    found = replicates.difference(first, second, replicates=1000, rng=rng)["auc"]
+    assert found.value == pytest.approx(first_auc(first) - first_auc(second))
+    half = stats.norm.ppf(0.975) * delong_variance(first, second) ** 0.5
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.1)
 
 
-@pytest.mark.long
-def test_other_classifiers_do_not_depend_on_the_number_of_workers() -> None:
-    evidence, _ = world(60, 60, 2, 1.5)
-    forest = RandomForestClassifier(2, max_depth=2)
-    one, two = (
-        propensity.bootstrap(evidence, replicates=4, classifier=forest, folds=2, workers=w, rng=rng_of())
-        for w in (1, 2)
+def first_auc(evidence):
+    return stats.mannwhitneyu(evidence.score[evidence.member], evidence.score[~evidence.member]).statistic / (
+        evidence.n_members * evidence.n_nonmembers
     )
-    assert np.array_equal(one, two)
-    assert len(np.unique(one[:, 0])) > 1
+
+
+def test_pairing_matters():
+    """The same noise in both attacks cancels: independent intervals would see nothing."""
+    rng = np.random.default_rng(1)
+    common = rng.normal(size=600)
+    first, second = scored(rng, 600, 0.7, 0.02, common), scored(rng, 600, 0.5, 0.02, common)
+    found = replicates.difference(first, second, replicates=300, rng=rng)["auc"]
+    assert found.low > 0
+    alone = np.sqrt(2 * delong_variance(first, scored(rng, 600, 0.0)))
+    assert found.value < 1.96 * alone
+
+
+def test_equal_attacks_differ_by_nothing():
+    rng = np.random.default_rng(2)
+    one = scored(rng, 200, 1.0)
+    found = replicates.difference(one, one, fpr_targets=(0.1,), replicates=100, rng=rng)
+    assert all((e.value, e.low, e.high) == (0.0, 0.0, 0.0) for e in found.values())
+
+
+def test_weights_of_nonmembers_count():
+    rng = np.random.default_rng(3)
+    first, second = scored(rng, 400, 1.0), scored(rng, 400, 0.0)
+    odds = np.where(np.arange(400) < 200, 1.0, 1e-9)
+    weighted = replicates.difference(first, second, odds=odds, replicates=100, rng=rng)["auc"].value
+    kept = np.flatnonzero((odds == 1) | first.member)
+    assert weighted == pytest.approx(first_auc(first.take(kept)) - first_auc(second.take(kept)), abs=1e-6)
 
 
 @pytest.mark.long
-def test_another_classifier_resamples_like_the_default() -> None:
-    train, _ = world(300, 300, 2, 0.8, seed=1)
-    evidence, _ = world(15, 15, 2, 0.8, seed=2)
-    own = propensity.bootstrap(evidence, train, 150, rng=rng_of())
-    loop = propensity.bootstrap(evidence, train, 150, classifier=LogisticRegression(C=1.0), rng=rng_of())
-    ratio = np.log(own / (1 - own)).std(axis=0) / np.log(loop / (1 - loop)).std(axis=0)
-    assert 0.75 < np.median(ratio) < 1.25
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "targets"), [("auc", ()), ("tpr_at_fpr_0.05", (0.05,))])
+def test_of_equally_good_attacks_few_win(name, targets):
+    """One-sided at 5%: at most about 5% of challengers that are no better may win; 4 standard errors are allowed."""
+    wins = 0
+    for seed in range(80):
+        rng = np.random.default_rng([seed, 7])
+        common = rng.normal(size=300)
+        first, second = scored(rng, 300, 1.0, 0.7, common), scored(rng, 300, 1.0, 0.7, common)
+        found = replicates.difference(first, second, fpr_targets=targets, confidence=0.9, replicates=120, rng=rng)[name]
+        wins += found.low > 0
+    assert wins / 80 <= 0.05 + 4 * (0.05 * 0.95 / 80) ** 0.5
+
+
+def test_other_records_are_refused():
+    rng = np.random.default_rng(4)
+    one = scored(rng, 100, 1.0)
+    with pytest.raises(InputError, match="same records"):
+        replicates.difference(one, scored(rng, 102, 1.0), rng=rng)
+    with pytest.raises(InputError, match="other memberships"):
+        replicates.difference(one, ma.Evidence(score=one.score, member=~one.member), rng=rng)
+    with pytest.raises(InputError, match="at least 10"):
+        replicates.difference(scored(rng, 12, 1.0), scored(rng, 12, 1.0), rng=rng)
