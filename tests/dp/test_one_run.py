@@ -422,8 +422,8 @@ def test_a_fixed_split_that_was_no_coin_shows_nothing_by_itself() -> None:
         evidence = Evidence(score=rng.normal(size=1000), member=member, design="one-run")
         found.append(one_run.audit(evidence, parameter="epsilon", rng=rng).value)
         score, inside = evidence.score, evidence.member
-        ways = [selection.one_sided(score, inside, guess=True, rng=rng)]
-        uncut.append(selection.choose(None, ways, bound=one_run.epsilon_lower_bound, confidence=0.95, rng=rng).value)
+        ways = [selection.one_sided(score, inside, one_run.epsilon_lower_bound, guess=True, rng=rng)]
+        uncut.append(selection.choose(None, ways, confidence=0.95, rng=rng, gain=selection.CLEARLY).value)
     assert np.mean(np.array(found) > 0) <= 0.15  # 5% and three standard errors
     assert np.mean(np.array(uncut) > 0) > 0.5  # the control: the records as they are
 

@@ -20,7 +20,18 @@ from scipy.special.cython_special import betainc, ndtr, ndtri
 
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.dp.bounds import LowerBound, Parameter
-from miaudit.dp.selection import GUESSES_FIRST, CountBound, Fixed, Option, Pilot, Ranking, choose, one_sided, two_sided
+from miaudit.dp.selection import (
+    CLEARLY,
+    GUESSES_FIRST,
+    CountBound,
+    CountTest,
+    Fixed,
+    Option,
+    Pilot,
+    choose,
+    one_sided,
+    two_sided,
+)
 from miaudit.dp.tradeoff import Gaussian, TradeOff
 from miaudit.errors import DesignError, InputError, check_confidence, check_delta, finite, is_number
 from miaudit.evidence import Evidence
@@ -429,7 +440,8 @@ def audit(
     if isinstance(option, Fixed) and len(score) < option.count <= evidence.n:
         said = (*said, f"{len(score):,} guesses instead of {option.count:,}, one at every record that was left")
         option = Fixed(len(score))
-    found = choose(option, _rankings(option, score, member, rng), bound=bound, confidence=confidence, rng=rng)
+    ways = _ways(option, score, member, bound, rng)
+    found = choose(option, ways, confidence=confidence, rng=rng, gain=CLEARLY)
     return replace(found, corrections=(*said, *found.corrections))
 
 
@@ -478,15 +490,17 @@ def _independent_records(evidence: Evidence, rng: np.random.Generator) -> tuple[
     return evidence.score[rows], evidence.member[rows], tuple(said)
 
 
-def _rankings(guesses: object, score: FloatArray, member: BoolArray, rng: np.random.Generator) -> Sequence[Ranking]:
-    first = two_sided(score, member, rng=rng)
+def _ways(
+    guesses: object, score: FloatArray, member: BoolArray, bound: CountBound, rng: np.random.Generator
+) -> Sequence[CountTest]:
+    first = two_sided(score, member, bound, rng=rng)
     if not (guesses is None or isinstance(guesses, Pilot)):
         return [first]
     return [
         first,
-        two_sided(score, member, by_rank=True, rng=rng),
-        one_sided(score, member, guess=True, rng=rng),
-        one_sided(score, member, guess=False, rng=rng),
+        two_sided(score, member, bound, by_rank=True, rng=rng),
+        one_sided(score, member, bound, guess=True, rng=rng),
+        one_sided(score, member, bound, guess=False, rng=rng),
     ]
 
 

@@ -11,7 +11,6 @@ from miaudit.dp.zero_run.bounds import (
     testability,
     thin,
 )
-from miaudit.dp.zero_run.logit_interval import Scheffe, StandardErrors
 from miaudit.dp.zero_run.options import (
     Composition,
     Conditional,
@@ -21,7 +20,7 @@ from miaudit.dp.zero_run.options import (
     Thinning,
     stated,
 )
-from miaudit.dp.zero_run.thinning import SeedStable
+from miaudit.dp.zero_run.thinning import Scheffe, SeedStable, StandardErrors
 
 __all__ = [
     "LEAST_ROWS_PER_COVARIATE",

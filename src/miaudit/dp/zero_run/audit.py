@@ -7,7 +7,7 @@ module brings evidence and propensities to them. :mod:`miaudit.dp.zero_run` is t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,13 +19,22 @@ from miaudit.causal import propensity as propensities
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, selection
 from miaudit.dp.bounds import LowerBound, Parameter
-from miaudit.dp.selection import Order, Ranking
+from miaudit.dp.selection import CountTest
 from miaudit.dp.zero_run import composition
 from miaudit.dp.zero_run.composition import Shift
 from miaudit.dp.zero_run.conditional import ConditionalTest, expected_success
-from miaudit.dp.zero_run.logit_interval import HalfWidth, Scheffe, StandardErrors, half_width, is_given, logit
 from miaudit.dp.zero_run.options import Composition, Conditional, Correction, PoissonBinomial, Sides, Thinning
-from miaudit.dp.zero_run.thinning import Guessed, SeedStable, SeedStableTest, coins_worth
+from miaudit.dp.zero_run.thinning import (
+    Scheffe,
+    SeedStable,
+    SeedStableTest,
+    StandardErrors,
+    coins_worth,
+    half_width,
+    is_given,
+    logit,
+    tossed,
+)
 from miaudit.dp.zero_run.untampered import UntamperedTest
 from miaudit.errors import DesignError, InputError
 from miaudit.evidence import Evidence
@@ -36,6 +45,9 @@ MARGIN = 0.1
 _LEAST_REMAINDER = 1e-6  # of the score's standard deviation
 _REPLICATES = 600
 _LARGEST_REPLICATES = 5 * 10**7  # numbers in replicates that are computed here
+
+Order = tuple[str, IntArray, IntArray]
+"""How guesses are made, in words; record numbers (m,), the surest guess first; the guess at each, +1 or -1."""
 
 INDEPENDENT = "given the covariates, records became members independently, with the propensities used"
 SCORES_ONLY = "the attack's order and guesses use scores and covariates, never labels"
@@ -143,57 +155,88 @@ def audit(job: Job, records: AuditedRecords, correction: Correction) -> LowerBou
 
 def _thinned(job: Job, records: AuditedRecords, option: Thinning) -> LowerBound:
     _refuse_few_rows_without_bounds(job, option)
-    wide = half_width_of(option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev)
-    low, high = records.logit - wide.values, records.logit + wide.values
-    ways = orders(job, records)
-    ordered = [Guessed(records.member[o.places], o.guess, low[o.places], high[o.places]) for o in ways]
-    inner = job.confidence + wide.cost
-    if isinstance(option.seeds, SeedStable):
+    wide, how, cost = half_width_of(
+        option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev
+    )
+    low, high = records.logit - wide, records.logit + wide
+    size, ways, sets = coins_worth(low, high), orders(job, records), option.seeds
+    inner = job.confidence + cost
+
+    def toss(places: IntArray, guess: IntArray) -> BoolArray:
+        return tossed(records.member[places], guess, low[places], high[places], job.rng)
+
+    if isinstance(sets, SeedStable):
         tests = [
-            SeedStableTest.of(order, guessed, option.seeds, job.one_run, job.rng)
-            for order, guessed in zip(ways, ordered, strict=True)
+            SeedStableTest(
+                name,
+                places,
+                right(records, places, guess),
+                size[places],
+                tuple(toss(places, guess) for _ in range(sets.sets)),
+                sets,
+                job.one_run,
+            )
+            for name, places, guess in ways
         ]
-        found = selection.best_of(job.number, tests, confidence=inner, rng=job.rng)
+        found = selection.choose(job.number, tests, confidence=inner, rng=job.rng)
     else:
-        rankings = [_kept(o, guessed, job.rng) for o, guessed in zip(ways, ordered, strict=True)]
-        size = coins_worth(low, high)
-        found = selection.choose(job.number, rankings, bound=job.one_run, confidence=inner, rng=job.rng, size=size)
-    worth = ordered[0].effective
-    thinned = f"{len(low):,} records thinned at random, worth {worth:,.1f} fair coins (Theorem Z); {wide.how}"
-    paid = (f"error probability {wide.cost:.3g} charged for the band of the log-odds",) if wide.cost else ()
+        kept = [_by_record(places, toss(places, guess)) for _, places, guess in ways]
+        found = _counted(job, records, ways, job.one_run, inner, kept, size)
+    worth = float(size[ways[0][1]].sum())
+    thinned = f"{len(low):,} records thinned at random, worth {worth:,.1f} fair coins (Theorem Z); {how}"
+    paid = (f"error probability {cost:.3g} charged for the band of the log-odds",) if cost else ()
     return replace(
         found,
         confidence=job.confidence,
-        p_value=None if found.p_value is None else min(1.0, found.p_value + wide.cost),
+        p_value=None if found.p_value is None else min(1.0, found.p_value + cost),
         method=f"zero run, thinning to fair coins, then {found.method}",
         assumptions=tuple(text for text in found.assumptions if text != one_run.FAIR_COINS),
         corrections=(*records.notes, thinned, *paid, *found.corrections),
     )
 
 
-def _kept(order: Order, guessed: Guessed, rng: np.random.Generator) -> Ranking:
-    """Toss the coins of one way to guess; the ranking counts records by number, not by place."""
-    kept, correct = (np.zeros(len(order.places), dtype=np.bool_) for _ in range(2))
-    kept[order.places[guessed.kept(rng)]] = True
-    correct[order.places] = guessed.correct
-    return Ranking(order.name, order.places, correct, kept)
+def right(records: AuditedRecords, places: IntArray, guess: IntArray) -> BoolArray:
+    """Return which guesses are right (m,), in their order."""
+    return np.asarray((guess > 0) == records.member[places])
+
+
+def _by_record(places: IntArray, values: BoolArray) -> BoolArray:
+    """Put values (m,) in the order of the guesses into that of the records."""
+    found = np.zeros(len(places), dtype=np.bool_)
+    found[places] = values
+    return found
+
+
+def _counted(
+    job: Job,
+    records: AuditedRecords,
+    ways: Sequence[Order],
+    bound: selection.CountBound,
+    confidence: float,
+    kept: Sequence[BoolArray | None],
+    size: FloatArray | None = None,
+) -> LowerBound:
+    """Bound by how many guesses are right; it counts records by number, not by place."""
+    tests = [
+        CountTest(name, places, _by_record(places, right(records, places, guess)), bound, left, size)
+        for (name, places, guess), left in zip(ways, kept, strict=True)
+    ]
+    return selection.choose(job.number, tests, confidence=confidence, rng=job.rng, gain=selection.CLEARLY)
 
 
 def _untampered(job: Job, records: AuditedRecords, option: PoissonBinomial) -> LowerBound:
     records = _smallest(records, option.smallest, job.propensity)
     margin, drawn, notes = _pessimism(job, option.margin)
-
-    def test(order: Order) -> UntamperedTest:
-        at = partial(_toward, sign=order.guess.astype(np.float64), signed=option.signed, margin=margin)
-        return UntamperedTest(
-            order,
-            (order.guess > 0) == records.member[order.places],
-            at(records.logit[order.places]),
-            None if drawn is None else partial(_drawn_toward, drawn, records, order, option.signed, margin),
+    tests = [
+        UntamperedTest(
+            name,
+            places,
+            right(records, places, guess),
+            *_beforehand(records, places, guess, drawn, option.signed, margin),
         )
-
-    tests = [test(order) for order in orders(job, records)]
-    found = selection.best_of(job.number, tests, confidence=job.confidence, rng=job.rng)
+        for name, places, guess in orders(job, records)
+    ]
+    found = selection.choose(job.number, tests, confidence=job.confidence, rng=job.rng)
     return replace(found, corrections=(*records.notes, *notes, *found.corrections))
 
 
@@ -201,22 +244,20 @@ def _conditional(job: Job, records: AuditedRecords, option: Conditional) -> Lowe
     records = _smallest(records, option.smallest, job.propensity)
     margin, drawn, notes = _pessimism(job, option.margin)
     uniforms = job.rng.random(len(records.rows))
-
-    def test(order: Order) -> ConditionalTest:
-        at = partial(_toward, sign=order.guess.astype(np.float64), signed=option.signed, margin=margin)
-        return ConditionalTest(
+    aware = partial(_toward, signed=option.signed, margin=margin) if option.aware else None
+    tests = [
+        ConditionalTest(
             job.parameter,
             job.delta,
-            order,
-            (order.guess > 0) == records.member[order.places],
+            name,
+            places,
+            right(records, places, guess),
             uniforms,
-            at(records.logit[order.places]),
-            None if drawn is None else partial(_drawn_toward, drawn, records, order, option.signed, margin),
+            *_beforehand(records, places, guess, drawn, option.signed, margin),
         )
-
-    aware = partial(_toward, signed=option.signed, margin=margin) if option.aware else None
-    tests = [test(order) for order in orders(job, records, aware)]
-    found = selection.best_of(job.number, tests, confidence=job.confidence, rng=job.rng)
+        for name, places, guess in orders(job, records, aware)
+    ]
+    found = selection.choose(job.number, tests, confidence=job.confidence, rng=job.rng)
     how = "guesses tampered with by their log-odds" + (", and ranked by what survives" if option.aware else "")
     return replace(found, corrections=(*records.notes, how, *notes, *found.corrections))
 
@@ -224,14 +265,9 @@ def _conditional(job: Job, records: AuditedRecords, option: Conditional) -> Lowe
 def _composed(job: Job, records: AuditedRecords, option: Composition) -> LowerBound:
     shift, records = _shift(job, records, option)
     records = _equal_sizes(records, job.rng)
-    rankings = []
-    for order in orders(job, records):
-        correct = np.zeros(len(order.places), dtype=np.bool_)
-        correct[order.places] = (order.guess > 0) == records.member[order.places]
-        rankings.append(Ranking(order.name, order.places, correct))
+    ways = orders(job, records)
     bound = partial(_composition_bound, shift, job)
-    inner = job.confidence + shift.cost
-    found = selection.choose(job.number, rankings, bound=bound, confidence=inner, rng=job.rng)
+    found = _counted(job, records, ways, bound, job.confidence + shift.cost, [None] * len(ways))
     paid = (f"error probability {shift.cost:.3g} charged for the upper limit on delta_DS",) if shift.cost else ()
     return replace(
         found,
@@ -283,7 +319,7 @@ def _from_centre(
             sureness / (float(score.std()) or 1.0), aware(values, sign=guess.astype(np.float64))
         )
     places = np.lexsort((rng.random(len(score)), -sureness))
-    return Order(f"{name}, the farthest first", places, guess[places])
+    return f"{name}, the farthest first", places, guess[places]
 
 
 def _beyond_covariates(records: AuditedRecords, ev: Evidence, propensity: Propensity) -> FloatArray | None:
@@ -340,15 +376,23 @@ def _by_sides(sides: Sides, score: FloatArray, rng: np.random.Generator) -> Orde
     guess = np.where(explicit == 0, np.where(offset > 0, 1, -1), explicit)
     places = np.lexsort((rng.random(len(score)), -np.abs(offset), explicit == 0))
     name = f"the {sides.members:,} highest and the {sides.nonmembers:,} lowest scores"
-    return Order(name, places, guess[places])
+    return name, places, guess[places]
 
 
-def _drawn_toward(
-    drawn: FloatArray, records: AuditedRecords, order: Order, signed: bool, margin: float, places: IntArray
-) -> FloatArray:
-    """Log-odds (K, r) that the guesses at some places are right, under each replicate of the propensities (K, n)."""
-    values = logit(drawn[:, records.rows[order.places[places]]])
-    return _toward(values, sign=order.guess[places].astype(np.float64), signed=signed, margin=margin)
+def _beforehand(
+    records: AuditedRecords, places: IntArray, guess: IntArray, drawn: FloatArray | None, signed: bool, margin: float
+) -> tuple[FloatArray, Callable[[IntArray], FloatArray] | None]:
+    """Log-odds (m,) that guesses are right before the algorithm is asked, and a function of places under replicates.
+
+    From places (r,) it gives the same log-odds (K, r) under each replicate of the propensities ``drawn`` (K, n).
+    """
+    at = partial(_toward, signed=signed, margin=margin)
+    toward = at(records.logit[places], sign=guess.astype(np.float64))
+    if drawn is None:
+        return toward, None
+    return toward, lambda chosen: at(
+        logit(drawn[:, records.rows[places[chosen]]]), sign=guess[chosen].astype(np.float64)
+    )
 
 
 def _toward(values: FloatArray, *, sign: FloatArray, signed: bool, margin: float) -> FloatArray:
@@ -366,10 +410,10 @@ def half_width_of(
     replicates: FloatArray | None,
     records: AuditedRecords | None,
     ev: Evidence,
-) -> HalfWidth:
-    """Return the half-widths of the audited records, or of all."""
-    found = half_width(chosen, propensity, level, replicates, _independent(ev))
-    return found if records is None else replace(found, values=found.values[records.rows])
+) -> tuple[FloatArray, str, float]:
+    """Return the half-widths of the audited records, or of all, what they are in words, and what they cost."""
+    values, how, cost = half_width(chosen, propensity, level, replicates, _independent(ev))
+    return (values if records is None else values[records.rows]), how, cost
 
 
 def _independent(ev: Evidence) -> float:
@@ -469,10 +513,10 @@ def _shift(job: Job, records: AuditedRecords, option: Composition) -> tuple[Shif
     stated = option.stated()
     if stated is not None:
         return stated, records
-    sample, wide, records = _propensity_sample(job, records, option)
-    spent = option.spend * (1 - job.confidence - wide.cost)
-    confidence = job.confidence + wide.cost + spent
-    curve = composition.shift_curve(*sample, confidence=1 - spent, half_width=wide.values)
+    sample, wide, cost, records = _propensity_sample(job, records, option)
+    spent = option.spend * (1 - job.confidence - cost)
+    confidence = job.confidence + cost + spent
+    curve = composition.shift_curve(*sample, confidence=1 - spent, half_width=wide)
     size = 2 * min(int(records.member.sum()), int((~records.member).sum()))
     number = max(1, min(size, job.number if isinstance(job.number, int) else round(0.05 * size)))
 
@@ -487,22 +531,25 @@ def _shift(job: Job, records: AuditedRecords, option: Composition) -> tuple[Shif
 
 def _propensity_sample(
     job: Job, records: AuditedRecords, option: Composition
-) -> tuple[tuple[FloatArray, BoolArray], HalfWidth, AuditedRecords]:
-    """Return log-odds and membership to choose eta on, how far the log-odds may be off, and the records to audit."""
+) -> tuple[tuple[FloatArray, BoolArray], FloatArray, float, AuditedRecords]:
+    """Return log-odds and membership to choose eta on, how far off they may be at what cost, and records to audit."""
     if option.sample is None:
         _refuse_few_rows_without_bounds(job, option)
-        wide = half_width_of(option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev)
+        wide, how, cost = half_width_of(
+            option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev
+        )
         aside = np.zeros(len(records.rows), dtype=np.bool_)
         aside[job.rng.permutation(len(aside))[: max(1, round(option.share * len(aside)))]] = True
         sample = (records.logit - _prior(job, records))[aside], records.member[aside]
-        note = f"{np.count_nonzero(aside):,} records set aside at random to choose eta_DS on; {wide.how}"
-        return sample, replace(wide, values=wide.values[aside]), records.take(np.flatnonzero(~aside), note)
+        note = f"{np.count_nonzero(aside):,} records set aside at random to choose eta_DS on; {how}"
+        return sample, wide[aside], cost, records.take(np.flatnonzero(~aside), note)
     sample = (np.asarray(option.sample[0], dtype=np.float64), np.asarray(option.sample[1], dtype=bool))
     if sample[0].ndim != 1 or sample[0].shape != sample[1].shape or not np.isfinite(sample[0]).all():
         received = f"shapes {sample[0].shape}, {sample[1].shape}"
         raise InputError("sample", "log-odds (k,) and membership (k,)", received, "pass both")
     as_given = Propensity.given(np.full(len(sample[0]), 0.5))  # whose log-odds are known, as far as nothing is stated
-    return sample, half_width(option.half_width, as_given, 1 - job.confidence), records
+    wide, _, cost = half_width(option.half_width, as_given, 1 - job.confidence)
+    return sample, wide, cost, records
 
 
 def _prior(job: Job, records: AuditedRecords) -> float:

@@ -25,14 +25,13 @@ from miaudit.dp.zero_run import audit as zero_run_audit
 from miaudit.dp.zero_run import composition
 from miaudit.dp.zero_run.audit import AuditedRecords, Job
 from miaudit.dp.zero_run.composition import ShiftCurve
-from miaudit.dp.zero_run.logit_interval import check_replicates, is_given
 from miaudit.dp.zero_run.options import (
     Correction,
     PoissonBinomial,
     Sides,
     correction_of,
 )
-from miaudit.dp.zero_run.thinning import Guessed, coins_worth
+from miaudit.dp.zero_run.thinning import check_replicates, coins_worth, is_given, tossed
 from miaudit.errors import InputError, check_confidence, check_delta
 from miaudit.evidence import Evidence
 
@@ -219,13 +218,12 @@ def thin(ev: Evidence, propensity: Propensity, half_width: Any = 0.0, *, rng: np
     ('one-run', True, 1297)
     """
     records = AuditedRecords.of(ev, propensity, rng)
-    wide = zero_run_audit.half_width_of(half_width, propensity, 0.05, None, records, ev)
+    wide, _, _ = zero_run_audit.half_width_of(half_width, propensity, 0.05, None, records, ev)
     job = Job(ev, propensity, "mu", 0.0, 1, "median", 0.95, None, rng)
-    (order,) = zero_run_audit.orders(job, records)
-    low, high = records.logit - wide.values, records.logit + wide.values
-    guessed = Guessed(records.member[order.places], order.guess, low[order.places], high[order.places])
-    kept = guessed.kept(rng)
-    rows = records.rows[order.places[kept]]
+    ((_, places, guess),) = zero_run_audit.orders(job, records)
+    low, high = (records.logit - wide)[places], (records.logit + wide)[places]
+    kept = tossed(records.member[places], guess, low, high, rng)
+    rows = records.rows[places[kept]]
     inside = ev.member[rows]
     if len(rows) == 0 or inside.all() or not inside.any():
         raise InputError(
@@ -240,7 +238,7 @@ def thin(ev: Evidence, propensity: Propensity, half_width: Any = 0.0, *, rng: np
         group=None if ev.group is None else ev.group[rows],
         source=f"{ev.source} (thinned to fair coins)".strip(),
     )
-    return Thinned(evidence, guessed.effective, rows, order.guess[kept])
+    return Thinned(evidence, float(coins_worth(low, high).sum()), rows, guess[kept])
 
 
 # -- testable or not ------------------------------------------------------------------------------------------------
@@ -345,6 +343,6 @@ def shift_curve(
     0.442
     """
     pi = propensity.matched(ev)
-    wide = zero_run_audit.half_width_of(half_width, pi, 1 - confidence, None, None, ev)
+    wide, _, cost = zero_run_audit.half_width_of(half_width, pi, 1 - confidence, None, None, ev)
     logit = pi.logit - math.log(ev.n_members / ev.n_nonmembers)
-    return composition.shift_curve(logit, ev.member, confidence=confidence + wide.cost, half_width=wide.values)
+    return composition.shift_curve(logit, ev.member, confidence=confidence + cost, half_width=wide)

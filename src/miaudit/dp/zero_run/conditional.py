@@ -16,7 +16,7 @@ import numpy as np
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.dp import one_run
 from miaudit.dp.bounds import LowerBound, Parameter
-from miaudit.dp.selection import GUESSES_FIRST, Order
+from miaudit.dp.selection import GUESSES_FIRST
 
 
 def tampering_at(epsilon: float, toward: FloatArray) -> FloatArray:
@@ -136,7 +136,8 @@ class ConditionalTest:
     ----------
     parameter : "epsilon" or "mu"
     delta : of an epsilon
-    order : of the records and the guesses
+    name : how the guesses are made, in words
+    places : ints (m,), record numbers, the surest guess first
     correct, uniforms : arrays (m,), in that order; see :class:`Tampered`
     toward : array (m,), log-odds that each guess is right before the algorithm is asked, margin included
     replicates : from places (r,) to the same log-odds (K, r) under bootstrap replicates of the propensity; None without
@@ -145,7 +146,8 @@ class ConditionalTest:
 
     parameter: Parameter
     delta: float
-    order: Order
+    name: str
+    places: IntArray
     correct: BoolArray
     uniforms: FloatArray
     toward: FloatArray
