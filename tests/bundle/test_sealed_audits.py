@@ -21,7 +21,7 @@ from miaudit.bundle import contents, read, record, sealing, written_plan
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.collect.outputs import Attack, from_outputs
-from miaudit.dp.zero_run.options import Thinning
+from miaudit.dp.zero_run import Thinning
 from miaudit.errors import InputError
 
 CHANCE = 1e-6  # which labels are sealed comes from the operating system, so no test here has a seed of its own

@@ -19,7 +19,6 @@ from miaudit.dp import accounting, multi_run, one_run, verdict, zero_run
 from miaudit.dp.bounds import LowerBound, UpperBound
 from miaudit.dp.mechanism import Mechanism
 from miaudit.dp.verdict import Claim, ClaimVerdict
-from miaudit.dp.zero_run.options import stated as stated_correction
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.units import equal_sizes, one_of_each
@@ -120,7 +119,7 @@ def _ways(
         yield lambda e, rng: one_run.audit(e, parameter="mu", rng=rng, **counted)
         yield lambda e, rng: one_run.audit(e, parameter="epsilon", delta=delta, rng=rng, **counted)
     elif correction is not None:
-        learned, way = correction.propensity, stated_correction(options.correction, options.margin)
+        learned, way = correction.propensity, zero_run.stated(options.correction, options.margin)
         yield lambda e, rng: zero_run.mu_lower_bound(e, learned, correction=way, rng=rng, **counted)
         if delta:
             yield lambda e, rng: zero_run.epsilon_lower_bound(
@@ -128,7 +127,7 @@ def _ways(
             )
         # Log-odds learned from other records cannot be learned again here: their standard errors have to do.
         sure_of = options.margin is not None or learned.rows_per_covariate is None or learned.folds is not None
-        pure = stated_correction("poisson-binomial" if sure_of else "thinning", options.margin)
+        pure = zero_run.stated("poisson-binomial" if sure_of else "thinning", options.margin)
         yield lambda e, rng: zero_run.epsilon_lower_bound(e, learned, correction=pure, rng=rng, **counted)
 
 

@@ -16,7 +16,7 @@ from miaudit.dp import accounting, selection
 from miaudit.dp.bounds import LowerBound
 from miaudit.dp.mechanism import Mechanism, check_mechanism, from_mapping
 from miaudit.dp.verdict import Claim
-from miaudit.dp.zero_run import options
+from miaudit.dp.zero_run import Correction, bounds
 from miaudit.errors import InputError, Option, check_options, nearest
 from miaudit.evidence import Evidence
 from miaudit.metrics import definition, intervals
@@ -151,11 +151,11 @@ class Bounds:
         ),
     ] = None
     correction: Annotated[
-        str | options.Correction,
+        str | Correction,
         Option(
             "Of zero-run bounds for the shift: thinning, conditional or composition.",
             "thinning is the default",
-            choices=options.CORRECTIONS,
+            choices=bounds.CORRECTIONS,
         ),
     ] = "thinning"
     margin: Annotated[
@@ -177,7 +177,7 @@ class Bounds:
         check_options(self)
         selection.check(self.guesses)
         if not isinstance(self.correction, str):  # names are checked above
-            options.correction_of(self.correction)
+            bounds.correction_of(self.correction)
         if self.mechanism is not None and self.claim is not None and self.claim.parameter == "mu":
             accounting.upper_bound(self.mechanism, parameter="mu")  # refused now where a mechanism has none
 

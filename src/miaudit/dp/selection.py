@@ -132,6 +132,29 @@ class Exploratory:
         _check_counts("counts", self.counts)
 
 
+@dataclass(frozen=True)
+class Sides:
+    """Algorithm 5 with k+ and k- explicit: guess "member" at the highest scores and "non-member" at the lowest.
+
+    Of zero-run bounds.
+
+    Attributes
+    ----------
+    members, nonmembers : numbers of guesses, 0 or more, not both 0
+    """
+
+    members: int
+    nonmembers: int
+
+    def __post_init__(self) -> None:
+        for name in ("members", "nonmembers"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InputError(name, "a whole number from 0 up", repr(value), "how many such guesses?")
+        if self.members + self.nonmembers < 1:
+            raise InputError("members", "at least one guess in all", "none", "guess for some")
+
+
 Option = Fixed | Pilot | Bonferroni | Schedule | Exploratory
 
 

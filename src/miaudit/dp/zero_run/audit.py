@@ -7,6 +7,7 @@ module brings evidence and propensities to them. :mod:`miaudit.dp.zero_run` is t
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,35 +20,38 @@ from miaudit.causal import propensity as propensities
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, selection
 from miaudit.dp.bounds import LowerBound, Parameter
-from miaudit.dp.selection import CountTest
+from miaudit.dp.selection import CountTest, Sides
 from miaudit.dp.zero_run import composition
-from miaudit.dp.zero_run.composition import Shift
-from miaudit.dp.zero_run.conditional import ConditionalTest, expected_success
-from miaudit.dp.zero_run.options import Composition, Conditional, Correction, PoissonBinomial, Sides, Thinning
+from miaudit.dp.zero_run.composition import Composition, Shift
+from miaudit.dp.zero_run.conditional import Conditional, ConditionalTest, expected_success
 from miaudit.dp.zero_run.thinning import (
+    LEAST_ROWS_PER_COVARIATE,
     Scheffe,
     SeedStable,
     SeedStableTest,
     StandardErrors,
+    Thinning,
     coins_worth,
     half_width,
+    independent,
     is_given,
     logit,
+    rows_for_each,
+    too_few_rows,
     tossed,
 )
-from miaudit.dp.zero_run.untampered import UntamperedTest
+from miaudit.dp.zero_run.untampered import PoissonBinomial, UntamperedTest
 from miaudit.errors import DesignError, InputError
 from miaudit.evidence import Evidence
-from miaudit.metrics.units import drawn_alike, equal_sizes, independent_share, one_of_each
+from miaudit.metrics.units import drawn_alike, equal_sizes, one_of_each
 
-LEAST_ROWS_PER_COVARIATE = 40
 MARGIN = 0.1
 _LEAST_REMAINDER = 1e-6  # of the score's standard deviation
 _REPLICATES = 600
 _LARGEST_REPLICATES = 5 * 10**7  # numbers in replicates that are computed here
 
 Order = tuple[str, IntArray, IntArray]
-"""How guesses are made, in words; record numbers (m,), the surest guess first; the guess at each, +1 or -1."""
+"""How guesses are made, in words; record numbers (m,), the surest guess first; the guess at record i, +1 or -1."""
 
 INDEPENDENT = "given the covariates, records became members independently, with the propensities used"
 SCORES_ONLY = "the attack's order and guesses use scores and covariates, never labels"
@@ -100,6 +104,10 @@ class AuditedRecords:
             notes = (f"{said}; the other {ev.n - len(rows):,} left out",)
         return cls(rows, score[rows], ev.member[rows], logit(values[rows]), notes)
 
+    def right(self, guess: IntArray) -> BoolArray:
+        """Return which guesses (n,) are right, +1 for a member and -1 for a non-member."""
+        return np.asarray((guess > 0) == self.member)
+
     def take(self, chosen: IntArray, note: str) -> AuditedRecords:
         """Return some of the records and say why."""
         return AuditedRecords(
@@ -134,6 +142,25 @@ class Job:
         return self.guesses.members + self.guesses.nonmembers if isinstance(self.guesses, Sides) else self.guesses
 
 
+@dataclass(frozen=True)
+class OwnCorrection(ABC):
+    """A correction of another package: a class derived from this one, at an entry point of ``miaudit.corrections``.
+
+    Attributes
+    ----------
+    margin : how far the log-odds may be off, as the auditor stated it; None where nothing was stated
+    """
+
+    margin: float | None = None
+
+    @abstractmethod
+    def lower_bound(self, job: Job, records: AuditedRecords) -> LowerBound:
+        """Bound the parameter of a job from below on records."""
+
+
+Correction = Thinning | PoissonBinomial | Conditional | Composition | OwnCorrection
+
+
 def audit(job: Job, records: AuditedRecords, correction: Correction) -> LowerBound:
     """Run one audit."""
     match correction:
@@ -163,14 +190,14 @@ def _thinned(job: Job, records: AuditedRecords, option: Thinning) -> LowerBound:
     inner = job.confidence + cost
 
     def toss(places: IntArray, guess: IntArray) -> BoolArray:
-        return tossed(records.member[places], guess, low[places], high[places], job.rng)
+        return tossed(records.member[places], guess[places], low[places], high[places], job.rng)
 
     if isinstance(sets, SeedStable):
         tests = [
             SeedStableTest(
                 name,
                 places,
-                right(records, places, guess),
+                records.right(guess)[places],
                 size[places],
                 tuple(toss(places, guess) for _ in range(sets.sets)),
                 sets,
@@ -180,7 +207,7 @@ def _thinned(job: Job, records: AuditedRecords, option: Thinning) -> LowerBound:
         ]
         found = selection.choose(job.number, tests, confidence=inner, rng=job.rng)
     else:
-        kept = [_by_record(places, toss(places, guess)) for _, places, guess in ways]
+        kept = [toss(places, guess)[np.argsort(places)] for _, places, guess in ways]
         found = _counted(job, records, ways, job.one_run, inner, kept, size)
     worth = float(size[ways[0][1]].sum())
     thinned = f"{len(low):,} records thinned at random, worth {worth:,.1f} fair coins (Theorem Z); {how}"
@@ -195,18 +222,6 @@ def _thinned(job: Job, records: AuditedRecords, option: Thinning) -> LowerBound:
     )
 
 
-def right(records: AuditedRecords, places: IntArray, guess: IntArray) -> BoolArray:
-    """Return which guesses are right (m,), in their order."""
-    return np.asarray((guess > 0) == records.member[places])
-
-
-def _by_record(places: IntArray, values: BoolArray) -> BoolArray:
-    """Put values (m,) in the order of the guesses into that of the records."""
-    found = np.zeros(len(places), dtype=np.bool_)
-    found[places] = values
-    return found
-
-
 def _counted(
     job: Job,
     records: AuditedRecords,
@@ -218,7 +233,7 @@ def _counted(
 ) -> LowerBound:
     """Bound by how many guesses are right; it counts records by number, not by place."""
     tests = [
-        CountTest(name, places, _by_record(places, right(records, places, guess)), bound, left, size)
+        CountTest(name, places, records.right(guess), bound, left, size)
         for (name, places, guess), left in zip(ways, kept, strict=True)
     ]
     return selection.choose(job.number, tests, confidence=confidence, rng=job.rng, gain=selection.CLEARLY)
@@ -231,7 +246,7 @@ def _untampered(job: Job, records: AuditedRecords, option: PoissonBinomial) -> L
         UntamperedTest(
             name,
             places,
-            right(records, places, guess),
+            records.right(guess)[places],
             *_beforehand(records, places, guess, drawn, option.signed, margin),
         )
         for name, places, guess in orders(job, records)
@@ -251,7 +266,7 @@ def _conditional(job: Job, records: AuditedRecords, option: Conditional) -> Lowe
             job.delta,
             name,
             places,
-            right(records, places, guess),
+            records.right(guess)[places],
             uniforms,
             *_beforehand(records, places, guess, drawn, option.signed, margin),
         )
@@ -319,7 +334,7 @@ def _from_centre(
             sureness / (float(score.std()) or 1.0), aware(values, sign=guess.astype(np.float64))
         )
     places = np.lexsort((rng.random(len(score)), -sureness))
-    return f"{name}, the farthest first", places, guess[places]
+    return f"{name}, the farthest first", places, guess
 
 
 def _beyond_covariates(records: AuditedRecords, ev: Evidence, propensity: Propensity) -> FloatArray | None:
@@ -376,7 +391,7 @@ def _by_sides(sides: Sides, score: FloatArray, rng: np.random.Generator) -> Orde
     guess = np.where(explicit == 0, np.where(offset > 0, 1, -1), explicit)
     places = np.lexsort((rng.random(len(score)), -np.abs(offset), explicit == 0))
     name = f"the {sides.members:,} highest and the {sides.nonmembers:,} lowest scores"
-    return name, places, guess[places]
+    return name, places, guess
 
 
 def _beforehand(
@@ -387,12 +402,15 @@ def _beforehand(
     From places (r,) it gives the same log-odds (K, r) under each replicate of the propensities ``drawn`` (K, n).
     """
     at = partial(_toward, signed=signed, margin=margin)
-    toward = at(records.logit[places], sign=guess.astype(np.float64))
+    toward = at(records.logit, sign=guess.astype(np.float64))[places]
     if drawn is None:
         return toward, None
-    return toward, lambda chosen: at(
-        logit(drawn[:, records.rows[places[chosen]]]), sign=guess[chosen].astype(np.float64)
-    )
+
+    def replicated(chosen: IntArray) -> FloatArray:
+        numbers = places[chosen]
+        return at(logit(drawn[:, records.rows[numbers]]), sign=guess[numbers].astype(np.float64))
+
+    return toward, replicated
 
 
 def _toward(values: FloatArray, *, sign: FloatArray, signed: bool, margin: float) -> FloatArray:
@@ -412,13 +430,8 @@ def half_width_of(
     ev: Evidence,
 ) -> tuple[FloatArray, str, float]:
     """Return the half-widths of the audited records, or of all, what they are in words, and what they cost."""
-    values, how, cost = half_width(chosen, propensity, level, replicates, _independent(ev))
+    values, how, cost = half_width(chosen, propensity, level, replicates, independent(ev))
     return (values if records is None else values[records.rows]), how, cost
-
-
-def _independent(ev: Evidence) -> float:
-    """Share of the records that count as independent, at worst: Kish's, with the records of a unit all alike."""
-    return 1.0 if ev.unit_codes is None else independent_share(ev.unit_codes)
 
 
 def _pessimism(job: Job, margin: float | None) -> tuple[float, FloatArray | None, tuple[str, ...]]:
@@ -451,27 +464,6 @@ def _bootstrap(ev: Evidence, propensity: Propensity, rng: np.random.Generator) -
     number = int(np.clip(_LARGEST_REPLICATES // ev.n, 50, _REPLICATES))
     clip = propensity.clip or propensities.CLIP
     return propensities.bootstrap(encoded, replicates=number, folds=propensity.folds, clip=clip, rng=rng)
-
-
-def rows_for_each(propensity: Propensity, ev: Evidence) -> float | None:
-    """Rows for each covariate that the propensity was learned from, counted as independent; None if it was given."""
-    rows = propensity.rows_per_covariate
-    return rows if rows is None or propensity.folds is None else rows * _independent(ev)
-
-
-def too_few_rows(propensity: Propensity, ev: Evidence) -> tuple[str, ...]:
-    """Say that the propensity was learned from too few rows for each covariate, if it was."""
-    rows = rows_for_each(propensity, ev)
-    if rows is None or rows >= LEAST_ROWS_PER_COVARIATE:
-        return ()
-    return (
-        f"the propensity was learned from {rows:.3g} {_kind(ev)} for each covariate, and bounds need "
-        f"{LEAST_ROWS_PER_COVARIATE} unless bounds on the log-odds are stated",
-    )
-
-
-def _kind(ev: Evidence) -> str:
-    return "rows" if ev.unit_codes is None else "independent rows"
 
 
 def _refuse_few_rows_without_bounds(job: Job, option: Thinning | Composition) -> None:

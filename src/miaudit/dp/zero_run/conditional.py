@@ -17,6 +17,27 @@ from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.dp import one_run
 from miaudit.dp.bounds import LowerBound, Parameter
 from miaudit.dp.selection import GUESSES_FIRST
+from miaudit.dp.zero_run.untampered import check_margin
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """The published conditional audit (Theorem 5.1, Algorithms 1 and 9 with errata B3, B4, B13, B14).
+
+    Attributes
+    ----------
+    aware : whether guesses are ranked by their expected success after tampering, or by the score alone
+    signed : tamper with T lambda (statistics.md, section 7), or with the paper's |lambda|
+    margin, smallest : as in :class:`PoissonBinomial`
+    """
+
+    aware: bool = False
+    signed: bool = False
+    margin: float | None = None
+    smallest: int | None = None
+
+    def __post_init__(self) -> None:
+        check_margin(self.margin)
 
 
 def tampering_at(epsilon: float, toward: FloatArray) -> FloatArray:

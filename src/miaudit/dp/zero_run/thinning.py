@@ -22,7 +22,10 @@ from miaudit.causal.propensity import Propensity
 from miaudit.dp.bounds import LowerBound
 from miaudit.dp.selection import CountBound
 from miaudit.errors import InputError, is_number
+from miaudit.evidence import Evidence
+from miaudit.metrics.units import independent_share
 
+LEAST_ROWS_PER_COVARIATE = 40
 _STANDARD_ERRORS = 2.0  # of learned log-odds, where nothing else is asked for
 
 # -- the coins ------------------------------------------------------------------------------------------------------
@@ -55,6 +58,32 @@ class SeedStable:
         """Return the largest value that at least three quarters of the bounds reach."""
         needed = math.ceil(0.75 * len(bounds))
         return sorted(bounds, reverse=True)[needed - 1]
+
+
+@dataclass(frozen=True, eq=False)
+class Thinning:
+    """Drop records at random until membership of the rest is a fair coin (Theorem Z); the default.
+
+    Attributes
+    ----------
+    half_width : how far the log-odds may be off
+        A number, one for each record (n,), ``StandardErrors(2)``, ``Scheffe()``; None: 0 for given propensities and two
+        standard errors for learned ones.
+    seeds : 1, or ``SeedStable()``
+        One set of coins, or forty of which three quarters must agree. There is no choosing the best of several.
+    """
+
+    half_width: Any = None
+    seeds: int | SeedStable = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seeds, SeedStable) and (isinstance(self.seeds, bool) or self.seeds != 1):
+            raise InputError(
+                "seeds",
+                "1, or SeedStable()",
+                repr(self.seeds),
+                "the best of several sets of coins would be multiple testing: SeedStable(sets=40) pays for it",
+            )
 
 
 def keeping_probability(member: BoolArray, guess: IntArray, low: FloatArray, high: FloatArray) -> FloatArray:
@@ -343,3 +372,29 @@ def _unusable(received: str, n: int) -> InputError:
         received,
         "it is in units of log-odds",
     )
+
+
+def independent(ev: Evidence) -> float:
+    """Share of the records that count as independent, at worst: Kish's, with the records of a unit all alike."""
+    return 1.0 if ev.unit_codes is None else independent_share(ev.unit_codes)
+
+
+def rows_for_each(propensity: Propensity, ev: Evidence) -> float | None:
+    """Rows for each covariate that the propensity was learned from, counted as independent; None if it was given."""
+    rows = propensity.rows_per_covariate
+    return rows if rows is None or propensity.folds is None else rows * independent(ev)
+
+
+def too_few_rows(propensity: Propensity, ev: Evidence) -> tuple[str, ...]:
+    """Say that the propensity was learned from too few rows for each covariate, if it was."""
+    rows = rows_for_each(propensity, ev)
+    if rows is None or rows >= LEAST_ROWS_PER_COVARIATE:
+        return ()
+    return (
+        f"the propensity was learned from {rows:.3g} {_kind(ev)} for each covariate, and bounds need "
+        f"{LEAST_ROWS_PER_COVARIATE} unless bounds on the log-odds are stated",
+    )
+
+
+def _kind(ev: Evidence) -> str:
+    return "rows" if ev.unit_codes is None else "independent rows"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -123,6 +124,25 @@ def _check_finite(toward: FloatArray) -> None:
 # -- the audit ------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class PoissonBinomial:
+    """Pure epsilon from the number of right guesses, without coins (Theorem D.1, erratum B9); its default.
+
+    Attributes
+    ----------
+    margin : pessimism on the log-odds, 0 or more; None: 0 for given propensities, 0.1 for learned ones
+    signed : T lambda (statistics.md, section 7), or with False the paper's |lambda|
+    smallest : use only so many records of smallest |lambda|; for given propensities only
+    """
+
+    margin: float | None = None
+    signed: bool = True
+    smallest: int | None = None
+
+    def __post_init__(self) -> None:
+        check_margin(self.margin)
+
+
 @dataclass(frozen=True, eq=False)
 class UntamperedTest:
     """Test of pure epsilon on ranked guesses, with the number of right ones and no coins (Theorem D.1, erratum B9).
@@ -178,3 +198,13 @@ class UntamperedTest:
     def canaries(self, rows: IntArray) -> int:
         """Return the number of rows."""
         return len(rows)
+
+
+def check_margin(margin: Any) -> None:
+    """Refuse what is no margin on log-odds; None is: the default."""
+    if margin is None:
+        return
+    if isinstance(margin, bool | str) or not (margin >= 0 and math.isfinite(margin)):
+        raise InputError(
+            "margin", "a finite number, 0 or more", repr(margin), "0.1 is the default for learned log-odds"
+        )
