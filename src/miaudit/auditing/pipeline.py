@@ -138,11 +138,7 @@ def examine(
     rows : array of indices of the audited rows, or None for all of them
     """
     plan = plan or Plan()
-    if not isinstance(rng, np.random.Generator):
-        raise InputError("rng", "a numpy.random.Generator", type(rng).__name__, "pass numpy.random.default_rng(0)")
-    if not isinstance(plan, Plan):
-        raise InputError("plan", "a miaudit.Plan", type(plan).__name__, "pass miaudit.Plan(...)")
-    _check(nuisance, evidence)
+    _check(evidence, plan, nuisance, rng)
     choose_rng, bootstrap_rng, correct_rng, bound_rng = rng.spawn(4)
     case = choose(evidence, plan, rng=choose_rng)
     correction, obstacle, causal_rng = _corrected(case, nuisance, correct_rng)
@@ -159,10 +155,9 @@ def examine(
     found = _measure(case, used, causal_rng, bootstrap_rng, progress)
     nonmembers = _nonmembers(case, used)
     verdict, best = _verdict(case, found, nonmembers, correction, obstacle, turn)
-    others = (name for name in case.names if name != best)
     shown = tuple(
         _score_findings(case, name, found[name] if shows_metrics else (), used, nonmembers[name])
-        for name in (best, *others)
+        for name in sorted(case.names, key=lambda name: name != best)  # the one that counts first
     )
     unused = bounds.without_use(plan.bounds, evidence.design)
     remarks = [*notes, *case.notes, *unused, *([alone] if isinstance(alone, str) else [])]
@@ -192,7 +187,11 @@ def examine(
     return findings, None if correction is None else correction.propensity, case.rows
 
 
-def _check(nuisance: Any, evidence: Evidence) -> None:
+def _check(evidence: Evidence, plan: Any, nuisance: Any, rng: Any) -> None:
+    if not isinstance(rng, np.random.Generator):
+        raise InputError("rng", "a numpy.random.Generator", type(rng).__name__, "pass numpy.random.default_rng(0)")
+    if not isinstance(plan, Plan):
+        raise InputError("plan", "a miaudit.Plan", type(plan).__name__, "pass miaudit.Plan(...)")
     if nuisance is None:
         return
     if not isinstance(nuisance, Nuisance):
