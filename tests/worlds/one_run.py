@@ -17,8 +17,8 @@ from scipy import optimize, stats
 
 from miaudit import Evidence
 from miaudit.dp import one_run
-from miaudit.dp.bounds import LowerBound
 from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule, choose, two_sided
+from miaudit.dp.verdict import LowerBound
 
 N = 1_000
 LEVEL = 0.05

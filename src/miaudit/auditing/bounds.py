@@ -16,9 +16,8 @@ from miaudit.auditing.zero_run import Correction
 from miaudit.causal import propensity
 from miaudit.causal.challenge import Challenge, challenge
 from miaudit.dp import accounting, multi_run, one_run, verdict, zero_run
-from miaudit.dp.bounds import LowerBound, UpperBound
 from miaudit.dp.mechanism import Mechanism
-from miaudit.dp.verdict import Claim, ClaimVerdict
+from miaudit.dp.verdict import Claim, ClaimVerdict, LowerBound, UpperBound
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.units import equal_sizes, one_of_each

@@ -13,9 +13,8 @@ import numpy as np
 from miaudit.arrays import IndexArray
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import accounting, selection
-from miaudit.dp.bounds import LowerBound
 from miaudit.dp.mechanism import Mechanism, check_mechanism, from_mapping
-from miaudit.dp.verdict import Claim
+from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.dp.zero_run import Correction, bounds
 from miaudit.errors import InputError, Option, check_options, nearest
 from miaudit.evidence import Evidence

@@ -10,8 +10,8 @@ import numpy as np
 
 from miaudit.arrays import FloatArray
 from miaudit.dp import one_run
-from miaudit.dp.bounds import LowerBound
 from miaudit.dp.tradeoff import Gaussian
+from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
 
 

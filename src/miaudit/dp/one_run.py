@@ -18,7 +18,6 @@ import numpy as np
 from scipy.special.cython_special import betainc, ndtr, ndtri
 
 from miaudit.arrays import BoolArray, FloatArray
-from miaudit.dp.bounds import LowerBound, Parameter
 from miaudit.dp.selection import (
     CLEARLY,
     GUESSES_FIRST,
@@ -32,6 +31,7 @@ from miaudit.dp.selection import (
     two_sided,
 )
 from miaudit.dp.tradeoff import Gaussian, TradeOff
+from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.errors import DesignError, InputError, check_confidence, check_delta, finite, is_number
 from miaudit.evidence import Evidence
 from miaudit.metrics.units import one_of_each

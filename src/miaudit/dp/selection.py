@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special.cython_special import ndtr
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.dp.bounds import LowerBound
+from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError, is_number, nearest
 
 __all__ = ["PAPERS_SIX", "SWEEP", "TEN", "Bonferroni", "Exploratory", "Fixed", "Pilot", "Schedule"]

@@ -19,8 +19,8 @@ from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import propensity as propensities
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, selection
-from miaudit.dp.bounds import LowerBound, Parameter
 from miaudit.dp.selection import CountTest, Sides
+from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.dp.zero_run import composition
 from miaudit.dp.zero_run.composition import Composition, Shift
 from miaudit.dp.zero_run.conditional import Conditional, ConditionalTest, expected_success

@@ -21,8 +21,8 @@ from miaudit.arrays import BoolArray, IntArray
 from miaudit.causal.balance import Overlap
 from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.dp import selection
-from miaudit.dp.bounds import LowerBound, Parameter
 from miaudit.dp.selection import Sides
+from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.dp.zero_run import audit as zero_run_audit
 from miaudit.dp.zero_run import composition
 from miaudit.dp.zero_run.audit import AuditedRecords, Correction, Job, OwnCorrection

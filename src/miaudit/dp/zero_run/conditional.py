@@ -15,8 +15,8 @@ import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.dp import one_run
-from miaudit.dp.bounds import LowerBound, Parameter
 from miaudit.dp.selection import GUESSES_FIRST
+from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.dp.zero_run.untampered import check_margin
 
 

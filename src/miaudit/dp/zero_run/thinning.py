@@ -19,8 +19,8 @@ from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import logistic
 from miaudit.causal.logistic import expit
 from miaudit.causal.propensity import Propensity
-from miaudit.dp.bounds import LowerBound
 from miaudit.dp.selection import CountBound
+from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError, is_number
 from miaudit.evidence import Evidence
 from miaudit.metrics.units import independent_share

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal.logistic import expit
-from miaudit.dp.bounds import LowerBound
 from miaudit.dp.selection import GUESSES_FIRST
+from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
 from miaudit.metrics.poisson_binomial import approximate_tail, tail
 

@@ -23,7 +23,6 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from miaudit.dp.bounds import UpperBound
 from miaudit.dp.mechanism import (
     Composed,
     GaussianNoise,
@@ -33,7 +32,7 @@ from miaudit.dp.mechanism import (
     Repeated,
     from_mapping,
 )
-from miaudit.dp.verdict import Claim
+from miaudit.dp.verdict import Claim, UpperBound
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.io import locks
 from miaudit.io.atomic import write_text
