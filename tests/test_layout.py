@@ -65,7 +65,6 @@ THROUGH = (
     ("charts, drawn with their page", "report/test_disclosure_page.py", "report/defence_charts"),
     ("charts, drawn with their page", "report/test_table_page.py", "report/fidelity_charts"),
     ("charts, drawn with their page", "report/test_page_frame.py", "report/interval_chart"),
-    ("what all charts share", "report/test_audit_charts.py", "report/chart_style"),
     ("each kind writes and reads its folder", "report/test_results_folder.py", "report/kinds"),
 )
 

@@ -180,7 +180,7 @@ def summary(findings: Findings) -> str:
         top = "-" if m.high is None else written(m.high, form, "up")
         value = f"{m.value:{form}}" if m.value is not None else f"<= {top}" if m.high is not None else "-"
         limits = f"[{written(m.low, form, 'down')}, {top}]" if m.value is not None and m.low is not None else ""
-        raw = "raw, not causal" if findings.design == "zero-run" and m.estimator == "raw" else m.estimator
+        raw = "raw, not causal" if findings.is_raw(m) else m.estimator
         raw = "" if raw == "raw" else raw
         lines.append(f"  {m.name:<20} {value:>9}  {limits:<18} {'; '.join(t for t in (raw, m.note) if t)}".rstrip())
     if findings.covariates_alone is not None:

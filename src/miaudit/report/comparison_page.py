@@ -8,7 +8,7 @@ from miaudit.findings.comparison import Audited, Change, Comparison, History
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, chance, difference, difference_limits, label
 from miaudit.report import interval_chart, page_frame
-from miaudit.report.chart_style import distinct
+from miaudit.report.drawing import distinct
 
 if TYPE_CHECKING:
     import altair as alt

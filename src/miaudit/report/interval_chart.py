@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from miaudit.report.chart_style import BLUE, GREY, INK, finished, over, tips, upright
+from miaudit.report.drawing import BLUE, GREY, INK, finished, over, tips, upright
 
 if TYPE_CHECKING:
     import altair as alt

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.metrics.definition import amount, between
 from miaudit.metrics.rounding import Rounding, at_least, at_most, percent, written
-from miaudit.report.chart_style import (
+from miaudit.report.drawing import (
     BLUE,
     DARK_ORANGE,
     GREY,
