@@ -9,7 +9,7 @@ import typer
 
 from miaudit.command import options
 from miaudit.command.options import OUTPUT, Seed, taken, takes
-from miaudit.command.terminal import say
+from miaudit.command.results import say
 from miaudit.config.audit import Options
 from miaudit.errors import InputError
 from miaudit.metrics.definition import amount
