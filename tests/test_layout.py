@@ -16,7 +16,6 @@ SOURCE = ROOT / "src" / "miaudit"
 THROUGH = (
     ("types and one exception, which every test uses", "test_evidence.py", "arrays errors"),
     ("laws of all that is registered or printed", "laws/test_attacks.py", "attacks/registry"),
-    ("laws of all that is registered or printed", "laws/test_limits.py", "metrics/rounding"),
     ("laws of all that is registered or printed", "laws/test_metrics.py", "metrics/definition"),
     ("a bundle is made, shared and read as a whole", "bundle/test_bundle.py", "bundle/contents"),
     (

@@ -10,8 +10,7 @@ import typer
 from miaudit.command.options import DryRun, Json, Overwrite
 from miaudit.command.results import announce, check_free, deliver, forecast, kept, progress, repeat, say
 from miaudit.errors import one_line
-from miaudit.metrics.definition import amount
-from miaudit.metrics.rounding import written
+from miaudit.metrics.definition import amount, written
 
 if TYPE_CHECKING:
     from miaudit.config.disclosure import DisclosureConfig

@@ -12,8 +12,7 @@ from miaudit.command.options import OUTPUT, Seed, taken, takes
 from miaudit.command.results import say
 from miaudit.config.audit import Options
 from miaudit.errors import InputError
-from miaudit.metrics.definition import amount
-from miaudit.metrics.rounding import percent, written
+from miaudit.metrics.definition import amount, percent, written
 
 _DESIGNS = {"one-run": "one run", "multi-run": "one model for each record"}
 

@@ -16,7 +16,7 @@ import typer
 from miaudit import __version__
 from miaudit.errors import InputError, one_line, printable
 from miaudit.metrics import definition
-from miaudit.metrics.rounding import at_least, at_most, written
+from miaudit.metrics.definition import at_least, at_most, written
 
 if TYPE_CHECKING:
     from miaudit.auditing.plan import Plan

@@ -14,7 +14,7 @@ from miaudit.arrays import NotNegative, Share, Text
 from miaudit.dp.bounds import Delta, LowerBound, Parameter, UpperBound
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, roc_limit
 from miaudit.errors import InputError, Option, check_delta
-from miaudit.metrics.rounding import at_least, at_most
+from miaudit.metrics.definition import at_least, at_most
 
 Status = Literal["refuted", "not-refuted", "not-testable"]
 Rates = Annotated[tuple[Share, ...], MinLen(2)]

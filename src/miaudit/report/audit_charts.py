@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from miaudit.findings.audit import foremost, named
 from miaudit.findings.verdict import LEVEL_NAMES
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, between, chance, label
-from miaudit.metrics.rounding import at_least, at_most, percent
+from miaudit.metrics.definition import amount, at_least, at_most, between, chance, label, percent
 from miaudit.report import overlap_charts, vulnerability_charts
 from miaudit.report.drawing import (
     BLUE,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from miaudit.findings.audit import foremost, named
 from miaudit.findings.verdict import LEVEL_NAMES
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, between, chance, label
-from miaudit.metrics.rounding import at_most, percent, rate_with_limits
+from miaudit.metrics.definition import amount, at_most, between, chance, label, percent, rate_with_limits
 from miaudit.report import audit_charts, page_frame
 from miaudit.report.audit_charts import nonmembers, parameter_name, size
 from miaudit.report.overlap_charts import points

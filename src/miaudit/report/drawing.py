@@ -20,7 +20,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from miaudit.errors import MiauditError, one_line
-from miaudit.metrics.rounding import percent
+from miaudit.metrics.definition import percent
 
 if TYPE_CHECKING:
     import altair as alt

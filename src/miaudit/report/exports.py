@@ -16,8 +16,7 @@ from miaudit.findings.disclosure import DisclosureFindings, Limits
 from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.release import SynthesisFindings
 from miaudit.findings.table import TableFindings
-from miaudit.metrics.definition import amount, label
-from miaudit.metrics.rounding import at_least, percent
+from miaudit.metrics.definition import amount, at_least, label, percent
 from miaudit.report import kinds
 
 # What Markdown, or a common extension of it, reads as more than a character.

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from miaudit.findings.audit import LowerBound, Metric, ScoreFindings, foremost
 from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, label
-from miaudit.metrics.rounding import at_least, at_most, percent, points
+from miaudit.metrics.definition import amount, at_least, at_most, label, percent, points
 from miaudit.report import audit_charts, fidelity_charts, page_frame
 from miaudit.report.drawing import (
     BLUE,
