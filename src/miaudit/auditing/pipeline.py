@@ -34,7 +34,7 @@ from miaudit.findings.audit import (
     Vulnerability,
 )
 from miaudit.findings.verdict import Verdict
-from miaudit.metrics import bootstrap, classical, definition, intervals
+from miaudit.metrics import bootstrap, classical, definition
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.roc import histogram
 
@@ -537,7 +537,7 @@ def _score_findings(case: _Case, name: str, found: tuple[Metric, ...]) -> ScoreF
     binned = histogram(sample.score, sample.member)
     if not case.shows_metrics:
         return ScoreFindings(name, (), None, binned)
-    resolved = intervals.smallest_fpr(nonmembers, confidence)
+    resolved = classical.smallest_fpr(nonmembers, confidence)
     fpr = Curve.grid(case.plan.fpr_targets, nonmembers, resolved)
     if case.learned is None:
         roc, (low, high) = sample.roc, sample.tpr_band(fpr, confidence)

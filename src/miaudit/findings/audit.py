@@ -18,7 +18,7 @@ from miaudit.dp.verdict import ClaimVerdict, RocLimit
 from miaudit.errors import InputError
 from miaudit.findings.kind import FindingsRecord, Keys, Pattern, Rule
 from miaudit.findings.verdict import MetricName, Verdict
-from miaudit.metrics import definition, intervals
+from miaudit.metrics import classical, definition
 from miaudit.metrics.classical import Sample
 from miaudit.metrics.roc import Histogram
 
@@ -360,7 +360,7 @@ class Counts:
             sample.independent_nonmembers,
             members,
             len(sample.member) - members,
-            intervals.smallest_fpr(effective_nonmembers, confidence),
+            classical.smallest_fpr(effective_nonmembers, confidence),
             "records" if sample.units is None else "units",
         )
 
