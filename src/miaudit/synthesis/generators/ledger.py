@@ -37,7 +37,7 @@ from miaudit.errors import InputError, OutputError, one_line
 from miaudit.io import locks
 from miaudit.io.atomic import write_text
 from miaudit.io.tables import require_suffix
-from miaudit.metrics.rounding import at_most
+from miaudit.metrics.definition import at_most
 from miaudit.synthesis.generators.generator_config import proved
 
 __all__ = ["Entry", "Ledger", "read", "spend"]
