@@ -33,8 +33,7 @@ from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import DESIGNS, Design, Evidence
 from miaudit.findings.table import TableFindings
-from miaudit.io import yaml_file
-from miaudit.io.tables import existing_file
+from miaudit.io.tables import read_yaml
 from miaudit.synthesis.table_attacks import table_files
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
@@ -558,8 +557,7 @@ def read_mechanism(path: str | Path) -> Mechanism:
     InputError
         If the file is missing, too large or no YAML, and for whatever cannot be accounted for.
     """
-    path = existing_file(path, "mechanism", (".yaml", ".yml"))
-    return from_mapping(yaml_file.read(path, "mechanism"))
+    return from_mapping(read_yaml(path, "mechanism"))
 
 
 def _section_of(argument: str) -> str:

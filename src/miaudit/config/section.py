@@ -27,8 +27,7 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from miaudit.errors import ConfigError, InputError, Option, nearest, options_of, without_none
-from miaudit.io import yaml_file
-from miaudit.io.tables import existing_file
+from miaudit.io.tables import read_yaml
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 FilePath = Annotated[Text, "file"]  # must be there when the file has been read; relative to it
@@ -221,7 +220,7 @@ def read_mapping(path: str | Path, guide: str) -> dict[Any, Any]:
     InputError
         If it is missing, no YAML, or no mapping.
     """
-    content = yaml_file.read(existing_file(path, "config", (".yaml", ".yml")), "config")
+    content = read_yaml(path, "config")
     if not isinstance(content, dict):
         found = "an empty file" if content is None else type(content).__name__
         raise InputError("config", "a YAML mapping with sections", found, f"see {guide}")

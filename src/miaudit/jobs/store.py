@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError, OutputError, one_line
-from miaudit.io import locks, tables
+from miaudit.io import atomic
 
 _FORMAT = "miaudit store 1"
 _BLOCK = 1 << 24  # bytes that are hashed at a time
@@ -67,7 +67,7 @@ class Store:
         """
         place = Path(folder)
         cls._of(place, decides)  # what is no store, or another one, is left as it is
-        with locks.folder(place):
+        with atomic.locked_folder(place):
             opened, known, given = cls._of(place, decides)
             for left in place.glob(".*.part"):  # of a process that was killed while writing
                 left.unlink(missing_ok=True)
@@ -154,7 +154,7 @@ class Store:
 
     def _write(self, name: str, write: Any) -> None:
         try:
-            tables.write_atomically(self.folder / name, write)
+            atomic.write_atomically(self.folder / name, write)
         except OSError as error:
             reason = error.strerror or str(error)
             message = (
