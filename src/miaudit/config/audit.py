@@ -506,13 +506,13 @@ class CampaignConfig(Options):
 
     def campaign(self, base: Path) -> Campaign:
         """Read the records and make the target. Runs the code that the target names."""
-        ratio = {"gaussian": self.gaussian()} if outputs.GAUSSIAN_LIRA in self.attack_options() else {}
+        attacks = self.attack_options()
         return Campaign(
             target=self.target.build(base),
             records=self.data.load(base),
             design=self.design,
-            attacks=self.attack_options(),
-            **ratio,
+            attacks=attacks,
+            gaussian=self.gaussian() if outputs.GAUSSIAN_LIRA in attacks else Campaign.gaussian,
             shadows=self.shadow.options(base),
             audited=self.data.records,
             user_code=self.user_code,
