@@ -192,7 +192,7 @@ OUTPUTS = Keys(
 REPORTING = Keys(keys_of(Plan, "primary_metric", "threshold_for_concern", "levels", "prior", "row_level", "raw_only"))
 CLAIM = Keys(
     {
-        name: Annotated[float | None, options_of(source)[name].option]
+        name: Annotated[float | None, options_of(source)[name][1]]
         for source, names in ((Claim.epsilon_delta, ("epsilon", "delta")), (Claim.gaussian, ("mu",)))
         for name in names
     },
@@ -349,7 +349,7 @@ class Options(File):
             return None
         claim = options.pop("claim", None)
         if claim is not None:
-            delta = options.get("delta", options_of(Bounds)["delta"].default)
+            delta = options.get("delta", Bounds.delta)
             made = Claim.gaussian(**claim) if "mu" in claim else Claim.epsilon_delta(**{"delta": delta, **claim})
             options["claim"] = made
         return Bounds(**options)

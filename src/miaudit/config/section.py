@@ -97,15 +97,17 @@ AnySection = type[BaseModel] | Keys
 
 def keys_of(source: Callable[..., Any], *names: str) -> dict[str, Any]:
     """Return the types of options of a record or a function, for :class:`Keys`; all of them where none is named."""
-    known = options_of(source)
+    known, parameters = options_of(source), inspect.signature(source).parameters
     kinds = {}
     for name in names or known:
-        kind, optional, option, default = known[name]
-        if isinstance(kind, type) and is_dataclass(kind) and option.read is None:
-            kind = Annotated[Any, record_keys(kind)]
+        kind, option = known[name]
+        (plain, optional), default = without_none(kind), parameters[name].default
+        if isinstance(plain, type) and is_dataclass(plain) and option.read is None:
+            section = Annotated[Any, record_keys(plain)]
+            kind = section | None if optional else section
         elif option.read is None and default is not inspect.Parameter.empty:
             option = replace(option, default=default)
-        kinds[name] = Annotated[kind | None if optional else kind, option]
+        kinds[name] = Annotated[kind, option]
     return kinds
 
 
