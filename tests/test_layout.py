@@ -37,7 +37,7 @@ THROUGH = (
     (
         "the parts of a training, which is compared whole with slow twins",
         "models/test_train.py",
-        "models/batches models/loop models/train_config",
+        "models/loop models/train_config",
     ),
     ("what a target is", "collect/test_campaign.py", "models/protocol"),
     ("measures by name", "config/test_disclosure.py", "defences/registry"),
