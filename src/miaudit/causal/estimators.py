@@ -8,7 +8,7 @@ and few heavy non-members above it may make up most of that share; the number of
 non-member's weight w becomes w E with E from Exp(1) (one E for a unit), and the threshold lies where the drawn share
 reaches the FPR. For the lower limit one more record stands **above all**, as heavy as the heaviest above the threshold
 and at least as an average one, in the total too: what may lie up there and was not drawn. Without weights the level is
-Beta, and the limits are those of the binomial-beta mixture (:func:`miaudit.metrics.intervals.tpr_limits`) with the
+Beta, and the limits are those of the binomial-beta mixture (:func:`miaudit.metrics.classical.tpr_limits`) with the
 outer count at each end.
 
 No random numbers: the chance that the drawn share of the k highest exceeds the FPR is that of a weighted sum of
@@ -28,7 +28,7 @@ from scipy import special
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
-from miaudit.metrics.intervals import MOST_NODES, beta_mixture_quantile, resolution
+from miaudit.metrics.classical import MOST_NODES, beta_mixture_quantile, resolution
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
 
