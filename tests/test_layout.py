@@ -16,7 +16,6 @@ SOURCE = ROOT / "src" / "miaudit"
 THROUGH = (
     ("types and one exception, which every test uses", "test_evidence.py", "arrays errors"),
     ("laws of all that is registered or printed", "laws/test_attacks.py", "attacks/registry"),
-    ("laws of all that is registered or printed", "laws/test_limits.py", "metrics/rounding"),
     ("laws of all that is registered or printed", "laws/test_metrics.py", "metrics/definition"),
     ("a bundle is made, shared and read as a whole", "bundle/test_bundle.py", "bundle/contents"),
     (
@@ -31,9 +30,8 @@ THROUGH = (
         "report/test_table_page.py",
         "findings/table findings/fidelity",
     ),
-    ("a result that its tests make and judge", "dp/test_verdict.py", "dp/bounds"),
     ("a choice of threshold is made in a bound of many runs", "dp/test_multi_run.py", "dp/thresholds"),
-    ("the steps of zero-run bounds", "dp/zero_run/test_bounds.py", "dp/zero_run/audit dp/zero_run/options"),
+    ("the steps of zero-run bounds", "dp/zero_run/test_bounds.py", "dp/zero_run/audit"),
     ("the interval of an average over records", "disclosure/test_groups.py", "disclosure/intervals"),
     ("the command shows what it makes", "command/test_demo.py", "collect/demo"),
     (
@@ -64,8 +62,6 @@ THROUGH = (
     ("one of the features", "synthesis/retraining_attack/test_features.py", "synthesis/retraining_attack/closeness"),
     ("charts, drawn with their page", "report/test_disclosure_page.py", "report/defence_charts"),
     ("charts, drawn with their page", "report/test_table_page.py", "report/fidelity_charts"),
-    ("charts, drawn with their page", "report/test_page_frame.py", "report/interval_chart"),
-    ("what all charts share", "report/test_audit_charts.py", "report/chart_style"),
     ("each kind writes and reads its folder", "report/test_results_folder.py", "report/kinds"),
 )
 

@@ -32,8 +32,7 @@ from miaudit.findings.verification import ChallengeFindings
 from miaudit.io import tables
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
-from miaudit.metrics.definition import amount, difference, label
-from miaudit.metrics.rounding import at_most
+from miaudit.metrics.definition import amount, at_most, difference, label
 from miaudit.metrics.units import drawn_alike, one_of_each, sizes
 
 __all__ = ["by_propensity", "by_scores", "submitted"]
@@ -196,8 +195,8 @@ class _Contest:
             raise AttributeError("labels that are still sealed")
         if order is not None and whole.propensity is not None and whole.share == "all" and not whole.programs:
             # Learned again: nobody saw those that the owner committed to, and made of labels they stand every bet.
-            again = verify.repeated(whole, evidence)
-            whole = replace(whole, propensity=again.propensity, rows=again.rows)
+            _, learned, rows = verify.repeated(whole, evidence)
+            whole = replace(whole, propensity=learned, rows=rows)
         return cls(whole, evidence, judged, rng, submission, order)
 
     def outcome(

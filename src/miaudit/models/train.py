@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from miaudit.arrays import Float32Array, IntArray
 from miaudit.dp import accounting
-from miaudit.dp.bounds import UpperBound
+from miaudit.dp.verdict import UpperBound
 from miaudit.errors import InputError, MiauditError, one_line
 from miaudit.models.dropout import Dropout, left_to_torch
 from miaudit.models.loop import (

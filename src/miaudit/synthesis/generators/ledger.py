@@ -23,7 +23,6 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from miaudit.dp.bounds import UpperBound
 from miaudit.dp.mechanism import (
     Composed,
     GaussianNoise,
@@ -33,11 +32,11 @@ from miaudit.dp.mechanism import (
     Repeated,
     from_mapping,
 )
-from miaudit.dp.verdict import Claim
+from miaudit.dp.verdict import Claim, UpperBound
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.io import atomic
 from miaudit.io.tables import require_suffix
-from miaudit.metrics.rounding import at_most
+from miaudit.metrics.definition import at_most
 from miaudit.synthesis.generators.generator_config import proved
 
 __all__ = ["Entry", "Ledger", "read", "spend"]

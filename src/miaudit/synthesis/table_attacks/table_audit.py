@@ -26,7 +26,7 @@ from miaudit.findings.audit import Findings
 from miaudit.findings.table import PositiveControl, Status, TableFindings, TableVerdict
 from miaudit.findings.verdict import DECLARE, NOT_DECLARED
 from miaudit.metrics.classical import Sample
-from miaudit.metrics.rounding import percent
+from miaudit.metrics.definition import percent
 from miaudit.metrics.units import Units
 from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.encoding import Features
@@ -279,7 +279,7 @@ def audit_table(
     evidence_plan = evidence_plan or Plan(confidence=plan.confidence)
     if refuted:
         evidence_plan = replace(evidence_plan, bounds=None)
-    audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN).findings
+    audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN)[0]
     audited = _withheld(audited, refuted) if refuted else audited
     attacks = tuple(_row(part, plan, refuted=bool(refuted)) for part in attacked.comparisons)
     kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None

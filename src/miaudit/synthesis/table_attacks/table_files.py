@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
-from miaudit.metrics.rounding import percent
+from miaudit.metrics.definition import percent
 from miaudit.synthesis.schema import Column, Schema, Table, read_frame
 
 if TYPE_CHECKING:
