@@ -22,7 +22,7 @@ from miaudit.causal import propensity
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import zero_run
 from miaudit.dp.selection import Bonferroni
-from miaudit.dp.zero_run.untampered import ReplicatedGuesses, tail
+from miaudit.dp.zero_run.untampered import quantile_bound, tail
 
 FloatArray = NDArray[np.float64]
 SIX = (1000, 500, 200, 100, 50, 25)
@@ -130,7 +130,7 @@ def ratios(sampled: int) -> list[dict[str, Any]]:
     order = np.argsort(-np.abs(audited.score - np.median(audited.score)))[:1000]
     toward = np.where(audited.score > np.median(audited.score), 1, -1)[order] * np.log(drawn / (1 - drawn))[:, order]
     correct = 800
-    fast = spent(lambda: ReplicatedGuesses(toward, correct).bound(0.025, 15))[1]
+    fast = spent(lambda: quantile_bound(toward, correct, 0.025, 15))[1]
     slow = 600 * spent(lambda: [plain_bound(t, correct, 0.025) for t in toward[:sampled]])[1] / sampled
 
     def plainly(r: int) -> None:

@@ -12,8 +12,8 @@ from miaudit.auditing import bounds as privacy_bounds
 from miaudit.auditing.plan import Exploratory, Split
 from miaudit.causal import propensity
 from miaudit.causal.nuisance import Nuisance
-from miaudit.dp.bounds import LowerBound
 from miaudit.dp.mechanism import GaussianNoise
+from miaudit.dp.verdict import LowerBound
 
 N = 3000
 

@@ -21,7 +21,7 @@ from miaudit.bundle import contents, read, record, sealing, written_plan
 from miaudit.causal.nuisance import Nuisance
 from miaudit.causal.propensity import Propensity
 from miaudit.collect.outputs import Attack, from_outputs
-from miaudit.dp.zero_run.options import Thinning
+from miaudit.dp.zero_run import Thinning
 from miaudit.errors import InputError
 
 CHANCE = 1e-6  # which labels are sealed comes from the operating system, so no test here has a seed of its own
@@ -305,8 +305,8 @@ def test_the_commitment_to_the_audit_confirms_no_guess(tmp_path):
         member = bundle.labels(keys)
         member[rows] = [guess >> i & 1 for i in range(len(rows))]
         held = ma.Evidence(score=records["score"], member=member, design="one-run")
-        found = pipeline.examine(held, plan=bundle.plan, rng=written_plan.generator_at(bundle.random))
-        text = contents._written(found.findings, (), "", None, None)
+        found, _, _ = pipeline.examine(held, plan=bundle.plan, rng=written_plan.generator_at(bundle.random))
+        text = contents._written(found, (), "", None, None)
         if hashlib.sha256(text.encode()).digest() == hashlib.sha256(keys.audit.encode()).digest():
             hits.append(guess)  # the control: without a salt the right guess is confirmed
         for salt in (b"", bytes(32), keys.salts[0].tobytes(), keys.pseudonyms):

@@ -11,7 +11,7 @@ from miaudit.dp.mechanism import dp_sgd
 from miaudit.dp.selection import Fixed
 from miaudit.dp.selection import Schedule as GuessSchedule
 from miaudit.dp.verdict import Claim
-from miaudit.dp.zero_run.options import Composition, Thinning
+from miaudit.dp.zero_run import Composition, Thinning
 from miaudit.errors import InputError
 
 

@@ -8,12 +8,14 @@ import pytest
 from miaudit import Evidence
 from miaudit.dp import one_run
 from miaudit.dp.selection import (
+    CLEARLY,
     PAPERS_SIX,
     Bonferroni,
+    CountBound,
+    CountTest,
     Exploratory,
     Fixed,
     Pilot,
-    Ranking,
     Schedule,
     choose,
     one_sided,
@@ -24,15 +26,14 @@ from miaudit.errors import InputError
 mu_bound = one_run.mu_lower_bound
 
 
-def falling(n: int, seed: int, top: float = 0.98) -> Ranking:
+def falling(n: int, seed: int, top: float = 0.98, bound: CountBound = mu_bound) -> CountTest:
     """Guesses whose accuracy falls from ``top`` to one half along the order."""
     rng = np.random.default_rng(seed)
-    return Ranking.of(rng.random(n) < np.linspace(top, 0.5, n))
+    return CountTest.of(rng.random(n) < np.linspace(top, 0.5, n), bound)
 
 
-def chosen(option: object, ranking: Ranking, confidence: float = 0.95, seed: int = 0, **more: object):
-    rng = np.random.default_rng(seed)
-    return choose(option, [ranking], bound=mu_bound, confidence=confidence, rng=rng, **more)
+def chosen(option: object, ranking: CountTest, confidence: float = 0.95, seed: int = 0):
+    return choose(option, [ranking], confidence=confidence, rng=np.random.default_rng(seed), gain=CLEARLY)
 
 
 def test_fixed_counts_the_first_guesses() -> None:
@@ -76,19 +77,20 @@ def test_a_pilot_never_audits_the_labels_that_it_saw() -> None:
     found = chosen(option, ranking)
     pilot = np.zeros(2_000, bool)
     pilot[np.random.default_rng(0).permutation(2_000)[:400]] = True
-    flipped = Ranking("flipped", ranking.places, ranking.correct ^ pilot)
+    flipped = CountTest("flipped", ranking.places, ranking.correct ^ pilot, mu_bound)
     assert chosen(option, flipped).value == found.value
     audited = ranking.correct[~pilot][: found.guesses]
     assert (found.guesses, found.canaries, found.correct) == (160, 1_600, int(audited.sum()))
-    assert chosen(option, Ranking("all", ranking.places, ranking.correct ^ ~pilot)).value != found.value  # control
+    others = CountTest("all", ranking.places, ranking.correct ^ ~pilot, mu_bound)
+    assert chosen(option, others).value != found.value  # control
 
 
 def test_a_pilot_finds_the_ranking_that_works() -> None:
     good, useless = falling(5_000, 5), falling(5_000, 6, top=0.5)
     for rankings in ([good, useless], [useless, good]):
-        found = choose(Pilot(), rankings, bound=mu_bound, confidence=0.95, rng=np.random.default_rng(0))
+        found = choose(Pilot(), rankings, confidence=0.95, rng=np.random.default_rng(0), gain=CLEARLY)
         assert found.value > 0.5
-    alone = choose(Fixed(500), [useless, good], bound=mu_bound, confidence=0.95, rng=np.random.default_rng(0))
+    alone = choose(Fixed(500), [useless, good], confidence=0.95, rng=np.random.default_rng(0), gain=CLEARLY)
     assert alone.value < 0.2  # control: the other options take the first
 
 
@@ -136,15 +138,15 @@ def test_the_table_of_section_9(mu: float, pilot: float, bonferroni: float, sche
 
 @pytest.mark.long
 def test_a_schedule_is_blind_to_a_few_strong_canaries() -> None:
-    few = Ranking.of(np.r_[np.ones(50, bool), np.random.default_rng(0).random(9_950) < 0.5])
+    few = CountTest.of(np.r_[np.ones(50, bool), np.random.default_rng(0).random(9_950) < 0.5], mu_bound)
     assert chosen(Schedule(), few).value < 0.1
     assert chosen(Bonferroni(), few).value > 0.5
 
 
-def gaussian(mu: float, n: int, seed: int) -> Ranking:
+def gaussian(mu: float, n: int, seed: int) -> CountTest:
     rng = np.random.default_rng(seed)
     member = rng.random(n) < 0.5
-    return two_sided(rng.normal(mu * member), member, rng=rng)
+    return two_sided(rng.normal(mu * member), member, mu_bound, rng=rng)
 
 
 def test_bonferroni_goes_on_to_a_guess_at_every_record() -> None:
@@ -153,7 +155,7 @@ def test_bonferroni_goes_on_to_a_guess_at_every_record() -> None:
     means = [np.mean([chosen(o, r, 0.975).value for r in strong]) for o in (Bonferroni(), Bonferroni(PAPERS_SIX))]
     assert means[0] > 1.25
     assert means[1] < 0.95
-    all_right = Ranking.of(np.ones(1_000, bool))
+    all_right = CountTest.of(np.ones(1_000, bool), mu_bound)
     assert chosen(Bonferroni(), all_right).guesses == 1_000
 
 
@@ -161,7 +163,7 @@ def test_bonferroni_goes_on_to_a_guess_at_every_record() -> None:
 @pytest.mark.parametrize("confidence", [0.999, 0.95, 0.6, 0.45, 0.3, 0.1, 0.02])
 @pytest.mark.parametrize("n", [200, 2_000])
 def test_a_schedule_walks_as_far_as_its_guesses_reach_at_any_confidence(n: int, confidence: float) -> None:
-    every = chosen(Schedule(), Ranking.of(np.ones(n, bool)), confidence)
+    every = chosen(Schedule(), CountTest.of(np.ones(n, bool), mu_bound), confidence)
     counts = {max(1, round(fraction * n)) for fraction in Schedule().fractions}
     alone = [mu_bound(correct=c, guesses=c, canaries=n, confidence=confidence).value for c in counts]
     assert every.value == every.reachable == pytest.approx(max(alone), abs=1e-6)
@@ -196,15 +198,14 @@ def test_a_schedule_ties_guesses_to_parameters_before_labels() -> None:
 def test_thinned_records_are_not_guessed_but_their_size_counts() -> None:
     ranking = falling(1_000, 9)
     kept = np.random.default_rng(1).random(1_000) < 0.5
-    thinned = Ranking("thinned", ranking.places, ranking.correct, kept)
-    size = np.full(1_000, 0.5)
-    found = chosen(Fixed(100), thinned, size=size)
+    thinned = CountTest("thinned", ranking.places, ranking.correct, mu_bound, kept, np.full(1_000, 0.5))
+    found = chosen(Fixed(100), thinned)
     first = ranking.correct[kept][:100]
     assert (found.correct, found.guesses, found.canaries) == (int(first.sum()), 100, 500)
     # Fewer kept than guesses: the number of guesses stays, the missing ones count as wrong.
-    all_of_them = chosen(Fixed(600), thinned, size=size)
+    all_of_them = chosen(Fixed(600), thinned)
     assert (all_of_them.correct, all_of_them.guesses) == (int(ranking.correct[kept].sum()), 600)
-    piloted = chosen(Pilot(), thinned, size=size)
+    piloted = chosen(Pilot(), thinned)
     assert piloted.canaries == 400
 
 
@@ -235,10 +236,10 @@ def test_more_guesses_than_records_and_no_ranking_are_refused() -> None:
     with pytest.raises(InputError, match=r"^guesses: "):
         chosen(Bonferroni(counts=(5, 11)), falling(10, 0))
     with pytest.raises(InputError, match=r"^rankings: "):
-        choose(None, [], bound=mu_bound, confidence=0.95, rng=np.random.default_rng(0))
+        choose(None, [], confidence=0.95, rng=np.random.default_rng(0))
     for bad in ([], [[1, 0]], [0.5, 1.0]):
         with pytest.raises(InputError, match=r"^correct: "):
-            Ranking.of(bad)
+            CountTest.of(bad, mu_bound)
 
 
 def test_the_papers_sweep_is_the_one_of_erratum_b6() -> None:
@@ -247,34 +248,35 @@ def test_the_papers_sweep_is_the_one_of_erratum_b6() -> None:
 
 def test_any_bound_on_counts_can_be_chosen_for() -> None:
     epsilon = partial(one_run.epsilon_lower_bound, delta=1e-6)
-    found = choose(None, [falling(2_000, 1)], bound=epsilon, confidence=0.9, rng=np.random.default_rng(0))
+    found = chosen(None, falling(2_000, 1, bound=epsilon), confidence=0.9)
     assert (found.parameter, found.delta, found.confidence) == ("epsilon", 1e-6, 0.9)
 
 
 def test_orders_put_the_surest_first_and_ties_at_random() -> None:
     rng = np.random.default_rng(0)
     score, member = np.array([0.0, 1.0, 2.0, 10.0, -3.0]), np.array([0, 1, 0, 1, 1], bool)
-    both = two_sided(score, member, rng=rng)
+    both = two_sided(score, member, mu_bound, rng=rng)
     assert both.places.tolist()[:2] == [3, 4]  # 9 and 4 away from the median, 1
     assert both.correct[[0, 2, 3, 4]].tolist() == [True, False, True, False]
-    by_rank = two_sided(score, member, by_rank=True, rng=rng)
+    by_rank = two_sided(score, member, mu_bound, by_rank=True, rng=rng)
     assert set(by_rank.places.tolist()[:2]) == {3, 4}
-    up, down = (one_sided(score, member, guess=guess, rng=rng) for guess in (True, False))
+    up, down = (one_sided(score, member, mu_bound, guess=guess, rng=rng) for guess in (True, False))
     assert up.places.tolist() == down.places.tolist()[::-1] == [3, 2, 1, 0, 4]
     assert (up.correct == member).all() and (down.correct == ~member).all()
-    tied = {two_sided(np.zeros(6), np.ones(6, bool), rng=rng).places[0] for _ in range(100)}
+    tied = {two_sided(np.zeros(6), np.ones(6, bool), mu_bound, rng=rng).places[0] for _ in range(100)}
     assert tied == set(range(6))
 
 
 @pytest.mark.parametrize("ones", [400, 500, 600])
 def test_scores_of_two_values_are_guessed_on_both_sides(ones: int) -> None:
     member = np.arange(1_000) < ones
-    found = two_sided(np.where(member, 2.0, -5.0), member, rng=np.random.default_rng(0))
+    found = two_sided(np.where(member, 2.0, -5.0), member, mu_bound, rng=np.random.default_rng(0))
     assert found.correct.all()
     assert 0.3 < member[found.places[:100]].mean() < 0.7
 
 
 def test_guesses_at_ties_are_fair_coins() -> None:
     rng = np.random.default_rng(0)
-    share = np.mean([two_sided(np.zeros(1_000), np.ones(1_000, bool), rng=rng).correct.mean() for _ in range(50)])
+    score, member = np.zeros(1_000), np.ones(1_000, bool)
+    share = np.mean([two_sided(score, member, mu_bound, rng=rng).correct.mean() for _ in range(50)])
     assert share == pytest.approx(0.5, abs=0.01)

@@ -8,9 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from miaudit.dp.bounds import LowerBound, UpperBound
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian
-from miaudit.dp.verdict import Claim, judge
+from miaudit.dp.verdict import Claim, LowerBound, UpperBound, judge
 from miaudit.errors import InputError
 
 SHOWN = LowerBound("epsilon", 1.4, 0.95, "a test", delta=1e-5, reachable=3.2)

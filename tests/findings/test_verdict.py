@@ -7,17 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from miaudit.findings import verdict as verdict_rule
-from miaudit.findings.verdict import Measured, Verdict, judge
+from miaudit.findings.verdict import Verdict, judge
 from miaudit.metrics import definition
 from miaudit.metrics import definition as wording
+from miaudit.metrics.classical import Estimate
 
 TPR = "tpr_at_fpr_0.01"
 
 
-def verdict(*measured: Measured, metric: str = TPR, threshold: float = 0.06, **others: object) -> Verdict:
-    return judge(
-        list(measured), metric=metric, threshold=threshold, confidence=0.95, levels=(0.02, 0.05, 0.1), **others
-    )
+Score = tuple[str, Estimate, Estimate]
+
+
+def measured(score: str, low: float, high: float, resolved: bool, auc_high: float = 1.0) -> Score:
+    """Return a score with its primary metric and its AUC."""
+    return score, Estimate(high if resolved else None, low, high, 0.95), Estimate(auc_high, 0.0, auc_high, 0.95)
+
+
+def verdict(*scores: Score, metric: str = TPR, threshold: float = 0.06, **others: object) -> Verdict:
+    found = {score: {"auc": auc, metric: primary} for score, primary, auc in scores}
+    return judge(found, metric=metric, threshold=threshold, confidence=0.95, **{"levels": (0.02, 0.05, 0.1), **others})
 
 
 @pytest.mark.parametrize(
@@ -33,25 +41,25 @@ def verdict(*measured: Measured, metric: str = TPR, threshold: float = 0.06, **o
     ],
 )
 def test_the_limits_decide(low: float, high: float, status: str, code: int) -> None:
-    found = verdict(Measured("s", low, high, True))
+    found = verdict(measured("s", low, high, True))
     assert (found.status, found.exit_code) == (status, code)
     assert (found.low, found.high, found.threshold) == (low, high, 0.06)
 
 
 def test_what_is_not_resolved_never_flags_but_can_be_clear() -> None:
-    assert verdict(Measured("s", 0.9, 1.0, False)).status == "inconclusive"
-    assert verdict(Measured("s", 0.9, 1.0, True)).status == "flagged"  # control
-    unresolved = verdict(Measured("s", 0.0, 0.3, False))
+    assert verdict(measured("s", 0.9, 1.0, False)).status == "inconclusive"
+    assert verdict(measured("s", 0.9, 1.0, True)).status == "flagged"  # control
+    unresolved = verdict(measured("s", 0.0, 0.3, False))
     assert unresolved.status == "inconclusive"
     assert "at most 30%" in unresolved.text
     assert "too few non-members" in unresolved.text
-    assert verdict(Measured("s", 0.0, 0.05, False)).status == "clear"
-    both = verdict(Measured("s", 0.99, 1.0, False), Measured("t", 0.01, 0.05, True))
+    assert verdict(measured("s", 0.0, 0.05, False)).status == "clear"
+    both = verdict(measured("s", 0.99, 1.0, False), measured("t", 0.01, 0.05, True))
     assert both.status == "inconclusive"
 
 
 def test_one_loud_score_is_enough_and_all_must_be_quiet() -> None:
-    loud, quiet, wide = Measured("a", 0.1, 0.2, True), Measured("b", 0.0, 0.02, True), Measured("c", 0.0, 0.5, True)
+    loud, quiet, wide = measured("a", 0.1, 0.2, True), measured("b", 0.0, 0.02, True), measured("c", 0.0, 0.5, True)
     assert verdict(quiet, wide, loud).status == "flagged"
     assert verdict(quiet, wide, loud).low == 0.1
     assert verdict(quiet, quiet).status == "clear"
@@ -79,32 +87,32 @@ def test_one_loud_score_is_enough_and_all_must_be_quiet() -> None:
 def test_levels_are_wording_about_the_end_that_was_judged(
     low: float, high: float, threshold: float, level: str
 ) -> None:
-    assert verdict(Measured("s", low, high, True), threshold=threshold).level == level
+    assert verdict(measured("s", low, high, True), threshold=threshold).level == level
 
 
 @pytest.mark.parametrize("fpr", ["0.02", "0.1", "0.2"])
 def test_levels_are_not_said_where_chance_alone_reaches_them(fpr: str) -> None:
     """Pure noise at an FPR of 10% finds 10% of the members, which the levels would call material."""
-    at_chance = Measured("s", 0.8 * float(fpr), 1.2 * float(fpr), True)
+    at_chance = measured("s", 0.8 * float(fpr), 1.2 * float(fpr), True)
     assert verdict(at_chance, metric=f"tpr_at_fpr_{fpr}", threshold=float(fpr) + 0.05).level == ""
-    assert verdict(Measured("s", 0.008, 0.012, True), metric="tpr_at_fpr_0.01").level == "low"  # control
-    assert verdict(Measured("s", 0.001, 0.012, True), metric="tpr_at_fpr_0.001").level == "low"
+    assert verdict(measured("s", 0.008, 0.012, True), metric="tpr_at_fpr_0.01").level == "low"  # control
+    assert verdict(measured("s", 0.001, 0.012, True), metric="tpr_at_fpr_0.001").level == "low"
 
 
 def test_a_score_that_points_the_wrong_way_is_never_clear() -> None:
-    good, inverted = Measured("a", 0.0, 0.02, True, 0.52), Measured("b", 0.0, 0.02, True, 0.4999)
+    good, inverted = measured("a", 0.0, 0.02, True, 0.52), measured("b", 0.0, 0.02, True, 0.4999)
     assert verdict(good).status == "clear"
-    for measured in ([inverted], [good, inverted]):
-        found = verdict(*measured, turn="say so")
+    for scores in ([inverted], [good, inverted]):
+        found = verdict(*scores, turn="say so")
         assert (found.status, found.exit_code, found.low, found.level) == ("not-testable", 4, None, "")
         assert "the AUC of b is at most 0.500)" in found.text
         assert "; say so. " in found.text
-    assert verdict(Measured("c", 0.1, 0.2, True), inverted).status == "flagged"
-    assert verdict(Measured("c", 0.01, 0.2, True), inverted).status == "not-testable"
+    assert verdict(measured("c", 0.1, 0.2, True), inverted).status == "flagged"
+    assert verdict(measured("c", 0.01, 0.2, True), inverted).status == "not-testable"
 
 
 def test_an_undeclared_design_keeps_what_the_verdict_would_be() -> None:
-    would_be = verdict(Measured("s", 0.1, 0.2, True), exploratory=True)
+    would_be = verdict(measured("s", 0.1, 0.2, True), exploratory=True)
     found = verdict_rule.undeclared(would_be)
     assert (found.status, found.exit_code, found.exploratory) == ("not-testable", 4, True)
     assert found.text.startswith("No answer: nobody declared how membership came about. Declare it: --design one-run")
@@ -112,10 +120,9 @@ def test_an_undeclared_design_keeps_what_the_verdict_would_be() -> None:
 
 
 def test_levels_are_of_a_tpr_only_and_change_no_status() -> None:
-    assert verdict(Measured("s", 0.6, 0.7, True), metric="auc", threshold=0.55).level == ""
+    assert verdict(measured("s", 0.6, 0.7, True), metric="auc", threshold=0.55).level == ""
     one, other = (
-        judge([Measured("s", 0.01, 0.2, True)], metric=TPR, threshold=0.06, confidence=0.95, levels=levels)
-        for levels in ((0.02, 0.05, 0.1), (0.3, 0.4, 0.5))
+        verdict(measured("s", 0.01, 0.2, True), levels=levels) for levels in ((0.02, 0.05, 0.1), (0.3, 0.4, 0.5))
     )
     assert one.status == other.status
     assert one.level != other.level
@@ -127,8 +134,8 @@ def test_levels_are_of_a_tpr_only_and_change_no_status() -> None:
     threshold=st.floats(0, 1),
 )
 def test_nobody_is_told_that_there_is_no_leakage(ends: list[list[float]], resolved: bool, threshold: float) -> None:
-    measured = [Measured(f"s{i}", low, high, resolved) for i, (low, high) in enumerate(ends)]
-    found = verdict(*measured, threshold=threshold)
+    scores = [measured(f"s{i}", low, high, resolved) for i, (low, high) in enumerate(ends)]
+    found = verdict(*scores, threshold=threshold)
     if found.status == "flagged":
         assert resolved
         assert max(low for low, _ in ends) > threshold
@@ -142,7 +149,7 @@ def test_nobody_is_told_that_there_is_no_leakage(ends: list[list[float]], resolv
 
 
 def test_a_condition_and_a_label_are_part_of_the_sentence() -> None:
-    found = verdict(Measured("s", 0.1, 0.2, True), condition="if membership was randomised", exploratory=True)
+    found = verdict(measured("s", 0.1, 0.2, True), condition="if membership was randomised", exploratory=True)
     assert found.text.endswith("This holds if membership was randomised.")
     assert found.text.startswith("Exploratory, not evidence:")
     assert found.exploratory

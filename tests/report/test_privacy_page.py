@@ -14,8 +14,7 @@ from scipy import stats
 
 import miaudit as ma
 from miaudit.causal.challenge import Challenge
-from miaudit.dp.bounds import LowerBound
-from miaudit.dp.verdict import ClaimVerdict, RocLimit
+from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError
 from miaudit.findings.audit import Findings
 from miaudit.report import page_frame

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from miaudit import Evidence
-from miaudit.dp import one_run
+from miaudit.dp import linear_program, one_run
 from miaudit.dp.selection import Bonferroni, Pilot, Schedule
 from worlds import one_run as worlds
 
@@ -64,6 +64,6 @@ def test_the_table_of_section_9(mu: float, pilot: float, bonferroni: float, sche
 
 def test_the_program_reaches_the_figure_of_section_10() -> None:
     counts = {"correct": 416, "guesses": 500, "canaries": 10_000, "confidence": 0.975}
-    found = one_run.mu_lower_bound_by_program(slopes=24, **counts)  # type: ignore[arg-type]
+    found = linear_program.mu_lower_bound(slopes=24, **counts)  # type: ignore[arg-type]
     assert found.value == pytest.approx(0.4470, abs=0.001)
     assert one_run.mu_lower_bound(**counts).value == pytest.approx(0.4366, abs=1e-4)  # type: ignore[arg-type]

@@ -5,21 +5,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from miaudit.auditing.plan import Bounds, Test
+from miaudit.auditing.plan import Bounds, Case, Test
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import propensity
 from miaudit.causal.challenge import Challenge, challenge
 from miaudit.dp import accounting, multi_run, one_run, verdict, zero_run
-from miaudit.dp.bounds import LowerBound, UpperBound
 from miaudit.dp.mechanism import Mechanism
-from miaudit.dp.verdict import Claim, ClaimVerdict
-from miaudit.dp.zero_run.options import stated as stated_correction
+from miaudit.dp.verdict import Claim, ClaimVerdict, LowerBound, UpperBound
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.units import equal_sizes, one_of_each
@@ -37,64 +35,35 @@ BEYOND_LEARNING = 0.001
 _MARGIN = 0.1  # statistics.md, section 6: at 0 the challenge voids 12% of sound learned propensities
 
 
-@dataclass(frozen=True)
-class Privacy:
-    """Results of an audit on privacy parameters, for the findings.
-
-    Attributes
-    ----------
-    bounds : one for each parameter; none where ``no_bound`` says why
-    no_bound : sentences
-    claim : the verdict on the claim of the plan, or on what its mechanism guarantees
-    challenge : of the propensities of zero-run evidence
-    notes : options that the design has no use for
-    """
-
-    bounds: tuple[LowerBound, ...] = ()
-    no_bound: tuple[str, ...] = ()
-    claim: ClaimVerdict | None = None
-    challenge: Challenge | None = None
-    notes: tuple[str, ...] = ()
-
-
 def assess(
-    evidence: Evidence,
-    judged: Sequence[str],
-    options: Bounds | None,
-    correction: Correction | None,
-    *,
-    obstacle: str = "",
-    confidence: float,
-    paid: str = "",
-    exploratory: bool = False,
-    rng: np.random.Generator,
-) -> Privacy:
-    """Compute lower bounds by the tests that the design allows, and judge the claim.
+    case: Case, claim: Claim | None, correction: Correction | None, *, obstacle: str = "", rng: np.random.Generator
+) -> tuple[tuple[LowerBound, ...], tuple[str, ...], Challenge | None]:
+    """Compute lower bounds by the tests that the design allows.
 
     Parameters
     ----------
-    evidence : the audited records
-    judged : names of the scores that the verdict may rest on; the best bound of them counts
-    options : what to bound, and how; None: nothing
+    case : the audited records, the scores that the verdict may rest on, of which the best bound counts, and the plan
+    claim : of :func:`claimed`
     correction : propensities and overlap of zero-run evidence, where they could be learned
     obstacle : why zero-run evidence allows no answer; empty if it does
-    confidence : of each bound, already widened for the number of scores
-    paid : how the choice among the scores was paid for, in words
-    exploratory : whether it was not
     rng : draws pilots, coins and subsamples
+
+    Returns
+    -------
+    bounds : one for each parameter
+    reasons : sentences that say why there is no bound
+    challenge : of the propensities of zero-run evidence
 
     Raises
     ------
     InputError
-        If the options ask for more guesses than there are records, or describe an unknown mechanism.
+        If the options ask for more guesses than there are records.
     """
+    options, evidence, challenged, drawn = case.plan.bounds, case.audited, None, ""
     if options is None:
-        return Privacy()
-    upper = None if options.mechanism is None else _upper(options, options.mechanism)
-    claim = options.claim or (None if upper is None else Claim(upper.parameter, upper.value, upper.delta))
+        return (), (), None
     challenge_rng, bound_rng = rng.spawn(2)
-    reasons, challenged = _not_testable(evidence, options, correction, obstacle), None
-    drawn = ""
+    reasons = _not_testable(evidence, options, correction, obstacle)
     if not reasons and _learned_from_unequal_units(evidence, correction):
         evidence, correction, drawn = _one_record_each(evidence, correction, rng.spawn(1)[0])
         reasons = _not_testable(evidence, options, correction, drawn)
@@ -105,23 +74,20 @@ def assess(
         # A margin that was stated is what the challenge tested; without one, any misfit voids the bounds.
         told = correction.misfit if options.margin is None else ""
         reasons = (challenged.text,) if challenged is not None and challenged.rejected else (told,) if told else ()
-    found: list[LowerBound] = []
-    if not reasons:
-        own = options.tests(evidence, None if correction is None else correction.propensity, confidence)
-        ways = list(_ways(evidence, options, claim, correction, confidence) if own is None else own)
-        for way, child in zip(ways, bound_rng.spawn(len(ways)), strict=True):
-            bounds = [way(evidence.only(name), one) for name, one in zip(judged, child.spawn(len(judged)), strict=True)]
-            found.append(_best_of(bounds, drawn, paid, exploratory))
-    return Privacy(
-        tuple(found),
-        reasons,
-        None if claim is None else _judged(claim, found, upper, reasons),
-        challenged,
-        tuple(_without_use(evidence, options)),
-    )
+    if reasons:
+        return (), reasons, challenged
+    found = []
+    own = options.tests(evidence, None if correction is None else correction.propensity, case.confidence)
+    ways = list(_ways(evidence, options, claim, correction, case.confidence) if own is None else own)
+    for way, child in zip(ways, bound_rng.spawn(len(ways)), strict=True):
+        bounds = [
+            way(evidence.only(name), one) for name, one in zip(case.judged, child.spawn(len(case.judged)), strict=True)
+        ]
+        found.append(_best_of(bounds, drawn, "; ".join(case.corrections), exploratory=case.exploratory))
+    return tuple(found), (), challenged
 
 
-def _best_of(bounds: Sequence[LowerBound], drawn: str, paid: str, exploratory: bool) -> LowerBound:
+def _best_of(bounds: Sequence[LowerBound], drawn: str, paid: str, *, exploratory: bool) -> LowerBound:
     """Return the largest of several scores' bounds, at their joint confidence."""
     best = max(bounds, key=lambda bound: bound.value)
     p_values = [bound.p_value for bound in bounds if bound.p_value is not None]
@@ -152,7 +118,7 @@ def _ways(
         yield lambda e, rng: one_run.audit(e, parameter="mu", rng=rng, **counted)
         yield lambda e, rng: one_run.audit(e, parameter="epsilon", delta=delta, rng=rng, **counted)
     elif correction is not None:
-        learned, way = correction.propensity, stated_correction(options.correction, options.margin)
+        learned, way = correction.propensity, zero_run.stated(options.correction, options.margin)
         yield lambda e, rng: zero_run.mu_lower_bound(e, learned, correction=way, rng=rng, **counted)
         if delta:
             yield lambda e, rng: zero_run.epsilon_lower_bound(
@@ -160,17 +126,16 @@ def _ways(
             )
         # Log-odds learned from other records cannot be learned again here: their standard errors have to do.
         sure_of = options.margin is not None or learned.rows_per_covariate is None or learned.folds is not None
-        pure = stated_correction("poisson-binomial" if sure_of else "thinning", options.margin)
+        pure = zero_run.stated("poisson-binomial" if sure_of else "thinning", options.margin)
         yield lambda e, rng: zero_run.epsilon_lower_bound(e, learned, correction=pure, rng=rng, **counted)
 
 
-def _without_use(evidence: Evidence, options: Bounds) -> Iterator[str]:
-    """Yield the names of options that were set and have no effect here."""
-    default = Bounds()
+def without_use(options: Bounds | None, design: str | None) -> Iterator[str]:
+    """Yield the names of options that were set and have no effect on evidence of a design."""
     unused = {"multi-run": ("guesses", "correction", "margin"), "one-run": ("correction", "margin")}
-    for name in unused.get(evidence.design or "", ()):
-        if getattr(options, name) != getattr(default, name):
-            yield f"The option {name} has no use with {evidence.design} evidence and changed nothing."
+    for name in () if options is None else unused.get(design or "", ()):
+        if getattr(options, name) != getattr(Bounds, name):
+            yield f"The option {name} has no use with {design} evidence and changed nothing."
 
 
 def _not_testable(evidence: Evidence, options: Bounds, correction: Correction | None, obstacle: str) -> tuple[str, ...]:
@@ -271,6 +236,20 @@ def _competitors(seed: int, n: int) -> dict[str, Any]:
 # -- the claim --------------------------------------------------------------------------------------------------------
 
 
+def claimed(options: Bounds | None) -> tuple[Claim | None, UpperBound | None]:
+    """Return the claim to judge, what is guaranteed where none was made, and the guarantee of the described mechanism.
+
+    Raises
+    ------
+    InputError
+        For a mechanism that no accountant bounds in the claim's parameter.
+    """
+    if options is None or options.mechanism is None:
+        return (None if options is None else options.claim), None
+    upper = _upper(options, options.mechanism)
+    return options.claim or Claim(upper.parameter, upper.value, upper.delta), upper
+
+
 def _upper(options: Bounds, mechanism: Mechanism) -> UpperBound:
     """Return the accountant's bound on the described mechanism, in the claim's parameter."""
     claim = options.claim
@@ -283,9 +262,12 @@ def _upper(options: Bounds, mechanism: Mechanism) -> UpperBound:
     return found
 
 
-def _judged(
-    claim: Claim, found: Sequence[LowerBound], upper: UpperBound | None, reasons: Sequence[str]
-) -> ClaimVerdict:
+def judge(
+    claim: Claim | None, found: Sequence[LowerBound], upper: UpperBound | None, reasons: Sequence[str]
+) -> ClaimVerdict | None:
+    """Judge a claim by the bound on its own parameter, if there is one, or say why there is none."""
+    if claim is None:
+        return None
     fitting = [b for b in found if b.parameter == claim.parameter and b.delta == claim.delta]
     return verdict.judge(claim, fitting[0] if fitting else None, upper=upper, reasons=reasons)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.auditing import bounds, zero_run
-from miaudit.auditing.plan import Bootstrap, Choice, Declared, Plan, choose
+from miaudit.auditing.plan import Bootstrap, Case, Declared, Plan, choose
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import effects
 from miaudit.causal.duplicates import Repeats
@@ -113,23 +112,7 @@ def audit(
         repeat=repeat,
         vulnerability=vulnerability,
         progress=progress,
-    ).findings
-
-
-@dataclass(frozen=True, eq=False)
-class Examined:
-    """An audit with its intermediate results, row by row.
-
-    Attributes
-    ----------
-    findings : Findings
-    propensity : Propensity of the audited rows, or None where nothing was corrected
-    rows : array of indices of the audited rows, or None for all of them
-    """
-
-    findings: Findings
-    propensity: Propensity | None
-    rows: IndexArray | None
+    )[0]
 
 
 def examine(
@@ -143,58 +126,72 @@ def examine(
     vulnerability: Vulnerability | None = None,
     progress: Callable[[int, int], None] | None = None,
     turn: str = verdict_rule.TURN,
-) -> Examined:
+) -> tuple[Findings, Propensity | None, IndexArray | None]:
     """Audit as :func:`audit` does, and keep the propensities for a bundle.
 
     ``turn`` says how scores that point the wrong way are turned, where they did not come from a caller's file.
+
+    Returns
+    -------
+    findings : Findings
+    propensity : Propensity of the audited rows, or None where nothing was corrected
+    rows : array of indices of the audited rows, or None for all of them
     """
     plan = plan or Plan()
-    if not isinstance(rng, np.random.Generator):
-        raise InputError("rng", "a numpy.random.Generator", type(rng).__name__, "pass numpy.random.default_rng(0)")
-    if not isinstance(plan, Plan):
-        raise InputError("plan", "a miaudit.Plan", type(plan).__name__, "pass miaudit.Plan(...)")
-    _check(nuisance, evidence)
+    _check(evidence, plan, nuisance, rng)
     choose_rng, bootstrap_rng, correct_rng, bound_rng = rng.spawn(4)
-    choice = choose(evidence, plan, rng=choose_rng)
-    case = _Case.of(choice, plan, nuisance, rng=correct_rng)
+    case = choose(evidence, plan, rng=choose_rng)
+    correction, obstacle, causal_rng = _corrected(case, nuisance, correct_rng)
     alone: Metric | str | None = None
     if evidence.design is None:  # a generator of its own, drawn last: no other draw moves
-        alone = zero_run.covariates_alone(choice.audited, plan, rng=correct_rng.spawn(1)[0])
-    privacy = case.privacy(bound_rng)
-    if privacy.challenge is not None and privacy.challenge.p_value <= bounds.BEYOND_LEARNING:
-        case = case.refuted(privacy.challenge.text)
-    found = case.measure(bootstrap_rng, progress)
-    verdict, best = _verdict(case, found, turn)
-    others = (name for name in choice.names if name != best)
-    shown = tuple(_score_findings(case, name, found[name]) for name in (best, *others))
-    remarks = [*notes, *choice.notes, *privacy.notes, *([alone] if isinstance(alone, str) else [])]
+        alone = zero_run.covariates_alone(case.audited, plan, rng=correct_rng.spawn(1)[0])
+    claim, upper = bounds.claimed(plan.bounds)
+    bounded, no_bound, challenge = bounds.assess(case, claim, correction, obstacle=obstacle, rng=bound_rng)
+    if correction is not None and challenge is not None and challenge.p_value <= bounds.BEYOND_LEARNING:
+        correction = correction.refuted(challenge.text)
+        obstacle = _obstacle(correction)
+    used = correction if correction is not None and correction.answered else None
+    shows_metrics = correction is None or used is not None or plan.raw_only  # those of a refused audit on request only
+    found = _measure(case, used, causal_rng, bootstrap_rng, progress)
+    nonmembers = _nonmembers(case, used)
+    verdict, best = _verdict(case, found, nonmembers, correction, obstacle, turn)
+    shown = tuple(
+        _score_findings(case, name, found[name] if shows_metrics else (), used, nonmembers[name])
+        for name in sorted(case.names, key=lambda name: name != best)  # the one that counts first
+    )
+    unused = bounds.without_use(plan.bounds, evidence.design)
+    remarks = [*notes, *case.notes, *unused, *([alone] if isinstance(alone, str) else [])]
     findings = Findings(
         verdict=verdict.beside(shown[0].above_chance),
         metrics=shown[0].metrics,
         design=evidence.design,
-        counts=Counts.of_sample(case.samples[best], case.nonmembers[best], choice.confidence),
+        counts=Counts.of_sample(case.samples[best], nonmembers[best], case.confidence),
         scores=shown,
         plan={**plan.to_dict(), "primary_metric": verdict.metric, "threshold_for_concern": verdict.threshold},
         evidence={"digest": evidence.digest, "source": evidence.source, "scores": list(evidence.scores)},
-        groups=_groups(case, best) if case.shows_metrics else (),
-        overlap=None if case.correction is None else case.correction.overlap,
-        memorisation=case.memorisation(best, found[best]),
-        challenge=privacy.challenge,
-        claim=privacy.claim,
-        bounds=privacy.bounds,
-        no_bound=privacy.no_bound,
-        corrections=(*choice.corrections, *case.corrections),
-        assumptions=(*case.assumptions, case.samples[best].independence),
+        groups=_groups(case, best, used, causal_rng) if shows_metrics else (),
+        overlap=None if correction is None else correction.overlap,
+        memorisation=_memorisation(case, used, best, found[best], causal_rng),
+        challenge=challenge,
+        claim=bounds.judge(claim, bounded, upper, no_bound),
+        bounds=bounded,
+        no_bound=no_bound,
+        corrections=(*case.corrections, *(() if used is None else zero_run.in_words(used, plan))),
+        assumptions=(_ASSUMED[evidence.design if used is None else "corrected"], case.samples[best].independence),
         notes=(*remarks, *_remarks(case, found, verdict, best)),
-        rows=_most_exposed(choice.audited.only(best), plan.row_level, choice.rows),
+        rows=_most_exposed(case.audited.only(best), plan.row_level, case.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
         covariates_alone=alone if isinstance(alone, Metric) else None,
     )
-    return Examined(findings, None if case.correction is None else case.correction.propensity, choice.rows)
+    return findings, None if correction is None else correction.propensity, case.rows
 
 
-def _check(nuisance: Any, evidence: Evidence) -> None:
+def _check(evidence: Evidence, plan: Any, nuisance: Any, rng: Any) -> None:
+    if not isinstance(rng, np.random.Generator):
+        raise InputError("rng", "a numpy.random.Generator", type(rng).__name__, "pass numpy.random.default_rng(0)")
+    if not isinstance(plan, Plan):
+        raise InputError("plan", "a miaudit.Plan", type(plan).__name__, "pass miaudit.Plan(...)")
     if nuisance is None:
         return
     if not isinstance(nuisance, Nuisance):
@@ -212,145 +209,16 @@ def _check(nuisance: Any, evidence: Evidence) -> None:
 # -- what the design of the evidence allows ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Case:
-    """The audited records, and the corrections before any conclusion.
-
-    ``correction`` is there for zero-run evidence with covariates; ``obstacle`` says why there can be no answer.
-    """
-
-    choice: Choice
-    plan: Plan
-    samples: Mapping[str, Sample]
-    correction: Correction | None
-    obstacle: str
-    rng: np.random.Generator
-
-    @classmethod
-    def of(cls, choice: Choice, plan: Plan, nuisance: Nuisance | None, *, rng: np.random.Generator) -> _Case:
-        audited = choice.audited
-        samples = {name: Sample.of(audited.only(name)) for name in choice.names}
-        assess_rng, rest = rng.spawn(2)
-        if audited.design != "zero-run":
-            return cls(choice, plan, samples, None, "", rest)
-        nuisance = (nuisance or Nuisance()).of_rows(choice.rows)
-        assessed = zero_run.assess(audited, plan, nuisance, rng=assess_rng)
-        if isinstance(assessed, str):
-            return cls(choice, plan, samples, None, assessed, rest)
-        return cls(choice, plan, samples, assessed, _obstacle(assessed), rest)
-
-    @property
-    def audited(self) -> Evidence:
-        """The records that are audited: all, or those that did not choose the score."""
-        return self.choice.audited
-
-    def privacy(self, rng: np.random.Generator) -> bounds.Privacy:
-        """Bounds on privacy parameters, the challenge before them and the verdict on a claim."""
-        return bounds.assess(
-            self.audited,
-            self.choice.judged,
-            self.plan.bounds,
-            self.correction,
-            obstacle=self.obstacle,
-            confidence=self.choice.confidence,
-            paid="; ".join(self.choice.corrections),
-            exploratory=self.choice.exploratory,
-            rng=rng,
-        )
-
-    def refuted(self, reason: str) -> _Case:
-        """Withhold the answer for a reason found after overlap was judged."""
-        correction = self._correction.refuted(reason)
-        return replace(self, correction=correction, obstacle=_obstacle(correction))
-
-    @property
-    def learned(self) -> Propensity | None:
-        """Propensity, if it allows an answer."""
-        return self.correction.propensity if self.correction is not None and self.correction.answered else None
-
-    @property
-    def shows_metrics(self) -> bool:
-        """Whether metrics are shown: those of a refused audit on request only."""
-        return self.correction is None or self.correction.answered or self.plan.raw_only
-
-    @property
-    def corrections(self) -> tuple[str, ...]:
-        """Corrections made, in sentences."""
-        if self.correction is None or not self.correction.answered:
-            return ()
-        return zero_run.in_words(self.correction, self.plan)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """Consequences of the design for the numbers."""
-        if self.learned is not None:
-            return (_ASSUMED["corrected"],)
-        return (_ASSUMED[self.audited.design],)
-
-    @cached_property
-    def nonmembers(self) -> dict[str, float]:
-        """Non-members of each score as a low FPR counts them: independent and, weighted, as heavy as the heaviest."""
-        if self.learned is None:
-            return {name: float(sample.effective_nonmembers) for name, sample in self.samples.items()}
-        given: dict[str, Any] = {"confidence": self.choice.confidence}
-        return {
-            name: effects.effective_nonmembers(self.audited.only(name), self.learned, **given) for name in self.samples
-        }
-
-    def measure(
-        self, rng: np.random.Generator, progress: Callable[[int, int], None] | None
-    ) -> dict[str, tuple[Metric, ...]]:
-        """The metrics of every score with their bootstrap, where it is asked for; corrected ones stand first."""
-        plan, confidence, learned = self.plan, self.choice.confidence, self.learned is not None
-        told = _Stages(progress, plan.n_bootstrap, len(self.samples) + learned)
-        found: dict[str, tuple[Metric, ...]] = {}
-        for (name, sample), child in zip(self.samples.items(), rng.spawn(len(self.samples)), strict=True):
-            plain = definition.estimates(sample, plan.metric_names, confidence)
-            resampled: dict[str, Estimate] = {}
-            if plan.n_bootstrap:
-                drawn = bootstrap.replicates(
-                    sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=told.next()
-                )
-                resampled = bootstrap.estimates(sample, drawn, plan.fpr_targets, confidence)
-            found[name] = tuple(_metric(m, estimate, resampled.get(m), plan) for m, estimate in plain.items())
-        causal = self._causal(told) if learned else {}
-        return {name: (*causal.get(name, ()), *raw) for name, raw in found.items()}
-
-    def _causal(self, told: _Stages) -> dict[str, tuple[Metric, ...]]:
-        """The causal metrics of every score, with a bootstrap beside those of Hajek weights where it is asked for."""
-        plan, confidence = self.plan, self.choice.confidence
-        drawn: Mapping[str, Mapping[str, tuple[float, float]]] = {}
-        if plan.n_bootstrap:
-            drawn = zero_run.bootstrapped(self.audited, self._correction, plan, confidence, progress=told.next())
-        return {
-            score: tuple(
-                _metric(name, estimate, _resampled(estimate, method, drawn.get(score, {}).get(name)), plan, method)
-                for name, (method, estimate) in self.measured(self.audited.only(score), confidence).items()
-            )
-            for score in self.audited.scores
-        }
-
-    def measured(
-        self, evidence: Evidence, confidence: float, rows: BoolArray | None = None
-    ) -> dict[str, tuple[str, Estimate]]:
-        """The causal metrics of evidence with one score, or of a part of its rows (a mask)."""
-        learned, nuisance = self._correction.propensity, self._correction.nuisance
-        if rows is not None:
-            evidence, learned = evidence.take(rows), learned.of_rows(rows)
-        return zero_run.metrics(evidence, learned, self.plan, nuisance, confidence, rng=self.rng)
-
-    def memorisation(self, score: str, found: Sequence[Metric]) -> Memorisation | None:
-        """Shift and memorisation of one score, where both were measured."""
-        if self.learned is None:
-            return None
-        both = [m for m in found if m.name == "auc"]
-        return zero_run.memorisation(self.audited.only(score), self.learned, causal=both[0], raw=both[-1], rng=self.rng)
-
-    @property
-    def _correction(self) -> Correction:
-        if self.correction is None:
-            raise AttributeError("no correction")
-        return self.correction
+def _corrected(
+    case: Case, nuisance: Nuisance | None, rng: np.random.Generator
+) -> tuple[Correction | None, str, np.random.Generator]:
+    """Return the correction of zero-run evidence with covariates, why there can be no answer, and what draws later."""
+    assess_rng, rest = rng.spawn(2)
+    if case.audited.design != "zero-run":
+        return None, "", rest
+    nuisance = (nuisance or Nuisance()).of_rows(case.rows)
+    assessed = zero_run.assess(case.audited, case.plan, nuisance, rng=assess_rng)
+    return (None, assessed, rest) if isinstance(assessed, str) else (assessed, _obstacle(assessed), rest)
 
 
 def _obstacle(correction: Correction) -> str:
@@ -361,6 +229,69 @@ def _obstacle(correction: Correction) -> str:
 
 
 # -- measuring --------------------------------------------------------------------------------------------------------
+
+
+def _nonmembers(case: Case, correction: Correction | None) -> dict[str, float]:
+    """Non-members of each score as a low FPR counts them: independent and, weighted, as heavy as the heaviest."""
+    if correction is None:
+        return {name: float(sample.effective_nonmembers) for name, sample in case.samples.items()}
+    given: dict[str, Any] = {"confidence": case.confidence}
+    return {
+        name: effects.effective_nonmembers(case.audited.only(name), correction.propensity, **given)
+        for name in case.samples
+    }
+
+
+def _measure(
+    case: Case,
+    correction: Correction | None,
+    causal_rng: np.random.Generator,
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None] | None,
+) -> dict[str, tuple[Metric, ...]]:
+    """The metrics of every score with their bootstrap, where it is asked for; corrected ones stand first."""
+    plan, confidence = case.plan, case.confidence
+    told = _Stages(progress, plan.n_bootstrap, len(case.samples) + (correction is not None))
+    found: dict[str, tuple[Metric, ...]] = {}
+    for (name, sample), child in zip(case.samples.items(), rng.spawn(len(case.samples)), strict=True):
+        plain = definition.estimates(sample, plan.metric_names, confidence)
+        resampled: dict[str, Estimate] = {}
+        if plan.n_bootstrap:
+            drawn = bootstrap.replicates(sample, plan.fpr_targets, plan.n_bootstrap, rng=child, progress=told.next())
+            resampled = bootstrap.estimates(sample, drawn, plan.fpr_targets, confidence)
+        found[name] = tuple(_metric(m, estimate, resampled.get(m), plan) for m, estimate in plain.items())
+    causal = {} if correction is None else _causal(case, correction, causal_rng, told)
+    return {name: (*causal.get(name, ()), *raw) for name, raw in found.items()}
+
+
+def _causal(
+    case: Case, correction: Correction, rng: np.random.Generator, told: _Stages
+) -> dict[str, tuple[Metric, ...]]:
+    """The causal metrics of every score, with a bootstrap beside those of Hajek weights where it is asked for."""
+    plan, confidence = case.plan, case.confidence
+    drawn: Mapping[str, Mapping[str, tuple[float, float]]] = {}
+    if plan.n_bootstrap:
+        drawn = zero_run.bootstrapped(case.audited, correction, plan, confidence, progress=told.next())
+    return {
+        score: tuple(
+            _metric(name, estimate, _resampled(estimate, method, drawn.get(score, {}).get(name)), plan, method)
+            for name, (method, estimate) in zero_run.metrics(
+                case.audited.only(score), correction.propensity, plan, correction.nuisance, confidence, rng=rng
+            ).items()
+        )
+        for score in case.audited.scores
+    }
+
+
+def _memorisation(
+    case: Case, correction: Correction | None, score: str, found: Sequence[Metric], rng: np.random.Generator
+) -> Memorisation | None:
+    """Shift and memorisation of one score, where both were measured."""
+    if correction is None:
+        return None
+    both = [m for m in found if m.name == "auc"]
+    one = case.audited.only(score)
+    return zero_run.memorisation(one, correction.propensity, causal=both[0], raw=both[-1], rng=rng)
 
 
 class _Stages:
@@ -407,34 +338,27 @@ def _metric(name: str, estimate: Estimate, resampled: Estimate | None, plan: Pla
     )
 
 
-def _limits(metric: Metric) -> tuple[float, float, bool]:
-    low = -math.inf if metric.low is None else metric.low
-    return low, math.inf if metric.high is None else metric.high, metric.value is not None
-
-
-def _measured(score: str, metrics: Sequence[Metric], primary: str) -> verdict_rule.Measured:
-    auc_high = _named(metrics, "auc").high
-    return verdict_rule.Measured(score, *_limits(_named(metrics, primary)), 1.0 if auc_high is None else auc_high)
-
-
-def _named(metrics: Sequence[Metric], name: str) -> Metric:
-    """Return the metric of a name; the corrected one if there is one."""
-    return next(metric for metric in metrics if metric.name == name)
-
-
-def _verdict(case: _Case, found: Mapping[str, Sequence[Metric]], turn: str) -> tuple[Verdict, str]:
+def _verdict(
+    case: Case,
+    found: Mapping[str, Sequence[Metric]],
+    nonmembers: Mapping[str, float],
+    correction: Correction | None,
+    obstacle: str,
+    turn: str,
+) -> tuple[Verdict, str]:
     """The verdict, and the score that the findings are about."""
-    plan, choice = case.plan, case.choice
-    primary = plan.primary(min(case.nonmembers[name] for name in choice.judged), choice.confidence)
-    measured = [_measured(name, found[name], primary) for name in choice.judged]
-    best = choice.headline or max(measured, key=lambda m: (m.resolved and m.low, m.high)).score
+    plan = case.plan
+    primary = plan.primary(min(nonmembers[name] for name in case.judged), case.confidence)
+    # Corrected metrics stand before raw ones of the same name, so they are the ones that stay.
+    measured = {name: {metric.name: metric for metric in reversed(found[name])} for name in case.judged}
+    best = case.headline or max(case.judged, key=lambda name: _loudness(measured[name][primary]))
     threshold = plan.threshold_for_concern
     threshold = definition.of(primary).threshold if threshold is None else threshold
     about: dict[str, Any] = {"metric": primary, "threshold": threshold, "confidence": plan.confidence}
-    if case.obstacle:
+    if obstacle:
         # Not learned yet is not testable; anything else that is wrong with the propensity or the overlap is refused.
-        refused = case.correction is not None and case.correction.overlap.reasons != (case.correction.still_learning,)
-        reason = case.obstacle if case.correction is not None else f"Here {case.obstacle}."
+        refused = correction is not None and correction.overlap.reasons != (correction.still_learning,)
+        reason = obstacle if correction is not None else f"Here {obstacle}."
         status: Literal["refused", "not-testable"] = "refused" if refused else "not-testable"
         return verdict_rule.no_answer(status, f"{verdict_rule.NOT_CAUSAL} {reason}", **about), best
     judged = verdict_rule.judge(
@@ -442,13 +366,18 @@ def _verdict(case: _Case, found: Mapping[str, Sequence[Metric]], turn: str) -> t
         **about,
         levels=plan.levels,
         condition=verdict_rule.CONDITIONS.get(case.audited.design, ""),
-        exploratory=choice.exploratory,
+        exploratory=case.exploratory,
         turn=turn,
     )
     return verdict_rule.undeclared(judged) if case.audited.design is None else judged, best
 
 
-def _remarks(case: _Case, found: Mapping[str, Sequence[Metric]], verdict: Verdict, best: str) -> Iterator[str]:
+def _loudness(metric: Metric) -> tuple[float, float]:
+    low, high = verdict_rule.limits(metric)
+    return (0.0 if metric.value is None else low), high
+
+
+def _remarks(case: Case, found: Mapping[str, Sequence[Metric]], verdict: Verdict, best: str) -> Iterator[str]:
     """What the scores themselves call for saying."""
     yield from _louder_scores(found, case.plan, verdict, best)
     yield from _odd_scores(case.samples)
@@ -459,7 +388,11 @@ def _louder_scores(found: Mapping[str, Sequence[Metric]], plan: Plan, verdict: V
     """Note a score other than the declared one above the threshold."""
     if not isinstance(plan.headline, Declared) or verdict.status not in ("clear", "inconclusive"):
         return ()
-    rivals = {name: _named(metrics, verdict.metric) for name, metrics in found.items() if name != best}
+    rivals = {
+        name: next(metric for metric in metrics if metric.name == verdict.metric)  # the corrected one if there is one
+        for name, metrics in found.items()
+        if name != best
+    }
     louder = [n for n, m in rivals.items() if m.value is not None and (m.low or 0.0) > verdict.threshold]
     return tuple(
         f"The score {name} exceeds the threshold, though the verdict is about {best}, which was declared."
@@ -532,21 +465,26 @@ def _most_exposed(audited: Evidence, count: int, numbers: IndexArray | None) -> 
     )
 
 
-def _score_findings(case: _Case, name: str, found: tuple[Metric, ...]) -> ScoreFindings:
-    sample, nonmembers, confidence = case.samples[name], case.nonmembers[name], case.choice.confidence
+def _score_findings(
+    case: Case, name: str, found: tuple[Metric, ...], correction: Correction | None, nonmembers: float
+) -> ScoreFindings:
+    """One score with its curve; without either where no metrics are shown."""
+    sample, confidence = case.samples[name], case.confidence
     binned = histogram(sample.score, sample.member)
-    if not case.shows_metrics:
+    if not found:
         return ScoreFindings(name, (), None, binned)
     resolved = classical.smallest_fpr(nonmembers, confidence)
     fpr = Curve.grid(case.plan.fpr_targets, nonmembers, resolved)
-    if case.learned is None:
+    if correction is None:
         roc, (low, high) = sample.roc, sample.tpr_band(fpr, confidence)
     else:
-        roc, low, high = effects.tpr_band(case.audited.only(name), case.learned, fpr, confidence=confidence)
+        roc, low, high = effects.tpr_band(case.audited.only(name), correction.propensity, fpr, confidence=confidence)
     return ScoreFindings(name, found, Curve.of(fpr, roc.tpr_at(fpr), low, high, resolved), binned)
 
 
-def _groups(case: _Case, score: str) -> tuple[GroupFindings, ...]:
+def _groups(
+    case: Case, score: str, correction: Correction | None, rng: np.random.Generator
+) -> tuple[GroupFindings, ...]:
     """Compute metrics of each group, with simultaneous intervals (Bonferroni)."""
     audited = case.audited.only(score)
     if audited.group is None:
@@ -555,12 +493,21 @@ def _groups(case: _Case, score: str) -> tuple[GroupFindings, ...]:
     if len(names) > _MOST_GROUPS:
         raise InputError("group", f"at most {_MOST_GROUPS} groups", f"{len(names)}", "was it meant to be the unit?")
     names, codes, merged = _without_small_groups(names, codes, audited.member)
-    confidence = 1 - (1 - case.choice.confidence) / len(names)
+    confidence = 1 - (1 - case.confidence) / len(names)
     said = f"intervals hold for all {len(names)} groups at once"
-    if case.choice.exploratory:
+    if case.exploratory:
         said = f"exploratory: {said}, but not for the choice of the score"
     return tuple(
-        _group(case, audited, name, codes == k, confidence, f"{merged}; {said}" if name == _OTHER else said)
+        _group(
+            audited,
+            name,
+            codes == k,
+            case.plan,
+            correction,
+            confidence,
+            f"{merged}; {said}" if name == _OTHER else said,
+            rng,
+        )
         for k, name in enumerate(map(str, names))
     )
 
@@ -580,15 +527,25 @@ def _without_small_groups(
     return kept, recoded, said
 
 
-def _group(case: _Case, audited: Evidence, name: str, rows: BoolArray, confidence: float, said: str) -> GroupFindings:
+def _group(
+    audited: Evidence,
+    name: str,
+    rows: BoolArray,
+    plan: Plan,
+    correction: Correction | None,
+    confidence: float,
+    said: str,
+    rng: np.random.Generator,
+) -> GroupFindings:
     inside = int(np.count_nonzero(audited.member[rows]))
     outside = int(np.count_nonzero(rows)) - inside
     if min(inside, outside) < _FEWEST_FOR_METRICS:
         return GroupFindings(name, inside, outside, (), "no metrics: fewer than two members or two non-members")
-    part, plan = audited.take(rows), case.plan
+    part = audited.take(rows)
     plain = definition.estimates(Sample.of(part), plan.metric_names, confidence)
     found = [_metric(metric, estimate, None, plan) for metric, estimate in plain.items()]
-    if case.learned is not None:
-        causal = case.measured(audited, confidence, rows)
+    if correction is not None:
+        learned = correction.propensity.of_rows(rows)
+        causal = zero_run.metrics(part, learned, plan, correction.nuisance, confidence, rng=rng)
         found = [_metric(m, estimate, None, plan, method) for m, (method, estimate) in causal.items()] + found
     return GroupFindings(name, inside, outside, tuple(found), said)

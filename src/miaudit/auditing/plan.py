@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,10 +13,9 @@ import numpy as np
 from miaudit.arrays import IndexArray
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import accounting, selection
-from miaudit.dp.bounds import LowerBound
 from miaudit.dp.mechanism import Mechanism, check_mechanism, from_mapping
-from miaudit.dp.verdict import Claim
-from miaudit.dp.zero_run import options
+from miaudit.dp.verdict import Claim, LowerBound
+from miaudit.dp.zero_run import Correction, bounds
 from miaudit.errors import InputError, Option, check_options, nearest
 from miaudit.evidence import Evidence
 from miaudit.metrics import classical, definition
@@ -150,11 +150,11 @@ class Bounds:
         ),
     ] = None
     correction: Annotated[
-        str | options.Correction,
+        str | Correction,
         Option(
             "Of zero-run bounds for the shift: thinning, conditional or composition.",
             "thinning is the default",
-            choices=options.CORRECTIONS,
+            choices=bounds.CORRECTIONS,
         ),
     ] = "thinning"
     margin: Annotated[
@@ -176,7 +176,7 @@ class Bounds:
         check_options(self)
         selection.check(self.guesses)
         if not isinstance(self.correction, str):  # names are checked above
-            options.correction_of(self.correction)
+            bounds.correction_of(self.correction)
         if self.mechanism is not None and self.claim is not None and self.claim.parameter == "mu":
             accounting.upper_bound(self.mechanism, parameter="mu")  # refused now where a mechanism has none
 
@@ -401,9 +401,10 @@ def _require(condition: bool, name: str, allowed: str, received: object, next_st
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
-    """Measured scores and records, the score of the verdict, and the price of the choice."""
+class Case:
+    """What is audited by a plan: measured scores and records, the score of the verdict, and the price of the choice."""
 
+    plan: Plan
     audited: Evidence
     names: tuple[str, ...]
     judged: tuple[str, ...]
@@ -414,8 +415,13 @@ class Choice:
     exploratory: bool = False
     rows: IndexArray | None = None  # of the evidence, where only a part of it is audited
 
+    @cached_property
+    def samples(self) -> dict[str, Sample]:
+        """The audited records under each score."""
+        return {name: Sample.of(self.audited.only(name)) for name in self.names}
 
-def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Choice:
+
+def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Case:
     """Choose the measured scores, their records and their confidence.
 
     Raises
@@ -429,27 +435,27 @@ def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Choic
             hint = nearest(plan.headline.score, names) or "or bonferroni, split, exploratory"
             raise InputError("headline", f"one of {', '.join(names)}", repr(plan.headline.score), hint)
         name = plan.headline.score
-        return Choice(evidence, names, (name,), name, plan.confidence)
+        return Case(plan, evidence, names, (name,), name, plan.confidence)
     if len(names) == 1:
-        return Choice(evidence, names, names, names[0], plan.confidence)
+        return Case(plan, evidence, names, names, names[0], plan.confidence)
     match plan.headline:
         case Bonferroni():
             confidence = 1 - (1 - plan.confidence) / len(names)
             said = (
                 f"{len(names)} scores were looked at: every interval is widened (Bonferroni) to hold for all of them."
             )
-            return Choice(evidence, names, names, None, confidence, (said,))
+            return Case(plan, evidence, names, names, None, confidence, (said,))
         case Split(share):
             pilot, rest, rows = _split_units(evidence, share, rng)
             best = _strongest(pilot, plan)
             said = f"The score {best} was chosen on a random {share:.0%} of the units; every number is from the rest."
-            return Choice(rest, names, (best,), best, plan.confidence, (said,), rows=rows)
+            return Case(plan, rest, names, (best,), best, plan.confidence, (said,), rows=rows)
         case Exploratory():
             best = _strongest(evidence, plan)
             said = (
                 f"{best} is the strongest of {len(names)} scores on the data that chose it: exploratory, uncorrected."
             )
-            return Choice(evidence, names, (best,), best, plan.confidence, (), (said,), exploratory=True)
+            return Case(plan, evidence, names, (best,), best, plan.confidence, (), (said,), exploratory=True)
 
 
 def _strongest(evidence: Evidence, plan: Plan) -> str:

@@ -12,9 +12,8 @@ from scipy import special
 
 from miaudit.arrays import FloatArray
 from miaudit.dp import multi_run, one_run, selection
-from miaudit.dp.bounds import LowerBound
 from miaudit.dp.tradeoff import Gaussian
-from miaudit.dp.verdict import Claim
+from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.errors import InputError, check_delta
 from miaudit.metrics import classical
 

@@ -195,8 +195,8 @@ class _Contest:
             raise AttributeError("labels that are still sealed")
         if order is not None and whole.propensity is not None and whole.share == "all" and not whole.programs:
             # Learned again: nobody saw those that the owner committed to, and made of labels they stand every bet.
-            again = verify.repeated(whole, evidence)
-            whole = replace(whole, propensity=again.propensity, rows=again.rows)
+            _, learned, rows = verify.repeated(whole, evidence)
+            whole = replace(whole, propensity=learned, rows=rows)
         return cls(whole, evidence, judged, rng, submission, order)
 
     def outcome(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.arrays import IntArray
+from miaudit.arrays import IndexArray, IntArray
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Plan
 from miaudit.bundle import archive, arrays, plain_json, sealing, sharing, written_plan
@@ -126,6 +126,22 @@ class Bundle:
         return archive.write(path, _entries(self))
 
 
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """An audit with its intermediate results, row by row, as its owner sees it.
+
+    Attributes
+    ----------
+    findings : Findings
+    propensity : Propensity of the audited rows, or None where nothing was corrected
+    rows : array of indices of the audited rows, or None for all of them
+    """
+
+    findings: Findings
+    propensity: Propensity | None
+    rows: IndexArray | None
+
+
 def record(
     evidence: Evidence,
     *,
@@ -138,7 +154,7 @@ def record(
     repeat: Mapping[str, Any] | None = None,
     vulnerability: Vulnerability | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[pipeline.Examined, Bundle, Keys]:
+) -> tuple[Examined, Bundle, Keys]:
     """Audit evidence as :func:`miaudit.audit` does, and keep what repeats the audit.
 
     Parameters
@@ -191,7 +207,7 @@ def record(
     texts = sum(map(len, columns["text"])) if "text" in columns else 0
     archive.check_size(texts + sum(values.nbytes for name, values in columns.items() if name != "text"))
     published = _of_open_records(audited, keys, plan, nuisance, state, level) if seal else None
-    examined = pipeline.examine(
+    whole, learned, audited_rows = pipeline.examine(
         audited,
         plan=plan,
         nuisance=nuisance,
@@ -201,9 +217,9 @@ def record(
         vulnerability=vulnerability,
         progress=progress,
     )
-    found, gone = sharing.findings_of(examined.findings, level, columns)
-    propensity = None if level == "hashes" else examined.propensity
-    parts: Parts = (found, tuple(notes), _programs(nuisance), propensity, examined.rows)
+    found, gone = sharing.findings_of(whole, level, columns)
+    propensity = None if level == "hashes" else learned
+    parts: Parts = (found, tuple(notes), _programs(nuisance), propensity, audited_rows)
     sealed = None
     if published is not None:
         keys = replace(keys, audit=_written(*parts))
@@ -213,7 +229,7 @@ def record(
     bundle = Bundle(
         level, (*withheld, *gone), columns, sealed, stated, plan, state, told, given, rows, programs, environment()
     )
-    return _unshuffled(examined, order), bundle, keys
+    return _unshuffled(Examined(whole, learned, audited_rows), order), bundle, keys
 
 
 Parts = tuple[Findings, tuple[str, ...], str, Propensity | None, NDArray[Any] | None]
@@ -235,13 +251,13 @@ def _of_open_records(
     try:
         part = audited.take(is_open)
         rng = written_plan.generator_at(state)
-        examined = pipeline.examine(part, plan=plan, nuisance=own, rng=rng, notes=notes)
+        alone, propensity, rows = pipeline.examine(part, plan=plan, nuisance=own, rng=rng, notes=notes)
     except InputError as error:
         received = one_line(f"too few ({error})")[:160]
         raise InputError("seal", "open records that can be audited alone", received, "seal a larger audit") from error
     columns, _ = sharing.columns_of(part, level, keys.pseudonyms)
-    found, _ = sharing.findings_of(examined.findings, level, columns)
-    return found, notes, _programs(own), examined.propensity, examined.rows
+    found, _ = sharing.findings_of(alone, level, columns)
+    return found, notes, _programs(own), propensity, rows
 
 
 def _written(
@@ -273,7 +289,7 @@ def _without(member: NDArray[Any], rows: IntArray) -> NDArray[np.int8]:
     return kept
 
 
-def _unshuffled(examined: pipeline.Examined, order: IntArray | None) -> pipeline.Examined:
+def _unshuffled(examined: Examined, order: IntArray | None) -> Examined:
     """Return the audit with rows counted as in the evidence of its owner."""
     if order is None:
         return examined
@@ -283,7 +299,7 @@ def _unshuffled(examined: pipeline.Examined, order: IntArray | None) -> pipeline
         rows = order[rows]
     elif propensity is not None:
         propensity = propensity.of_rows(np.argsort(order))
-    return pipeline.Examined(replace(examined.findings, rows=named), propensity, rows)
+    return Examined(replace(examined.findings, rows=named), propensity, rows)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from miaudit.arrays import IndexArray
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Split, choose
 from miaudit.bundle import contents, reading, sealed_audits, sharing, written_plan
@@ -19,8 +20,10 @@ from miaudit.bundle.contents import Bundle
 from miaudit.bundle.sealing import Opening
 from miaudit.causal import effects
 from miaudit.causal.nuisance import Nuisance
+from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError, one_line
 from miaudit.evidence import Evidence
+from miaudit.findings.audit import Findings
 from miaudit.findings.kind import plain
 from miaudit.findings.verification import Difference, VerificationFindings
 from miaudit.metrics import definition
@@ -142,7 +145,7 @@ def _audit_repeated(bundle: Bundle, progress: Callable[[int, int], None] | None)
     complete = _is_complete(bundle, evidence)
     left: tuple[str, ...] = ()
     if complete:
-        again = repeated(bundle, evidence, progress).findings
+        again, _, _ = repeated(bundle, evidence, progress)
         came, _ = sharing.findings_of(again, bundle.share, bundle.columns)
         found = list(_paired("findings", bundle.findings.to_dict(), came.to_dict(), _SKIPPED))
     else:
@@ -156,8 +159,8 @@ def _audit_repeated(bundle: Bundle, progress: Callable[[int, int], None] | None)
 
 def repeated(
     bundle: Bundle, evidence: Evidence, progress: Callable[[int, int], None] | None = None
-) -> pipeline.Examined:
-    """Audit the evidence of a bundle under its plan and random numbers.
+) -> tuple[Findings, Propensity | None, IndexArray | None]:
+    """Audit the evidence of a bundle under its plan and random numbers, as :func:`miaudit.auditing.pipeline.examine`.
 
     Raises
     ------

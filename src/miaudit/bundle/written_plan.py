@@ -10,8 +10,7 @@ import numpy as np
 
 from miaudit.auditing.plan import Bonferroni as BonferroniHeadline
 from miaudit.auditing.plan import Bootstrap, Bounds, Calibrated, Declared, Exploratory, Plan, Split
-from miaudit.dp import mechanism, selection, verdict
-from miaudit.dp.zero_run import options, thinning
+from miaudit.dp import mechanism, selection, verdict, zero_run
 from miaudit.errors import InputError
 
 _RECORDS: dict[str, type] = {
@@ -29,11 +28,11 @@ _RECORDS: dict[str, type] = {
     "guesses-bonferroni": selection.Bonferroni,
     "guesses-schedule": selection.Schedule,
     "guesses-exploratory": selection.Exploratory,
-    "thinning": options.Thinning,
-    "poisson-binomial": options.PoissonBinomial,
-    "conditional": options.Conditional,
-    "composition": options.Composition,
-    "seed-stable": thinning.SeedStable,
+    "thinning": zero_run.Thinning,
+    "poisson-binomial": zero_run.PoissonBinomial,
+    "conditional": zero_run.Conditional,
+    "composition": zero_run.Composition,
+    "seed-stable": zero_run.SeedStable,
     "gaussian-noise": mechanism.GaussianNoise,
     "laplace-noise": mechanism.LaplaceNoise,
     "poisson-subsampled": mechanism.PoissonSubsampled,

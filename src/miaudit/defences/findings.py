@@ -127,12 +127,9 @@ def _verdict(
     if metric not in one.leakage:
         hint = nearest(metric, one.leakage) or "choose one"
         raise InputError("primary_metric", f"one of {', '.join(one.leakage)}", repr(metric), hint)
-    found = one.leakage[metric]
     limit = definition.of(metric).threshold if threshold is None else threshold
-    auc_high = one.leakage["auc"].high
-    measured = verdict_rule.Measured(one.option.called, found.low, found.high, found.resolved, auc_high)
     verdict = verdict_rule.judge(
-        [measured],
+        {one.option.called: one.leakage},
         metric=metric,
         threshold=limit,
         confidence=confidence,

@@ -1,5 +1,5 @@
 """Differential privacy: trade-off functions, lower bounds from many runs, one run or none, and verdicts on claims."""
 
-from miaudit.dp import accounting, bounds, mechanism, multi_run, one_run, selection, tradeoff, verdict, zero_run
+from miaudit.dp import accounting, mechanism, multi_run, one_run, selection, tradeoff, verdict, zero_run
 
-__all__ = ["accounting", "bounds", "mechanism", "multi_run", "one_run", "selection", "tradeoff", "verdict", "zero_run"]
+__all__ = ["accounting", "mechanism", "multi_run", "one_run", "selection", "tradeoff", "verdict", "zero_run"]

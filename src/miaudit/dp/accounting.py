@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from miaudit.dp.bounds import Parameter, UpperBound
 from miaudit.dp.mechanism import (
     Composed,
     GaussianNoise,
@@ -24,6 +23,7 @@ from miaudit.dp.mechanism import (
     from_mapping,
 )
 from miaudit.dp.tradeoff import Gaussian
+from miaudit.dp.verdict import Parameter, UpperBound
 from miaudit.errors import InputError, MiauditError, check_delta
 
 __all__ = ["calibrate_noise", "dp_sgd", "from_mapping", "upper_bound"]

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from miaudit.arrays import FloatArray, IntArray
-from miaudit.dp.bounds import Parameter
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff
+from miaudit.dp.verdict import Parameter
 from miaudit.errors import InputError
 
 _NUISANCE = 1e-6  # probability given up so that only plausible rates need be searched

@@ -15,7 +15,6 @@ from functools import lru_cache
 import numpy as np
 
 from miaudit.arrays import FloatArray
-from miaudit.dp.bounds import LowerBound
 from miaudit.dp.error_counts import (
     ClaimTest,
     ClopperPearson,
@@ -44,6 +43,7 @@ from miaudit.dp.thresholds import (
     halves,
 )
 from miaudit.dp.tradeoff import TradeOff
+from miaudit.dp.verdict import LowerBound
 from miaudit.errors import DesignError, InputError, check_confidence, check_delta
 from miaudit.evidence import Evidence
 from miaudit.metrics.units import one_of_each

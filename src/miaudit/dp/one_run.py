@@ -6,7 +6,6 @@ whole trade-off function, such as that of mu-Gaussian DP, and gain from abstenti
 surer the guesses. Both hold whatever the attack is, and however its guesses depend on each other.
 """
 
-# ruff: noqa: PLC0415 - the heavier parts of scipy load when used
 from __future__ import annotations
 
 import math
@@ -19,9 +18,20 @@ import numpy as np
 from scipy.special.cython_special import betainc, ndtr, ndtri
 
 from miaudit.arrays import BoolArray, FloatArray
-from miaudit.dp.bounds import LowerBound, Parameter
-from miaudit.dp.selection import GUESSES_FIRST, CountBound, Fixed, Option, Pilot, Ranking, choose, one_sided, two_sided
+from miaudit.dp.selection import (
+    CLEARLY,
+    GUESSES_FIRST,
+    CountBound,
+    CountTest,
+    Fixed,
+    Option,
+    Pilot,
+    choose,
+    one_sided,
+    two_sided,
+)
 from miaudit.dp.tradeoff import Gaussian, TradeOff
+from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.errors import DesignError, InputError, check_confidence, check_delta, finite, is_number
 from miaudit.evidence import Evidence
 from miaudit.metrics.units import one_of_each
@@ -68,7 +78,7 @@ def mu_lower_bound(*, correct: int, guesses: int, canaries: float, confidence: f
     >>> round(bound.value, 4), round(bound.reachable, 2)
     (0.4366, 1.47)
     """
-    c, r, m = _counts(correct, guesses, canaries)
+    c, r, m = check_counts(correct, guesses, canaries)
     level = 1 - check_confidence(confidence)
     return LowerBound(
         parameter="mu",
@@ -113,7 +123,7 @@ def epsilon_lower_bound(
     >>> round(epsilon_lower_bound(correct=90, guesses=100, canaries=1_000, delta=1e-5).value, 3)
     1.626
     """
-    c, r, m = _counts(correct, guesses, canaries)
+    c, r, m = check_counts(correct, guesses, canaries)
     delta = check_delta(delta)
     level = 1 - check_confidence(confidence)
     return LowerBound(
@@ -160,13 +170,13 @@ def lower_bound(
     >>> round(lower_bound(claim, correct=90, guesses=100, canaries=1_000, delta=1e-5).value, 2)
     1.61
     """
-    c, r, m = _counts(correct, guesses, canaries)
+    c, r, m = check_counts(correct, guesses, canaries)
     level = 1 - check_confidence(confidence)
     if not (is_number(largest) and 0 < largest < math.inf):
         raise InputError("largest", "a finite number above 0", repr(largest), "where does the family end?")
 
     def bound(right: int) -> float:
-        return _last_rejected(lambda x: _rejects(_inverse(family(x)), right, r, m, level), largest)
+        return _last_rejected(lambda x: _rejects(inverse_of(family(x)), right, r, m, level), largest)
 
     return LowerBound(
         parameter=parameter,
@@ -174,7 +184,7 @@ def lower_bound(
         confidence=confidence,
         method="one run, f-DP test of Mahloujifar et al., family of trade-off functions",
         delta=check_delta(delta),
-        p_value=_smallest_level(_inverse(family(0.0)), c, r, m),
+        p_value=_smallest_level(inverse_of(family(0.0)), c, r, m),
         correct=c,
         guesses=r,
         canaries=canaries,
@@ -208,8 +218,8 @@ def rejects(tradeoff: TradeOff | float, *, correct: int, guesses: int, canaries:
     >>> rejects(0.44, correct=416, guesses=500, canaries=10_000, level=0.025)
     False
     """
-    c, r, m = _counts(correct, guesses, canaries)
-    return _rejects(_inverse(tradeoff), c, r, m, check_level(level))
+    c, r, m = check_counts(correct, guesses, canaries)
+    return _rejects(inverse_of(tradeoff), c, r, m, check_level(level))
 
 
 def p_value(tradeoff: TradeOff | float, *, correct: int, guesses: int, canaries: float) -> float:
@@ -225,8 +235,8 @@ def p_value(tradeoff: TradeOff | float, *, correct: int, guesses: int, canaries:
     >>> round(p_value(0.4366, correct=416, guesses=500, canaries=10_000), 4)
     0.025
     """
-    c, r, m = _counts(correct, guesses, canaries)
-    inverse = _inverse(tradeoff)
+    c, r, m = check_counts(correct, guesses, canaries)
+    inverse = inverse_of(tradeoff)
     if tradeoff == 0 or tradeoff == Gaussian(0.0):
         return _p_value_of_silence(c, r)
     return _smallest_level(inverse, c, r, m)
@@ -248,7 +258,7 @@ def epsilon_p_value(epsilon: float, *, correct: int, guesses: int, canaries: flo
     >>> round(epsilon_p_value(1.0, correct=90, guesses=100, canaries=1_000, delta=1e-5), 6)
     0.000841
     """
-    c, r, m = _counts(correct, guesses, canaries)
+    c, r, m = check_counts(correct, guesses, canaries)
     if not (is_number(epsilon) and 0 <= epsilon < math.inf):
         raise InputError("epsilon", "a finite number, 0 or more", repr(epsilon), "0 is the claim that nothing leaks")
     return _tail(float(epsilon), c, r, m, check_delta(delta))
@@ -259,114 +269,6 @@ def check_level(level: object) -> float:
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         raise InputError("level", "a number strictly between 0 and 1", repr(level), "it is 1 - confidence")
     return float(level)
-
-
-# -- the best that counts can give ------------------------------------------------------------------------------------
-
-
-def mu_p_value_by_program(mu: float, *, correct: int, guesses: int, canaries: float, slopes: int = 16) -> float:
-    """Upper limit of P(as many correct guesses) under mu-GDP, in (0, 1], by a linear program over the count's law.
-
-    The theorem's constraints hold for every set T of counts, not only for {k, ..., r} as in Algorithm 2. With 1 - f
-    below each of its tangents, delta(eps) + e^eps x, they read sum_k max(0, k p_k - e^eps (r - k + 1) p_{k-1})
-    <= m delta(eps) (statistics.md, section 10). Any feasible point of the dual gives an upper limit: the solver's is
-    clipped into its range and the objective computed again, so an inexact solution costs power and never validity.
-
-    Parameters
-    ----------
-    mu : float, 0 or more
-    correct, guesses, canaries : as in :func:`mu_lower_bound`
-    slopes : int, 1 or more
-        How many tangents; more are closer to the best and slower (a second or so at 500 guesses and 16 slopes).
-
-    Examples
-    --------
-    >>> counts = {"correct": 45, "guesses": 50, "canaries": 1_000}
-    >>> round(mu_p_value_by_program(0.5, **counts), 3), round(p_value(0.5, **counts), 3)
-    (0.053, 0.059)
-    """
-    c, r, m = _counts(correct, guesses, canaries)
-    _inverse(mu)  # refuses what is no mu
-    if isinstance(slopes, bool) or not isinstance(slopes, int) or slopes < 1:
-        raise InputError("slopes", "a whole number from 1 up", repr(slopes), "16 is the default")
-    if mu == 0:
-        return _at_least(c, r, 0.5)
-    # Tangents that bind lie between a fraction of the log-odds of the accuracy and a little above them.
-    epsilon = np.linspace(0.1, 1.1, slopes) * max(0.5, math.log((c + 0.5) / (r - c + 0.5)))
-    delta = np.array([Gaussian(mu).delta_at(float(e)) for e in epsilon])
-    return min(1.0, _certified(c, r, m, np.exp(epsilon), delta))
-
-
-def mu_lower_bound_by_program(
-    *, correct: int, guesses: int, canaries: float, confidence: float = 0.95, slopes: int = 16
-) -> LowerBound:
-    """Lower bound on mu by the linear program: up to 4% above :func:`mu_lower_bound`, for seconds, not a millisecond.
-
-    Parameters
-    ----------
-    correct, guesses, canaries, confidence : as in :func:`mu_lower_bound`
-    slopes : as in :func:`mu_p_value_by_program`
-
-    Notes
-    -----
-    Both tests reject where the count is large, so the larger of the two bounds is as valid as either.
-
-    Examples
-    --------
-    >>> bound = mu_lower_bound_by_program(correct=45, guesses=50, canaries=1_000)
-    >>> plain = mu_lower_bound(correct=45, guesses=50, canaries=1_000)
-    >>> 1.01 < bound.value / plain.value < 1.06
-    True
-    """
-    plain = mu_lower_bound(correct=correct, guesses=guesses, canaries=canaries, confidence=confidence)
-    counts = {"correct": correct, "guesses": guesses, "canaries": canaries}
-
-    def refuted(mu: float) -> bool:
-        return mu_p_value_by_program(mu, slopes=slopes, **counts) <= 1 - confidence  # type: ignore[arg-type]
-
-    low, high = plain.value, max(1.1 * plain.value, plain.value + 0.02)
-    while refuted(high):
-        low, high = high, high + (high - plain.value)
-    while high - low > 5e-4 * max(1.0, low):
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return replace(plain, value=low, method=f"one run, f-DP by a linear program with {slopes} slopes", reachable=None)
-
-
-def _certified(c: int, r: int, m: int, b: FloatArray, delta: FloatArray) -> float:
-    """Minimise z + m sum_j delta_j y_j over z + sum_j (k w_jk - b_j (r - k) w_j,k+1) >= 1{k >= c}, 0 <= w_jk <= y_j."""
-    from scipy import optimize, sparse
-
-    n, k = len(b), np.arange(1, r + 1)
-    w = 1 + n + np.arange(n)[:, None] * r + (k - 1)  # columns: z, y_1..y_n, then w_jk row by row
-    rows = np.concatenate([np.arange(r + 1), np.tile(k, n), np.tile(k - 1, n)])
-    columns = np.concatenate([np.zeros(r + 1, int), w.ravel(), w.ravel()])
-    gain = np.broadcast_to(k.astype(float), w.shape)
-    cost = b[:, None] * (r - k + 1)
-    cover = sparse.csr_array(
-        (np.concatenate([np.ones(r + 1), gain.ravel(), -cost.ravel()]), (rows, columns)), shape=(r + 1, 1 + n + n * r)
-    )
-    each = np.arange(n * r)
-    within = sparse.csr_array(
-        (np.repeat([1.0, -1.0], n * r), (np.tile(each, 2), np.concatenate([1 + n + each, 1 + each // r]))),
-        shape=(n * r, 1 + n + n * r),
-    )
-    event = (np.arange(r + 1) >= c).astype(float)
-    found = optimize.linprog(  # type: ignore[call-overload]  # the stubs know dense constraints only
-        np.concatenate([[1.0], m * delta, np.zeros(n * r)]),
-        A_ub=sparse.vstack([-cover, within]),
-        b_ub=np.concatenate([-event, np.zeros(n * r)]),
-        bounds=(0, None),
-        method="highs-ipm",
-    )
-    if found.x is None or not np.isfinite(found.x).all():
-        return 1.0
-    y = np.maximum(0.0, found.x[1 : 1 + n])
-    weights = np.clip(found.x[1 + n :].reshape(n, r), 0.0, y[:, None])
-    covered = np.zeros(r + 1)
-    covered[1:] += (weights * gain).sum(axis=0)
-    covered[:-1] -= (weights * cost).sum(axis=0)
-    return max(0.0, float((event - covered).max())) + m * float(y @ delta)
 
 
 # -- from evidence ----------------------------------------------------------------------------------------------------
@@ -429,7 +331,8 @@ def audit(
     if isinstance(option, Fixed) and len(score) < option.count <= evidence.n:
         said = (*said, f"{len(score):,} guesses instead of {option.count:,}, one at every record that was left")
         option = Fixed(len(score))
-    found = choose(option, _rankings(option, score, member, rng), bound=bound, confidence=confidence, rng=rng)
+    ways = _ways(option, score, member, bound, rng)
+    found = choose(option, ways, confidence=confidence, rng=rng, gain=CLEARLY)
     return replace(found, corrections=(*said, *found.corrections))
 
 
@@ -478,15 +381,17 @@ def _independent_records(evidence: Evidence, rng: np.random.Generator) -> tuple[
     return evidence.score[rows], evidence.member[rows], tuple(said)
 
 
-def _rankings(guesses: object, score: FloatArray, member: BoolArray, rng: np.random.Generator) -> Sequence[Ranking]:
-    first = two_sided(score, member, rng=rng)
+def _ways(
+    guesses: object, score: FloatArray, member: BoolArray, bound: CountBound, rng: np.random.Generator
+) -> Sequence[CountTest]:
+    first = two_sided(score, member, bound, rng=rng)
     if not (guesses is None or isinstance(guesses, Pilot)):
         return [first]
     return [
         first,
-        two_sided(score, member, by_rank=True, rng=rng),
-        one_sided(score, member, guess=True, rng=rng),
-        one_sided(score, member, guess=False, rng=rng),
+        two_sided(score, member, bound, by_rank=True, rng=rng),
+        one_sided(score, member, bound, guess=True, rng=rng),
+        one_sided(score, member, bound, guess=False, rng=rng),
     ]
 
 
@@ -508,7 +413,8 @@ def _rejects(inverse: Inverse, c: int, r: int, m: int, level: float) -> bool:
     return mass + h >= total
 
 
-def _inverse(tradeoff: TradeOff | float) -> Inverse:
+def inverse_of(tradeoff: TradeOff | float) -> Inverse:
+    """Return the inverse of 1 - f of a trade-off function, or of mu-GDP."""
     if isinstance(tradeoff, bool):
         raise InputError("tradeoff", "a trade-off function, or a mu", repr(tradeoff), "pass 0.5 for 0.5-GDP")
     if isinstance(tradeoff, int | float):
@@ -633,7 +539,7 @@ def _last_rejected(refuted: Callable[[float], bool], largest: float) -> float:
     return low
 
 
-def _counts(correct: object, guesses: object, canaries: object) -> tuple[int, int, int]:
+def check_counts(correct: object, guesses: object, canaries: object) -> tuple[int, int, int]:
     """Return counts 0 <= correct <= guesses <= canaries with at least one guess, as whole numbers."""
     if isinstance(canaries, float) and math.isfinite(canaries):
         canaries = math.ceil(canaries)

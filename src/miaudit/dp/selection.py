@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special.cython_special import ndtr
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.dp.bounds import LowerBound
+from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError, is_number, nearest
 
 __all__ = ["PAPERS_SIX", "SWEEP", "TEN", "Bonferroni", "Exploratory", "Fixed", "Pilot", "Schedule"]
@@ -29,7 +29,7 @@ TEN = (0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.1, 0.2, 0.4, 1.0)
 """The candidates of a pilot (statistics.md, section 9)."""
 SWEEP = (*PAPERS_SIX, 0.2, 0.4, 1.0)
 """The paper's six and three more for attacks that are right nearly everywhere, which they cost up to 3% elsewhere."""
-_CLEARLY = 1.2
+CLEARLY = 1.2  # what a pilot asks of a later order beyond an earlier one
 _STRENGTHS = np.geomspace(0.05, 12.8, 53)  # of Gaussian attacks; the last errs once in 10^10 guesses
 GUESSES_FIRST = "the number of guesses was fixed before the labels were looked at"
 
@@ -132,6 +132,29 @@ class Exploratory:
         _check_counts("counts", self.counts)
 
 
+@dataclass(frozen=True)
+class Sides:
+    """Algorithm 5 with k+ and k- explicit: guess "member" at the highest scores and "non-member" at the lowest.
+
+    Of zero-run bounds.
+
+    Attributes
+    ----------
+    members, nonmembers : numbers of guesses, 0 or more, not both 0
+    """
+
+    members: int
+    nonmembers: int
+
+    def __post_init__(self) -> None:
+        for name in ("members", "nonmembers"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InputError(name, "a whole number from 0 up", repr(value), "how many such guesses?")
+        if self.members + self.nonmembers < 1:
+            raise InputError("members", "at least one guess in all", "none", "guess for some")
+
+
 Option = Fixed | Pilot | Bonferroni | Schedule | Exploratory
 
 
@@ -173,25 +196,49 @@ def check(option: object) -> None:
     raise InputError("guesses", allowed, repr(option), "None chooses on a pilot")
 
 
+class CountBound(Protocol):
+    """A lower bound from counts, such as ``one_run.mu_lower_bound``."""
+
+    def __call__(self, *, correct: int, guesses: int, canaries: float, confidence: float) -> LowerBound:
+        """Return the bound of so many correct guesses."""
+        ...
+
+    def __hash__(self) -> int: ...
+
+
+class RankedTest(Protocol):
+    """A test of ranked records; ``rows`` are their positions in falling order of confidence."""
+
+    @property
+    def name(self) -> str:
+        """Return how the guesses are made, in words."""
+        ...
+
+    @property
+    def places(self) -> IntArray:
+        """Return the record numbers (n,), the surest guess first."""
+        ...
+
+    def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:
+        """Return the bound of the first so many guesses among these rows."""
+        ...
+
+    def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
+        """Return right and made guesses, at most so many, among these rows."""
+        ...
+
+    def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
+        """Return about what the bound would be if this share of the guesses were right; looks at no label."""
+        ...
+
+    def canaries(self, rows: IntArray) -> int:
+        """Return the number of which fractions are taken; depends on covariates only."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
-class Order:
-    """Records in falling order of the attack's confidence, and the guess at each; never made from labels.
-
-    Attributes
-    ----------
-    name : how the guesses are made, in words
-    places : array (m,), record numbers, the surest guess first
-    guess : array (m,), +1 member or -1 non-member, of the i-th in order
-    """
-
-    name: str
-    places: IntArray
-    guess: IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class Ranking:
-    """Records in falling order of the attack's confidence, and whether its guess at each is right.
+class CountTest:
+    """The test of how many guesses were right, whichever they are.
 
     The order and the guesses may use scores and covariates, never labels.
 
@@ -199,46 +246,88 @@ class Ranking:
     ----------
     name : how the guesses are made, in words
     places : ints (n,), record numbers, the surest guess first
-    correct : bools (n,), of record i (not of the i-th in order)
+    correct : bools (n,), whether the guess at record i (not at the i-th in order) is right
+    from_counts : bound from counts
     kept : bools (n,), records that thinning left (statistics.md, section 7); None for all
+    size : (n,), what each record counts for: the s_i of thinning, which must not depend on labels; None: 1
     """
 
     name: str
     places: IntArray
     correct: BoolArray
+    from_counts: CountBound
     kept: BoolArray | None = None
+    size: FloatArray | None = None
 
     @classmethod
-    def of(cls, correct: ArrayLike) -> Ranking:
-        """Return the ranking of correctness indicators (n,) that already are in falling order of confidence."""
+    def of(cls, correct: ArrayLike, from_counts: CountBound) -> CountTest:
+        """Return the test of correctness indicators (n,) that already are in falling order of confidence."""
         indicators = np.asarray(correct)
         if indicators.ndim != 1 or not len(indicators) or not np.isin(indicators, (0, 1)).all():
             raise InputError(
                 "correct", "an array (n,) of bool", f"an array of shape {indicators.shape}", "one entry per guess"
             )
-        return cls("as given", np.arange(len(indicators)), indicators.astype(bool))
+        return cls("as given", np.arange(len(indicators)), indicators.astype(bool), from_counts)
+
+    def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:
+        """Return the bound with the first so many guesses; where thinning left fewer, the missing count as wrong."""
+        return self.counted(self.share_right(rows, guesses)[0], guesses, self.canaries(rows), confidence)
+
+    def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
+        """Return right and made guesses among the first kept ones."""
+        records = self.places[rows]
+        made = records[:guesses] if self.kept is None else records[self.kept[records]][:guesses]
+        return int(np.count_nonzero(self.correct[made])), len(made)
+
+    def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
+        """Return the bound if this share of the guesses were right."""
+        return self.counted(math.floor(guesses * share), guesses, self.canaries(rows), confidence).value
+
+    def canaries(self, rows: IntArray) -> int:
+        """Return their effective number; it depends on covariates only, as the number of guesses must."""
+        if self.size is None:
+            return len(rows)
+        inside = np.zeros(len(self.size), dtype=np.bool_)
+        inside[self.places[rows]] = True
+        return max(1, math.ceil(float(self.size[inside].sum()) - 1e-9))
+
+    def counted(self, correct: int, guesses: int, canaries: int, confidence: float) -> LowerBound:
+        """Return the bound of any counts among so many canaries."""
+        return self.from_counts(
+            correct=correct, guesses=guesses, canaries=max(canaries, guesses), confidence=confidence
+        )
 
 
-def two_sided(score: FloatArray, member: BoolArray, *, rng: np.random.Generator, by_rank: bool = False) -> Ranking:
+def two_sided(
+    score: FloatArray,
+    member: BoolArray,
+    from_counts: CountBound,
+    *,
+    rng: np.random.Generator,
+    by_rank: bool = False,
+) -> CountTest:
     """Guess "member" above the median score and "non-member" below it, the farthest first; ties in random order.
 
     Parameters
     ----------
     score : (n,), higher is more member-like
     member : (n,)
+    from_counts : bound from counts
     by_rank : whether distance is counted in records, so that both ends take turns, instead of in score
     """
     position = _ranks(score, rng) if by_rank else score
     offset = position - _centre(position)
     guess = np.where(offset == 0, rng.random(len(score)) < 0.5, offset > 0)
     name = "both ends of the scores in turn" if by_rank else "both sides of the median score, the farthest first"
-    return Ranking(name, _falling(np.abs(offset), rng), guess == member)
+    return CountTest(name, _falling(np.abs(offset), rng), guess == member, from_counts)
 
 
-def one_sided(score: FloatArray, member: BoolArray, *, guess: bool, rng: np.random.Generator) -> Ranking:
+def one_sided(
+    score: FloatArray, member: BoolArray, from_counts: CountBound, *, guess: bool, rng: np.random.Generator
+) -> CountTest:
     """Guess "member" from the highest score down (``guess=True``), or "non-member" from the lowest up."""
     name = "members only, the highest scores first" if guess else "non-members only, the lowest scores first"
-    return Ranking(name, _falling(score if guess else -score, rng), member == guess)
+    return CountTest(name, _falling(score if guess else -score, rng), member == guess, from_counts)
 
 
 def _falling(confidence: FloatArray, rng: np.random.Generator) -> IntArray:
@@ -266,136 +355,20 @@ def _ranks(score: FloatArray, rng: np.random.Generator) -> FloatArray:
     return ranks
 
 
-class CountBound(Protocol):
-    """A lower bound from counts, such as ``one_run.mu_lower_bound``."""
-
-    def __call__(self, *, correct: int, guesses: int, canaries: float, confidence: float) -> LowerBound:
-        """Return the bound of so many correct guesses."""
-        ...
-
-    def __hash__(self) -> int: ...
-
-
-class RankedTest(Protocol):
-    """A test of ranked records; ``rows`` are their positions in falling order of confidence."""
-
-    @property
-    def order(self) -> Order | Ranking:
-        """Return the order of the records and the guesses."""
-        ...
-
-    def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:
-        """Return the bound of the first so many guesses among these rows."""
-        ...
-
-    def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
-        """Return right and made guesses, at most so many, among these rows."""
-        ...
-
-    def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
-        """Return about what the bound would be if this share of the guesses were right; looks at no label."""
-        ...
-
-    def canaries(self, rows: IntArray) -> int:
-        """Return the number of which fractions are taken; depends on covariates only."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class CountTest:
-    """The test of how many guesses were right, whichever they are.
-
-    Attributes
-    ----------
-    order : the guesses
-    from_counts : bound from counts
-    size : (n,), what each record counts for, in the order of the records; None: 1
-    """
-
-    order: Ranking
-    from_counts: CountBound
-    size: FloatArray | None = None
-
-    def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:
-        """Return the bound with the first so many guesses; where thinning left fewer, the missing count as wrong."""
-        return self.counted(self.share_right(rows, guesses)[0], guesses, self.canaries(rows), confidence)
-
-    def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
-        """Return right and made guesses among the first kept ones."""
-        records = self.order.places[rows]
-        made = records[:guesses] if self.order.kept is None else records[self.order.kept[records]][:guesses]
-        return int(np.count_nonzero(self.order.correct[made])), len(made)
-
-    def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
-        """Return the bound if this share of the guesses were right."""
-        return self.counted(math.floor(guesses * share), guesses, self.canaries(rows), confidence).value
-
-    def canaries(self, rows: IntArray) -> int:
-        """Return their effective number; it depends on covariates only, as the number of guesses must."""
-        if self.size is None:
-            return len(rows)
-        inside = np.zeros(len(self.size), dtype=np.bool_)
-        inside[self.order.places[rows]] = True
-        return max(1, math.ceil(float(self.size[inside].sum()) - 1e-9))
-
-    def counted(self, correct: int, guesses: int, canaries: int, confidence: float) -> LowerBound:
-        """Return the bound of any counts among so many canaries."""
-        return self.from_counts(
-            correct=correct, guesses=guesses, canaries=max(canaries, guesses), confidence=confidence
-        )
-
-
 def choose(
-    option: Option | int | None,
-    rankings: Sequence[Ranking],
-    *,
-    bound: CountBound,
-    confidence: float,
-    rng: np.random.Generator,
-    size: FloatArray | None = None,
-) -> LowerBound:
-    """Return the lower bound of an attack's guesses from counts, their number chosen as the option says.
-
-    Parameters
-    ----------
-    option, confidence, rng : as of :func:`best_of`
-    rankings : one or more of the same records
-        A pilot, which is small, yields to a later one for a clear gain only: the best of several looks better than it
-        is.
-    bound : from counts to a LowerBound
-    size : (n,), optional
-        What each record counts for: the s_i of thinning (statistics.md, section 7), 1 otherwise. Must not depend on
-        labels.
-
-    Examples
-    --------
-    >>> from miaudit.dp.one_run import mu_lower_bound
-    >>> rng = np.random.default_rng(0)
-    >>> right = rng.random(2_000) < np.linspace(0.98, 0.5, 2_000)
-    >>> sweep = Bonferroni(counts=(50, 400))
-    >>> found = choose(sweep, [Ranking.of(right)], bound=mu_lower_bound, confidence=0.95, rng=rng)
-    >>> round(found.value, 2), found.guesses
-    (0.74, 400)
-    """
-    if not rankings:
-        raise InputError("rankings", "at least one ranking", "none", "pass Ranking.of(correct)")
-    tests = [CountTest(ranking, bound, size) for ranking in rankings]
-    return best_of(option, tests, confidence=confidence, rng=rng, gain=_CLEARLY)
-
-
-def best_of(
     option: object, tests: Sequence[RankedTest], *, confidence: float, rng: np.random.Generator, gain: float = 1.0
 ) -> LowerBound:
-    """Return the bound of a test over ranked records, the number of guesses chosen as the option says.
+    """Return the lower bound of a test over ranked records, the number of guesses chosen as the option says.
 
     Parameters
     ----------
     option : Fixed, Pilot, Bonferroni, Schedule or Exploratory; an int means Fixed, None means Pilot()
-    tests : of the same records in different orders
+    tests : one or more of the same records in different orders
         A pilot chooses among them; every other option uses the first.
     confidence : in (0, 1), one-sided
     rng : draws the pilot
     gain : factor by which a later test has to promise more than an earlier one for a pilot to choose it
+        A pilot is small, and the best of several looks better than it is: ``CLEARLY``.
 
     Returns
     -------
@@ -407,9 +380,21 @@ def best_of(
     InputError
         For more guesses than records, for ``Schedule`` (it ties counts to parameters) with a test that looks at more
         than counts, or an option that is none of these.
+
+    Examples
+    --------
+    >>> from miaudit.dp.one_run import mu_lower_bound
+    >>> rng = np.random.default_rng(0)
+    >>> right = rng.random(2_000) < np.linspace(0.98, 0.5, 2_000)
+    >>> sweep = Bonferroni(counts=(50, 400))
+    >>> found = choose(sweep, [CountTest.of(right, mu_lower_bound)], confidence=0.95, rng=rng)
+    >>> round(found.value, 2), found.guesses
+    (0.74, 400)
     """
+    if not tests:
+        raise InputError("rankings", "at least one ranking", "none", "pass CountTest.of(correct, bound)")
     test = tests[0]
-    rows = np.arange(len(test.order.places))
+    rows = np.arange(len(test.places))
     match option:
         case None | Pilot():
             return _piloted(option or Pilot(), tests, rows, confidence, rng, gain)
@@ -457,13 +442,13 @@ def _piloted(
     shown[rng.permutation(n)[:revealed]] = True
     best, chosen, left, count = -1.0, tests[0], rows, 1
     for test in tests:
-        seen = shown[test.order.places]
+        seen = shown[test.places]
         rest = rows[~seen]
         value, guesses = _promised(option.fractions, test, rows[seen], rest, confidence)
         if value > max(best, 0.0) * gain or best < 0:
             best, chosen, left, count = value, test, rest, guesses
     text = (
-        f"{count:,} guesses ({chosen.order.name}) chosen on {revealed:,} records drawn at random, "
+        f"{count:,} guesses ({chosen.name}) chosen on {revealed:,} records drawn at random, "
         f"whose labels were revealed for it; the other {n - revealed:,} were audited"
     )
     return settled(chosen.bound(left, count, confidence), text)

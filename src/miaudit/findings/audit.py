@@ -13,8 +13,7 @@ from miaudit.arrays import Count, FloatArray, Inside, Positive, Share, Text
 from miaudit.causal.balance import Difference, Overlap
 from miaudit.causal.challenge import Challenge, LackOfFit
 from miaudit.causal.propensity import LearningCurve
-from miaudit.dp.bounds import LowerBound
-from miaudit.dp.verdict import ClaimVerdict, RocLimit
+from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError
 from miaudit.findings.kind import FindingsRecord, Keys, Pattern, Rule
 from miaudit.findings.verdict import MetricName, Verdict

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from miaudit.arrays import Inside, Text
 from miaudit.findings.kind import Pattern
@@ -92,31 +93,30 @@ class Verdict:
         return replace(self, besides=f"The verdict is about one metric and its threshold. Above chance: {above}.")
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The primary metric of one score, as much of it as a verdict needs.
+class Measured(Protocol):
+    """A metric of a score, as much of it as a verdict needs: a value, if it has one, and confidence limits."""
 
-    Attributes
-    ----------
-    score : its name
-    low, high : confidence limits of the primary metric
-    resolved : whether it has a value
-    auc_high : upper limit of the AUC, at the same confidence and corrected where the primary metric is
-    """
+    @property
+    def value(self) -> float | None:
+        """The metric; None where it is not resolved."""
 
-    score: str
-    low: float
-    high: float
-    resolved: bool
-    auc_high: float = 1.0
+    @property
+    def low(self) -> float | None:
+        """Lower confidence limit; None if there is none."""
 
-    def is_inverted(self, metric: str) -> bool:
-        """Whether the score is shown to point the wrong way: lower for members."""
-        return self.auc_high < 0.5 or (not of(metric).bounded and self.high < (of(metric).chance or 0))
+    @property
+    def high(self) -> float | None:
+        """Upper confidence limit; None if there is none."""
+
+
+def limits(measured: Measured) -> tuple[float, float]:
+    """Return the confidence limits of a metric, infinite where it has none."""
+    low, high = measured.low, measured.high
+    return -math.inf if low is None else low, math.inf if high is None else high
 
 
 def judge(
-    measured: list[Measured],
+    measured: Mapping[str, Mapping[str, Measured]],
     *,
     metric: str,
     threshold: float,
@@ -128,6 +128,7 @@ def judge(
 ) -> Verdict:
     """Compare the primary metric of each score that counts with the threshold.
 
+    ``measured`` holds of each score its metrics by name: the primary one, and the AUC, corrected where that is.
     Flagged when the lower limit of one exceeds the threshold; clear when the upper limits of all are below it;
     otherwise inconclusive. The limits must already hold for all scores together. Below its resolution a metric never
     flags. Unless one is flagged, a score whose AUC is shown to be below one half leaves nothing to test: turned round
@@ -135,33 +136,37 @@ def judge(
 
     Examples
     --------
-    >>> verdict = judge([Measured("loss", 0.08, 0.12, True)], metric="tpr_at_fpr_0.01", threshold=0.06,
-    ...                 confidence=0.95, levels=(0.02, 0.05, 0.1))
+    >>> from miaudit.metrics.classical import Estimate
+    >>> found = {"tpr_at_fpr_0.01": Estimate(0.1, 0.08, 0.12, 0.95), "auc": Estimate(0.7, 0.6, 0.8, 0.95)}
+    >>> verdict = judge({"loss": found}, metric="tpr_at_fpr_0.01", threshold=0.06, confidence=0.95,
+    ...                 levels=(0.02, 0.05, 0.1))
     >>> verdict.status, verdict.level, verdict.exit_code
     ('flagged', 'at least elevated', 3)
     """
-    loudest = max(measured, key=lambda m: (m.low if m.resolved else -1.0, m.high))
-    widest = max(measured, key=lambda m: m.high)
-    inverted = [m for m in measured if m.is_inverted(metric)]
+    primary = [found[metric] for found in measured.values()]
+    loudest = max(primary, key=lambda m: (-1.0 if m.value is None else limits(m)[0], limits(m)[1]))
+    widest = max(primary, key=lambda m: limits(m)[1])
+    inverted = list(_inverted(measured, metric))
     status: Status
-    if loudest.resolved and loudest.low > threshold:
+    if loudest.value is not None and limits(loudest)[0] > threshold:
         status, about = "flagged", loudest
     elif inverted:
-        reason = _inverted_sentence(inverted, metric, confidence, turn)
+        reason = _inverted_sentence(inverted, confidence, turn)
         none = no_answer("not-testable", reason, metric=metric, threshold=threshold, confidence=confidence)
         return replace(none, exploratory=exploratory)
-    elif widest.high < threshold:
+    elif limits(widest)[1] < threshold:
         status, about = "clear", widest
     else:
         status, about = "inconclusive", widest
+    low, high = limits(about)
     return Verdict(
         status=status,
         metric=metric,
         threshold=threshold,
-        low=about.low,
-        high=about.high,
+        low=low,
+        high=high,
         confidence=confidence,
-        level=_level(status, about, levels) if of(metric).has_levels else "",
+        level=_level(status, low, high, levels) if of(metric).has_levels else "",
         condition=condition,
         exploratory=exploratory,
         text=_sentence(status, about, metric, threshold, confidence, condition, exploratory),
@@ -191,35 +196,35 @@ def undeclared(would_be: Verdict, declare: str = DECLARE) -> Verdict:
     return replace(would_be, status="not-testable", low=None, high=None, level="", condition="", text=text)
 
 
-def _level(status: Status, about: Measured, levels: tuple[float, float, float]) -> str:
+def _level(status: Status, low: float, high: float, levels: tuple[float, float, float]) -> str:
     def name(rate: float) -> str:
         return LEVEL_NAMES[sum(rate >= level for level in levels)]
 
     if status == "flagged":
-        return f"at least {name(about.low)}" if name(about.low) != "material" else "material"
+        return f"at least {name(low)}" if name(low) != "material" else "material"
     if status == "clear":
-        return f"at most {name(about.high)}" if name(about.high) != "low" else "low"
-    low, high = name(about.low), name(about.high)
-    return low if low == high else f"anything from {low} to {high}"
+        return f"at most {name(high)}" if name(high) != "low" else "low"
+    return name(low) if name(low) == name(high) else f"anything from {name(low)} to {name(high)}"
 
 
 def _sentence(
     status: Status, about: Measured, metric: str, threshold: float, confidence: float, condition: str, exploratory: bool
 ) -> str:
     what, sure = describe(metric), f"{percent(confidence)} confidence"
-    limit, high = amount(metric, threshold), amount(metric, about.high, "up")
+    bottom, top = limits(about)
+    limit, high = amount(metric, threshold), amount(metric, top, "up")
     if status == "flagged":
-        low = beyond(metric, about.low, threshold, "down")
+        low = beyond(metric, bottom, threshold, "down")
         text = f"Concern: with {sure}, {what} is at least {low}, above the threshold of {limit}."
     elif status == "clear":
-        high = beyond(metric, about.high, threshold, "up")
+        high = beyond(metric, top, threshold, "up")
         text = (
             f"No concern at this threshold: with {sure}, {what} is at most {high}, below the threshold of {limit}. "
             "Leakage below that limit, or to a stronger attack, was not looked for."
         )
-    elif about.resolved:
+    elif about.value is not None:
         text = (
-            f"Inconclusive: with {sure}, {what} lies between {amount(metric, about.low, 'down')} and {high}; the "
+            f"Inconclusive: with {sure}, {what} lies between {amount(metric, bottom, 'down')} and {high}; the "
             f"threshold of {limit} is in between."
         )
     else:
@@ -232,14 +237,19 @@ def _sentence(
     return f"Exploratory, not evidence: {text}" if exploratory else text
 
 
-def _inverted_sentence(inverted: list[Measured], metric: str, confidence: float, turn: str) -> str:
-    def shown(m: Measured) -> str:
-        if m.auc_high < 0.5:
-            return f"the AUC of {m.score} is at most {amount('auc', m.auc_high, 'up')}"
-        what = describe(metric).partition(" (")[0].replace("the score", m.score)
-        return f"{what} is at most {amount(metric, m.high, 'up')}"
+def _inverted(measured: Mapping[str, Mapping[str, Measured]], metric: str) -> Iterator[str]:
+    """Yield of each score that is shown to point the wrong way, lower for members, how it shows."""
+    for score, found in measured.items():
+        auc_high, high = (limits(found[name])[1] for name in ("auc", metric))
+        if auc_high < 0.5:
+            yield f"the AUC of {score} is at most {amount('auc', auc_high, 'up')}"
+        elif not of(metric).bounded and high < (of(metric).chance or 0):
+            what = describe(metric).partition(" (")[0].replace("the score", score)
+            yield f"{what} is at most {amount(metric, high, 'up')}"
 
-    said = ", ".join(map(shown, inverted))
+
+def _inverted_sentence(inverted: list[str], confidence: float, turn: str) -> str:
+    said = ", ".join(inverted)
     return (
         f"No answer: scores point the wrong way (with {percent(confidence)} confidence {said}); {turn}. Scores must be "
         "higher for members: where they are lower, an attacker turns them round, and that attack was not measured. "

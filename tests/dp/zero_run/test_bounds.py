@@ -16,9 +16,8 @@ from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.dp import one_run, zero_run
 from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule
 from miaudit.dp.tradeoff import Gaussian
+from miaudit.dp.zero_run import Composition, Conditional, PoissonBinomial, Sides, Thinning, composition
 from miaudit.dp.zero_run import audit as zero_run_audit
-from miaudit.dp.zero_run import composition
-from miaudit.dp.zero_run.options import Composition, Conditional, PoissonBinomial, Sides, Thinning
 from miaudit.dp.zero_run.thinning import SeedStable
 from miaudit.dp.zero_run.untampered import epsilon_bound
 from miaudit.errors import DesignError, InputError

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, poisson_binom
 
 from miaudit.dp import one_run
-from miaudit.dp.zero_run.untampered import ReplicatedGuesses, approximate_tail, epsilon_bound, tail
+from miaudit.dp.zero_run.untampered import approximate_tail, epsilon_bound, quantile_bound, tail
 from miaudit.errors import InputError
 
 
@@ -68,15 +68,14 @@ def test_the_quantile_over_replicates_is_that_of_the_single_bounds(below: int) -
     rng = np.random.default_rng(4)
     toward = 0.8 * rng.normal(size=250) + 0.2 * rng.normal(size=(60, 250)) + 0.2 * rng.normal(size=(60, 1))
     single = np.sort([epsilon_bound(row, 200, 0.025) for row in toward])
-    assert ReplicatedGuesses(toward, 200).bound(0.025, below) == pytest.approx(single[below], abs=2e-4)
+    assert quantile_bound(toward, 200, 0.025, below) == pytest.approx(single[below], abs=2e-4)
 
 
 def test_replicates_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(InputError, match="toward: expected finite log-odds"):
-        ReplicatedGuesses(np.array([[0.0, np.nan]]), 1)
+        quantile_bound(np.array([[0.0, np.nan]]), 1, 0.05, 0)
 
 
 def test_guesses_that_are_certain_beforehand_show_nothing_and_do_not_overflow() -> None:
-    sure = ReplicatedGuesses(np.full((1, 200), 700.0), 200)
     assert approximate_tail(np.ones((1, 5)), 3).tolist() == [1.0]
-    assert sure.bound(0.05, 0) == 0.0
+    assert quantile_bound(np.full((1, 200), 700.0), 200, 0.05, 0) == 0.0

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from miaudit.dp.accounting import upper_bound
-from miaudit.dp.bounds import LowerBound
 from miaudit.dp.mechanism import GaussianNoise
-from miaudit.dp.verdict import Claim
+from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.errors import InputError
 from miaudit.synthesis.generators.release import Release
 from miaudit.synthesis.graph import CausalGraph

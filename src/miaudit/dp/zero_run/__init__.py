@@ -1,27 +1,22 @@
 """Lower bounds from no run at all: a fixed model, known members and known non-members, and covariates that differ."""
 
-from miaudit.dp.zero_run import audit, options
-from miaudit.dp.zero_run.audit import LEAST_ROWS_PER_COVARIATE
+from miaudit.dp.selection import Sides
+from miaudit.dp.zero_run import audit
+from miaudit.dp.zero_run.audit import Correction
 from miaudit.dp.zero_run.bounds import (
     Testability,
     Thinned,
     epsilon_lower_bound,
     mu_lower_bound,
     shift_curve,
+    stated,
     testability,
     thin,
 )
-from miaudit.dp.zero_run.logit_interval import Scheffe, StandardErrors
-from miaudit.dp.zero_run.options import (
-    Composition,
-    Conditional,
-    Correction,
-    PoissonBinomial,
-    Sides,
-    Thinning,
-    stated,
-)
-from miaudit.dp.zero_run.thinning import SeedStable
+from miaudit.dp.zero_run.composition import Composition
+from miaudit.dp.zero_run.conditional import Conditional
+from miaudit.dp.zero_run.thinning import LEAST_ROWS_PER_COVARIATE, Scheffe, SeedStable, StandardErrors, Thinning
+from miaudit.dp.zero_run.untampered import PoissonBinomial
 
 __all__ = [
     "LEAST_ROWS_PER_COVARIATE",
@@ -39,7 +34,6 @@ __all__ = [
     "audit",
     "epsilon_lower_bound",
     "mu_lower_bound",
-    "options",
     "shift_curve",
     "stated",
     "testability",

@@ -7,7 +7,8 @@ module brings evidence and propensities to them. :mod:`miaudit.dp.zero_run` is t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,24 +19,39 @@ from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import propensity as propensities
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run, selection
-from miaudit.dp.bounds import LowerBound, Parameter
-from miaudit.dp.selection import Order, Ranking
+from miaudit.dp.selection import CountTest, Sides
+from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.dp.zero_run import composition
-from miaudit.dp.zero_run.composition import Shift
-from miaudit.dp.zero_run.conditional import ConditionalTest, expected_success
-from miaudit.dp.zero_run.logit_interval import HalfWidth, Scheffe, StandardErrors, half_width, is_given, logit
-from miaudit.dp.zero_run.options import Composition, Conditional, Correction, PoissonBinomial, Sides, Thinning
-from miaudit.dp.zero_run.thinning import Guessed, SeedStable, SeedStableTest, coins_worth
-from miaudit.dp.zero_run.untampered import UntamperedTest
+from miaudit.dp.zero_run.composition import Composition, Shift
+from miaudit.dp.zero_run.conditional import Conditional, ConditionalTest, expected_success
+from miaudit.dp.zero_run.thinning import (
+    LEAST_ROWS_PER_COVARIATE,
+    Scheffe,
+    SeedStable,
+    SeedStableTest,
+    StandardErrors,
+    Thinning,
+    coins_worth,
+    half_width,
+    independent,
+    is_given,
+    logit,
+    rows_for_each,
+    too_few_rows,
+    tossed,
+)
+from miaudit.dp.zero_run.untampered import PoissonBinomial, UntamperedTest
 from miaudit.errors import DesignError, InputError
 from miaudit.evidence import Evidence
-from miaudit.metrics.units import drawn_alike, equal_sizes, independent_share, one_of_each
+from miaudit.metrics.units import drawn_alike, equal_sizes, one_of_each
 
-LEAST_ROWS_PER_COVARIATE = 40
 MARGIN = 0.1
 _LEAST_REMAINDER = 1e-6  # of the score's standard deviation
 _REPLICATES = 600
 _LARGEST_REPLICATES = 5 * 10**7  # numbers in replicates that are computed here
+
+Order = tuple[str, IntArray, IntArray]
+"""How guesses are made, in words; record numbers (m,), the surest guess first; the guess at record i, +1 or -1."""
 
 INDEPENDENT = "given the covariates, records became members independently, with the propensities used"
 SCORES_ONLY = "the attack's order and guesses use scores and covariates, never labels"
@@ -88,6 +104,10 @@ class AuditedRecords:
             notes = (f"{said}; the other {ev.n - len(rows):,} left out",)
         return cls(rows, score[rows], ev.member[rows], logit(values[rows]), notes)
 
+    def right(self, guess: IntArray) -> BoolArray:
+        """Return which guesses (n,) are right, +1 for a member and -1 for a non-member."""
+        return np.asarray((guess > 0) == self.member)
+
     def take(self, chosen: IntArray, note: str) -> AuditedRecords:
         """Return some of the records and say why."""
         return AuditedRecords(
@@ -122,6 +142,25 @@ class Job:
         return self.guesses.members + self.guesses.nonmembers if isinstance(self.guesses, Sides) else self.guesses
 
 
+@dataclass(frozen=True)
+class OwnCorrection(ABC):
+    """A correction of another package: a class derived from this one, at an entry point of ``miaudit.corrections``.
+
+    Attributes
+    ----------
+    margin : how far the log-odds may be off, as the auditor stated it; None where nothing was stated
+    """
+
+    margin: float | None = None
+
+    @abstractmethod
+    def lower_bound(self, job: Job, records: AuditedRecords) -> LowerBound:
+        """Bound the parameter of a job from below on records."""
+
+
+Correction = Thinning | PoissonBinomial | Conditional | Composition | OwnCorrection
+
+
 def audit(job: Job, records: AuditedRecords, correction: Correction) -> LowerBound:
     """Run one audit."""
     match correction:
@@ -143,57 +182,76 @@ def audit(job: Job, records: AuditedRecords, correction: Correction) -> LowerBou
 
 def _thinned(job: Job, records: AuditedRecords, option: Thinning) -> LowerBound:
     _refuse_few_rows_without_bounds(job, option)
-    wide = half_width_of(option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev)
-    low, high = records.logit - wide.values, records.logit + wide.values
-    ways = orders(job, records)
-    ordered = [Guessed(records.member[o.places], o.guess, low[o.places], high[o.places]) for o in ways]
-    inner = job.confidence + wide.cost
-    if isinstance(option.seeds, SeedStable):
+    wide, how, cost = half_width_of(
+        option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev
+    )
+    low, high = records.logit - wide, records.logit + wide
+    size, ways, sets = coins_worth(low, high), orders(job, records), option.seeds
+    inner = job.confidence + cost
+
+    def toss(places: IntArray, guess: IntArray) -> BoolArray:
+        return tossed(records.member[places], guess[places], low[places], high[places], job.rng)
+
+    if isinstance(sets, SeedStable):
         tests = [
-            SeedStableTest.of(order, guessed, option.seeds, job.one_run, job.rng)
-            for order, guessed in zip(ways, ordered, strict=True)
+            SeedStableTest(
+                name,
+                places,
+                records.right(guess)[places],
+                size[places],
+                tuple(toss(places, guess) for _ in range(sets.sets)),
+                sets,
+                job.one_run,
+            )
+            for name, places, guess in ways
         ]
-        found = selection.best_of(job.number, tests, confidence=inner, rng=job.rng)
+        found = selection.choose(job.number, tests, confidence=inner, rng=job.rng)
     else:
-        rankings = [_kept(o, guessed, job.rng) for o, guessed in zip(ways, ordered, strict=True)]
-        size = coins_worth(low, high)
-        found = selection.choose(job.number, rankings, bound=job.one_run, confidence=inner, rng=job.rng, size=size)
-    worth = ordered[0].effective
-    thinned = f"{len(low):,} records thinned at random, worth {worth:,.1f} fair coins (Theorem Z); {wide.how}"
-    paid = (f"error probability {wide.cost:.3g} charged for the band of the log-odds",) if wide.cost else ()
+        kept = [toss(places, guess)[np.argsort(places)] for _, places, guess in ways]
+        found = _counted(job, records, ways, job.one_run, inner, kept, size)
+    worth = float(size[ways[0][1]].sum())
+    thinned = f"{len(low):,} records thinned at random, worth {worth:,.1f} fair coins (Theorem Z); {how}"
+    paid = (f"error probability {cost:.3g} charged for the band of the log-odds",) if cost else ()
     return replace(
         found,
         confidence=job.confidence,
-        p_value=None if found.p_value is None else min(1.0, found.p_value + wide.cost),
+        p_value=None if found.p_value is None else min(1.0, found.p_value + cost),
         method=f"zero run, thinning to fair coins, then {found.method}",
         assumptions=tuple(text for text in found.assumptions if text != one_run.FAIR_COINS),
         corrections=(*records.notes, thinned, *paid, *found.corrections),
     )
 
 
-def _kept(order: Order, guessed: Guessed, rng: np.random.Generator) -> Ranking:
-    """Toss the coins of one way to guess; the ranking counts records by number, not by place."""
-    kept, correct = (np.zeros(len(order.places), dtype=np.bool_) for _ in range(2))
-    kept[order.places[guessed.kept(rng)]] = True
-    correct[order.places] = guessed.correct
-    return Ranking(order.name, order.places, correct, kept)
+def _counted(
+    job: Job,
+    records: AuditedRecords,
+    ways: Sequence[Order],
+    bound: selection.CountBound,
+    confidence: float,
+    kept: Sequence[BoolArray | None],
+    size: FloatArray | None = None,
+) -> LowerBound:
+    """Bound by how many guesses are right; it counts records by number, not by place."""
+    tests = [
+        CountTest(name, places, records.right(guess), bound, left, size)
+        for (name, places, guess), left in zip(ways, kept, strict=True)
+    ]
+    return selection.choose(job.number, tests, confidence=confidence, rng=job.rng, gain=selection.CLEARLY)
 
 
 def _untampered(job: Job, records: AuditedRecords, option: PoissonBinomial) -> LowerBound:
     records = _smallest(records, option.smallest, job.propensity)
     margin, drawn, notes = _pessimism(job, option.margin)
-
-    def test(order: Order) -> UntamperedTest:
-        at = partial(_toward, sign=order.guess.astype(np.float64), signed=option.signed, margin=margin)
-        return UntamperedTest(
-            order,
-            (order.guess > 0) == records.member[order.places],
-            at(records.logit[order.places]),
-            None if drawn is None else partial(_drawn_toward, drawn, records, order, option.signed, margin),
+    tests = [
+        UntamperedTest(
+            name,
+            places,
+            records.right(guess)[places],
+            *_beforehand(records, places, guess, drawn, option.signed, margin),
         )
-
-    tests = [test(order) for order in orders(job, records)]
-    found = selection.best_of(job.number, tests, confidence=job.confidence, rng=job.rng)
+        for name, places, guess in orders(job, records)
+    ]
+    found = selection.choose(job.number, tests, confidence=job.confidence, rng=job.rng)
     return replace(found, corrections=(*records.notes, *notes, *found.corrections))
 
 
@@ -201,22 +259,20 @@ def _conditional(job: Job, records: AuditedRecords, option: Conditional) -> Lowe
     records = _smallest(records, option.smallest, job.propensity)
     margin, drawn, notes = _pessimism(job, option.margin)
     uniforms = job.rng.random(len(records.rows))
-
-    def test(order: Order) -> ConditionalTest:
-        at = partial(_toward, sign=order.guess.astype(np.float64), signed=option.signed, margin=margin)
-        return ConditionalTest(
+    aware = partial(_toward, signed=option.signed, margin=margin) if option.aware else None
+    tests = [
+        ConditionalTest(
             job.parameter,
             job.delta,
-            order,
-            (order.guess > 0) == records.member[order.places],
+            name,
+            places,
+            records.right(guess)[places],
             uniforms,
-            at(records.logit[order.places]),
-            None if drawn is None else partial(_drawn_toward, drawn, records, order, option.signed, margin),
+            *_beforehand(records, places, guess, drawn, option.signed, margin),
         )
-
-    aware = partial(_toward, signed=option.signed, margin=margin) if option.aware else None
-    tests = [test(order) for order in orders(job, records, aware)]
-    found = selection.best_of(job.number, tests, confidence=job.confidence, rng=job.rng)
+        for name, places, guess in orders(job, records, aware)
+    ]
+    found = selection.choose(job.number, tests, confidence=job.confidence, rng=job.rng)
     how = "guesses tampered with by their log-odds" + (", and ranked by what survives" if option.aware else "")
     return replace(found, corrections=(*records.notes, how, *notes, *found.corrections))
 
@@ -224,14 +280,9 @@ def _conditional(job: Job, records: AuditedRecords, option: Conditional) -> Lowe
 def _composed(job: Job, records: AuditedRecords, option: Composition) -> LowerBound:
     shift, records = _shift(job, records, option)
     records = _equal_sizes(records, job.rng)
-    rankings = []
-    for order in orders(job, records):
-        correct = np.zeros(len(order.places), dtype=np.bool_)
-        correct[order.places] = (order.guess > 0) == records.member[order.places]
-        rankings.append(Ranking(order.name, order.places, correct))
+    ways = orders(job, records)
     bound = partial(_composition_bound, shift, job)
-    inner = job.confidence + shift.cost
-    found = selection.choose(job.number, rankings, bound=bound, confidence=inner, rng=job.rng)
+    found = _counted(job, records, ways, bound, job.confidence + shift.cost, [None] * len(ways))
     paid = (f"error probability {shift.cost:.3g} charged for the upper limit on delta_DS",) if shift.cost else ()
     return replace(
         found,
@@ -283,7 +334,7 @@ def _from_centre(
             sureness / (float(score.std()) or 1.0), aware(values, sign=guess.astype(np.float64))
         )
     places = np.lexsort((rng.random(len(score)), -sureness))
-    return Order(f"{name}, the farthest first", places, guess[places])
+    return f"{name}, the farthest first", places, guess
 
 
 def _beyond_covariates(records: AuditedRecords, ev: Evidence, propensity: Propensity) -> FloatArray | None:
@@ -340,15 +391,26 @@ def _by_sides(sides: Sides, score: FloatArray, rng: np.random.Generator) -> Orde
     guess = np.where(explicit == 0, np.where(offset > 0, 1, -1), explicit)
     places = np.lexsort((rng.random(len(score)), -np.abs(offset), explicit == 0))
     name = f"the {sides.members:,} highest and the {sides.nonmembers:,} lowest scores"
-    return Order(name, places, guess[places])
+    return name, places, guess
 
 
-def _drawn_toward(
-    drawn: FloatArray, records: AuditedRecords, order: Order, signed: bool, margin: float, places: IntArray
-) -> FloatArray:
-    """Log-odds (K, r) that the guesses at some places are right, under each replicate of the propensities (K, n)."""
-    values = logit(drawn[:, records.rows[order.places[places]]])
-    return _toward(values, sign=order.guess[places].astype(np.float64), signed=signed, margin=margin)
+def _beforehand(
+    records: AuditedRecords, places: IntArray, guess: IntArray, drawn: FloatArray | None, signed: bool, margin: float
+) -> tuple[FloatArray, Callable[[IntArray], FloatArray] | None]:
+    """Log-odds (m,) that guesses are right before the algorithm is asked, and a function of places under replicates.
+
+    From places (r,) it gives the same log-odds (K, r) under each replicate of the propensities ``drawn`` (K, n).
+    """
+    at = partial(_toward, signed=signed, margin=margin)
+    toward = at(records.logit, sign=guess.astype(np.float64))[places]
+    if drawn is None:
+        return toward, None
+
+    def replicated(chosen: IntArray) -> FloatArray:
+        numbers = places[chosen]
+        return at(logit(drawn[:, records.rows[numbers]]), sign=guess[numbers].astype(np.float64))
+
+    return toward, replicated
 
 
 def _toward(values: FloatArray, *, sign: FloatArray, signed: bool, margin: float) -> FloatArray:
@@ -366,15 +428,10 @@ def half_width_of(
     replicates: FloatArray | None,
     records: AuditedRecords | None,
     ev: Evidence,
-) -> HalfWidth:
-    """Return the half-widths of the audited records, or of all."""
-    found = half_width(chosen, propensity, level, replicates, _independent(ev))
-    return found if records is None else replace(found, values=found.values[records.rows])
-
-
-def _independent(ev: Evidence) -> float:
-    """Share of the records that count as independent, at worst: Kish's, with the records of a unit all alike."""
-    return 1.0 if ev.unit_codes is None else independent_share(ev.unit_codes)
+) -> tuple[FloatArray, str, float]:
+    """Return the half-widths of the audited records, or of all, what they are in words, and what they cost."""
+    values, how, cost = half_width(chosen, propensity, level, replicates, independent(ev))
+    return (values if records is None else values[records.rows]), how, cost
 
 
 def _pessimism(job: Job, margin: float | None) -> tuple[float, FloatArray | None, tuple[str, ...]]:
@@ -407,27 +464,6 @@ def _bootstrap(ev: Evidence, propensity: Propensity, rng: np.random.Generator) -
     number = int(np.clip(_LARGEST_REPLICATES // ev.n, 50, _REPLICATES))
     clip = propensity.clip or propensities.CLIP
     return propensities.bootstrap(encoded, replicates=number, folds=propensity.folds, clip=clip, rng=rng)
-
-
-def rows_for_each(propensity: Propensity, ev: Evidence) -> float | None:
-    """Rows for each covariate that the propensity was learned from, counted as independent; None if it was given."""
-    rows = propensity.rows_per_covariate
-    return rows if rows is None or propensity.folds is None else rows * _independent(ev)
-
-
-def too_few_rows(propensity: Propensity, ev: Evidence) -> tuple[str, ...]:
-    """Say that the propensity was learned from too few rows for each covariate, if it was."""
-    rows = rows_for_each(propensity, ev)
-    if rows is None or rows >= LEAST_ROWS_PER_COVARIATE:
-        return ()
-    return (
-        f"the propensity was learned from {rows:.3g} {_kind(ev)} for each covariate, and bounds need "
-        f"{LEAST_ROWS_PER_COVARIATE} unless bounds on the log-odds are stated",
-    )
-
-
-def _kind(ev: Evidence) -> str:
-    return "rows" if ev.unit_codes is None else "independent rows"
 
 
 def _refuse_few_rows_without_bounds(job: Job, option: Thinning | Composition) -> None:
@@ -469,10 +505,10 @@ def _shift(job: Job, records: AuditedRecords, option: Composition) -> tuple[Shif
     stated = option.stated()
     if stated is not None:
         return stated, records
-    sample, wide, records = _propensity_sample(job, records, option)
-    spent = option.spend * (1 - job.confidence - wide.cost)
-    confidence = job.confidence + wide.cost + spent
-    curve = composition.shift_curve(*sample, confidence=1 - spent, half_width=wide.values)
+    sample, wide, cost, records = _propensity_sample(job, records, option)
+    spent = option.spend * (1 - job.confidence - cost)
+    confidence = job.confidence + cost + spent
+    curve = composition.shift_curve(*sample, confidence=1 - spent, half_width=wide)
     size = 2 * min(int(records.member.sum()), int((~records.member).sum()))
     number = max(1, min(size, job.number if isinstance(job.number, int) else round(0.05 * size)))
 
@@ -487,22 +523,25 @@ def _shift(job: Job, records: AuditedRecords, option: Composition) -> tuple[Shif
 
 def _propensity_sample(
     job: Job, records: AuditedRecords, option: Composition
-) -> tuple[tuple[FloatArray, BoolArray], HalfWidth, AuditedRecords]:
-    """Return log-odds and membership to choose eta on, how far the log-odds may be off, and the records to audit."""
+) -> tuple[tuple[FloatArray, BoolArray], FloatArray, float, AuditedRecords]:
+    """Return log-odds and membership to choose eta on, how far off they may be at what cost, and records to audit."""
     if option.sample is None:
         _refuse_few_rows_without_bounds(job, option)
-        wide = half_width_of(option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev)
+        wide, how, cost = half_width_of(
+            option.half_width, job.propensity, 1 - job.confidence, job.replicates, records, job.ev
+        )
         aside = np.zeros(len(records.rows), dtype=np.bool_)
         aside[job.rng.permutation(len(aside))[: max(1, round(option.share * len(aside)))]] = True
         sample = (records.logit - _prior(job, records))[aside], records.member[aside]
-        note = f"{np.count_nonzero(aside):,} records set aside at random to choose eta_DS on; {wide.how}"
-        return sample, replace(wide, values=wide.values[aside]), records.take(np.flatnonzero(~aside), note)
+        note = f"{np.count_nonzero(aside):,} records set aside at random to choose eta_DS on; {how}"
+        return sample, wide[aside], cost, records.take(np.flatnonzero(~aside), note)
     sample = (np.asarray(option.sample[0], dtype=np.float64), np.asarray(option.sample[1], dtype=bool))
     if sample[0].ndim != 1 or sample[0].shape != sample[1].shape or not np.isfinite(sample[0]).all():
         received = f"shapes {sample[0].shape}, {sample[1].shape}"
         raise InputError("sample", "log-odds (k,) and membership (k,)", received, "pass both")
     as_given = Propensity.given(np.full(len(sample[0]), 0.5))  # whose log-odds are known, as far as nothing is stated
-    return sample, half_width(option.half_width, as_given, 1 - job.confidence), records
+    wide, _, cost = half_width(option.half_width, as_given, 1 - job.confidence)
+    return sample, wide, cost, records
 
 
 def _prior(job: Job, records: AuditedRecords) -> float:

@@ -10,7 +10,8 @@ measured.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,21 +21,75 @@ from miaudit.arrays import BoolArray, IntArray
 from miaudit.causal.balance import Overlap
 from miaudit.causal.propensity import LearningCurve, Propensity
 from miaudit.dp import selection
-from miaudit.dp.bounds import LowerBound, Parameter
+from miaudit.dp.selection import Sides
+from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.dp.zero_run import audit as zero_run_audit
 from miaudit.dp.zero_run import composition
-from miaudit.dp.zero_run.audit import AuditedRecords, Job
-from miaudit.dp.zero_run.composition import ShiftCurve
-from miaudit.dp.zero_run.logit_interval import check_replicates, is_given
-from miaudit.dp.zero_run.options import (
-    Correction,
-    PoissonBinomial,
-    Sides,
-    correction_of,
+from miaudit.dp.zero_run.audit import AuditedRecords, Correction, Job, OwnCorrection
+from miaudit.dp.zero_run.composition import Composition, ShiftCurve
+from miaudit.dp.zero_run.conditional import Conditional
+from miaudit.dp.zero_run.thinning import (
+    Thinning,
+    check_replicates,
+    coins_worth,
+    is_given,
+    rows_for_each,
+    too_few_rows,
+    tossed,
 )
-from miaudit.dp.zero_run.thinning import Guessed, coins_worth
-from miaudit.errors import InputError, check_confidence, check_delta
+from miaudit.dp.zero_run.untampered import PoissonBinomial
+from miaudit.errors import InputError, Offered, check_confidence, check_delta, nearest
 from miaudit.evidence import Evidence
+
+# -- the corrections by name ----------------------------------------------------------------------------------------
+
+_PURE = "poisson-binomial"  # of pure epsilon only
+CORRECTIONS: Offered[Callable[[], Correction]] = Offered(
+    "miaudit.corrections", type, {"thinning": Thinning, "conditional": Conditional, "composition": Composition}
+)
+
+
+def correction_of(chosen: Any) -> Correction:
+    """Return the record that is meant: itself, or the default of its name.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, or a value of another type.
+    """
+    if isinstance(chosen, str):
+        if chosen == _PURE:
+            return PoissonBinomial()
+        if chosen not in CORRECTIONS:
+            first, *others = CORRECTIONS
+            names = (first, _PURE, *others)
+            hint = nearest(chosen, names) or 'the default is "thinning"'
+            raise InputError("correction", ", ".join(f'"{name}"' for name in names), repr(chosen), hint)
+        return CORRECTIONS[chosen]()
+    if isinstance(chosen, Correction):
+        return chosen
+    allowed = "Thinning, PoissonBinomial, Conditional, Composition, or one of their names"
+    raise InputError("correction", allowed, repr(chosen), 'the default is "thinning"')
+
+
+def stated(chosen: str | Correction, margin: float | None) -> Correction:
+    """Return a correction with the margin on the log-odds that an auditor stated, where it has none of its own.
+
+    Examples
+    --------
+    >>> stated("thinning", 0.2).half_width, stated(PoissonBinomial(margin=0.3), 0.2).margin
+    (0.2, 0.3)
+    """
+    option = correction_of(chosen)
+    if margin is None:
+        return option
+    match option:
+        case Thinning() | Composition() if option.half_width is None:
+            return replace(option, half_width=margin)
+        case PoissonBinomial() | Conditional() | OwnCorrection() if option.margin is None:
+            return replace(option, margin=margin)
+    return option
+
 
 # -- the bounds -----------------------------------------------------------------------------------------------------
 
@@ -219,13 +274,13 @@ def thin(ev: Evidence, propensity: Propensity, half_width: Any = 0.0, *, rng: np
     ('one-run', True, 1297)
     """
     records = AuditedRecords.of(ev, propensity, rng)
-    wide = zero_run_audit.half_width_of(half_width, propensity, 0.05, None, records, ev)
+    wide, _, _ = zero_run_audit.half_width_of(half_width, propensity, 0.05, None, records, ev)
     job = Job(ev, propensity, "mu", 0.0, 1, "median", 0.95, None, rng)
-    (order,) = zero_run_audit.orders(job, records)
-    low, high = records.logit - wide.values, records.logit + wide.values
-    guessed = Guessed(records.member[order.places], order.guess, low[order.places], high[order.places])
-    kept = guessed.kept(rng)
-    rows = records.rows[order.places[kept]]
+    ((_, places, guess),) = zero_run_audit.orders(job, records)
+    low, high = (records.logit - wide)[places], (records.logit + wide)[places]
+    guess = guess[places]
+    kept = tossed(records.member[places], guess, low, high, rng)
+    rows = records.rows[places[kept]]
     inside = ev.member[rows]
     if len(rows) == 0 or inside.all() or not inside.any():
         raise InputError(
@@ -240,7 +295,7 @@ def thin(ev: Evidence, propensity: Propensity, half_width: Any = 0.0, *, rng: np
         group=None if ev.group is None else ev.group[rows],
         source=f"{ev.source} (thinned to fair coins)".strip(),
     )
-    return Thinned(evidence, guessed.effective, rows, order.guess[kept])
+    return Thinned(evidence, float(coins_worth(low, high).sum()), rows, guess[kept])
 
 
 # -- testable or not ------------------------------------------------------------------------------------------------
@@ -299,8 +354,8 @@ def testability(
     >>> testability(ev, Propensity.given([0.4, 0.5, 0.6])).testable
     True
     """
-    rows = zero_run_audit.rows_for_each(propensity, ev)
-    reasons = [] if bounds_given else list(zero_run_audit.too_few_rows(propensity, ev))
+    rows = rows_for_each(propensity, ev)
+    reasons = [] if bounds_given else list(too_few_rows(propensity, ev))
     if not (bounds_given or replicates_given or is_given(propensity) or propensity.logistic):
         reasons.append(
             "how far the learned log-odds may be off is not known for this classifier: pass bootstrap replicates, or "
@@ -345,6 +400,6 @@ def shift_curve(
     0.442
     """
     pi = propensity.matched(ev)
-    wide = zero_run_audit.half_width_of(half_width, pi, 1 - confidence, None, None, ev)
+    wide, _, cost = zero_run_audit.half_width_of(half_width, pi, 1 - confidence, None, None, ev)
     logit = pi.logit - math.log(ev.n_members / ev.n_nonmembers)
-    return composition.shift_curve(logit, ev.member, confidence=confidence + wide.cost, half_width=wide.values)
+    return composition.shift_curve(logit, ev.member, confidence=confidence + cost, half_width=wide)

@@ -11,15 +11,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray
 from miaudit.dp import one_run
-from miaudit.dp.bounds import LowerBound
 from miaudit.dp.selection import GUESSES_FIRST
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, compose, mu_of_pure
+from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
 from miaudit.metrics.definition import at_most
 
@@ -81,6 +82,46 @@ class Shift:
     def mu(self) -> float:
         """Return mu_DS of Corollary 1, with which the (epsilon, 0) part is Gaussian DP: 2 Phi^-1(sigma(epsilon))."""
         return mu_of_pure(self.epsilon)
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """The published composition audits (Algorithms 6 and 7 with Eq. 5; errata B1, B2, B12).
+
+    Attributes
+    ----------
+    eta, delta_ds : propensities lie within [eta, 1 - eta] but for probability delta_ds, in equally many of both classes
+    closeness : c, where non-members came from a generator that was fitted on other members: densities within e^c
+    sample : (log-odds (k,), member (k,) of bool), a propensity sample to choose eta on; its records are not audited
+    share : without any of these, that share of the records is set aside at random to choose eta on
+    spend : share of the error probability for the upper limit on delta_DS then (Proposition 2)
+    half_width : how far the log-odds may be off that eta is chosen on, as in :class:`Thinning`; None of a sample: 0
+    """
+
+    eta: float | None = None
+    delta_ds: float = 0.0
+    closeness: float | None = None
+    sample: tuple[ArrayLike, ArrayLike] | None = None
+    share: float = 0.2
+    spend: float = 0.1
+    half_width: Any = None
+
+    def __post_init__(self) -> None:
+        if sum(given is not None for given in (self.eta, self.closeness, self.sample)) > 1:
+            raise InputError("composition", "one of eta, closeness and sample", "several", "say how close in one way")
+        self.stated()
+        for name in ("share", "spend"):
+            if not (isinstance(getattr(self, name), int | float) and 0 < getattr(self, name) < 1):
+                raise InputError(name, "a number strictly between 0 and 1", repr(getattr(self, name)), "0.2 is usual")
+
+    def stated(self) -> Shift | None:
+        """Return the shift that was stated, or None where it has to be estimated."""
+        if self.closeness is not None:
+            return Shift.of_closeness(self.closeness)
+        if self.eta is not None:
+            return Shift.of_overlap(self.eta, self.delta_ds)
+        Shift.of_overlap(0.5, self.delta_ds)
+        return None
 
 
 # -- the curve ------------------------------------------------------------------------------------------------------

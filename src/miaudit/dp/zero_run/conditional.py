@@ -15,8 +15,29 @@ import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.dp import one_run
-from miaudit.dp.bounds import LowerBound, Parameter
-from miaudit.dp.selection import GUESSES_FIRST, Order
+from miaudit.dp.selection import GUESSES_FIRST
+from miaudit.dp.verdict import LowerBound, Parameter
+from miaudit.dp.zero_run.untampered import check_margin
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """The published conditional audit (Theorem 5.1, Algorithms 1 and 9 with errata B3, B4, B13, B14).
+
+    Attributes
+    ----------
+    aware : whether guesses are ranked by their expected success after tampering, or by the score alone
+    signed : tamper with T lambda (statistics.md, section 7), or with the paper's |lambda|
+    margin, smallest : as in :class:`PoissonBinomial`
+    """
+
+    aware: bool = False
+    signed: bool = False
+    margin: float | None = None
+    smallest: int | None = None
+
+    def __post_init__(self) -> None:
+        check_margin(self.margin)
 
 
 def tampering_at(epsilon: float, toward: FloatArray) -> FloatArray:
@@ -136,7 +157,8 @@ class ConditionalTest:
     ----------
     parameter : "epsilon" or "mu"
     delta : of an epsilon
-    order : of the records and the guesses
+    name : how the guesses are made, in words
+    places : ints (m,), record numbers, the surest guess first
     correct, uniforms : arrays (m,), in that order; see :class:`Tampered`
     toward : array (m,), log-odds that each guess is right before the algorithm is asked, margin included
     replicates : from places (r,) to the same log-odds (K, r) under bootstrap replicates of the propensity; None without
@@ -145,7 +167,8 @@ class ConditionalTest:
 
     parameter: Parameter
     delta: float
-    order: Order
+    name: str
+    places: IntArray
     correct: BoolArray
     uniforms: FloatArray
     toward: FloatArray

@@ -1,23 +1,34 @@
 """Thinning to fair coins (Theorem Z): zero-run evidence becomes one-run evidence.
 
 A record is dropped at random with a probability that depends on its label, so that membership of the kept ones is a
-fair coin given the covariates, or nearly one where the log-odds are known within an interval only. The theorem, its
+fair coin given the covariates, or nearly one where the log-odds are known within a half-width only. The theorem, its
 proof and what it gains over the paper's tampering are in ``docs/zero_run.md``.
 """
 
+# ruff: noqa: PLC0415 - scipy loads when used
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.causal import logistic
 from miaudit.causal.logistic import expit
-from miaudit.dp.bounds import LowerBound
-from miaudit.dp.selection import CountBound, Order
-from miaudit.errors import InputError
+from miaudit.causal.propensity import Propensity
+from miaudit.dp.selection import CountBound
+from miaudit.dp.verdict import LowerBound
+from miaudit.errors import InputError, is_number
+from miaudit.evidence import Evidence
+from miaudit.metrics.units import independent_share
+
+LEAST_ROWS_PER_COVARIATE = 40
+_STANDARD_ERRORS = 2.0  # of learned log-odds, where nothing else is asked for
+
+# -- the coins ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,32 @@ class SeedStable:
         """Return the largest value that at least three quarters of the bounds reach."""
         needed = math.ceil(0.75 * len(bounds))
         return sorted(bounds, reverse=True)[needed - 1]
+
+
+@dataclass(frozen=True, eq=False)
+class Thinning:
+    """Drop records at random until membership of the rest is a fair coin (Theorem Z); the default.
+
+    Attributes
+    ----------
+    half_width : how far the log-odds may be off
+        A number, one for each record (n,), ``StandardErrors(2)``, ``Scheffe()``; None: 0 for given propensities and two
+        standard errors for learned ones.
+    seeds : 1, or ``SeedStable()``
+        One set of coins, or forty of which three quarters must agree. There is no choosing the best of several.
+    """
+
+    half_width: Any = None
+    seeds: int | SeedStable = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seeds, SeedStable) and (isinstance(self.seeds, bool) or self.seeds != 1):
+            raise InputError(
+                "seeds",
+                "1, or SeedStable()",
+                repr(self.seeds),
+                "the best of several sets of coins would be multiple testing: SeedStable(sets=40) pays for it",
+            )
 
 
 def keeping_probability(member: BoolArray, guess: IntArray, low: FloatArray, high: FloatArray) -> FloatArray:
@@ -87,40 +124,11 @@ def coins_worth(low: FloatArray, high: FloatArray) -> FloatArray:
     return 2 * expit(-np.maximum(0.0, np.maximum(low, -high)))
 
 
-@dataclass(frozen=True, eq=False)
-class Guessed:
-    """Records in the order in which they are guessed, surest first, with log-odds that lie between two bounds.
-
-    Attributes
-    ----------
-    member : array (m,) of bool
-    guess : array (m,), +1 member or -1 non-member
-    low, high : arrays (m,), bounds on the log-odds of membership
-    """
-
-    member: BoolArray
-    guess: IntArray
-    low: FloatArray
-    high: FloatArray
-
-    @property
-    def correct(self) -> BoolArray:
-        """Which guesses are right (m,)."""
-        return np.asarray((self.guess > 0) == self.member)
-
-    @property
-    def effective(self) -> float:
-        """M of Theorem Z: the number of fair coins that the records are worth, 0 to m."""
-        return float(coins_worth(self.low, self.high).sum())
-
-    def take(self, rows: IntArray) -> Guessed:
-        """Return some of the records, in the order given."""
-        return Guessed(self.member[rows], self.guess[rows], self.low[rows], self.high[rows])
-
-    def kept(self, rng: np.random.Generator) -> IntArray:
-        """Toss the coins once: positions of the kept records, ascending, so surest first."""
-        coins = rng.random(len(self.member))
-        return np.flatnonzero(coins < keeping_probability(self.member, self.guess, self.low, self.high))
+def tossed(
+    member: BoolArray, guess: IntArray, low: FloatArray, high: FloatArray, rng: np.random.Generator
+) -> BoolArray:
+    """Toss a coin for each record, arguments as for :func:`keeping_probability`; return which are kept (n,)."""
+    return np.asarray(rng.random(len(member)) < keeping_probability(member, guess, low, high))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,32 +137,29 @@ class SeedStableTest:
 
     Attributes
     ----------
-    order : of the records and the guesses
-    records : in that order
-    coins : sets of positions that were kept, ascending
+    name : how the guesses are made, in words
+    places : ints (m,), record numbers, the surest guess first
+    correct : bools (m,), in that order
+    size : (m,), in that order: how much of a fair coin each record is
+    coins : bools (m,) for each set: the records that were kept, in that order
     stable : the rule
     one_run : bound from counts
     """
 
-    order: Order
-    records: Guessed
-    coins: tuple[IntArray, ...]
+    name: str
+    places: IntArray
+    correct: BoolArray
+    size: FloatArray
+    coins: tuple[BoolArray, ...]
     stable: SeedStable
     one_run: CountBound
-
-    @classmethod
-    def of(
-        cls, order: Order, records: Guessed, stable: SeedStable, one_run: CountBound, rng: np.random.Generator
-    ) -> SeedStableTest:
-        """Toss every set of coins."""
-        return cls(order, records, tuple(records.kept(rng) for _ in range(stable.sets)), stable, one_run)
 
     def bound(self, rows: IntArray, guesses: int, confidence: float) -> LowerBound:
         """Return what at least three quarters of the coin sets show."""
         whole, inner = self.canaries(rows), 1 - self.stable.share_of_level * (1 - confidence)
         found = [
             self.one_run(correct=right, guesses=guesses, canaries=max(whole, guesses), confidence=inner)
-            for right in self._right(rows, guesses)
+            for right in (self._right(kept, rows, guesses)[0] for kept in self.coins)
         ]
         middle = sorted(found, key=lambda bound: bound.value, reverse=True)[math.ceil(0.75 * len(found)) - 1]
         p_values = sorted(1.0 if bound.p_value is None else bound.p_value for bound in found)
@@ -168,8 +173,7 @@ class SeedStableTest:
 
     def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
         """Return right and made guesses among the first kept ones of the first set of coins."""
-        kept = rows[np.isin(rows, self.coins[0])][:guesses]
-        return int(np.count_nonzero(self.records.correct[kept])), len(kept)
+        return self._right(self.coins[0], rows, guesses)
 
     def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
         """Return the bound if this share of the guesses were right."""
@@ -179,10 +183,218 @@ class SeedStableTest:
 
     def canaries(self, rows: IntArray) -> int:
         """Return the effective number of fair coins, rounded up."""
-        return max(1, math.ceil(self.records.take(rows).effective - 1e-9))
+        return max(1, math.ceil(float(self.size[rows].sum()) - 1e-9))
 
-    def _right(self, rows: IntArray, guesses: int) -> Iterator[int]:
-        inside = np.zeros(len(self.records.member), dtype=np.bool_)
-        inside[rows] = True
-        for kept in self.coins:
-            yield int(np.count_nonzero(self.records.correct[kept[inside[kept]][:guesses]]))
+    def _right(self, kept: BoolArray, rows: IntArray, guesses: int) -> tuple[int, int]:
+        made = rows[kept[rows]][:guesses]
+        return int(np.count_nonzero(self.correct[made])), len(made)
+
+
+# -- how far the log-odds may be off --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StandardErrors:
+    """So many standard errors of each record's log-odds, pointwise (the default, with two; statistics.md, section 8).
+
+    Attributes
+    ----------
+    multiple : above 0
+    """
+
+    multiple: float = _STANDARD_ERRORS
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.multiple) and 0 < self.multiple < math.inf):
+            raise InputError("multiple", "a number above 0", repr(self.multiple), "2 is the default")
+
+
+@dataclass(frozen=True)
+class Scheffe:
+    """Half-widths that hold for all records at once, se_i sqrt(chi2_{d+1}), but for a probability that is paid for.
+
+    Attributes
+    ----------
+    share : part of the audit's error probability that is spent here, in (0, 1)
+    """
+
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.share) and 0 < self.share < 1):
+            raise InputError("share", "a number strictly between 0 and 1", repr(self.share), "0.5 is the default")
+
+
+def half_width(
+    chosen: Any, propensity: Propensity, level: float, replicates: ArrayLike | None = None, units: float = 1.0
+) -> tuple[FloatArray, str, float]:
+    """Return half-widths (n,), 0 or more, what they are in words, and the error probability that they cost.
+
+    Parameters
+    ----------
+    chosen : number, array (n,), StandardErrors, Scheffe or None
+        None: 0 for given propensities, ``StandardErrors(2)`` for learned ones.
+    propensity : Propensity of n records
+    level : error probability of the whole audit, in (0, 1)
+    replicates : array (K, n), bootstrap replicates of the propensities, optional
+        Where they are passed, or the model is not the default one, the standard error is their spread.
+    units : share of the rows that count as independent, in (0, 1]
+
+    Raises
+    ------
+    InputError
+        For a negative or infinite half-width, one of another length, or where no standard error is known.
+
+    Examples
+    --------
+    >>> half_width(0.2, Propensity.given([0.5, 0.6]), 0.05)[0].tolist()
+    [0.2, 0.2]
+    >>> half_width(None, Propensity.given([0.5, 0.6]), 0.05)[0].tolist()
+    [0.0, 0.0]
+    """
+    n = len(propensity.values)
+    match chosen:
+        case None | Scheffe() if is_given(propensity):
+            return np.zeros(n), "the propensities were given: log-odds taken as known", 0.0
+        case None | StandardErrors():
+            multiple = _STANDARD_ERRORS if chosen is None else chosen.multiple
+            said = f"log-odds within {multiple:g} standard errors of the learned ones, pointwise"
+            return multiple * standard_errors(propensity, replicates, units), said, 0.0
+        case Scheffe(share):
+            return _scheffe(share * level, propensity, replicates, units)
+        case _:
+            return _stated(chosen, n), "log-odds within the half-width that was stated", 0.0
+
+
+def is_given(propensity: Propensity) -> bool:
+    """Whether the propensities were given and not learned from rows."""
+    return propensity.rows_per_covariate is None
+
+
+def standard_errors(propensity: Propensity, replicates: ArrayLike | None = None, units: float = 1.0) -> FloatArray:
+    """Standard error (n,) of each record's log-odds; 0 for given propensities.
+
+    The spread over bootstrap replicates where there are any; else, for the default logistic model, sqrt(x' H^-1 x) with
+    the information H of its features, scaled to the rows that each fold's model was learned from.
+
+    Raises
+    ------
+    InputError
+        For another classifier without replicates.
+
+    Examples
+    --------
+    >>> from miaudit import Evidence
+    >>> from miaudit.causal import propensity
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(2000, 1))
+    >>> evidence = Evidence(score=x[:, 0], member=rng.random(2000) < 0.5, covariates=x, design="zero-run")
+    >>> round(float(np.median(standard_errors(propensity.fit(evidence, rng=rng)))), 2)  # 2 / sqrt(1600) and a slope
+    0.06
+    """
+    if is_given(propensity):
+        return np.zeros(len(propensity.values))
+    if replicates is not None:
+        return np.asarray(logit(check_replicates(replicates, len(propensity.values))).std(axis=0, ddof=1))
+    if not propensity.logistic or propensity.features is None:
+        raise InputError(
+            "half_width",
+            "a number, or bootstrap replicates of a propensity that is not the default logistic model",
+            "neither",
+            "pass replicates=propensity.bootstrap(...), or half_width=",
+        )
+    ones = logistic.with_ones(propensity.features)
+    information = (ones * (propensity.values * (1 - propensity.values))[:, None]).T @ ones
+    information *= _rows_learned_from(propensity) / len(ones) * units
+    # Features that are copies of each other leave directions without information, in which no record lies either.
+    values, vectors = np.linalg.eigh(information)
+    seen = values > 1e-10 * values[-1]
+    return np.asarray(np.linalg.norm((ones @ vectors[:, seen]) / np.sqrt(values[seen]), axis=1))
+
+
+def check_replicates(replicates: ArrayLike, n: int) -> FloatArray:
+    """Return bootstrap replicates of propensities (K, n), each strictly between 0 and 1, at least 20 of them."""
+    drawn = np.asarray(replicates, dtype=np.float64)
+    if drawn.ndim != 2 or drawn.shape[1] != n or len(drawn) < 20:
+        raise InputError(
+            "replicates", f"(K, {n}) propensities with K of at least 20", f"shape {drawn.shape}", "use 600"
+        )
+    if not ((drawn > 0) & (drawn < 1)).all():
+        raise InputError(
+            "replicates", "probabilities strictly between 0 and 1", "others, or NaN", "pass propensity.bootstrap(...)"
+        )
+    return drawn
+
+
+def logit(p: FloatArray) -> FloatArray:
+    """Log-odds of probabilities, any shape."""
+    return np.asarray(np.log(p) - np.log1p(-p))
+
+
+def _rows_learned_from(propensity: Propensity) -> float:
+    assert propensity.features is not None and propensity.rows_per_covariate is not None  # noqa: S101
+    rows = propensity.rows_per_covariate * propensity.features.shape[1]
+    if propensity.folds is None:
+        return float(rows)
+    largest = float(np.bincount(propensity.folds - propensity.folds.min()).max())
+    return float(rows) * (1 - largest / len(propensity.folds))
+
+
+def _scheffe(
+    cost: float, propensity: Propensity, replicates: ArrayLike | None, units: float
+) -> tuple[FloatArray, str, float]:
+    from scipy.special import chdtri
+
+    if propensity.features is None:
+        raise InputError("half_width", "a learned logistic propensity for Scheffe()", "another", "use StandardErrors()")
+    factor = math.sqrt(float(chdtri(propensity.features.shape[1] + 1, cost)))
+    spread = standard_errors(propensity, replicates, units)
+    how = f"log-odds within Scheffe's band of the learned ones, for all records at once but for probability {cost:.3g}"
+    return factor * spread, how, cost
+
+
+def _stated(chosen: Any, n: int) -> FloatArray:
+    try:
+        values = np.asarray(chosen, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise _unusable(repr(chosen), n) from None
+    if isinstance(chosen, str | bool) or values.shape not in ((), (n,)):
+        raise _unusable(repr(chosen) if values.ndim == 0 else f"shape {values.shape}", n)
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise _unusable(f"{values[~(np.isfinite(values) & (values >= 0))].flat[0]:g}", n)
+    return np.broadcast_to(values, (n,)).astype(np.float64)
+
+
+def _unusable(received: str, n: int) -> InputError:
+    return InputError(
+        "half_width",
+        f"a finite number, 0 or more, or one for each of {n:,} records, or StandardErrors(), or Scheffe()",
+        received,
+        "it is in units of log-odds",
+    )
+
+
+def independent(ev: Evidence) -> float:
+    """Share of the records that count as independent, at worst: Kish's, with the records of a unit all alike."""
+    return 1.0 if ev.unit_codes is None else independent_share(ev.unit_codes)
+
+
+def rows_for_each(propensity: Propensity, ev: Evidence) -> float | None:
+    """Rows for each covariate that the propensity was learned from, counted as independent; None if it was given."""
+    rows = propensity.rows_per_covariate
+    return rows if rows is None or propensity.folds is None else rows * independent(ev)
+
+
+def too_few_rows(propensity: Propensity, ev: Evidence) -> tuple[str, ...]:
+    """Say that the propensity was learned from too few rows for each covariate, if it was."""
+    rows = rows_for_each(propensity, ev)
+    if rows is None or rows >= LEAST_ROWS_PER_COVARIATE:
+        return ()
+    return (
+        f"the propensity was learned from {rows:.3g} {_kind(ev)} for each covariate, and bounds need "
+        f"{LEAST_ROWS_PER_COVARIATE} unless bounds on the log-odds are stated",
+    )
+
+
+def _kind(ev: Evidence) -> str:
+    return "rows" if ev.unit_codes is None else "independent rows"

@@ -12,9 +12,8 @@ import numpy as np
 import torch
 
 from miaudit.arrays import Float32Array, FloatArray
-from miaudit.dp.bounds import UpperBound
 from miaudit.dp.mechanism import Mechanism, dp_sgd
-from miaudit.dp.verdict import Claim
+from miaudit.dp.verdict import Claim, UpperBound
 from miaudit.errors import InputError
 from miaudit.io.tables import existing_file, require_suffix, write_atomically
 from miaudit.models.loop import one_thread

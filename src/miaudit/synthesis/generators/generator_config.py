@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Annotated, Literal
 
 from miaudit.dp import accounting
-from miaudit.dp.bounds import UpperBound
 from miaudit.dp.mechanism import Mechanism, dp_sgd
+from miaudit.dp.verdict import UpperBound
 from miaudit.errors import InputError, Option, check_options, nearest
 from miaudit.synthesis.graph import CausalGraph
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from miaudit import __version__
-from miaudit.dp.bounds import LowerBound, UpperBound
 from miaudit.dp.mechanism import Mechanism, from_mapping
-from miaudit.dp.verdict import Claim, ClaimVerdict, judge
+from miaudit.dp.verdict import Claim, ClaimVerdict, LowerBound, UpperBound, judge
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.io.tables import existing_file, require_suffix, write_atomically
 from miaudit.metrics.definition import at_most

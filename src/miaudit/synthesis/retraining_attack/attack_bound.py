@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
-from miaudit.dp.bounds import LowerBound
 from miaudit.dp.multi_run import epsilon_lower_bound
+from miaudit.dp.verdict import LowerBound
 from miaudit.synthesis.retraining_attack.attack_metrics import Judged, measure
 from miaudit.synthesis.retraining_attack.classifiers import Classifier, Fold, log_odds
 from miaudit.synthesis.retraining_attack.features import Extractor

@@ -279,7 +279,7 @@ def audit_table(
     evidence_plan = evidence_plan or Plan(confidence=plan.confidence)
     if refuted:
         evidence_plan = replace(evidence_plan, bounds=None)
-    audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN).findings
+    audited = pipeline.examine(attacked.evidence, plan=evidence_plan, rng=audit_rng, repeat=repeat, turn=_TURN)[0]
     audited = _withheld(audited, refuted) if refuted else audited
     attacks = tuple(_row(part, plan, refuted=bool(refuted)) for part in attacked.comparisons)
     kept = fidelity_of.fidelity(synthetic, members, control, rng=compare_rng) if plan.fidelity else None

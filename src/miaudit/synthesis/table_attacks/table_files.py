@@ -144,9 +144,7 @@ def read_schema(path: str | Path) -> Schema:
     InputError
         If the file is missing, no YAML, or does not describe columns.
     """
-    from miaudit.io import yaml_file
-
-    content = yaml_file.read(tables.existing_file(path, "schema", (".yaml", ".yml")), "schema")
+    content = tables.read_yaml(path, "schema")
     return Schema.from_mapping(content["columns"] if isinstance(content, Mapping) and "columns" in content else content)
 
 
