@@ -16,7 +16,7 @@ from miaudit.causal.crossfit import CLIP, FOLDS, Model, Part, Way, bootstrap, re
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.roc import Roc
-from miaudit.metrics.units import one_of_each
+from miaudit.metrics.trials import one_of_each
 
 __all__ = [
     "CLIP",

@@ -46,7 +46,7 @@ from miaudit.dp.tradeoff import TradeOff
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import DesignError, InputError, check_confidence, check_delta
 from miaudit.evidence import Evidence
-from miaudit.metrics.units import one_of_each
+from miaudit.metrics.trials import one_of_each
 
 __all__ = [
     "Bonferroni",

@@ -34,7 +34,7 @@ from miaudit.dp.tradeoff import Gaussian, TradeOff
 from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.errors import DesignError, InputError, check_confidence, check_delta, finite, is_number
 from miaudit.evidence import Evidence
-from miaudit.metrics.units import one_of_each
+from miaudit.metrics.trials import one_of_each
 
 __all__ = ["Inverse", "audit", "epsilon_lower_bound", "lower_bound", "mu_lower_bound", "p_value"]
 

@@ -43,7 +43,7 @@ from miaudit.dp.zero_run.thinning import (
 from miaudit.dp.zero_run.untampered import PoissonBinomial, UntamperedTest
 from miaudit.errors import DesignError, InputError
 from miaudit.evidence import Evidence
-from miaudit.metrics.units import drawn_alike, equal_sizes, one_of_each
+from miaudit.metrics.trials import drawn_alike, equal_sizes, one_of_each
 
 MARGIN = 0.1
 _LEAST_REMAINDER = 1e-6  # of the score's standard deviation
