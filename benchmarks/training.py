@@ -75,7 +75,7 @@ def private_steps(device: str, rounds: int) -> None:
     from torch.nn import functional as F
 
     from miaudit.models import nets
-    from miaudit.models.loop import Batch, plain_gradient, private_gradient
+    from miaudit.models.loop import plain_gradient, private_gradient
     from miaudit.models.private import ClippedSum
     from miaudit.models.train import Private, TrainConfig
     from miaudit.models.weights import OPTIMISERS, Weights
@@ -90,7 +90,7 @@ def private_steps(device: str, rounds: int) -> None:
     for name, factory, shape, size, repeats in cases:
         net = factory().to(device)
         x, y = torch.randn(size, *shape, device=device), torch.randint(0, 10, (size,), device=device)
-        batch = Batch(x[None], y[None], torch.full((1, size), 1 / size, device=device))
+        batch = x[None], y[None], torch.full((1, size), 1 / size, device=device), (size,)
         private = Private(noise=1.0, clip=1.0, delta=1e-5, records=10 * size)
         config = TrainConfig(batch=size, private=private)
         weights = Weights.of([net])
@@ -99,7 +99,7 @@ def private_steps(device: str, rounds: int) -> None:
 
         def steps(gradient: Any, count: int = repeats, b: Any = batch, o: Any = optimiser, r: Any = rate) -> None:
             for _ in range(count):
-                o.step(gradient(b)[1], r)
+                o.step(gradient(*b)[1], r)
 
         plain = plain_gradient(weights, config)
         steps(plain)

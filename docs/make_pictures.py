@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import norm
 
-from miaudit.report import chart_images
+from miaudit.report import drawing
 
 HERE = Path(__file__).parent / "images"
 MEMBERS, OTHERS, GREY = "#d55e00", "#0072b2", "#8a8a8a"
@@ -214,4 +214,4 @@ if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
     (HERE / "designs.svg").write_text(designs(), encoding="utf-8")
     for name, chart in (("roc", roc()), ("weighting", weighting()), ("thinning", thinning()), ("bounds", bounds())):
-        (HERE / f"{name}.svg").write_text(chart_images.svg(chart.to_dict()), encoding="utf-8")
+        (HERE / f"{name}.svg").write_text(drawing.svg(chart.to_dict()), encoding="utf-8")

@@ -16,7 +16,6 @@ SOURCE = ROOT / "src" / "miaudit"
 THROUGH = (
     ("types and one exception, which every test uses", "test_evidence.py", "arrays errors"),
     ("laws of all that is registered or printed", "laws/test_attacks.py", "attacks/registry"),
-    ("laws of all that is registered or printed", "laws/test_limits.py", "metrics/rounding"),
     ("laws of all that is registered or printed", "laws/test_metrics.py", "metrics/definition"),
     ("a bundle is made, shared and read as a whole", "bundle/test_bundle.py", "bundle/contents"),
     (
@@ -37,7 +36,7 @@ THROUGH = (
     (
         "the parts of a training, which is compared whole with slow twins",
         "models/test_train.py",
-        "models/batches models/loop models/train_config",
+        "models/loop models/train_config",
     ),
     ("what a target is", "collect/test_campaign.py", "models/protocol"),
     ("measures by name", "config/test_disclosure.py", "defences/registry"),
@@ -62,8 +61,6 @@ THROUGH = (
     ("one of the features", "synthesis/retraining_attack/test_features.py", "synthesis/retraining_attack/closeness"),
     ("charts, drawn with their page", "report/test_disclosure_page.py", "report/defence_charts"),
     ("charts, drawn with their page", "report/test_table_page.py", "report/fidelity_charts"),
-    ("charts, drawn with their page", "report/test_page_frame.py", "report/interval_chart"),
-    ("what all charts share", "report/test_audit_charts.py", "report/chart_style"),
     ("each kind writes and reads its folder", "report/test_results_folder.py", "report/kinds"),
 )
 

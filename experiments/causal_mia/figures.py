@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from miaudit.report import chart_images
+from miaudit.report import drawing
 
 NAMES = {
     "multi_run": "Multi-run",
@@ -116,5 +116,5 @@ def histogram(values: np.ndarray, group: np.ndarray, axis: str, title: str, bins
 def save(chart: Any, path: Path) -> None:
     """Write the chart as SVG and as PNG."""
     spec = chart.to_dict()
-    path.with_suffix(".svg").write_text(chart_images.svg(spec), encoding="utf-8")
-    path.with_suffix(".png").write_bytes(chart_images.png(spec))
+    path.with_suffix(".svg").write_text(drawing.svg(spec), encoding="utf-8")
+    path.with_suffix(".png").write_bytes(drawing.png(spec))

@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from miaudit.report import chart_images
+from miaudit.report import drawing
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#b3261e", "#7f5fa8")
 
@@ -51,5 +51,5 @@ def change(rows: list[dict[str, Any]], title: str) -> Any:
 def save(chart: Any, path: Path) -> None:
     """Write the chart as SVG and as PNG."""
     spec = chart.to_dict()
-    path.with_suffix(".svg").write_text(chart_images.svg(spec), encoding="utf-8")
-    path.with_suffix(".png").write_bytes(chart_images.png(spec))
+    path.with_suffix(".svg").write_text(drawing.svg(spec), encoding="utf-8")
+    path.with_suffix(".png").write_bytes(drawing.png(spec))

@@ -20,7 +20,7 @@ import numpy as np
 from loaders import EediStandIn
 from pain import pain
 
-from miaudit.report import chart_images, fidelity_charts
+from miaudit.report import drawing, fidelity_charts
 from miaudit.synthesis import utility
 from miaudit.synthesis.fidelity import Fidelity, fidelity
 from miaudit.synthesis.generators.training import GeneratorConfig, Privacy, fit_many, same_capacity
@@ -149,7 +149,7 @@ def draw_fidelity(kept: Fidelity, out: Path, name: str) -> None:
     """Figure 7's form: the pair plot of a table beside real records, and its marginals."""
     drawn = fidelity_charts.charts(kept)
     for chart in ("pair-plot", "marginals"):
-        text = chart_images.svg(drawn[chart].to_dict(validate=False))
+        text = drawing.svg(drawn[chart].to_dict(validate=False))
         (out / f"{chart}-{name.replace(', ', '-')}.svg").write_text(text, encoding="utf-8")
 
 

@@ -10,8 +10,8 @@ import altair as alt
 import numpy as np
 from scipy import stats
 
-from miaudit.report import chart_images, disclosure_charts
-from miaudit.report.chart_style import BLUE, INK, ORANGE, finished, over
+from miaudit.report import disclosure_charts, drawing
+from miaudit.report.drawing import BLUE, INK, ORANGE, finished, over
 
 NAMES = {
     "classes": "Number of classes",
@@ -36,8 +36,8 @@ def draw(found: Mapping[str, Any], out: Path) -> None:
             charts[f"figure14-{part}"] = trend(part, found[part])
     for name, chart in charts.items():
         spec = chart.to_dict()
-        (out / f"{name}.svg").write_text(chart_images.svg(spec))
-        (out / f"{name}.png").write_bytes(chart_images.png(spec))
+        (out / f"{name}.svg").write_text(drawing.svg(spec))
+        (out / f"{name}.png").write_bytes(drawing.png(spec))
 
 
 def law(name: str, row: Mapping[str, Any], side: str) -> alt.LayerChart:

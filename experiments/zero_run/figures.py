@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from miaudit.report import chart_images
+from miaudit.report import drawing
 
 COLOURS = ("#b3261e", "#e69f00", "#cc79a7", "#009e73", "#0072b2", "#56b4e9")
 GROUPS = {"Members": "#0072b2", "Non-members": "#d55e00"}
@@ -86,5 +86,5 @@ def propensity(values: np.ndarray, member: np.ndarray, title: str) -> Any:
 def save(chart: Any, path: Path) -> None:
     """Write the chart as SVG and as PNG."""
     spec = chart.to_dict()
-    path.with_suffix(".svg").write_text(chart_images.svg(spec), encoding="utf-8")
-    path.with_suffix(".png").write_bytes(chart_images.png(spec))
+    path.with_suffix(".svg").write_text(drawing.svg(spec), encoding="utf-8")
+    path.with_suffix(".png").write_bytes(drawing.png(spec))

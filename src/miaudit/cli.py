@@ -21,9 +21,9 @@ from miaudit.command.disclosure import disclosure
 from miaudit.command.options import EXIT_CODES
 from miaudit.command.plan import plan
 from miaudit.command.report import export, report
+from miaudit.command.results import complain
 from miaudit.command.run import collect, run
 from miaudit.command.synthesise import synthesise
-from miaudit.command.terminal import complain
 from miaudit.errors import MiauditError, one_line
 
 

@@ -17,7 +17,6 @@ from typing import (
     Any,
     Generic,
     Literal,
-    NamedTuple,
     TypeGuard,
     TypeVar,
     get_args,
@@ -217,33 +216,25 @@ def check_choice(name: str, value: object, allowed: Collection[str], next_step: 
         raise InputError(name, " or ".join(allowed), repr(value), nearest(str(value), allowed) or next_step)
 
 
-class Known(NamedTuple):
-    """An option of a record or a function: its type, without the None that it may be, and its default, if any."""
-
-    kind: Any
-    optional: bool
-    option: Option
-    default: Any
-
-
 @functools.cache
-def options_of(source: Callable[..., Any]) -> dict[str, Known]:
-    """Return the options of a record or a function by name, in their order.
+def options_of(source: Callable[..., Any]) -> dict[str, tuple[Any, Option]]:
+    """Return the options of a record or a function by name, in their order, each after its type.
 
     Examples
     --------
     >>> def flip(times: Annotated[int, Option("How often.", ge=1)] = 3) -> None: ...
-    >>> options_of(flip)["times"].option.help, options_of(flip)["times"].default
-    ('How often.', 3)
+    >>> kind, option = options_of(flip)["times"]
+    >>> kind.__name__, option.help
+    ('int', 'How often.')
     """
     hints = get_type_hints(source, include_extras=True)
     found = {}
-    for name, parameter in inspect.signature(source).parameters.items():
+    for name in inspect.signature(source).parameters:
         if get_origin(hints.get(name)) is Annotated:
             kind, *notes = get_args(hints[name])
             option = next((note for note in notes if isinstance(note, Option)), None)
             if option is not None:
-                found[name] = Known(*without_none(kind), option, parameter.default)
+                found[name] = kind, option
     return found
 
 
@@ -263,9 +254,9 @@ def check_options(record: Any, section: str = "") -> None:
         For the first value that is not permitted.
     """
     made: Callable[..., Any] = type(record)
-    for name, known in options_of(made).items():
-        value, kind, option = getattr(record, name), known.kind, known.option
-        if known.optional and value is None:
+    for name, (whole, said) in options_of(made).items():
+        value, option, (kind, optional) = getattr(record, name), said, without_none(whole)
+        if optional and value is None:
             continue
         if get_origin(kind) is tuple and get_origin(get_args(kind)[0]) is Annotated:  # each has limits of its own
             kind, option, *_ = get_args(get_args(kind)[0])

@@ -10,7 +10,7 @@ from miaudit import Evidence
 from miaudit.causal import effects, fiducial
 from miaudit.causal.estimators import Comparison
 from miaudit.causal.fiducial import Ranked
-from miaudit.metrics import intervals
+from miaudit.metrics import classical
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
 from worlds import aligned
@@ -43,7 +43,7 @@ def by_draws(one: Ranked, fpr: float, draws: int, rng: np.random.Generator) -> t
         place = (share < allowed[:, None]).sum(axis=1)
         above = np.where(at_zero & (extra >= allowed), 0.0, hits[place])
         found.append(
-            intervals.beta_mixture_quantile(
+            classical.beta_mixture_quantile(
                 np.full(draws, 1 / draws), above, one.members, 0.025 if at_zero else 0.975, at_zero=at_zero
             )
         )
@@ -123,7 +123,7 @@ def test_equal_weights_give_the_mixture_with_the_outer_counts(fpr: float) -> Non
     evidence, _ = Confounded(slope=0.0, effect=1.0).draw(1000, 2000, rng(2))
     roc = Roc.of(evidence.score, evidence.member)
     low, high = Ranked.of(evidence.score, evidence.member, np.ones(3000), None).limits(fpr, 0.95, 1000)
-    (mixed_low,), (mixed_high,) = intervals.tpr_limits(roc, fpr, 0.95)
+    (mixed_low,), (mixed_high,) = classical.tpr_limits(roc, fpr, 0.95)
     assert 0 <= mixed_low - low < 0.1 * (mixed_high - mixed_low)
     assert 0 <= high - mixed_high < 0.1 * (mixed_high - mixed_low)
 

@@ -18,7 +18,7 @@ from miaudit.causal import logistic, propensity
 from miaudit.causal.covariates import Categories
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
-from miaudit.metrics import intervals
+from miaudit.metrics import classical
 from miaudit.metrics.roc import Roc
 from worlds.shifted import world
 
@@ -248,7 +248,7 @@ def test_influences_on_the_auc_give_delongs_variance() -> None:
     auc, influence = propensity._auc_influence(score, evidence.member)
     roc = Roc.of(score, evidence.member)
     assert np.isclose(auc, roc.auc)
-    assert np.isclose(influence @ influence, intervals.delong_variance(roc), rtol=0.05)
+    assert np.isclose(influence @ influence, classical.delong_variance(roc), rtol=0.05)
     assert np.isclose(influence[evidence.member].sum(), 0)
 
 

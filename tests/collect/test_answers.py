@@ -14,11 +14,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from miaudit import Plan, audit
 from miaudit.attacks import label_only, lira, signals
-from miaudit.collect.answers import Answers
-from miaudit.collect.campaign import Campaign, Shadows
-from miaudit.collect.memberships import Draws
+from miaudit.collect.campaign import Campaign, Draws, Shadows
 from miaudit.collect.records import Records
-from miaudit.collect.run_campaign import collect, cost
+from miaudit.collect.run_campaign import Answers, collect, cost
 from miaudit.errors import InputError
 from miaudit.models.targets import Precomputed, SklearnTarget
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from miaudit.collect.campaign import Campaign, Shadows
-from miaudit.collect.memberships import Draws
+from miaudit.collect.campaign import Campaign, Draws, Shadows
 from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import collect
 from miaudit.errors import InputError

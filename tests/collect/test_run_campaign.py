@@ -13,8 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from miaudit.attacks import lira, registry, signals
 from miaudit.collect import run_campaign
-from miaudit.collect.campaign import Campaign, Shadows
-from miaudit.collect.memberships import Draws
+from miaudit.collect.campaign import Campaign, Draws, Shadows
 from miaudit.collect.outputs import Collected
 from miaudit.collect.records import Records
 from miaudit.errors import InputError

@@ -18,7 +18,7 @@ import pytest
 
 from miaudit import Evidence
 from miaudit.findings.audit import Findings
-from miaudit.metrics.rounding import at_least, at_most
+from miaudit.metrics.definition import at_least, at_most
 
 Run = Callable[..., tuple[int, str, str]]
 LOCATION30 = Path(__file__).parents[3] / "shared" / "data" / "mia_scores_location30" / "location30_mia_scores.npz"

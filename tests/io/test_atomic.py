@@ -19,7 +19,7 @@ import json, os, random, signal, sys, time
 from pathlib import Path
 from miaudit.errors import OutputError
 from miaudit.io import atomic
-from miaudit.report import audit_charts, audit_page, chart_images, results_folder
+from miaudit.report import audit_charts, audit_page, drawing, results_folder
 
 class Drawn:
     def __init__(self, number):
@@ -44,8 +44,8 @@ class Findings:
         return json.dumps(self.to_dict())
 
 audit_charts.charts = lambda found: {name: Drawn(found.number) for name in audit_charts.NAMES}
-chart_images.svg = lambda spec: spec["description"]
-chart_images.png = lambda spec: spec["description"].encode()
+drawing.svg = lambda spec: spec["description"]
+drawing.png = lambda spec: spec["description"].encode()
 audit_page.page = lambda found: str(found.number)
 atomic.sync = lambda path: None  # a kill is not a power failure, and more of them fit into a second
 problems = []

@@ -15,7 +15,7 @@ import pytest
 
 from miaudit.collect import runs
 from miaudit.errors import OutputError
-from miaudit.io import locks
+from miaudit.io import atomic
 from miaudit.models import shadow
 from miaudit.synthesis.retraining_attack import sets
 from miaudit.synthesis.schema import Column, Schema, Table
@@ -114,13 +114,13 @@ def test_one_process_at_a_time_is_in_a_new_store(tmp_path: Path, door: Callable[
 
 
 def test_without_the_lock_the_races_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "fcntl", None)
+    monkeypatch.setattr(atomic, "fcntl", None)
     twice, _ = _raced(_runs, tmp_path)
     assert len(twice) > RACES // 4
 
 
 def _hold(path: Path, told: Any) -> None:
-    with locks.alone(path):
+    with atomic.locked(path):
         told.put("inside")
         time.sleep(60)
 
@@ -130,19 +130,19 @@ def test_a_killed_process_lets_go(tmp_path: Path) -> None:
     holder = FORK.Process(target=_hold, args=(tmp_path / ".lock", told))
     holder.start()
     assert told.get() == "inside"
-    with pytest.raises(BlockingIOError), locks.alone(tmp_path / ".lock"):
+    with pytest.raises(BlockingIOError), atomic.locked(tmp_path / ".lock"):
         pass
     holder.kill()
     holder.join()
-    with locks.alone(tmp_path / ".lock"), pytest.raises(BlockingIOError), locks.alone(tmp_path / ".lock"):
+    with atomic.locked(tmp_path / ".lock"), pytest.raises(BlockingIOError), atomic.locked(tmp_path / ".lock"):
         pass
 
 
 def test_a_worker_that_outlives_the_work_does_not_hold_the_lock(tmp_path: Path) -> None:
-    with locks.alone(tmp_path / ".lock"):
+    with atomic.locked(tmp_path / ".lock"):
         worker = FORK.Process(target=time.sleep, args=(60,))
         worker.start()
-    with locks.alone(tmp_path / ".lock"):
+    with atomic.locked(tmp_path / ".lock"):
         worker.kill()
     worker.join()
 
@@ -150,7 +150,7 @@ def test_a_worker_that_outlives_the_work_does_not_hold_the_lock(tmp_path: Path) 
 def test_a_lock_file_that_was_deleted_meanwhile_locks_nobody_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, opened = tmp_path / ".lock", locks._opened
+    path, opened = tmp_path / ".lock", atomic._opened
     gone = []
 
     def deleted(place: Path) -> int:
@@ -160,29 +160,32 @@ def test_a_lock_file_that_was_deleted_meanwhile_locks_nobody_out(
             place.unlink()
         return descriptor
 
-    monkeypatch.setattr(locks, "_opened", deleted)
-    with locks.alone(path) as held:
+    monkeypatch.setattr(atomic, "_opened", deleted)
+    with atomic.locked(path) as held:
         assert held is not None and os.path.samestat(os.fstat(held), path.stat())
 
 
 def test_a_link_is_no_lock_and_a_folder_without_locks_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="symbolic links"), locks.alone(tmp_path / "link"):
+    with pytest.raises(OSError, match="symbolic links"), atomic.locked(tmp_path / "link"):
         pass
     assert not (tmp_path / "elsewhere").exists()
 
     def none(*_: Any) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(locks.fcntl, "flock", none)
-    with pytest.raises(OSError, match="No locks"), locks.alone(tmp_path / "lock"):
+    monkeypatch.setattr(atomic.fcntl, "flock", none)
+    with pytest.raises(OSError, match="No locks"), atomic.locked(tmp_path / "lock"):
         pass
-    with locks.alone(tmp_path / "lock", required=False) as held:
+    with atomic.locked(tmp_path / "lock", required=False) as held:
         assert held is None
 
 
 def test_a_place_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot be written") as caught, locks.folder(tmp_path / "file" / "store"):
+    with (
+        pytest.raises(OutputError, match="cannot be written") as caught,
+        atomic.locked_folder(tmp_path / "file" / "store"),
+    ):
         pass
     assert "\n" not in str(caught.value)

@@ -11,25 +11,25 @@ import numpy as np
 import pytest
 
 from miaudit.errors import InputError, OutputError
-from miaudit.jobs.store import Store, digest
+from miaudit.jobs.resumable import Store, digest
 
 DECIDES = {"records": "a", "seed": "0"}
 
 
 def opened(folder: Path, decides: Mapping[str, str]) -> Store:
-    with Store.alone(folder, decides) as store:
+    with Store.alone(folder, decides, "model") as store:
         return store
 
 
 def test_arrays_come_back_as_they_were(tmp_path: Path) -> None:
     store = opened(tmp_path / "new" / "store", DECIDES)
     values = np.asfortranarray(np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32))
-    assert not store.has("one")
-    store.keep("one", values)
+    assert not store.has(1)
+    store.keep(1, values)
     again = opened(tmp_path / "new" / "store", dict(reversed(DECIDES.items())))
     assert again == store
-    assert again.has("one")
-    read = again.read("one")
+    assert again.has(1)
+    read = again.read(1)
     assert isinstance(read, np.memmap)
     assert read.dtype == np.float32
     assert not read.flags.writeable
@@ -59,20 +59,20 @@ def test_a_folder_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"\x93NUMPY", None])
 def test_a_damaged_file_counts_as_absent(tmp_path: Path, damage: bytes | None) -> None:
     store = opened(tmp_path, DECIDES)
-    path = store.keep("one", np.arange(100.0))
+    path = store.keep(1, np.arange(100.0))
     path.write_bytes(path.read_bytes()[:-30] if damage is None else damage)
-    assert not store.has("one")
+    assert not store.has(1)
 
 
 def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
     store = opened(tmp_path, DECIDES)
-    np.save(store.path("one"), np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    assert not store.has("one")
+    np.save(store.path(1), np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    assert not store.has(1)
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = opened(tmp_path, DECIDES)
-    store.keep("one", np.arange(3.0))
+    store.keep(1, np.arange(3.0))
     before = sorted(path.name for path in tmp_path.iterdir())
 
     def full(handle, array, **_):
@@ -80,11 +80,11 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_behind(tmp_path: Path, monke
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("numpy.save", full)
-    with pytest.raises(OutputError, match=r"two-\w+\.npy: cannot be written \(No space left on device\)") as at:
-        store.keep("two", np.arange(3.0))
+    with pytest.raises(OutputError, match=r"model-00002-\w+\.npy: cannot be written \(No space left on device\)") as at:
+        store.keep(2, np.arange(3.0))
     assert "\n" not in str(at.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
-    assert store.has("one")
+    assert store.has(1)
 
 
 def test_a_real_full_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,13 +96,13 @@ def test_a_real_full_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         Path, "open", lambda self, *a: original(Path("/dev/full") if self.suffix == ".part" else self, *a)
     )
     with pytest.raises(OutputError, match="cannot be written"):
-        store.keep("two", np.arange(1e5))
-    assert not store.has("two")
+        store.keep(2, np.arange(1e5))
+    assert not store.has(2)
 
 
 def test_two_processes_do_not_write_at_once_and_leftovers_go(tmp_path: Path) -> None:
     (tmp_path / ".model.npy.abc.part").write_bytes(b"half")
-    with Store.alone(tmp_path, DECIDES) as store:
+    with Store.alone(tmp_path, DECIDES, "model") as store:
         assert not list(tmp_path.glob(".*.part"))
         with pytest.raises(InputError, match="another process is at work"):
             opened(tmp_path, DECIDES)

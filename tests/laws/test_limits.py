@@ -13,27 +13,26 @@ import pytest
 
 import miaudit
 from miaudit.findings.release import rounded_up
-from miaudit.metrics import definition as wording
-from miaudit.metrics import rounding
+from miaudit.metrics import definition
 from miaudit.report import overlap_charts
 
-Shown = Callable[[float, wording.Rounding], str]
+Shown = Callable[[float, definition.Rounding], str]
 SOURCE = Path(miaudit.__file__).parent
 NO_LIMITS = ("causal/propensity.py",)  # from which to which strength folds were regularised
 
 # Of each formatter: how it writes, by what its text is divided to be compared, and whether its numbers are rates.
 FORMATTERS: dict[str, tuple[Shown, int, bool]] = {
     **{
-        f"written {form}": (lambda x, way, form=form: rounding.written(x, form, way), 1, False)  # type: ignore[misc]
+        f"written {form}": (lambda x, way, form=form: definition.written(x, form, way), 1, False)  # type: ignore[misc]
         for form in (".3f", ".4f", "+.4f", ".2f", ".3g", ".2g", ".4g", "+.1g", ".6g")
     },
-    "percent": (rounding.percent, 100, True),
-    "points": (rounding.points, 100, False),
-    "in points": (rounding.in_points, 100, False),
+    "percent": (definition.percent, 100, True),
+    "points": (definition.points, 100, False),
+    "in points": (definition.in_points, 100, False),
     "points of AUC": (overlap_charts.points, 100, False),
-    "amount of an AUC": (lambda x, way: wording.amount("auc", x, way), 1, True),
-    "amount of a TPR": (lambda x, way: wording.amount("tpr_at_fpr_0.01", x, way), 100, True),
-    "amount of an effect": (lambda x, way: wording.amount("ate", x, way), 1, False),
+    "amount of an AUC": (lambda x, way: definition.amount("auc", x, way), 1, True),
+    "amount of a TPR": (lambda x, way: definition.amount("tpr_at_fpr_0.01", x, way), 100, True),
+    "amount of an effect": (lambda x, way: definition.amount("ate", x, way), 1, False),
 }
 
 
@@ -84,28 +83,28 @@ def test_rounding_to_the_nearest_breaks_the_law() -> None:
 
 def test_a_limit_is_no_further_out_than_one_step() -> None:
     for x in np.random.default_rng(1).random(300):
-        low, high = float(rounding.at_least(x)), float(rounding.at_most(x))
+        low, high = float(definition.at_least(x)), float(definition.at_most(x))
         step = 10.0 ** (math.floor(math.log10(x)) - 2)
         assert high - low <= 1.001 * step
-    assert rounding.percent(0.05, "up") == rounding.percent(0.05, "down") == "5%"
+    assert definition.percent(0.05, "up") == definition.percent(0.05, "down") == "5%"
 
 
 @pytest.mark.parametrize("x", [math.inf, -math.inf, math.nan])
 def test_what_is_not_finite_is_written_as_it_is(x: float) -> None:
-    assert rounding.written(x, ".3g", "up") == f"{x:.3g}"
+    assert definition.written(x, ".3g", "up") == f"{x:.3g}"
 
 
 def test_intervals_of_metrics_contain_their_limits() -> None:
     rng = np.random.default_rng(2)
     for name, scale in (("auc", 1), ("tpr_at_fpr_0.001", 100), ("ate", 1)):
         for low, value, high in np.sort(rng.random((200, 3)), axis=1).tolist():
-            text = wording.interval({"name": name, "value": value, "low": low, "high": high})
+            text = definition.interval({"name": name, "value": value, "low": low, "high": high})
             printed = [value_of(part, scale) for part in text.split(" to ")]
             assert printed[0] <= Decimal(repr(low)) and Decimal(repr(high)) <= printed[1]
-            only = wording.interval({"name": name, "value": None, "low": 0.0, "high": high})
+            only = definition.interval({"name": name, "value": None, "low": 0.0, "high": high})
             assert value_of(only.removeprefix("at most "), scale) >= Decimal(repr(high))
-    assert wording.difference(0.1, -0.00001, 0.20001) == "+0.1000 (-0.0001 to +0.2001)"
-    assert rounding.rate_with_limits(0.5, 0.33333, 0.66666) == "50% (33.3% to 66.7%)"
+    assert definition.difference(0.1, -0.00001, 0.20001) == "+0.1000 (-0.0001 to +0.2001)"
+    assert definition.rate_with_limits(0.5, 0.33333, 0.66666) == "50% (33.3% to 66.7%)"
 
 
 def test_a_limit_beyond_its_threshold_reads_so() -> None:
@@ -114,8 +113,8 @@ def test_a_limit_beyond_its_threshold_reads_so() -> None:
         for _ in range(200):
             gap = 10.0 ** rng.uniform(-7, -2)
             for name, scale in (("tpr_at_fpr_0.01", 100), ("auc", 1)):
-                below = value_of(wording.beyond(name, threshold - gap, threshold, "up"), scale)
-                above = value_of(wording.beyond(name, threshold + gap, threshold, "down"), scale)
+                below = value_of(definition.beyond(name, threshold - gap, threshold, "up"), scale)
+                above = value_of(definition.beyond(name, threshold + gap, threshold, "down"), scale)
                 assert below < Decimal(repr(threshold)) < above
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from miaudit import Evidence
-from miaudit.metrics import intervals
+from miaudit.metrics import classical
 from miaudit.metrics.classical import Estimate, Sample, precision, tpr_name
 from miaudit.metrics.definition import estimates
 from miaudit.metrics.definition import names as metric_names
@@ -88,7 +88,7 @@ def test_the_band_is_the_interval_at_each_point() -> None:
     sample = Sample.of(Evidence(score=score, member=member))
     grid = np.array([0.005, 0.02, 0.2, 0.7])
     low, high = sample.tpr_band(grid, 0.95)
-    exact_low, exact_high = intervals.tpr_limits(sample.roc, grid, 0.95)
+    exact_low, exact_high = classical.tpr_limits(sample.roc, grid, 0.95)
     width = exact_high - exact_low
     assert (np.abs(low - exact_low) < 0.05 * width).all()
     assert (np.abs(high - exact_high) < 0.05 * width).all()

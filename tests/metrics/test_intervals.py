@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from miaudit import Evidence
-from miaudit.metrics import intervals
+from miaudit.metrics import classical
 from miaudit.metrics.classical import Sample
 from miaudit.metrics.roc import Roc
 from worlds import twins
@@ -22,16 +22,16 @@ def test_binomial_limits_agree_with_scipy(trials: int, confidence: float) -> Non
     for successes in sorted({0, 1, trials // 3, trials - 1, trials}):
         test = stats.binomtest(successes, trials)
         exact = test.proportion_ci(confidence, method="exact")
-        assert intervals.clopper_pearson(successes, trials, confidence) == pytest.approx(tuple(exact), abs=1e-10)
+        assert classical.clopper_pearson(successes, trials, confidence) == pytest.approx(tuple(exact), abs=1e-10)
         wilson = test.proportion_ci(confidence, method="wilson")
-        assert intervals.wilson_limits(successes / trials, trials, confidence) == pytest.approx(
+        assert classical.wilson_limits(successes / trials, trials, confidence) == pytest.approx(
             tuple(wilson), abs=1e-10
         )
 
 
 def test_student_limits_agree_with_scipy() -> None:
     low, high = stats.t.interval(0.9, 7, loc=3, scale=2)
-    assert intervals.student_limits(3, 2, 7, 0.9) == pytest.approx((low, high), rel=1e-10)
+    assert classical.student_limits(3, 2, 7, 0.9) == pytest.approx((low, high), rel=1e-10)
 
 
 # -- the mixture ------------------------------------------------------------------------------------------------------
@@ -42,14 +42,14 @@ def test_student_limits_agree_with_scipy() -> None:
 @pytest.mark.parametrize(("n1", "n0", "alpha"), [(60, 90, 0.1), (150, 80, 0.05), (40, 60, 0.3), (60, 90, 0.02)])
 def test_limits_of_a_tpr_agree_with_the_definition(name: str, n1: int, n0: int, alpha: float) -> None:
     score, member = WORLDS[name].draw(n1, n0, np.random.default_rng(4))
-    low, high = intervals.tpr_limits(Roc.of(score, member), alpha, 0.95)
+    low, high = classical.tpr_limits(Roc.of(score, member), alpha, 0.95)
     assert (low[0], high[0]) == pytest.approx(twins.mixture_limits(score, member, alpha, 0.95), abs=1e-7)
 
 
 def test_the_twin_notices_a_wrong_law() -> None:
     """Control: with another level, or without the half, the twin disagrees."""
     score, member = WORLDS["gaussian"].draw(60, 90, np.random.default_rng(4))
-    low, high = intervals.tpr_limits(Roc.of(score, member), 0.1, 0.95)
+    low, high = classical.tpr_limits(Roc.of(score, member), 0.1, 0.95)
     other = twins.mixture_limits(score, member, 0.12, 0.95)
     assert abs(low[0] - other[0]) > 1e-3
     plain = stats.beta.ppf(0.025, 0.5 + float(Roc.of(score, member).tpr_at(0.1)) * 60, 0.5 + 60)
@@ -66,7 +66,7 @@ def test_the_quantile_of_a_mixture_inverts_its_cdf(data: st.DataObject) -> None:
     raw = np.array(data.draw(st.lists(st.floats(1e-6, 1), min_size=len(hits), max_size=len(hits))))
     mass, level = raw / raw.sum(), data.draw(st.sampled_from([0.0005, 0.025, 0.5, 0.975, 0.9995]))
     for at_zero in (True, False):
-        x = intervals.beta_mixture_quantile(mass, hits, trials, level, at_zero=at_zero)
+        x = classical.beta_mixture_quantile(mass, hits, trials, level, at_zero=at_zero)
         assert 0 <= x <= 1
 
         def cdf(at: float, at_zero: bool = at_zero) -> float:
@@ -88,8 +88,8 @@ def test_the_quantile_of_a_mixture_inverts_its_cdf(data: st.DataObject) -> None:
 def test_strides_change_nothing_that_matters() -> None:
     score, member = WORLDS["gaussian"].draw(50_000, 50_000, np.random.default_rng(5))
     roc = Roc.of(score, member)
-    coarse = np.array(intervals.tpr_limits(roc, (0.01, 0.1), 0.95))
-    fine = np.array(intervals.tpr_limits(roc, (0.01, 0.1), 0.95, most_nodes=1_000_000))
+    coarse = np.array(classical.tpr_limits(roc, (0.01, 0.1), 0.95))
+    fine = np.array(classical.tpr_limits(roc, (0.01, 0.1), 0.95, most_nodes=1_000_000))
     assert np.abs(coarse - fine).max() < 2e-4
     assert (np.abs(coarse - fine).max(axis=0) < 0.02 * (fine[1] - fine[0])).all()
 
@@ -99,7 +99,7 @@ def test_wider_confidence_gives_wider_limits_and_more_records_narrower_ones() ->
     widths = []
     for n in (500, 2000, 8000):
         roc = Roc.of(*world.draw(n, n, np.random.default_rng(6)))
-        limits = [intervals.tpr_limits(roc, 0.05, c) for c in (0.8, 0.95, 0.99)]
+        limits = [classical.tpr_limits(roc, 0.05, c) for c in (0.8, 0.95, 0.99)]
         lows, highs = [low[0] for low, _ in limits], [high[0] for _, high in limits]
         assert lows == sorted(lows, reverse=True)
         assert highs == sorted(highs)
@@ -111,15 +111,15 @@ def test_wider_confidence_gives_wider_limits_and_more_records_narrower_ones() ->
 
 
 def test_the_resolution_is_3690_nonmembers_for_a_tenth_of_a_percent() -> None:
-    assert intervals.resolution(0.95) == 3.69
-    assert intervals.nonmembers_needed(0.001, 0.95) == 3690
+    assert classical.resolution(0.95) == 3.69
+    assert classical.nonmembers_needed(0.001, 0.95) == 3690
     # With fewer, the chance that no non-member at all lies above the true threshold is more than 2.5%.
     assert (1 - 0.001) ** 3690 < 0.025 < (1 - 0.001) ** 3680
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.9, 0.95, 0.99])
 def test_below_the_resolution_there_is_an_upper_limit_only(confidence: float) -> None:
-    needed = intervals.nonmembers_needed(0.01, confidence)
+    needed = classical.nonmembers_needed(0.01, confidence)
     assert needed == pytest.approx(-np.log((1 - confidence) / 2) / 0.01, abs=1.1)
     inside = 100 + np.arange(500.0)  # every member above every non-member
     for n0, resolved in ((needed - 1, False), (needed, True)):
@@ -154,17 +154,17 @@ def test_the_resolution_of_units_counts_units() -> None:
 @pytest.mark.parametrize("name", WORLDS)
 def test_delong_agrees_with_the_matrix_of_pairs(name: str) -> None:
     score, member = WORLDS[name].draw(43, 61, np.random.default_rng(7))
-    assert intervals.delong_variance(Roc.of(score, member)) == pytest.approx(
+    assert classical.delong_variance(Roc.of(score, member)) == pytest.approx(
         twins.delong_by_pairs(score, member), rel=1e-9, abs=1e-15
     )
 
 
 def test_separated_scores_have_the_exact_limit() -> None:
-    low, high = intervals.auc_limits(1.0, 0.0, 50, 80, 0.95)
+    low, high = classical.auc_limits(1.0, 0.0, 50, 80, 0.95)
     assert (low, high) == (pytest.approx(0.025 ** (1 / 50)), 1.0)
-    assert intervals.auc_limits(0.0, 0.0, 50, 80, 0.95) == (0.0, pytest.approx(1 - 0.025 ** (1 / 50)))
+    assert classical.auc_limits(0.0, 0.0, 50, 80, 0.95) == (0.0, pytest.approx(1 - 0.025 ** (1 / 50)))
     for confidence in (0.9, 0.99):
-        assert intervals.auc_limits(1.0, 0.0, 9, 7, confidence)[0] == pytest.approx(((1 - confidence) / 2) ** (1 / 7))
+        assert classical.auc_limits(1.0, 0.0, 9, 7, confidence)[0] == pytest.approx(((1 - confidence) / 2) ** (1 / 7))
 
 
 def test_the_exact_limit_is_attained() -> None:
@@ -174,11 +174,11 @@ def test_the_exact_limit_is_attained() -> None:
     rng = np.random.default_rng(8)
     separated = float(np.mean((rng.random((200_000, n)) < auc).all(axis=1)))
     assert separated == pytest.approx(tail, abs=0.001)
-    assert intervals.auc_limits(1.0, 0.0, n, n, 0.95)[0] == pytest.approx(auc)
+    assert classical.auc_limits(1.0, 0.0, n, n, 0.95)[0] == pytest.approx(auc)
 
 
 def test_logit_limits_are_the_delta_method() -> None:
-    low, high = intervals.auc_limits(0.9, 0.0004, 100, 100, 0.95)
+    low, high = classical.auc_limits(0.9, 0.0004, 100, 100, 0.95)
     half = 1.959963984540054 * 0.02 / (0.9 * 0.1)
     assert np.log(high / (1 - high)) - np.log(9) == pytest.approx(half)
     assert np.log(9) - np.log(low / (1 - low)) == pytest.approx(half)
@@ -190,7 +190,7 @@ def test_logit_limits_are_the_delta_method() -> None:
 def test_the_lower_limit_of_the_advantage_is_the_kolmogorov_quantile() -> None:
     score, member = WORLDS["near_perfect"].draw(400, 900, np.random.default_rng(9))
     roc = Roc.of(score, member)
-    low, high = intervals.advantage_limits(roc, 0.95)
+    low, high = classical.advantage_limits(roc, 0.95)
     # scipy's asymptotic one-sided quantile: P(sqrt(mn / (m + n)) D+ > x) = exp(-2 x^2).
     x = np.sqrt(-np.log(0.025) / 2)
     assert roc.advantage - low == pytest.approx(x / np.sqrt(400 * 900 / 1300))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from miaudit import Evidence, Plan, audit
-from miaudit.metrics import bootstrap, intervals
+from miaudit.metrics import bootstrap, classical
 from miaudit.metrics.classical import Sample
 from miaudit.metrics.definition import estimates
 from miaudit.metrics.definition import names as metric_names
@@ -139,7 +139,7 @@ def test_few_accused_units_are_not_believed_about_their_own_variance() -> None:
     tpr = np.mean(score[member] >= threshold)
     spread, _ = sample.units.rate_variance(score >= threshold, members=True)
     effective = float(np.clip(tpr * (1 - tpr) / spread, sample.units.effective_members, member.sum()))
-    low, high = intervals.tpr_limits_uncertain_level(sample.roc, 0.05, 0.95, measured, effective)
+    low, high = classical.tpr_limits_uncertain_level(sample.roc, 0.05, 0.95, measured, effective)
     assert found.low < low
     assert found.high > high
 

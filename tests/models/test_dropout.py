@@ -11,7 +11,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
-from miaudit.models import batches, loop, nets  # noqa: E402
+from miaudit.models import loop, nets  # noqa: E402
 from miaudit.models.dropout import Dropout  # noqa: E402
 from miaudit.models.train import Private, TrainConfig, fit, fit_many, logits  # noqa: E402
 
@@ -95,7 +95,7 @@ def by_hand(seed: int, config: TrainConfig, rows: np.ndarray) -> nn.Module:
     generator = torch.Generator().manual_seed(source.dropout)
     optimiser = torch.optim.SGD(net.parameters(), lr=config.learning_rate, momentum=0.9)
     linear = [layer for layer in net if isinstance(layer, nn.Linear)]
-    for own in batches.shuffled(rows, batch=config.batch, epochs=config.epochs, rng=source.order):
+    for own in loop.shuffled(rows, batch=config.batch, epochs=config.epochs, rng=source.order):
         inner = torch.tensor(X[own])
         for layer in linear[:-1]:
             inner = torch.relu(layer(inner))
@@ -205,7 +205,7 @@ def test_each_record_is_clipped_under_its_own_mask() -> None:
     masks, noise = torch.Generator().manual_seed(source.dropout), torch.Generator().manual_seed(source.noise)
     size = sum(p.numel() for p in parameters)
     clipped = 0
-    for own in batches.poisson(np.arange(40), rate=0.25, steps=4, rng=source.order):
+    for own in loop.poisson(np.arange(40), rate=0.25, steps=4, rng=source.order):
         total = 0.5 * 0.3 * torch.randn((1, size), generator=noise)[0]
         drawn = [(torch.rand((len(own), width), generator=masks) >= 0.4) / 0.6 for width in (16, 8)]
         for i, row in enumerate(own):

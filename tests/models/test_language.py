@@ -14,7 +14,7 @@ from miaudit.collect import run_campaign
 from miaudit.collect.campaign import Campaign, Shadows
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
-from miaudit.jobs.store import digest
+from miaudit.jobs.resumable import digest
 from miaudit.models import language, text
 
 TEXTS = [f"{word} number {i} went {i * 7 % 10} steps" for i in range(12) for word in ("cat", "dog")]

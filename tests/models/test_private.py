@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
-from miaudit.models import batches, loop, nets, private, train  # noqa: E402
+from miaudit.models import loop, nets, private, train  # noqa: E402
 from miaudit.models.private import ClippedSum, check_records_stay_apart  # noqa: E402
 from miaudit.models.train import TrainConfig, fit, guarantee  # noqa: E402
 from miaudit.models.train_config import Private  # noqa: E402
@@ -409,7 +409,7 @@ def test_a_network_that_mixes_records_is_refused() -> None:
 def test_poisson_samples_hold_each_record_with_its_rate_independently() -> None:
     rng = np.random.default_rng(0)
     table = np.zeros((4000, 30), dtype=bool)
-    for step, rows in enumerate(batches.poisson(np.arange(30), rate=0.2, steps=4000, rng=rng)):
+    for step, rows in enumerate(loop.poisson(np.arange(30), rate=0.2, steps=4000, rng=rng)):
         table[step, rows] = True
     sizes = table.sum(1)
     assert abs(table.mean(0) - 0.2).max() < 4.5 * np.sqrt(0.16 / 4000)
@@ -498,12 +498,12 @@ def test_the_noise_is_float32_whatever_the_default() -> None:
     weights = loop.Weights.of([nets.mlp(3, 2)().float()])
     options = Private(noise=1.0, clip=1.0, delta=0.01, records=10)
     config = TrainConfig(batch=5, private=options)
-    empty = loop.Batch(torch.zeros(1, 0, 3), torch.zeros(1, 0, dtype=torch.long), torch.zeros(1, 0))
+    empty = torch.zeros(1, 0, 3), torch.zeros(1, 0, dtype=torch.long), torch.zeros(1, 0), (0,)
     before = torch.get_default_dtype()
     try:
         torch.set_default_dtype(torch.bfloat16)
         with ClippedSum(weights.nets[0], clip=1.0) as clipped:
-            _, slope = loop.private_gradient(clipped, weights, config, options, 1)(empty)
+            _, slope = loop.private_gradient(clipped, weights, config, options, 1)(*empty)
     finally:
         torch.set_default_dtype(before)
     assert slope.dtype == torch.float32

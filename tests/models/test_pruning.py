@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
-from miaudit.models import batches, loop, nets  # noqa: E402
+from miaudit.models import loop, nets  # noqa: E402
 from miaudit.models.train import Private, Pruning, TrainConfig, fit, fit_many, guarantee, logits  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -79,7 +79,7 @@ def test_fine_tuning_is_that_of_a_slow_twin(optimiser) -> None:
         else torch.optim.AdamW(net.parameters(), betas=(0.9, 0.999), **options)
     )
     wide, kept = [p for p in net.parameters() if p.ndim > 1], None
-    steps = list(batches.shuffled(np.arange(100), batch=16, epochs=4, rng=source.order))
+    steps = list(loop.shuffled(np.arange(100), batch=16, epochs=4, rng=source.order))
     assert len(steps) == config.steps(100) == 25
     for step, own in enumerate(steps, start=1):
         loss = F.cross_entropy(net(torch.tensor(X[own])), torch.tensor(Y[own]))

@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
-from miaudit.models import batches, loop, nets, targets, train  # noqa: E402
+from miaudit.models import loop, nets, targets, train  # noqa: E402
 from miaudit.models.train import EarlyStopping, Pruning, TrainConfig, TrainingError, fit, fit_many, logits  # noqa: E402
 from miaudit.models.train_config import Private  # noqa: E402
 
@@ -62,7 +62,7 @@ def test_the_loop_is_that_of_torchs_optimisers(optimiser, schedule) -> None:
         else torch.optim.AdamW(net.parameters(), betas=(0.9, 0.999), **options)
     )
     steps = config.steps(len(rows))
-    streams = list(batches.shuffled(rows, batch=16, epochs=4, rng=source.order))
+    streams = list(loop.shuffled(rows, batch=16, epochs=4, rng=source.order))
     assert len(streams) == steps == 18
     for step, own in enumerate(streams):
         if schedule == "cosine":
@@ -79,7 +79,7 @@ def test_the_loop_is_that_of_torchs_optimisers(optimiser, schedule) -> None:
 
 def test_every_pass_holds_every_row_once_and_only_the_last_step_is_smaller() -> None:
     rows = np.arange(5, 28)
-    found = list(batches.shuffled(rows, batch=10, epochs=4, rng=np.random.default_rng(0)))
+    found = list(loop.shuffled(rows, batch=10, epochs=4, rng=np.random.default_rng(0)))
     assert [len(own) for own in found] == [10] * 9 + [2]
     joined = np.concatenate(found).reshape(4, 23)
     assert all(sorted(own) == list(rows) for own in joined)
@@ -95,18 +95,18 @@ def test_a_batch_above_the_rows_takes_them_all() -> None:
 
 def test_augmentation_moves_and_mirrors_images() -> None:
     images = torch.arange(2 * 3 * 16 * 16.0).reshape(2, 3, 16, 16)
-    still = batches.moved(images, torch.tensor([[2, 2, 0], [2, 2, 0]]))
+    still = loop.moved(images, torch.tensor([[2, 2, 0], [2, 2, 0]]))
     assert torch.equal(still, images)
-    mirrored = batches.moved(images, torch.tensor([[2, 2, 1], [2, 2, 0]]))
+    mirrored = loop.moved(images, torch.tensor([[2, 2, 1], [2, 2, 0]]))
     assert torch.equal(mirrored[0], images[0].flip(-1))
     assert torch.equal(mirrored[1], images[1])
-    shifted = batches.moved(images, torch.tensor([[3, 0, 0], [2, 2, 0]]))
+    shifted = loop.moved(images, torch.tensor([[3, 0, 0], [2, 2, 0]]))
     assert torch.equal(shifted[0, :, :15, 2:], images[0, :, 1:, :14])
     assert not shifted[0, :, 15].any()
     wide = torch.arange(16 * 32.0).reshape(1, 1, 16, 32)
-    assert torch.equal(batches.moved(wide, torch.tensor([[2, 4, 0]])), wide)
-    assert torch.equal(batches.moved(wide, torch.tensor([[4, 8, 0]]))[..., :14, :28], wide[..., 2:, 4:])
-    draws = batches.draw_moves(4000, 16, 32, rng=np.random.default_rng(0))
+    assert torch.equal(loop.moved(wide, torch.tensor([[2, 4, 0]])), wide)
+    assert torch.equal(loop.moved(wide, torch.tensor([[4, 8, 0]]))[..., :14, :28], wide[..., 2:, 4:])
+    draws = loop.draw_moves(4000, 16, 32, rng=np.random.default_rng(0))
     assert draws.min(0).tolist() == [0, 0, 0]
     assert draws.max(0).tolist() == [4, 8, 1]
     assert abs(draws.mean(0) - [2, 4, 0.5]).max() < 0.2
@@ -121,7 +121,7 @@ def test_augmentation_changes_the_training_and_not_the_order() -> None:
     )
     assert not same(plain, moved)
     one, other = (loop.Sources.of(0, 0) for _ in range(2))
-    batches.draw_moves(10, 8, 8, rng=one.augmentation)
+    loop.draw_moves(10, 8, 8, rng=one.augmentation)
     assert np.array_equal(one.order.permutation(30), other.order.permutation(30))
 
 
@@ -136,7 +136,7 @@ def test_input_noise_is_added_anew_in_each_step() -> None:
     generator = torch.Generator().manual_seed(source.input_noise)
     twin = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
     drawn = []
-    for own in batches.shuffled(np.arange(70), batch=16, epochs=2, rng=source.order):
+    for own in loop.shuffled(np.arange(70), batch=16, epochs=2, rng=source.order):
         drawn.append(torch.randn((len(own), 6), generator=generator))
         loss = F.cross_entropy(net(torch.tensor(x[own]) + 0.7 * drawn[-1]), torch.tensor(y[own]))
         twin.zero_grad()

@@ -9,7 +9,7 @@ import pytest
 
 import miaudit as ma
 from miaudit.findings.audit import Findings
-from miaudit.report import audit_charts, chart_images
+from miaudit.report import audit_charts, drawing
 
 
 def findings(n=1000, **options):
@@ -71,7 +71,7 @@ def test_charts_follow_the_schema_and_render(options):
         spec = chart.to_dict()  # checked against the schema of Vega-Lite
         assert spec["title"]["text"]
         assert len(spec["description"]) > 20
-        drawn = chart_images.svg(spec)
+        drawn = drawing.svg(spec)
         assert drawn.startswith("<svg")
         assert "NaN" not in drawn
         assert "Infinity" not in drawn
@@ -81,7 +81,7 @@ def test_charts_follow_the_schema_and_render(options):
 def test_equal_findings_give_equal_pictures():
     first, second = (charts_of(findings()) for _ in range(2))
     for name in first:
-        assert chart_images.svg(first[name].to_dict()) == chart_images.svg(second[name].to_dict())
+        assert drawing.svg(first[name].to_dict()) == drawing.svg(second[name].to_dict())
 
 
 def test_no_curve_where_it_is_not_resolved():

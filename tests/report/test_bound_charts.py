@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from miaudit.report import audit_charts, chart_images
+from miaudit.report import audit_charts, drawing
 from report.test_audit_charts import charts_of, values
 from report.test_audit_page import Page, page_of
 from report.test_privacy_page import KINDS, MU, REFUTED, content, gaussian_limit, limit, one_run
@@ -17,7 +17,7 @@ def test_charts_follow_the_schema_and_render(kind):
     assert list(drawn) == [name for name in audit_charts.NAMES if name in drawn]
     assert ("bounds" in drawn) == (kind == "one-run")
     for chart in drawn.values():
-        picture = chart_images.svg(chart.to_dict())
+        picture = drawing.svg(chart.to_dict())
         assert "NaN" not in picture
         assert "Infinity" not in picture
 
@@ -53,7 +53,7 @@ def test_a_bound_of_zero_shows_nothing():
     plain = replace(one_run(), claim=None, bounds=(replace(MU, value=0.0, reachable=None, p_value=None),)).to_dict()
     found, spec = marks(plain)
     assert found == {"lower bound (95%) nothing shown (0)": 0.0}
-    assert "NaN" not in chart_images.svg(spec)
+    assert "NaN" not in drawing.svg(spec)
     page = Page(page_of(plain))
     assert cells(page_of(plain), "h-bounds")[0][1][1] == "nothing shown (0)"
     assert "no leakage" not in page.words.lower()
@@ -74,11 +74,11 @@ def test_the_limit_of_the_claim_is_on_the_curves(name, claimed):
     assert {row["fpr"]: row["tpr"] for row in rows} == {
         fpr: tpr for fpr, tpr in held.items() if name == "roc-linear" or (fpr > 0 and tpr > 0)
     }
-    picture = chart_images.svg(spec)
+    picture = drawing.svg(spec)
     assert "limit of the claim" in picture
     assert "NaN" not in picture
     without = charts_of(replace(one_run(), claim=None))[name].to_dict()
-    assert "limit of the claim" not in chart_images.svg(without)
+    assert "limit of the claim" not in drawing.svg(without)
 
 
 def test_names_that_differ_at_the_end_stay_apart():

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from miaudit.report import chart_images, disclosure_charts
+from miaudit.report import disclosure_charts, drawing
 
 
 def drawn(spec: dict[str, Any], layer: int) -> list[dict[str, Any]]:
@@ -77,7 +77,7 @@ def test_every_record_is_a_point_and_only_few_have_bars() -> None:
         assert ("one standard error" in under) == (n == 40)
         assert "noise in the measurement alone would make 0.024" in under
         assert "40" in spec["description"]
-        assert chart_images.svg(spec).startswith("<svg")
+        assert drawing.svg(spec).startswith("<svg")
 
 
 def test_measurements_below_zero_are_drawn_not_cut() -> None:
@@ -94,11 +94,11 @@ def test_steps_show_what_chance_and_what_misfit_cost() -> None:
     marks = drawn(spec, -1)
     assert len(marks) == 6
     assert "price of few models" in " ".join(spec["title"]["subtitle"])
-    assert chart_images.svg(spec).startswith("<svg")
+    assert drawing.svg(spec).startswith("<svg")
 
 
 def test_without_the_middle_step_nothing_is_said_of_it() -> None:
     spec = disclosure_charts.steps([comparison(mean_transferred=None)]).to_dict()
     assert len(drawn(spec, -1)) == 2
     assert "price of few models" not in " ".join(spec["title"]["subtitle"])
-    assert chart_images.svg(spec).startswith("<svg")
+    assert drawing.svg(spec).startswith("<svg")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from miaudit.report import audit_charts, chart_images, overlap_charts
+from miaudit.report import audit_charts, drawing, overlap_charts
 from report.test_audit_charts import charts_of, values
 from report.test_audit_page import page_of
 from report.test_zero_run_page import KINDS, THREE, answered, cells, made, memorisation, refused
@@ -18,7 +18,7 @@ def test_charts_follow_the_schema_and_render(kind):
         spec = chart.to_dict()  # checked against the schema of Vega-Lite
         assert spec["title"]["text"], name
         assert len(spec["description"]) > 20
-        picture = chart_images.svg(spec)
+        picture = drawing.svg(spec)
         assert "NaN" not in picture
         assert "Infinity" not in picture
 
@@ -51,7 +51,7 @@ def test_memorisation_and_shift_of_any_sign(raw, causal):
     found = made("one score")
     found["memorisation"] = memorisation(raw, causal)
     spec = charts_of(found)["shift"].to_dict()
-    assert "NaN" not in chart_images.svg(spec)
+    assert "NaN" not in drawing.svg(spec)
     title = " ".join(spec["title"]["text"])
     assert f"memorisation {overlap_charts.points(causal - 0.5)} points" in title
     assert f"shift {overlap_charts.points(raw - causal)} points" in title

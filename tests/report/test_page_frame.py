@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from miaudit.report import interval_chart, page_frame
+from miaudit.report import comparison_page, page_frame
 from report import test_audit_page
 from report.test_audit_page import in_browser, needs_chromium
 
@@ -33,7 +33,7 @@ def lines_of_the_axis_title(document):
 @pytest.mark.parametrize(("width", "lines"), [(500, 2), (1200, 1)])
 def test_a_long_axis_title_is_wrapped_on_a_phone_only(tmp_path, monkeypatch, width, lines):
     monkeypatch.setattr(test_audit_page, "FLAGS", (*test_audit_page.FLAGS, f"--window-size={width},900"))
-    chart = interval_chart.intervals(ROWS, axis=LONG, against=0.0, title="A chart", said=[])
+    chart = comparison_page.intervals(ROWS, axis=LONG, against=0.0, title="A chart", said=[])
     verdict = {"status": "clear", "word": "Fine", "what": "Nothing"}
     page = page_frame.render("comparison_page.html", FINDINGS, {"differences": chart}, verdict=verdict, rows=[])
     document, console = in_browser(tmp_path, page)

@@ -17,7 +17,7 @@ from miaudit.causal.challenge import Challenge
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError
 from miaudit.findings.audit import Findings
-from miaudit.report import bound_charts, page_frame
+from miaudit.report import page_frame
 from report.test_audit_charts import charts_of, typed
 from report.test_audit_page import EVIL, Page, in_browser, needs_chromium, page_of
 from report.test_zero_run_page import cells
@@ -307,7 +307,7 @@ def test_a_refuted_propensity_voids_the_bounds():
     text = page_of(plain)
     assert all(row[0].endswith("void") for _, row in cells(text, "h-bounds"))
     assert 'data-chart="bounds"' not in text
-    assert bound_charts.is_void(typed(plain))
+    assert typed(plain).is_void
     plain["challenge"]["rejected"] = False
     assert 'data-chart="bounds"' in page_of(plain)
 

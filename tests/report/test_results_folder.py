@@ -10,7 +10,7 @@ import pytest
 import miaudit as ma
 from miaudit.errors import OutputError
 from miaudit.findings.audit import Findings
-from miaudit.report import audit_charts, audit_page, chart_images, kinds, results_folder
+from miaudit.report import audit_charts, audit_page, drawing, kinds, results_folder
 
 
 class Drawn:
@@ -30,8 +30,8 @@ def drawn(content):
 def quick(monkeypatch):
     """Drawing is tested elsewhere."""
     monkeypatch.setattr(audit_charts, "charts", drawn)
-    monkeypatch.setattr(chart_images, "png", lambda spec: b"\x89PNG" + spec["description"].encode())
-    monkeypatch.setattr(chart_images, "svg", lambda spec: f"<svg>{spec['description']}</svg>")
+    monkeypatch.setattr(drawing, "png", lambda spec: b"\x89PNG" + spec["description"].encode())
+    monkeypatch.setattr(drawing, "svg", lambda spec: f"<svg>{spec['description']}</svg>")
     monkeypatch.setattr(audit_page, "page", lambda content: f"<html>{content.verdict.text}")
 
 
@@ -91,7 +91,7 @@ def test_a_folder_with_other_files_is_free(tmp_path):
 @pytest.mark.parametrize("where", ["pictures.svg", "html.page"])
 def test_killed_while_drawing(tmp_path, monkeypatch, where):
     out = tmp_path / "out"
-    module, name = (chart_images, "svg") if where == "pictures.svg" else (audit_page, "page")
+    module, name = (drawing, "svg") if where == "pictures.svg" else (audit_page, "page")
 
     def killed(_):
         raise KeyboardInterrupt

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.findings.audit import Findings, Metric
+from miaudit.findings.audit import Findings, Metric, foremost, named
 from miaudit.metrics import definition as wording
-from miaudit.report import audit_charts, audit_page, overlap_charts, results_folder
+from miaudit.report import audit_page, overlap_charts, results_folder
 from report.test_audit_charts import charts_of, typed
 from report.test_audit_page import EVIL, Page, in_browser, needs_chromium, page_of
 
@@ -158,11 +158,11 @@ def test_a_corrected_metric_comes_before_a_raw_one():
     pairs = (("auc", "raw"), ("auc", "hajek"), ("ate", "raw"))
     raw, corrected, alone = (Metric(*pair, 0.6, 0.5, 0.7, 0.95) for pair in pairs)
     for metrics in ([raw, corrected], [corrected, raw]):
-        assert audit_charts.named(metrics, "auc") is corrected
-    assert audit_charts.named([raw], "auc") is raw
-    assert audit_charts.named([raw, corrected, alone], "ate") is None
-    assert audit_charts.foremost([raw, alone]) == [raw, alone]
-    assert audit_charts.foremost([]) == []
+        assert named(metrics, "auc") is corrected
+    assert named([raw], "auc") is raw
+    assert named([raw, corrected, alone], "ate") is None
+    assert foremost([raw, alone]) == [raw, alone]
+    assert foremost([]) == []
 
 
 @pytest.mark.long
@@ -173,7 +173,7 @@ def test_whatever_the_order_the_page_leads_with_the_corrected_numbers():
         metrics.reverse()
     corrected = {m["name"]: m for m in found["metrics"] if m["estimator"] == "hajek"}
     for given in (found, turned):
-        assert vars(audit_charts.named(typed(given).metrics, "auc")) == corrected["auc"]
+        assert vars(named(typed(given).metrics, "auc")) == corrected["auc"]
         cards = {card[0]: card for card in audit_page._cards(typed(given))}
         assert cards["AUC"][1] == wording.amount("auc", corrected["auc"]["value"])
         assert cards["AUC"][2].startswith("corrected; ")
@@ -299,13 +299,13 @@ def test_raw_rows_are_muted_and_labelled():
 def test_groups_show_the_corrected_number_with_the_raw_one_beside_it():
     found = answered(group=THREE)
     (_, first), *_ = cells(page_of(found), "h-groups")
-    metric = audit_charts.named(typed(found).groups[0].metrics, "auc")
+    metric = named(typed(found).groups[0].metrics, "auc")
     raw = next(m for m in found["groups"][0]["metrics"] if m["name"] == "auc" and m["estimator"] == "raw")
     assert f"{metric.reading} raw, not causal: {wording.amount('auc', raw['value'])}" in first
     heads = re.findall(
         r'<th scope="col">(.*?)</th>', page_of(found).partition('<h2 id="h-groups"')[2].partition("</thead>")[0]
     )
-    assert len(heads) == len(set(heads)) == 3 + len(audit_charts.foremost(typed(found).metrics))
+    assert len(heads) == len(set(heads)) == 3 + len(foremost(typed(found).metrics))
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, roc_auc_score
 
 from miaudit.errors import InputError
-from miaudit.metrics.intervals import delong_variance
+from miaudit.metrics.classical import delong_variance
 from miaudit.metrics.roc import Roc
 from miaudit.synthesis.schema import Column, Schema, Table
 from miaudit.synthesis.utility import (

@@ -13,7 +13,7 @@ from scipy import optimize, special, stats
 from miaudit import Evidence
 from miaudit.causal import effects
 from miaudit.causal.estimators import Comparison, Hajek, PropensityLike
-from miaudit.metrics import intervals
+from miaudit.metrics import classical
 from worlds.confounded import given, logistic
 
 FloatArray = NDArray[np.float64]
@@ -77,16 +77,16 @@ def by_overall_size(
     """Limits by a variance from the few above the threshold, resolution by the size of all: a control, no method."""
     comparison = Comparison.of(evidence, propensity)
     curve, effective = comparison.roc, comparison.effective_nonmembers
-    if not intervals.resolvable(fpr, effective, confidence):
+    if not classical.resolvable(fpr, effective, confidence):
         outer = (fpr * effective + 1) / (effective + 1)
         spread = outer * (1 - outer) / (effective + 1)
-        limits = intervals.tpr_limits_uncertain_level(curve, outer, confidence, spread, comparison.n1)
+        limits = classical.tpr_limits_uncertain_level(curve, outer, confidence, spread, comparison.n1)
         return 0.0, limits[1]
     at = float(curve.threshold[np.searchsorted(curve.fpr, fpr * (1 - 1e-12), side="left")])
     _, variance = effects._rate_at(Hajek(), comparison, None, at)
     w = comparison.weight[~comparison.member & (comparison.score >= at)]
     variance *= 1 + float(np.sqrt(w @ w) / w.sum())
-    return intervals.tpr_limits_uncertain_level(curve, fpr, confidence, variance, comparison.n1)
+    return classical.tpr_limits_uncertain_level(curve, fpr, confidence, variance, comparison.n1)
 
 
 COLUMNS = ("low > truth", "high < truth", "lower limit", "resolved", "control low > truth", "control high < truth")

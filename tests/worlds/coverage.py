@@ -17,7 +17,7 @@ from miaudit import Evidence, Findings, Plan
 from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Bonferroni, Exploratory, Split
 from miaudit.findings.audit import Curve
-from miaudit.metrics import bootstrap, intervals
+from miaudit.metrics import bootstrap, classical
 from miaudit.metrics.classical import Sample
 from miaudit.metrics.definition import estimates
 from miaudit.metrics.definition import names as metric_names
@@ -64,7 +64,7 @@ def tpr(name: str, n: int, alphas: Sequence[float], naive: bool, replicates: int
             limits = np.array([naive_limits(score, member, alpha, 0.95) for alpha in alphas])
             low, high = limits[:, 0], limits[:, 1]
         else:
-            low, high = intervals.tpr_limits(Roc.of(score, member), alphas, 0.95)
+            low, high = classical.tpr_limits(Roc.of(score, member), alphas, 0.95)
         found += np.c_[(low <= truth) & (truth <= high), low > truth, high < truth, high - low]
     return found / replicates
 
@@ -75,7 +75,7 @@ def tpr_unequal(name: str, n1: int, n0: int, alphas: Sequence[float], replicates
     truth = np.array([world.tpr(alpha) for alpha in alphas])
     covered = np.zeros(len(alphas))
     for _ in range(replicates):
-        low, high = intervals.tpr_limits(Roc.of(*world.draw(n1, n0, rng)), alphas, 0.95)
+        low, high = classical.tpr_limits(Roc.of(*world.draw(n1, n0, rng)), alphas, 0.95)
         covered += (low <= truth) & (truth <= high)
     return covered / replicates
 
@@ -86,7 +86,7 @@ def step_tpr(name: str, n: int, alpha: float, replicates: int, seed: Any) -> Flo
     truth = world.step_tpr(alpha)
     covered = 0
     for _ in range(replicates):
-        low, high = intervals.tpr_limits(Roc.of(*world.draw(n, n, rng)), alpha, 0.95)
+        low, high = classical.tpr_limits(Roc.of(*world.draw(n, n, rng)), alpha, 0.95)
         covered += bool(low[0] <= truth <= high[0])
     return np.array([covered / replicates])
 
@@ -97,12 +97,12 @@ def auc(d: float, n: int, plain: bool, replicates: int, seed: Any) -> FloatArray
     found = np.zeros(3)
     for _ in range(replicates):
         roc = Roc.of(*world.draw(n, n, rng))
-        variance = intervals.delong_variance(roc)
+        variance = classical.delong_variance(roc)
         if plain:
             half = 1.959963984540054 * variance**0.5
             low, high = roc.auc - half, roc.auc + half
         else:
-            low, high = intervals.auc_limits(roc.auc, variance, n, n, 0.95)
+            low, high = classical.auc_limits(roc.auc, variance, n, n, 0.95)
         found += (low <= world.auc <= high, low > world.auc, high < world.auc)
     return found / replicates
 
@@ -112,7 +112,7 @@ def advantage(d: float, n: int, replicates: int, seed: Any) -> FloatArray:
     world, rng = gaussian(d), np.random.default_rng(seed)
     found = np.zeros(3)
     for _ in range(replicates):
-        low, high = intervals.advantage_limits(Roc.of(*world.draw(n, n, rng)), 0.95)
+        low, high = classical.advantage_limits(Roc.of(*world.draw(n, n, rng)), 0.95)
         found += (low <= world.advantage <= high, low > world.advantage, high < world.advantage)
     return found / replicates
 

@@ -197,20 +197,17 @@ class TokenAttack(NamedTuple):
     """An attack on texts: function, arrays needed beside log_p and offsets, and whether it takes k."""
 
     function: Callable[..., FloatArray]
-    needs: tuple[str, ...]
-    takes_k: bool
-    words: str
+    needs: tuple[str, ...] = ()
+    takes_k: bool = False
 
 
 ATTACKS: Mapping[str, TokenAttack] = MappingProxyType(
     {
-        "loss": TokenAttack(loss, (), False, "loss per token"),
-        "min_k": TokenAttack(min_k, (), True, "min-k%"),
-        "min_k_plus_plus": TokenAttack(min_k_plus_plus, ("mean", "std"), True, "min-k%++"),
-        "zlib_ratio": TokenAttack(zlib_ratio, ("text",), False, "loss against zlib"),
-        "reference_ratio": TokenAttack(
-            reference_ratio, ("reference_log_p", "reference_offsets"), False, "loss against a reference model"
-        ),
+        "loss": TokenAttack(loss),
+        "min_k": TokenAttack(min_k, takes_k=True),
+        "min_k_plus_plus": TokenAttack(min_k_plus_plus, ("mean", "std"), takes_k=True),
+        "zlib_ratio": TokenAttack(zlib_ratio, ("text",)),
+        "reference_ratio": TokenAttack(reference_ratio, ("reference_log_p", "reference_offsets")),
     }
 )
 

@@ -33,7 +33,7 @@ from miaudit.findings.audit import (
     Vulnerability,
 )
 from miaudit.findings.verdict import Verdict
-from miaudit.metrics import bootstrap, classical, definition, intervals
+from miaudit.metrics import bootstrap, classical, definition
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.roc import histogram
 
@@ -473,7 +473,7 @@ def _score_findings(
     binned = histogram(sample.score, sample.member)
     if not found:
         return ScoreFindings(name, (), None, binned)
-    resolved = intervals.smallest_fpr(nonmembers, confidence)
+    resolved = classical.smallest_fpr(nonmembers, confidence)
     fpr = Curve.grid(case.plan.fpr_targets, nonmembers, resolved)
     if correction is None:
         roc, (low, high) = sample.roc, sample.tpr_band(fpr, confidence)

@@ -18,7 +18,7 @@ from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.dp.zero_run import Correction, bounds
 from miaudit.errors import InputError, Option, check_options, nearest
 from miaudit.evidence import Evidence
-from miaudit.metrics import definition, intervals
+from miaudit.metrics import classical, definition
 from miaudit.metrics.classical import Sample, tpr_name
 
 ESTIMATORS = ("hajek", "aipw")
@@ -309,11 +309,11 @@ class Plan:
         _require(rising, "levels", "three increasing numbers in (0, 1)", levels, "the default is 0.02, 0.05, 0.1")
         check_options(self)
         for target in targets:
-            resolvable = target >= intervals.SMALLEST_FPR
+            resolvable = target >= classical.SMALLEST_FPR
             _require(
                 resolvable,
                 "fpr_targets",
-                f"{intervals.SMALLEST_FPR:g} or more",
+                f"{classical.SMALLEST_FPR:g} or more",
                 target,
                 "no count of records resolves less",
             )
@@ -345,7 +345,7 @@ class Plan:
         """Return the primary metric: as planned, or the TPR at the smallest target that can be resolved."""
         if self.primary_metric is not None:
             return self.primary_metric
-        fit = [fpr for fpr in self.fpr_targets if intervals.resolvable(fpr, nonmembers, confidence)]
+        fit = [fpr for fpr in self.fpr_targets if classical.resolvable(fpr, nonmembers, confidence)]
         return tpr_name(fit[0] if fit else self.fpr_targets[-1])
 
     def _sequence(self, name: str) -> tuple[float, ...]:

@@ -16,7 +16,7 @@ from miaudit.dp import multi_run, one_run, selection
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.errors import InputError, check_delta
-from miaudit.metrics import intervals
+from miaudit.metrics import classical
 
 __all__ = [
     "Reach",
@@ -115,7 +115,7 @@ def at_fpr(
         return _limits(fpr, tpr, members, nonmembers, confidence, upper=upper, rng=same)
 
     smallest = None
-    if intervals.resolvable(fpr, nonmembers, confidence):
+    if classical.resolvable(fpr, nonmembers, confidence):
         smallest = _bisect_tpr(lambda tpr: float(np.mean(limit(tpr, upper=False) > chance)) >= power, chance)
     return Resolution(
         fpr,
@@ -124,7 +124,7 @@ def at_fpr(
         confidence,
         power,
         chance,
-        intervals.nonmembers_needed(fpr, confidence),
+        classical.nonmembers_needed(fpr, confidence),
         smallest,
         float(np.quantile(limit(fpr, upper=True), power)),
     )
@@ -162,7 +162,7 @@ def records_needed(
         low = _limits(fpr, tpr, n, n, confidence, upper=False, rng=same)
         return float(np.mean(low > chance)) >= power
 
-    low = intervals.nonmembers_needed(fpr, confidence)
+    low = classical.nonmembers_needed(fpr, confidence)
     if enough(low):
         return low
     high = 2 * low
@@ -446,9 +446,9 @@ def _limits(
         spread = _standard_error(fpr, tpr, shift, members, nonmembers)
         z = float(special.ndtri((1 + confidence) / 2)) * (1 if upper else -1)
         return tpr + spread * (z + special.ndtri((np.arange(_REPLICATES) + 0.5) / _REPLICATES))
-    counts, mass = intervals.binomial_nodes(nonmembers, fpr, intervals.MOST_NODES)
+    counts, mass = classical.binomial_nodes(nonmembers, fpr, classical.MOST_NODES)
     last = min(int(counts[-1]) + 1, nonmembers)
-    resolved = intervals.resolvable(fpr, nonmembers, confidence)
+    resolved = classical.resolvable(fpr, nonmembers, confidence)
     level = (1 + confidence) / 2 if upper else (1 - confidence) / 2
     found = np.empty(_REPLICATES)
     for r in range(_REPLICATES):
@@ -463,7 +463,7 @@ def _limits(
         most = outer[np.minimum(row, last)]
         fewest = np.where(row > 0, outer[np.maximum(row - 1, 0)], 0.0)
         middle = (fewest + most) / 2 if resolved else most
-        found[r] = intervals.beta_mixture_quantile(mass, middle, members, level, at_zero=not upper)
+        found[r] = classical.beta_mixture_quantile(mass, middle, members, level, at_zero=not upper)
     return found
 
 
@@ -484,7 +484,7 @@ def _bisect_tpr(succeeds: Callable[[float], bool], chance: float) -> float:
 
 def _check(*, fpr: float, members: int, nonmembers: int, confidence: float, power: float) -> None:
     for name, value, low in (
-        ("fpr", fpr, intervals.SMALLEST_FPR),
+        ("fpr", fpr, classical.SMALLEST_FPR),
         ("confidence", confidence, 0.5),
         ("power", power, 0.0),
     ):

@@ -32,8 +32,7 @@ from miaudit.findings.verification import ChallengeFindings
 from miaudit.io import tables
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
-from miaudit.metrics.definition import amount, difference, label
-from miaudit.metrics.rounding import at_most
+from miaudit.metrics.definition import amount, at_most, difference, label
 from miaudit.metrics.units import drawn_alike, one_of_each, sizes
 
 __all__ = ["by_propensity", "by_scores", "submitted"]

@@ -22,10 +22,10 @@ from miaudit.causal.estimators import PropensityLike
 from miaudit.causal.propensity import LearningCurve
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.metrics import intervals
+from miaudit.metrics import classical
 from miaudit.metrics.classical import Estimate, Sample
+from miaudit.metrics.definition import written
 from miaudit.metrics.roc import Histogram, histogram
-from miaudit.metrics.rounding import written
 from miaudit.metrics.units import Units
 
 Status = Literal["answered", "warned", "refused"]
@@ -79,7 +79,7 @@ class CalibrationBin:
 
     def limits(self, confidence: float = 0.95) -> tuple[float, float]:
         """Return Wilson limits of the share of members, records taken as independent."""
-        return intervals.wilson_limits(self.observed, self.count, confidence)
+        return classical.wilson_limits(self.observed, self.count, confidence)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Balance:
 
         A score whose heaviest non-members lie low has more: :func:`miaudit.causal.effects.effective_nonmembers`.
         """
-        return intervals.resolvable(fpr, 1 / self.largest_share, confidence)
+        return classical.resolvable(fpr, 1 / self.largest_share, confidence)
 
 
 @dataclass(frozen=True)

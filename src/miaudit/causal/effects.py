@@ -36,7 +36,7 @@ from miaudit.causal.fiducial import Ranked
 from miaudit.causal.outcome import Law
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.metrics import intervals
+from miaudit.metrics import classical
 from miaudit.metrics.classical import Estimate, Sample, tpr_name
 from miaudit.metrics.definition import Definition
 from miaudit.metrics.roc import Roc
@@ -134,7 +134,7 @@ def ate(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) 
     value = present - absent
     if freedom < 1:
         return Estimate(value, -math.inf, math.inf, confidence, "no interval: fewer than two effective records")
-    low, high = intervals.student_limits(value, math.sqrt(variance), freedom, confidence)
+    low, high = classical.student_limits(value, math.sqrt(variance), freedom, confidence)
     return Estimate(value, low, high, confidence, _model_note(law))
 
 
@@ -174,7 +174,7 @@ def auc(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) 
     clipped = _snapped(value)
     sizes = comparison.effective_members, comparison.effective_nonmembers
     freedom = None if comparison.units is None else min(sizes) - 1  # few units know little of their variance
-    return Estimate(clipped, *intervals.auc_limits(clipped, variance, *sizes, confidence, freedom), confidence, note)
+    return Estimate(clipped, *classical.auc_limits(clipped, variance, *sizes, confidence, freedom), confidence, note)
 
 
 def roc(
@@ -292,7 +292,7 @@ def effective_nonmembers(evidence: Evidence, propensity: PropensityLike, *, conf
     comparison = Comparison.of(evidence, propensity)
     if comparison.even:
         return float(Sample.of(evidence).effective_nonmembers)
-    return intervals.resolution(confidence) / comparison.ranked.smallest_fpr(confidence)
+    return classical.resolution(confidence) / comparison.ranked.smallest_fpr(confidence)
 
 
 def advantage(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) -> Estimate:
@@ -316,7 +316,7 @@ def advantage(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[As
     sizes = comparison.effective_members, _nonmembers_for_the_curve(comparison)
     opposed = comparison.units is not None and comparison.units.spanning > 0  # at worst: units of both classes
     variance = sum(size**-0.5 for size in sizes) ** 2 if opposed else None
-    low, high = intervals.advantage_limits(curve, confidence, *sizes, variance=variance, opposition=float(opposed))
+    low, high = classical.advantage_limits(curve, confidence, *sizes, variance=variance, opposition=float(opposed))
     return Estimate(max(curve.advantage, 0.0), low, high, confidence, _model_note(law))
 
 
@@ -349,12 +349,12 @@ def tpr_at_threshold(evidence: Evidence, *, threshold: float, confidence: float 
     accused = evidence.score >= threshold
     rate, trials = float(accused[evidence.member].mean()), float(evidence.n_members)
     if evidence.unit_codes is None:
-        limits = intervals.clopper_pearson(round(rate * trials), trials, confidence)
+        limits = classical.clopper_pearson(round(rate * trials), trials, confidence)
         return Estimate(rate, *limits, confidence)
     units = Units.of(evidence.unit_codes, evidence.member)
     spread, _ = units.rate_variance(accused, members=True)
     effective = min(trials, rate * (1 - rate) / spread) if spread > 0 else units.effective_members
-    return Estimate(rate, *intervals.wilson_limits(rate, effective, confidence), confidence)
+    return Estimate(rate, *classical.wilson_limits(rate, effective, confidence), confidence)
 
 
 def fpr_at_threshold(
@@ -377,7 +377,7 @@ def fpr_at_threshold(
     rate, variance = _rate_at(chosen, comparison, law, threshold)
     rate = _snapped(rate)
     trials = rate * (1 - rate) / variance if variance > 0 and 0 < rate < 1 else comparison.effective_nonmembers
-    return Estimate(rate, *intervals.wilson_limits(rate, trials, confidence), confidence, _model_note(law))
+    return Estimate(rate, *classical.wilson_limits(rate, trials, confidence), confidence, _model_note(law))
 
 
 def bootstrap_limits(
@@ -495,8 +495,8 @@ def _check_confidence(confidence: float) -> None:
 
 
 def _check_rate(fpr: float) -> None:
-    if not intervals.SMALLEST_FPR <= fpr < 1:
-        raise InputError("fpr", f"a number in [{intervals.SMALLEST_FPR:g}, 1)", f"{fpr}", "write 0.01 for 1%")
+    if not classical.SMALLEST_FPR <= fpr < 1:
+        raise InputError("fpr", f"a number in [{classical.SMALLEST_FPR:g}, 1)", f"{fpr}", "write 0.01 for 1%")
 
 
 def _classical(estimator: Estimator, comparison: Comparison) -> bool:
@@ -591,13 +591,13 @@ def _tpr_from(
     law: Law | None,
     fpr: float,
     confidence: float,
-    most_nodes: int = intervals.MOST_NODES,
+    most_nodes: int = classical.MOST_NODES,
 ) -> Estimate:
     ranked = comparison.ranked
     if isinstance(estimator, HorvitzThompson):
         ranked = Ranked.of(comparison.score, comparison.member, comparison.weight, comparison.units, comparison.n1)
-    above = intervals.resolution(confidence) / ranked.smallest_fpr(confidence)
-    bounded = intervals.resolvable(fpr, above, confidence)
+    above = classical.resolution(confidence) / ranked.smallest_fpr(confidence)
+    bounded = classical.resolvable(fpr, above, confidence)
     value, step = float(curve.tpr_at(fpr)), curve.step_tpr_at(fpr)
     interpolated = not math.isclose(value, step) and curve.has_ties
     at = float(curve.threshold[np.searchsorted(curve.fpr, fpr * (1 - 1e-12), side="left")])
@@ -608,8 +608,8 @@ def _tpr_from(
         low, high = ranked.limits(fpr, confidence, trials, shape=shape, most_nodes=most_nodes)
     notes = [] if law is None else [LOW_FPR, _model_note(law)]
     if not bounded:
-        needed = f"an FPR of {fpr:g} needs {intervals.nonmembers_needed(fpr, confidence):,} effective non-members"
-        if not intervals.resolvable(fpr, comparison.effective_nonmembers, confidence):
+        needed = f"an FPR of {fpr:g} needs {classical.nonmembers_needed(fpr, confidence):,} effective non-members"
+        if not classical.resolvable(fpr, comparison.effective_nonmembers, confidence):
             there = f"there are {math.floor(comparison.effective_nonmembers):,}"
             return Estimate(None, 0.0, high, confidence, f"upper limit only: {needed}, {there}")
         there = f"by the weight of the heaviest above the threshold there are {math.floor(above):,}"
@@ -641,7 +641,7 @@ def _modelled_limits(
     interpolated: bool,
 ) -> tuple[float, float]:
     """Return TPR limits where the FPR has an outcome model: a mixture over a Beta law of the level."""
-    if not intervals.resolvable(fpr, effective, confidence):
+    if not classical.resolvable(fpr, effective, confidence):
         # One more effective non-member above the threshold than expected: the outer count.
         fpr = (fpr * effective + 1) / (effective + 1)
         variance = fpr * (1 - fpr) / (effective + 1)
@@ -652,7 +652,7 @@ def _modelled_limits(
         if variance <= _NOTHING * independent or interpolated:
             variance = max(variance, independent)
     trials = _trials(comparison, curve, fpr)
-    return intervals.tpr_limits_uncertain_level(curve, fpr, confidence, variance, trials)
+    return classical.tpr_limits_uncertain_level(curve, fpr, confidence, variance, trials)
 
 
 def _trials(comparison: Comparison, curve: Roc, fpr: float) -> float:

@@ -5,7 +5,7 @@ number of all says nothing of them. So each non-member's weight w becomes w E wi
 the threshold lies where the drawn share reaches the FPR. For the lower limit one more record stands **above all**, as
 heavy as the heaviest above the threshold and at least as an average one, in the total too: what may lie up there and
 was not drawn. Without weights the level is Beta, and the limits are those of the binomial-beta mixture
-(:func:`miaudit.metrics.intervals.tpr_limits`) with the outer count at each end.
+(:func:`miaudit.metrics.classical.tpr_limits`) with the outer count at each end.
 
 No random numbers: the chance that the drawn share of the k highest exceeds the FPR is that of a weighted sum of
 exponentials to exceed 0, by the saddlepoint formula of Lugannani and Rice (1980), good to .003.
@@ -20,7 +20,7 @@ import numpy as np
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
-from miaudit.metrics.intervals import MOST_NODES, beta_mixture_quantile, resolution
+from miaudit.metrics.classical import MOST_NODES, beta_mixture_quantile, resolution
 from miaudit.metrics.units import Units
 
 _REACH = 10.0  # standard deviations of the drawn share round the FPR; beyond them is less than 1e-4

@@ -19,8 +19,8 @@ from miaudit.causal.estimators import Comparison, PropensityLike
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, tpr_name
+from miaudit.metrics.definition import written
 from miaudit.metrics.roc import Roc
-from miaudit.metrics.rounding import written
 
 __all__ = ["Breakdown", "bounds", "breakdown", "tpr_bounds", "under_mislabelling"]
 

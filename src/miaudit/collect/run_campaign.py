@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import special
 
+from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from miaudit.attacks import lira, registry, signals
 from miaudit.auditing import vulnerable_records
 from miaudit.auditing.plan import Declared, Headline
-from miaudit.collect.answers import Answers, Progress, squared_error, training
-from miaudit.collect.campaign import Campaign
-from miaudit.collect.memberships import Draws
+from miaudit.collect.campaign import Campaign, Draws
 from miaudit.collect.outputs import GAUSSIAN_LIRA, Attack, Collected, from_outputs, of_outputs
+from miaudit.errors import InputError
 from miaudit.findings.audit import Vulnerability
 from miaudit.models import shadow
+from miaudit.models.protocol import traits_of
+from miaudit.models.shadow import ShadowOutputs
+
+Progress = Callable[[int, int], None]
+_WORDS = {"logits": "logit-scaled confidence", "predictions": "negative squared error"}
 
 
 def collect(campaign: Campaign, *, rng: np.random.Generator, progress: Progress | None = None) -> Collected:
@@ -109,3 +119,352 @@ def _vulnerability(answers: Answers) -> Vulnerability | str | None:
         names=bool(options.vulnerability),
         rng=draws.rng.spawn(1)[0],  # the attacks' own numbers stay what they are
     )
+
+
+# -- what the models say ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What the models say of the records that were drawn; what an attack needs is made from it when it is asked for.
+
+    Attributes
+    ----------
+    campaign, draws : what was asked; in a multi-run ``draws`` has the audited records only
+    outputs : array (n, C) of the audited model; in a multi-run of each record's own model
+    shadows : outputs of the shadow models on the same n records; in a multi-run of all runs, with a record's own run as
+        the one that is left out for it
+    pooled : outputs of shadow models on records of any kind, where they were given
+    copies : array (n, k, C) of outputs, or (n, k) of classes: what ``outputs`` are, on changed copies; None without
+    shadow_copies : outputs of the shadow models on the n k copies, record by record
+    runs : whether this is a multi-run
+    said : what is to be said of the target, in sentences
+    """
+
+    campaign: Campaign
+    draws: Draws
+    outputs: Float32Array
+    shadows: ShadowOutputs | None
+    pooled: ShadowOutputs | None = None
+    copies: NDArray[Any] | None = None
+    shadow_copies: ShadowOutputs | None = None
+    runs: bool = False
+    said: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, campaign: Campaign, draws: Draws, progress: Progress | None) -> Answers:
+        """Train what is to be trained, and ask every model about every record. Runs the target's code."""
+        of = cls._of_runs if draws.base.design == "multi-run" else cls._of_one_run
+        return of(campaign, draws, progress)
+
+    @classmethod
+    def _of_one_run(cls, campaign: Campaign, draws: Draws, progress: Progress | None) -> Answers:
+        target, notes = campaign.target, traits_of(campaign.target).notes
+        trained = _trained(campaign, draws, progress) if len(draws.included) else None
+        given, n = campaign.shadows.given, campaign.records.n
+        if not campaign.stands and trained is not None:
+            outputs = trained.model(0)
+            trained = replace(trained, included=trained.included[1:], sources=trained.sources[1:])
+            trained = trained if trained.models else None
+        else:
+            x = _all_records(campaign) if _asks_copies(campaign) else campaign.records.x
+            outputs, said = traits_of(target).explained(x)
+            notes = (*notes, *said)
+        on_copies = campaign.copies if _gives_copies(campaign) else None
+        if _asks_copies(campaign):
+            on_copies = np.asarray(outputs[n:]).reshape(n, -1, outputs.shape[1])
+        if len(outputs[:n]) != n:
+            raise InputError("target", f"outputs of {n} records", str(len(outputs)), "check the files")
+        shadows, shadow_copies = (None, None) if trained is None else _parted(trained, n)
+        pooled = None
+        if given is not None:
+            place = given.rows_in(n, campaign.records.y)
+            shadows = None if place is None else given.on(place, draws.y)
+            pooled = given.outputs if given.labelled else shadows  # with the labels of the data, which it is about
+        return cls(campaign, draws, outputs[:n], shadows, pooled, on_copies, shadow_copies, said=notes)
+
+    @classmethod
+    def _of_runs(cls, campaign: Campaign, draws: Draws, progress: Progress | None) -> Answers:
+        """Train one model for each audited record, with or without it, on all other records; ask all of them."""
+        trained, a = _trained(campaign, draws, progress), len(draws.rows)
+        of_records, of_copies = _parted(trained, a)
+        own = np.stack([of_records.model(i)[i] for i in range(a)])
+        copies = None
+        if of_copies is not None:
+            k = of_copies.n // a
+            copies = np.stack([of_copies.model(i)[i * k : (i + 1) * k] for i in range(a)])
+        others = replace(of_records, included=np.eye(a, dtype=np.bool_))
+        # From here on there are the audited records only, each with its own model.
+        audited = replace(draws, rows=np.arange(a), y=draws.y[draws.rows])
+        said = traits_of(campaign.target).notes
+        return cls(campaign, audited, own, others, copies=copies, runs=True, said=said)
+
+    # -- what attacks need ---------------------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of outputs that are scores already."""
+        return self.campaign.score_columns(self.outputs.shape[1])
+
+    def score(self, name: str) -> FloatArray:
+        """Score the audited records (a,) by one attack."""
+        attack = registry.get(name)
+        inputs = {need: self._input(need, attack.statistic) for need in attack.needs}
+        found = attack.score(inputs, rng=self.draws.rng)
+        if np.shape(found) != self.draws.rows.shape:
+            allowed = f"one score for each of {len(self.draws.rows):,} records"
+            raise InputError(f"scores of {name}", allowed, f"shape {np.shape(found)}", "return an array (n,)")
+        return found
+
+    def notes(self, names: Iterable[str]) -> list[str]:
+        """What is to be said of the shadow statistics."""
+        names = list(names)
+        likelihoods = [variance for name in names if (variance := registry.get(name).gaussian) is not None]
+        if self.runs:
+            return self._notes_of_runs(likelihoods)
+        shadows = self.shadows or self.pooled
+        if shadows is None:
+            return []
+        given = self.campaign.shadows.given
+        count = f"{shadows.models} shadow model{'' if shadows.models == 1 else 's'}"
+        notes = [f"{count}, each trained on a random half of the audited records."]
+        if given is not None:
+            whose = "the audited records" if self.shadows is not None else f"{given.n:,} other records"
+            notes = [f"{count} trained elsewhere, with outputs on {whose}, from {given.source}."]
+        return [*notes, *self._health(likelihoods, self._input("included", ""))] if likelihoods else notes
+
+    @property
+    def signal(self) -> tuple[str, Callable[[], Float32Array]]:
+        """The statistic that shows membership best, in words, and a function of the audited records' (a, M)."""
+        kind = self.campaign.target.kind
+        words = _WORDS.get(kind, self._column() if kind == "signals" else kind)
+        return words, lambda: self._shadow_statistic("logit_confidence")[self.draws.rows]
+
+    def _notes_of_runs(self, likelihoods: list[registry.Variance]) -> list[str]:
+        a = len(self.draws.rows)
+        notes = [f"{a:,} models, one for each audited record."]
+        if not likelihoods:
+            return notes
+        said = f"LiRA compares each record's own model with the {a - 1:,} of the other records, which never learned it."
+        return [*notes, said, *self._health(likelihoods, None)]
+
+    def _health(self, likelihoods: list[registry.Variance], included: BoolArray | None) -> list[str]:
+        variance: registry.Variance = "record" if "record" in likelihoods else "global"
+        statistic = self._shadow_statistic("logit_confidence")[self.draws.rows]
+        if self.runs:  # without each record's own model
+            statistic = statistic[~np.eye(len(statistic), dtype=np.bool_)].reshape(len(statistic), -1)
+        state = lira.health(statistic, included, variance=variance)
+        return [f"LiRA: {state.note}."] if state.note else []
+
+    def _input(self, need: str, statistic: str) -> Any:
+        rows, population, y = self.draws.rows, self.draws.population, self.draws.y
+        makers: Mapping[str, Callable[[], Any]] = {
+            "target": lambda: self._statistic(self.outputs, statistic)[rows],
+            "shadow": lambda: self._shadow_statistic(statistic)[rows],
+            "included": lambda: self._shadows.included.T[rows],
+            "population": lambda: self._statistic(self.outputs, statistic)[population],
+            "population_shadow": lambda: self._shadow_statistic(statistic)[population],
+            "features": lambda: self._features()[rows],
+            "population_features": lambda: self._features()[population],
+            "logits": lambda: np.asarray(self.outputs)[rows],
+            "labels": lambda: y[rows],
+            "probabilities": lambda: _probabilities(self.outputs)[rows],
+            "shadow_probabilities": lambda: np.stack([self._shadow_probabilities(m) for m in self._models], axis=1),
+            "confidence": lambda: _own_class(_probabilities(self.outputs)[rows], y[rows]),
+            "shadow_confidence": lambda: np.stack(
+                [_own_class(self._shadow_probabilities(m), y[rows]) for m in self._models], axis=1
+            ),
+            "shadow_logits": lambda: np.concatenate([values for values, _, _ in self._pooled()]),
+            "shadow_labels": lambda: np.concatenate([labels for _, labels, _ in self._pooled()]),
+            "shadow_member": lambda: np.concatenate([member for _, _, member in self._pooled()]),
+            "correct": lambda: self._correct()[rows],
+            "shadow_correct": lambda: np.stack([self._shadow_correct(m) for m in self._models], axis=1),
+            "pooled_correct": lambda: np.concatenate(self._pooled_correct()),
+            "pooled_member": lambda: np.concatenate([member for _, _, member in self._pooled()]),
+        }
+        if need not in makers:
+            raise InputError("attack.type", "an attack that a configuration can feed", need, "use it from Python")
+        return makers[need]()
+
+    @property
+    def _shadows(self) -> ShadowOutputs:
+        if self.shadows is None:
+            raise InputError("shadow.models", "shadow models", "none", "add shadow: {models: 16}")
+        return self.shadows
+
+    @property
+    def _models(self) -> range:
+        return range(self._shadows.models)
+
+    def _pooled(self) -> Iterable[tuple[Float32Array, NDArray[Any], BoolArray]]:
+        """Outputs, labels and memberships of each shadow model: on the audited records, or on those that were given."""
+        whole = self.pooled
+        if whole is not None:
+            return ((np.asarray(whole.model(m)), whole.labels, whole.included[m]) for m in range(whole.models))
+        rows, y, shadows = self.draws.rows, self.draws.y, self._shadows
+        return ((np.asarray(shadows.model(m))[rows], y[rows], shadows.included[m, rows]) for m in self._models)
+
+    # -- statistics ---------------------------------------------------------------------------------------------------
+
+    def _statistic(self, outputs: NDArray[Any], statistic: str) -> FloatArray:
+        """The statistic of all n records under one model; higher for members."""
+        values = np.asarray(outputs)
+        kind = self.campaign.target.kind
+        if kind == "signals":
+            return values[:, self.columns.index(self._column())].astype(np.float64)
+        if kind == "predictions":
+            return -squared_error(values, self.draws.y)
+        name = "loss" if statistic == "log_probability" else "logit_confidence"
+        return signals.member_scores(labels=self.draws.y, logits=values, names=[name])[name]
+
+    def _column(self) -> str:
+        return "loss" if "loss" in self.columns else self.columns[0]
+
+    def _shadow_statistic(self, statistic: str) -> Float32Array:
+        if len(self._shadows.shape) == 1:  # signals that were given
+            return self._shadows.signal("loss" if statistic == "log_probability" else "logit_confidence")
+        return self._shadows.signal(lambda outputs, _: self._statistic(outputs, statistic))
+
+    def _shadow_probabilities(self, model: int) -> FloatArray:
+        """Probabilities of one shadow model on the audited records (a, C)."""
+        return _probabilities(self._shadows.model(model))[self.draws.rows]
+
+    def _features(self) -> FloatArray:
+        """What is known of a record without its membership: covariates, else the numbers that go into the model."""
+        covariates = self.campaign.records.fields.get("covariates")
+        values = covariates if covariates is not None else self.campaign.records.x
+        if isinstance(values, list):
+            raise InputError("data.covariates", "columns of numbers, for quantile regression", "none", "name them")
+        return np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+
+    # -- labels alone -------------------------------------------------------------------------------------------------
+
+    def _correct(self) -> BoolArray:
+        """Whether the model is right on each record and on its copies (n, 1 + k)."""
+        y, copies = self.draws.y, self.copies
+        right: BoolArray = (np.asarray(self.outputs).argmax(axis=1) == y)[:, None]
+        return right if copies is None else np.concatenate([right, _classes(copies, len(y)) == y[:, None]], axis=1)
+
+    def _shadow_correct(self, model: int) -> BoolArray:
+        """The same of one shadow model on the audited records (a, 1 + k)."""
+        rows, y, copies = self.draws.rows, self.draws.y, self.shadow_copies
+        right = (np.asarray(self._shadows.model(model)).argmax(axis=1) == y)[:, None]
+        if copies is not None:
+            said = np.asarray(copies.model(model)).argmax(axis=1).reshape(len(y), -1)
+            right = np.concatenate([right, said == y[:, None]], axis=1)
+        found: BoolArray = right[rows]
+        return found
+
+    def _pooled_correct(self) -> list[BoolArray]:
+        if self.pooled is None:
+            return [self._shadow_correct(m) for m in self._models]
+        return [(values.argmax(axis=1) == labels)[:, None] for values, labels, _ in self._pooled()]
+
+
+def _probabilities(outputs: NDArray[Any]) -> FloatArray:
+    """Logits, or logarithms of probabilities, (n, C) as probabilities."""
+    found: FloatArray = special.softmax(np.asarray(outputs, dtype=np.float64), axis=1)
+    return found
+
+
+def _own_class(probabilities: FloatArray, labels: NDArray[Any]) -> FloatArray:
+    found: FloatArray = probabilities[np.arange(len(labels)), labels]
+    return found
+
+
+def squared_error(outputs: NDArray[Any], y: NDArray[Any]) -> FloatArray:
+    """Squared errors (n,) of predictions (n, 1)."""
+    found: FloatArray = (outputs[:, 0].astype(np.float64) - y.astype(np.float64)) ** 2
+    return found
+
+
+def _classes(copies: NDArray[Any], n: int) -> IntArray:
+    """The class (n, k) that was predicted for each copy, from classes (n, k) or outputs (n, k, C)."""
+    if copies.shape[:1] != (n,) or copies.ndim not in (2, 3) or (copies.ndim == 2 and copies.dtype.kind not in "iu"):
+        allowed = f"predicted classes ({n}, k), or outputs ({n}, k, C)"
+        received = f"{copies.dtype} of shape {copies.shape}"
+        raise InputError("data.copies", allowed, received, "what the model said of k copies of every record")
+    return copies.astype(np.int64) if copies.ndim == 2 else copies.argmax(axis=2)
+
+
+# -- training --------------------------------------------------------------------------------------------------------
+
+
+def training(campaign: Campaign, draws: Draws) -> dict[str, Any]:
+    """Arguments of :func:`miaudit.models.shadow.train`, and of its estimate, for all models of a campaign."""
+    x, y, included, rows = campaign.records.x, draws.y, draws.included, draws.rows
+    multiple, n = draws.base.design == "multi-run", campaign.records.n
+    keep = rows if multiple else None
+    if _asks_copies(campaign):
+        x, k = _all_records(campaign), _copies_of(campaign).shape[1]
+        y = np.concatenate([y, np.repeat(y, k)])
+        included = np.concatenate([included, np.zeros((len(included), n * k), dtype=np.bool_)], axis=1)
+        if multiple:
+            keep = np.concatenate([rows, (n + rows[:, None] * k + np.arange(k)).ravel()])
+    options = campaign.shadows
+    return {
+        "target": campaign.trainable(),
+        "x": x,
+        "y": y,
+        "included": included,
+        "keep": keep,
+        "seed": draws.seed,
+        "store": options.store,
+        "workers": options.workers,
+        "at_once": options.at_once,
+    }
+
+
+def _trained(campaign: Campaign, draws: Draws, progress: Progress | None) -> ShadowOutputs:
+    told = None if progress is None else lambda state: progress(state.finished + state.failed, state.total)
+    return shadow.train(**training(campaign, draws), executor=campaign.shadows.executor, progress=told)
+
+
+def _parted(trained: ShadowOutputs, n: int) -> tuple[ShadowOutputs, ShadowOutputs | None]:
+    """Outputs on the first n records, and on what follows them: their copies, if any."""
+    if trained.n == n:
+        return trained, None
+    parts = []
+    for part in (slice(None, n), slice(n, None)):
+        sources = tuple(trained.model(m)[part] for m in range(trained.models))
+        parts.append(
+            replace(
+                trained,
+                included=trained.included[:, part],
+                labels=trained.labels[part],
+                sources=sources,
+                shape=sources[0].shape,
+            )
+        )
+    return parts[0], parts[1]
+
+
+# -- changed copies of the records -----------------------------------------------------------------------------------
+
+
+def _gives_copies(campaign: Campaign) -> bool:
+    """Whether an attack looks at copies, and there are some."""
+    needs = {need for name in campaign.names if name in registry.ATTACKS for need in registry.ATTACKS[name].needs}
+    return campaign.copies is not None and bool(needs & {"correct", "shadow_correct", "pooled_correct"})
+
+
+def _asks_copies(campaign: Campaign) -> bool:
+    """Whether models are asked about copies here: outputs that are given hold what was said of them."""
+    return not traits_of(campaign.target).by_row and _gives_copies(campaign)
+
+
+def _copies_of(campaign: Campaign) -> NDArray[Any]:
+    """The copies (n, k, ...), checked against the records."""
+    x, copies = campaign.records.x, np.asarray(campaign.copies)
+    shape = tuple(np.shape(x)[1:]) if isinstance(x, np.ndarray) else None
+    if shape is None or copies.shape[:1] != x.shape[:1] or copies.shape[2:] != shape or not copies.size:
+        allowed = f"copies of shape ({len(x)}, k{''.join(f', {d}' for d in shape or ('...',))})"
+        hint = "k changed copies of every record, in the order of data.path"
+        raise InputError("data.copies", allowed, f"shape {copies.shape}", hint)
+    return copies
+
+
+def _all_records(campaign: Campaign) -> NDArray[Any]:
+    """The n records, then the k copies of the first, of the second, ..."""
+    x, copies = np.asarray(campaign.records.x), _copies_of(campaign)
+    return np.concatenate([x, copies.reshape(-1, *x.shape[1:]).astype(x.dtype, copy=False)])

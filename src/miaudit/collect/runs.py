@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.errors import InputError
 from miaudit.evidence import LARGEST, Evidence
-from miaudit.io import atomic, locks, tables
+from miaudit.io import atomic, tables
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable
 from miaudit.models.inclusion import coins
@@ -321,7 +321,7 @@ class _Folder:
         opened = cls(root / fingerprint[:32], fingerprint)
         about = {"format": _FORMAT, "key": key, "runs": len(runs), "members": sum(run.member for run in runs)}
         text = json.dumps({**about, "fingerprint": fingerprint}, indent=1) + "\n"
-        with locks.folder(opened.folder):
+        with atomic.locked_folder(opened.folder):
             atomic.write_text(opened.folder / "about.json", text)
             yield opened
 

@@ -9,9 +9,8 @@ import typer
 
 from miaudit.command import options
 from miaudit.command.options import KEYS, BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag, taken, takes
-from miaudit.command.results import BundleWish, check_free, computed, deliver, summary
+from miaudit.command.results import BundleWish, check_free, complain, computed, deliver, summary
 from miaudit.command.synthetic_table import audit_table
-from miaudit.command.terminal import complain
 from miaudit.config.audit import OF_ZERO_RUN, AnyConfig, AuditConfig, CampaignConfig, Source, TableConfig, unread
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from miaudit.command.options import INPUT, Json, Out, Overwrite, Seed
-from miaudit.command.results import check_free, deliver, repeat
-from miaudit.command.terminal import progress
+from miaudit.command.results import check_free, deliver, progress, repeat
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from miaudit.command.options import DryRun, Json, Overwrite
-from miaudit.command.results import check_free, deliver, repeat
-from miaudit.command.terminal import announce, forecast, kept, progress, say
+from miaudit.command.results import announce, check_free, deliver, forecast, kept, progress, repeat, say
 from miaudit.errors import one_line
-from miaudit.metrics.definition import amount
-from miaudit.metrics.rounding import written
+from miaudit.metrics.definition import amount, written
 
 if TYPE_CHECKING:
     from miaudit.config.disclosure import DisclosureConfig

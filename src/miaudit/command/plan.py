@@ -9,11 +9,10 @@ import typer
 
 from miaudit.command import options
 from miaudit.command.options import OUTPUT, Seed, taken, takes
-from miaudit.command.terminal import say
+from miaudit.command.results import say
 from miaudit.config.audit import Options
 from miaudit.errors import InputError
-from miaudit.metrics.definition import amount
-from miaudit.metrics.rounding import percent, written
+from miaudit.metrics.definition import amount, percent, written
 
 _DESIGNS = {"one-run": "one run", "multi-run": "one model for each record"}
 

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from miaudit.command.options import OUTPUT, BundleOut, DryRun, Json, Overwrite, Seal, Share
-from miaudit.command.results import BundleWish, check_free, computed, deliver, summary
+from miaudit.command.results import (
+    BundleWish,
+    announce,
+    check_free,
+    computed,
+    deliver,
+    forecast,
+    kept,
+    progress,
+    say,
+    summary,
+)
 from miaudit.command.synthetic_table import audit_table
-from miaudit.command.terminal import announce, forecast, kept, progress, say
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:

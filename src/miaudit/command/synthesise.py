@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from miaudit.command.options import Json, Overwrite
-from miaudit.command.results import check_free, deliver, repeat
-from miaudit.command.terminal import progress, say
+from miaudit.command.results import check_free, deliver, progress, repeat, say
 from miaudit.errors import one_line
-from miaudit.metrics.rounding import at_most
+from miaudit.metrics.definition import at_most
 
 if TYPE_CHECKING:
     from miaudit.findings.release import SynthesisFindings

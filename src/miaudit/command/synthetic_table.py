@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from miaudit.command.results import check_free, deliver, repeat
-from miaudit.command.terminal import progress
+from miaudit.command.results import check_free, deliver, progress, repeat
 from miaudit.errors import one_line
-from miaudit.metrics.rounding import percent, written
+from miaudit.metrics.definition import percent, written
 
 if TYPE_CHECKING:
     from miaudit.config.audit import TableConfig

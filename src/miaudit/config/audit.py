@@ -33,8 +33,7 @@ from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import DESIGNS, Design, Evidence
 from miaudit.findings.table import TableFindings
-from miaudit.io import yaml_file
-from miaudit.io.tables import existing_file
+from miaudit.io.tables import read_yaml
 from miaudit.synthesis.table_attacks import table_files
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
@@ -193,7 +192,7 @@ OUTPUTS = Keys(
 REPORTING = Keys(keys_of(Plan, "primary_metric", "threshold_for_concern", "levels", "prior", "row_level", "raw_only"))
 CLAIM = Keys(
     {
-        name: Annotated[float | None, options_of(source)[name].option]
+        name: Annotated[float | None, options_of(source)[name][1]]
         for source, names in ((Claim.epsilon_delta, ("epsilon", "delta")), (Claim.gaussian, ("mu",)))
         for name in names
     },
@@ -350,7 +349,7 @@ class Options(File):
             return None
         claim = options.pop("claim", None)
         if claim is not None:
-            delta = options.get("delta", options_of(Bounds)["delta"].default)
+            delta = options.get("delta", Bounds.delta)
             made = Claim.gaussian(**claim) if "mu" in claim else Claim.epsilon_delta(**{"delta": delta, **claim})
             options["claim"] = made
         return Bounds(**options)
@@ -507,12 +506,13 @@ class CampaignConfig(Options):
 
     def campaign(self, base: Path) -> Campaign:
         """Read the records and make the target. Runs the code that the target names."""
+        attacks = self.attack_options()
         return Campaign(
             target=self.target.build(base),
             records=self.data.load(base),
             design=self.design,
-            attacks=self.attack_options(),
-            gaussian=self.gaussian(),
+            attacks=attacks,
+            gaussian=self.gaussian() if outputs.GAUSSIAN_LIRA in attacks else Campaign.gaussian,
             shadows=self.shadow.options(base),
             audited=self.data.records,
             user_code=self.user_code,
@@ -558,8 +558,7 @@ def read_mechanism(path: str | Path) -> Mechanism:
     InputError
         If the file is missing, too large or no YAML, and for whatever cannot be accounted for.
     """
-    path = existing_file(path, "mechanism", (".yaml", ".yml"))
-    return from_mapping(yaml_file.read(path, "mechanism"))
+    return from_mapping(read_yaml(path, "mechanism"))
 
 
 def _section_of(argument: str) -> str:

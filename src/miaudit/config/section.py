@@ -27,8 +27,7 @@ from pydantic import (
 from pydantic_core import core_schema
 
 from miaudit.errors import ConfigError, InputError, Option, nearest, options_of, without_none
-from miaudit.io import yaml_file
-from miaudit.io.tables import existing_file
+from miaudit.io.tables import read_yaml
 
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 FilePath = Annotated[Text, "file"]  # must be there when the file has been read; relative to it
@@ -98,15 +97,17 @@ AnySection = type[BaseModel] | Keys
 
 def keys_of(source: Callable[..., Any], *names: str) -> dict[str, Any]:
     """Return the types of options of a record or a function, for :class:`Keys`; all of them where none is named."""
-    known = options_of(source)
+    known, parameters = options_of(source), inspect.signature(source).parameters
     kinds = {}
     for name in names or known:
-        kind, optional, option, default = known[name]
-        if isinstance(kind, type) and is_dataclass(kind) and option.read is None:
-            kind = Annotated[Any, record_keys(kind)]
+        kind, option = known[name]
+        (plain, optional), default = without_none(kind), parameters[name].default
+        if isinstance(plain, type) and is_dataclass(plain) and option.read is None:
+            section = Annotated[Any, record_keys(plain)]
+            kind = section | None if optional else section
         elif option.read is None and default is not inspect.Parameter.empty:
             option = replace(option, default=default)
-        kinds[name] = Annotated[kind | None if optional else kind, option]
+        kinds[name] = Annotated[kind, option]
     return kinds
 
 
@@ -221,7 +222,7 @@ def read_mapping(path: str | Path, guide: str) -> dict[Any, Any]:
     InputError
         If it is missing, no YAML, or no mapping.
     """
-    content = yaml_file.read(existing_file(path, "config", (".yaml", ".yml")), "config")
+    content = read_yaml(path, "config")
     if not isinstance(content, dict):
         found = "an empty file" if content is None else type(content).__name__
         raise InputError("config", "a YAML mapping with sections", found, f"see {guide}")

@@ -22,8 +22,7 @@ from miaudit.defences.differences import PairedDifference, PairedFamily
 from miaudit.defences.outputs import AsItIs, Defence, Disclosed, Kind, one_hot
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.metrics.classical import Estimate, Sample, tpr_name
-from miaudit.metrics.intervals import clopper_pearson
+from miaudit.metrics.classical import Estimate, Sample, clopper_pearson, tpr_name
 
 Source = Literal["held-out", "training"]
 Group = Literal["output", "training", "given"]

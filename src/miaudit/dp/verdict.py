@@ -16,7 +16,7 @@ from annotated_types import Interval, MinLen
 from miaudit.arrays import Count, Inside, NotNegative, Share, Text
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, roc_limit
 from miaudit.errors import InputError, Option, check_delta
-from miaudit.metrics.rounding import at_least, at_most
+from miaudit.metrics.definition import at_least, at_most
 
 Parameter = Literal["epsilon", "mu"]
 Delta = Annotated[float, Interval(ge=0, lt=1)]

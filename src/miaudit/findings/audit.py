@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError
 from miaudit.findings.kind import FindingsRecord, Keys, Pattern, Rule
 from miaudit.findings.verdict import MetricName, Verdict
-from miaudit.metrics import definition, intervals
+from miaudit.metrics import classical, definition
 from miaudit.metrics.classical import Sample
 from miaudit.metrics.roc import Histogram
 
@@ -126,6 +126,18 @@ def _share_or_effect(metric: Metric) -> Metric:
 Measured = Annotated[Metric, Rule(_share_or_effect)]
 
 
+def foremost(metrics: Iterable[Metric]) -> list[Metric]:
+    """Return one metric of each name: of the corrected ones where there are any, else of the raw ones."""
+    metrics = list(metrics)
+    kept = [metric for metric in metrics if metric.estimator != "raw"] or metrics
+    return list({metric.name: metric for metric in reversed(kept)}.values())[::-1]
+
+
+def named(metrics: Iterable[Metric], name: str) -> Metric | None:
+    """Return the metric of that name, a raw one only where nothing was corrected, or None."""
+    return next((metric for metric in foremost(metrics) if metric.name == name), None)
+
+
 @dataclass(frozen=True)
 class Curve:
     """The ROC curve on a grid of FPRs with its pointwise band, all of the same length.
@@ -178,14 +190,18 @@ class ScoreFindings:
     distribution: Histogram | None = None
 
     @property
+    def is_corrected(self) -> bool:
+        """Whether numbers were corrected for the difference between members and non-members."""
+        return any(metric.estimator != "raw" for metric in self.metrics)
+
+    @property
     def above_chance(self) -> str:
         """The AUC and the TPRs whose lower limits are above chance, in words; raw ones where nothing is corrected."""
-        corrected = any(metric.estimator != "raw" for metric in self.metrics)
         above = []
         for metric in self.metrics:
             known = definition.of(metric.name)
             shown = metric.name == "auc" or known.fpr is not None
-            counts = shown and not (corrected and metric.estimator == "raw") and metric.value is not None
+            counts = shown and not (self.is_corrected and metric.estimator == "raw") and metric.value is not None
             if counts and known.chance is not None and (metric.low or 0.0) > known.chance:
                 above.append(f"{known.label} {metric.reading}")
         return "; ".join(above)
@@ -343,7 +359,7 @@ class Counts:
             sample.independent_nonmembers,
             members,
             len(sample.member) - members,
-            intervals.smallest_fpr(effective_nonmembers, confidence),
+            classical.smallest_fpr(effective_nonmembers, confidence),
             "records" if sample.units is None else "units",
         )
 
@@ -387,6 +403,35 @@ class Findings(FindingsRecord):
         """Of the command line: 3 where verdict or claim raise concern, else 4 where one has no answer, else 0."""
         codes = {self.verdict.exit_code, 0 if self.claim is None else self.claim.exit_code}
         return next(code for code in (3, 4, 0) if code in codes)
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether the headline numbers were corrected for the difference between members and non-members."""
+        return any(metric.estimator != "raw" for metric in self.metrics)
+
+    def is_raw(self, metric: Metric) -> bool:
+        """Say whether a number is not causal: uncorrected although membership was not randomised."""
+        return self.design == "zero-run" and metric.estimator == "raw"
+
+    @property
+    def is_raw_only(self) -> bool:
+        """Whether there are numbers, none of which is causal."""
+        return bool(self.metrics) and all(map(self.is_raw, self.metrics))
+
+    @property
+    def is_void(self) -> bool:
+        """Whether the propensity was refuted, so that no bound that rests on it holds."""
+        return self.challenge is not None and self.challenge.rejected
+
+    @property
+    def qualifier(self) -> str:
+        """What has to be said before a number: that it is not causal, or that it was corrected; else nothing."""
+        return "Raw, not causal: " if self.is_raw_only else "Corrected for shift: " if self.is_corrected else ""
+
+    @property
+    def curve(self) -> Curve | None:
+        """The curve of the headline score; None where there is none, or no metric that it could be of."""
+        return self.scores[0].curve if self.metrics else None
 
     def metric(self, name: str) -> Metric:
         """Return a metric of the headline score by its name."""

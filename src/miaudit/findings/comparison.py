@@ -14,8 +14,7 @@ from miaudit.findings import verdict
 from miaudit.findings.audit import Findings, Metric
 from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.verdict import TURN
-from miaudit.metrics.definition import amount, difference, label
-from miaudit.metrics.rounding import written
+from miaudit.metrics.definition import amount, difference, label, written
 
 Status = Literal["rose", "fell", "no-difference", "not-comparable"]
 _EXIT_CODES: dict[str, int] = {"rose": 3, "not-comparable": 4}

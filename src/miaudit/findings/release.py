@@ -11,7 +11,7 @@ from annotated_types import MinLen
 from miaudit.arrays import Count, NotNegative, Share
 from miaudit.findings.fidelity import Fidelity
 from miaudit.findings.kind import FindingsRecord, Keys
-from miaudit.metrics.rounding import at_most
+from miaudit.metrics.definition import at_most
 
 _COLUMN = Keys({"name": str, "kind": Literal["binary", "categorical", "ordinal", "continuous"]})
 Status = Literal["proved", "unproved"]

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 from miaudit.arrays import Inside, Text
 from miaudit.findings.kind import Pattern
-from miaudit.metrics.definition import METRICS, amount, beyond, describe, of
-from miaudit.metrics.rounding import percent
+from miaudit.metrics.definition import METRICS, amount, beyond, describe, of, percent
 
 Status = Literal["flagged", "clear", "inconclusive", "not-testable", "refused"]
 

@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all, on the disk too.
+"""Files and folders that are there whole or not at all, on the disk too; and lock files.
 
 Whoever works under a temporary name holds a lock on it (``flock``), which ends with the process however that ends: so
 a later run tells what a killed one left from what a living one is still at. Where a system or a file system has no such
@@ -28,9 +28,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-if sys.platform != "win32":
-    import fcntl
+from miaudit.errors import InputError, OutputError, one_line
 
+try:
+    import fcntl
+except ImportError:  # not on every system: then a person must not run two at once
+    fcntl = None  # type: ignore[assignment]
+
+_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 RANDOM = "[a-z0-9_]{8}"  # of the names that tempfile makes
 
 
@@ -404,3 +409,132 @@ def _finish(workshop: Path) -> None:
         old.rmdir()
     if not old.exists():
         shutil.rmtree(workshop, ignore_errors=True)
+
+
+# -- lock files ------------------------------------------------------------------------------------------------------
+#
+# For one process at a time; they are never renamed, replaced or deleted. Whoever locks a file that holds something else
+# locks an inode: once that file is replaced, a second process takes the new inode beside the first. So what is locked
+# is a file for nothing but that. A killed process lets go of it.
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, wait: bool = False, required: bool = True) -> Iterator[int | None]:
+    """Hold a lock file against all other processes and threads; create it if missing.
+
+    Parameters
+    ----------
+    path : of the lock file, in a folder that is there; a link in its place is refused
+    wait : whether to wait for who holds it
+    required : whether it is an error that there can be no lock: on a file system without locks, or in a folder that
+        cannot be written and has no lock file. If not, the caller goes on without one
+
+    Yields
+    ------
+    int or None
+        A descriptor of the lock file, which may hold what is to be remembered; None without a lock.
+
+    Raises
+    ------
+    BlockingIOError
+        If somebody else holds it and ``wait`` is false.
+    OSError
+        If the file cannot be made, or locked although that is required.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, locked(Path(folder) / ".lock"):
+    ...     with locked(Path(folder) / ".lock"):
+    ...         pass
+    Traceback (most recent call last):
+    BlockingIOError: ...
+    """
+    try:
+        descriptor = _taken(path, wait)
+    except BlockingIOError:
+        raise
+    except OSError:
+        if required:
+            raise
+        descriptor = None
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            _let_go(descriptor)
+
+
+@contextlib.contextmanager
+def locked_folder(place: Path) -> Iterator[None]:
+    """Make a folder for finished work, and lock it as far as the file system allows.
+
+    Raises
+    ------
+    InputError
+        If another process is at work in it.
+    OutputError
+        If it cannot be made.
+    """
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(one_line(f"{place}: cannot be written ({error.strerror or error}); name another")) from error
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(locked(place / ".lock", required=False))
+        except BlockingIOError as error:
+            received = f"{place}, in which another process is at work"
+            raise InputError("store", "a folder that no one else writes to", received, "wait for it") from error
+        yield
+
+
+@contextlib.contextmanager
+def unchanged(path: Path) -> Iterator[int | None]:
+    """Wait until no process holds a lock file, and keep it free while reading; None without a file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _FLAGS)
+    except FileNotFoundError:
+        yield None
+        return
+    try:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
+        yield descriptor
+    finally:
+        _let_go(descriptor)
+
+
+def _taken(path: Path, wait: bool) -> int:
+    while True:
+        descriptor = _opened(path)
+        try:
+            if fcntl is not None:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            if os.path.samestat(os.fstat(descriptor), path.lstat()):
+                return descriptor
+        except FileNotFoundError:  # somebody deleted it meanwhile: what was locked locks nobody out
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    """Open a lock file for writing, or for reading where writing is not allowed."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o666)
+    except OSError:
+        with contextlib.suppress(OSError):
+            return os.open(path, os.O_RDONLY | _FLAGS)
+        raise
+
+
+def _let_go(descriptor: int) -> None:
+    """Unlock and close; closing alone leaves the lock with forked processes."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import FloatArray, IndexArray, IntArray
-from miaudit.metrics import intervals
+from miaudit.metrics import classical
 from miaudit.metrics.classical import Estimate, Sample, tpr_name
 from miaudit.metrics.roc import allowed_alarms
 from miaudit.metrics.units import Units
@@ -85,7 +85,7 @@ def estimates(
                 plain.value, min(float(low), plain.value), max(float(high), plain.value), confidence, plain.note
             )
     auc = sample.roc.auc
-    limits = intervals.auc_limits(
+    limits = classical.auc_limits(
         auc, float(drawn.auc.var(ddof=1)), sample.independent_members, sample.independent_nonmembers, confidence
     )
     found["auc"] = Estimate(auc, *limits, confidence)

@@ -1,4 +1,8 @@
-"""Classical metrics of an attack, with intervals: causal where membership was randomised, "raw" where it was not."""
+"""Classical metrics of an attack, with intervals: causal where membership was randomised, "raw" where it was not.
+
+No interval is from resampling. The methods were chosen by simulation: ``docs/statistics.md`` has the coverage that each
+reaches, and the validity suite measures it again.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,20 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray
 from miaudit.evidence import Evidence
-from miaudit.metrics import intervals
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
 
 _BAND_NODES = 80  # a drawn band needs fewer digits than a reported limit
+# Nodes of the mixture beyond which counts are taken in strides, and the mass that is left out at each end.
+MOST_NODES = 400
+SMALLEST_FPR = 1e-12  # below it, no number of records that anybody has resolves a TPR
+_LEFT_OUT = 6.0
+_ROUNDING = 1e-30  # a variance of the AUC that is rounding error: one comparison among 1e7 records gives 1e-28
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,7 @@ class Sample:
             f" One unit holds {share:.0%} of the records of a class, which costs much of them." if share > 0.1 else ""
         )
         both = self.units.spanning
-        giant += f" {both:,} units hold both: what their records share, or oppose, is in the intervals." if both else ""
+        giant += f" {both:,} units hold both: what their records share, or oppose, is in the " if both else ""
         return (
             f"Records of one unit may depend on each other, units do not: intervals and counts are of "
             f"{self.independent_members:,} units of members and {self.independent_nonmembers:,} of non-members.{giant}"
@@ -121,25 +131,23 @@ class Sample:
     def auc(self, confidence: float) -> Estimate:
         """Area under the ROC curve (DeLong on the logit scale), 0.5 at chance; ties count one half."""
         value = self.roc.auc
-        variance = (
-            intervals.delong_variance(self.roc) if self.units is None else self._clustered_auc_variance(self.units)
-        )
+        variance = delong_variance(self.roc) if self.units is None else self._clustered_auc_variance(self.units)
         members = self.roc.n_members if self.units is None else self.units.effective_members
-        low, high = intervals.auc_limits(value, variance, members, self.effective_nonmembers, confidence, self._freedom)
+        low, high = auc_limits(value, variance, members, self.effective_nonmembers, confidence, self._freedom)
         return Estimate(value, low, high, confidence)
 
     def tpr_at_fpr(self, fpr: float, confidence: float) -> Estimate:
         """TPR at an FPR; below the resolution an upper limit only, never a value (errata C3)."""
-        resolved = intervals.resolvable(fpr, self.effective_nonmembers, confidence)
+        resolved = resolvable(fpr, self.effective_nonmembers, confidence)
         if self.units is None:
-            lows, highs = intervals.tpr_limits(self.roc, fpr, confidence)
+            lows, highs = tpr_limits(self.roc, fpr, confidence)
             low, high = float(lows[0]), float(highs[0])
         else:
             low, high = self._clustered_tpr_limits(self.units, fpr, confidence)
         if not resolved:
             kind = "non-members" if self.units is None else "equally large units of non-members"
             note = (
-                f"upper limit only: an FPR of {fpr:g} needs {intervals.nonmembers_needed(fpr, confidence):,} {kind}, "
+                f"upper limit only: an FPR of {fpr:g} needs {nonmembers_needed(fpr, confidence):,} {kind}, "
                 f"there are {self.effective_nonmembers:,.0f}"
             )
             return Estimate(None, 0.0, high, confidence, note)
@@ -150,14 +158,14 @@ class Sample:
     def tpr_band(self, fpr: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
         """Pointwise limits (k,) of the TPR at each FPR (k,)."""
         if self.units is None:
-            return intervals.tpr_limits(self.roc, fpr, confidence, most_nodes=_BAND_NODES)
+            return tpr_limits(self.roc, fpr, confidence, most_nodes=_BAND_NODES)
         pairs = [self._clustered_tpr_limits(self.units, float(alpha), confidence) for alpha in fpr]
         return np.array([low for low, _ in pairs]), np.array([high for _, high in pairs])
 
     def advantage(self, confidence: float) -> Estimate:
         """sup(TPR - FPR), 0 at chance; the lower limit pays for having looked for the best threshold."""
         if self.units is None:
-            low, high = intervals.advantage_limits(self.roc, confidence)
+            low, high = advantage_limits(self.roc, confidence)
         else:
             low, high = self._clustered_advantage_limits(self.units, confidence)
         return Estimate(max(self.roc.advantage, 0.0), low, high, confidence)
@@ -185,7 +193,7 @@ class Sample:
             freedom = 1 / (share**2 / max(n1 - 1, 1) + (1 - share) ** 2 / max(n0 - 1, 1))  # Welch and Satterthwaite
         if not enough:
             return Estimate(m1 - m0, -math.inf, math.inf, confidence, "no interval: fewer than two units in a class")
-        low, high = intervals.student_limits(m1 - m0, math.sqrt(variance), freedom, confidence)
+        low, high = student_limits(m1 - m0, math.sqrt(variance), freedom, confidence)
         return Estimate(m1 - m0, low, high, confidence)
 
     def _clustered_auc_variance(self, units: Units) -> float:
@@ -200,7 +208,7 @@ class Sample:
     def _clustered_advantage_limits(self, units: Units, confidence: float) -> tuple[float, float]:
         """Limits that hold for units, and for units of both classes however their records oppose each other."""
         accused = self.score >= self.roc.threshold[int(np.argmax(self.roc.tpr - self.roc.fpr))]
-        return intervals.advantage_limits(
+        return advantage_limits(
             self.roc,
             confidence,
             units.effective_members,
@@ -218,13 +226,13 @@ class Sample:
         independent, dependent = fpr * (1 - fpr) / n0, fpr * (1 - fpr) / units.effective_nonmembers
         measured, exceeding = units.rate_variance(accused, members=False)
         widened = max(independent, measured * (1 + 2 / math.sqrt(max(exceeding, 1))))
-        if not intervals.resolvable(fpr, units.effective_nonmembers, confidence):
+        if not resolvable(fpr, units.effective_nonmembers, confidence):
             widened = dependent
         tpr = float(accused[self.member].mean())
         spread, _ = units.rate_variance(accused, members=True)
         effective = tpr * (1 - tpr) / spread if spread > 0 else 0.0  # no unit differs: nothing is known of the spread
         effective = min(n1, max(units.effective_members, effective))
-        return intervals.tpr_limits_uncertain_level(self.roc, fpr, confidence, min(dependent, widened), effective)
+        return tpr_limits_uncertain_level(self.roc, fpr, confidence, min(dependent, widened), effective)
 
 
 def precision(tpr: Estimate, fpr: float, prior: float) -> Estimate:
@@ -244,3 +252,284 @@ def precision(tpr: Estimate, fpr: float, prior: float) -> Estimate:
 
     value = None if tpr.value is None else of(tpr.value)
     return Estimate(value, of(tpr.low), of(tpr.high), tpr.confidence, tpr.note)
+
+
+# -- confidence limits -------------------------------------------------------------------------------------------------
+
+
+def resolution(confidence: float) -> float:
+    """Return the smallest n0 * alpha at which a distribution-free lower limit exists: 3.69 at 95% (errata C3).
+
+    With fewer expected false alarms, no non-member at all lies above the true threshold with a probability of more
+    than (1 - confidence) / 2, and nothing then bounds the TPR from below.
+
+    Parameters
+    ----------
+    confidence : two-sided, in (0, 1)
+
+    Examples
+    --------
+    >>> resolution(0.95)
+    3.69
+    """
+    return math.ceil(-100 * math.log((1 - confidence) / 2) - 1e-9) / 100
+
+
+def resolvable(fpr: float, nonmembers: float, confidence: float) -> bool:
+    """Say whether a TPR at this FPR can have a lower limit with so many non-members (errata C3)."""
+    return fpr * nonmembers >= resolution(confidence) * (1 - 1e-12)
+
+
+def smallest_fpr(nonmembers: float, confidence: float) -> float:
+    """Return the smallest FPR at which so many non-members give a lower limit (erratum C3), at most 1."""
+    return min(1.0, resolution(confidence) / nonmembers)
+
+
+def nonmembers_needed(fpr: float, confidence: float) -> int:
+    """Return the number of non-members from which a TPR at this FPR has a lower limit.
+
+    Examples
+    --------
+    >>> nonmembers_needed(0.001, 0.95)
+    3690
+    """
+    return math.ceil(resolution(confidence) / fpr * (1 - 1e-12))
+
+
+def tpr_limits(
+    roc: Roc, fpr: ArrayLike, confidence: float, most_nodes: int = MOST_NODES
+) -> tuple[FloatArray, FloatArray]:
+    """Confidence limits of the TPR at each FPR: the binomial-beta mixture, which knows that thresholds are estimated.
+
+    The number J of non-members at or above the threshold of true FPR alpha is Bin(n0, alpha). With M_j the members
+    above the boundary between the j-th and (j+1)-th largest non-member, the limits are quantiles of
+    sum_j Bin(j; n0, alpha) Beta(M_j + 1/2, n1 - M_j + 1/2). Where M_j is 0 (n1) the lower (upper) limit is 0 (1).
+    Below the resolution the lower limit is 0 and the upper one uses the outer count.
+
+    Parameters
+    ----------
+    roc : unweighted curve, one record a unit
+    fpr : array (k,) or a number, in (0, 1)
+    confidence : two-sided, in (0, 1)
+    most_nodes : int
+        Counts J taken into the sum; with more possible ones, strides are taken.
+
+    Returns
+    -------
+    low, high : arrays (k,)
+    """
+    n1, n0 = round(roc.n_members), round(roc.n_nonmembers)
+    targets = np.atleast_1d(np.asarray(fpr, dtype=np.float64))
+    low, high = np.zeros(len(targets)), np.ones(len(targets))
+    for i, alpha in enumerate(targets):
+        counts, mass = binomial_nodes(n0, float(alpha), most_nodes)
+        fewest, most = roc.hits_between(counts)
+        if resolvable(float(alpha), n0, confidence):
+            middle = (fewest + most) / 2
+            low[i] = beta_mixture_quantile(mass, middle, n1, (1 - confidence) / 2, at_zero=True)
+            high[i] = beta_mixture_quantile(mass, middle, n1, (1 + confidence) / 2, at_zero=False)
+        else:
+            high[i] = beta_mixture_quantile(mass, most, n1, (1 + confidence) / 2, at_zero=False)
+    return low, high
+
+
+def beta_mixture_quantile(mass: FloatArray, hits: FloatArray, trials: float, level: float, *, at_zero: bool) -> float:
+    """Quantile of sum_j mass_j Beta(hits_j + 1/2, trials - hits_j + 1/2) by safeguarded Newton steps.
+
+    Parameters
+    ----------
+    mass : array (k,), adds up to 1
+    hits : array (k,), 0 to ``trials``
+    trials : effective number of trials
+    level : in (0, 1)
+    at_zero : bool
+        Whether components with no hits are a point mass at 0 (for lower limits); otherwise those with only hits are
+        a point mass at 1 (for upper limits). A rate of exactly 0 or 1 is possible, and Jeffreys' prior excludes it.
+    """
+    pinned = hits <= 0 if at_zero else hits >= trials
+    below = float(mass[pinned].sum()) if at_zero else 0.0
+    if (at_zero and below >= level) or (not at_zero and 1 - float(mass[pinned].sum()) <= level):
+        return 0.0 if at_zero else 1.0
+    w, a = mass[~pinned], hits[~pinned] + 0.5
+    b = trials - hits[~pinned] + 0.5
+    normaliser = special.betaln(a, b)
+    mean = float((w * a / (a + b)).sum() / w.sum())
+    spread = math.sqrt(float((w * (a / (a + b) - mean) ** 2).sum() / w.sum()) + mean * (1 - mean) / (trials + 1))
+    lo, hi = 0.0, 1.0
+    x = min(max(mean + float(special.ndtri(level)) * spread, mean / 20), 1 - (1 - mean) / 20)
+    for _ in range(200):
+        value = below + float(w @ special.betainc(a, b, x)) - level
+        lo, hi = (x, hi) if value < 0 else (lo, x)
+        density = float(w @ np.exp((a - 1) * math.log(x) + (b - 1) * math.log1p(-x) - normaliser))
+        step = x - value / density if density > 0 else -1.0
+        new = step if lo < step < hi else (lo + hi) / 2
+        if abs(new - x) <= 1e-10 * min(x, 1 - x) + 1e-15:
+            return new
+        x = new
+    return x
+
+
+def binomial_nodes(n: int, p: float, most_nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Return counts (k,) of Bin(n, p) and their mass (k,), in strides where there are many; below 1e-8 is left out."""
+    mean, sd = n * p, math.sqrt(n * p * (1 - p))
+    reach = _LEFT_OUT * sd + 12  # the constant covers the skewed tail of small means
+    first, last = max(0, math.floor(mean - reach)), min(n, math.ceil(mean + reach))
+    stride = max(1, (last - first) // most_nodes)
+    counts = np.arange(first, last + 1, stride, dtype=np.float64)
+    log_choices = -special.betaln(counts + 1, n - counts + 1)
+    log_mass = log_choices + special.xlogy(counts, p) + special.xlog1py(n - counts, -p)
+    mass = np.exp(log_mass - log_mass.max())
+    return counts, mass / mass.sum()
+
+
+def auc_limits(
+    auc: float, variance: float, members: float, nonmembers: float, confidence: float, freedom: float | None = None
+) -> tuple[float, float]:
+    """Confidence limits of the AUC: normal on the logit scale, exact where the scores separate or are all equal.
+
+    At an AUC of 1 the lower limit is ((1 - confidence) / 2) ** (1 / min(n0, n1)): with a lower truth, the class with
+    fewer records would have shown an overlap. Plain normal limits cover 63% there.
+
+    Parameters
+    ----------
+    auc : 0 to 1
+    variance : of the estimate, for example :func:`delong_variance`
+    members, nonmembers : independent units of each class
+    freedom : degrees of freedom of the variance where it rests on few units (Student's t); default many
+
+    Examples
+    --------
+    >>> auc_limits(1.0, 0.0, 50, 80, 0.95)
+    (0.928..., 1.0)
+    """
+    tail = (1 - confidence) / 2
+    slack = 1 - tail ** (1 / min(members, nonmembers))
+    if auc in (0.0, 1.0):
+        return (1 - slack, 1.0) if auc == 1.0 else (0.0, slack)
+    if variance <= _ROUNDING:  # every comparison is a tie so far: a fraction of at most `slack` may differ
+        return max(0.0, auc - slack), min(1.0, auc + slack)
+    quantile = -special.ndtri(tail) if freedom is None else special.stdtrit(max(freedom, 1.0), 1 - tail)
+    width = float(quantile) * math.sqrt(variance) / (auc * (1 - auc))
+    centre = float(special.logit(auc))
+    return float(special.expit(centre - width)), float(special.expit(centre + width))
+
+
+def delong_variance(roc: Roc) -> float:
+    """Variance of the AUC of an unweighted curve (DeLong et al. 1988), ties counting one half, from its vertices."""
+    n1, n0 = roc.n_members, roc.n_nonmembers
+    hits, alarms = np.diff(roc.true_positive), np.diff(roc.false_positive)
+    below = 1 - (roc.false_positive[1:] + roc.false_positive[:-1]) / (2 * n0)  # of each member: F0 with half ties
+    above = (roc.true_positive[1:] + roc.true_positive[:-1]) / (2 * n1)  # of each non-member
+    auc = roc.auc
+    inside = float(hits @ (below - auc) ** 2) / (max(n1 - 1, 1) * n1)
+    outside = float(alarms @ (above - auc) ** 2) / (max(n0 - 1, 1) * n0)
+    return inside + outside
+
+
+def advantage_limits(
+    roc: Roc,
+    confidence: float,
+    members: float | None = None,
+    nonmembers: float | None = None,
+    *,
+    variance: float | None = None,
+    opposition: float = 0.0,
+) -> tuple[float, float]:
+    """Confidence limits of sup(TPR - FPR), valid although the threshold is the best one found in the same data.
+
+    The lower limit subtracts the one-sided Kolmogorov quantile sqrt(log(1/tail)/2 (1/n1 + 1/n0)), which holds for all
+    thresholds at once; the upper one is that of a fixed threshold (Newcombe's combination of Wilson limits), which is
+    valid since the best threshold found is at least as good in the sample as the truly best one.
+
+    Parameters
+    ----------
+    roc : unweighted curve
+    members, nonmembers : independent units of each class; default the counts of the curve
+    variance : in the place of 1/n1 + 1/n0, where units hold records of both classes (``Units.worst_variance``): at a
+        fixed threshold the quantile is then Hoeffding's, whatever the dependence within a unit
+    opposition : correlation of the errors of the two rates, turned (``Units.opposition``)
+    """
+    n1 = roc.n_members if members is None else members
+    n0 = roc.n_nonmembers if nonmembers is None else nonmembers
+    tail = (1 - confidence) / 2
+    best = int(np.argmax(roc.tpr - roc.fpr))
+    tpr, fpr = float(roc.tpr[best]), float(roc.fpr[best])
+    low = tpr - fpr - math.sqrt(math.log(1 / tail) / 2 * (1 / n1 + 1 / n0 if variance is None else variance))
+    up = wilson_limits(tpr, n1, confidence)[1] - tpr
+    down = fpr - wilson_limits(fpr, n0, confidence)[0]
+    return max(0.0, low), min(1.0, tpr - fpr + joined(up, down, opposition))
+
+
+def joined(first: float, second: float, opposition: float = 0.0) -> float:
+    """Half-width of a difference from those of its two parts: their root sum of squares, more where they oppose.
+
+    Examples
+    --------
+    >>> joined(3.0, 4.0), joined(3.0, 4.0, opposition=1.0)
+    (5.0, 7.0)
+    """
+    return math.sqrt(first * first + second * second + 2 * opposition * first * second)
+
+
+def wilson_limits(rate: float, trials: float, confidence: float) -> tuple[float, float]:
+    """Wilson's score limits of a binomial rate.
+
+    Examples
+    --------
+    >>> wilson_limits(0.0, 100, 0.95)
+    (0.0, 0.0369...)
+    """
+    z = float(-special.ndtri((1 - confidence) / 2))
+    centre = rate + z * z / (2 * trials)
+    half = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
+    scale = 1 + z * z / trials
+    low = 0.0 if rate <= 0 else (centre - half) / scale
+    return low, 1.0 if rate >= 1 else (centre + half) / scale
+
+
+def clopper_pearson(successes: float, trials: float, confidence: float) -> tuple[float, float]:
+    """Exact limits of a binomial rate at a threshold that was fixed beforehand (never at an estimated one: C3).
+
+    Examples
+    --------
+    >>> clopper_pearson(0, 100, 0.95)
+    (0.0, 0.0362...)
+    """
+    tail = (1 - confidence) / 2
+    low = float(special.betaincinv(successes, trials - successes + 1, tail)) if successes > 0 else 0.0
+    high = float(special.betaincinv(successes + 1, trials - successes, 1 - tail)) if successes < trials else 1.0
+    return low, high
+
+
+def student_limits(value: float, standard_error: float, freedom: float, confidence: float) -> tuple[float, float]:
+    """Student's t limits."""
+    half = float(special.stdtrit(max(freedom, 1.0), (1 + confidence) / 2)) * standard_error
+    return value - half, value + half
+
+
+def tpr_limits_uncertain_level(
+    roc: Roc, fpr: float, confidence: float, level_variance: float, effective_members: float
+) -> tuple[float, float]:
+    """Confidence limits of the TPR where records are not independent: the mixture with a level drawn from a Beta law.
+
+    As :func:`tpr_limits`, but the FPR of the estimated threshold has a variance of its own (of units that hold several
+    records), so the level is drawn from Beta(alpha nu, (1 - alpha) nu) with nu = alpha (1 - alpha) / V - 1.
+
+    Parameters
+    ----------
+    roc : curve over the records
+    fpr : alpha, in (0, 1)
+    confidence : two-sided, in (0, 1)
+    level_variance : V, variance of the FPR at the estimated threshold
+    effective_members : number of independent members that would give the TPR its variance
+    """
+    precision = max(fpr * (1 - fpr) / level_variance - 1, 1.0)
+    z = np.linspace(-_LEFT_OUT, _LEFT_OUT, MOST_NODES // 2 + 1)
+    mass = np.exp(-z * z / 2)
+    mass /= mass.sum()
+    level = special.betaincinv(fpr * precision, (1 - fpr) * precision, special.ndtr(z))
+    fewest, most = roc.hits_between(level * roc.n_nonmembers)
+    hits = (fewest + most) / 2 / roc.n_members * effective_members
+    tail = (1 - confidence) / 2
+    low = beta_mixture_quantile(mass, hits, effective_members, tail, at_zero=True)
+    return low, beta_mixture_quantile(mass, hits, effective_members, 1 - tail, at_zero=False)

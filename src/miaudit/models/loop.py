@@ -13,43 +13,31 @@ import functools
 import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from miaudit.arrays import IntArray
 from miaudit.errors import InputError
-from miaudit.models import batches, stopping
-from miaudit.models.batches import Data
+from miaudit.models import stopping
 from miaudit.models.dropout import Dropout
 from miaudit.models.private import ClippedSum, check_records_stay_apart
 from miaudit.models.stopping import BestWeights
 from miaudit.models.train_config import Private, TrainConfig
 from miaudit.models.weights import OPTIMISERS, Factory, Pruned, State, Weights, build
 
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Records of one step of M models: x (M, K, ...), y (M, K), weights (M, K) of losses, 0 for padding.
-
-    ``counts`` says how many records each model has, M numbers, where anything is drawn for them; a model's come first,
-    padding follows.
-    """
-
-    x: Tensor
-    y: Tensor
-    weight: Tensor
-    counts: tuple[int, ...] = ()
-
-
-# From a batch to each model's loss (M,) and its gradient (M, P).
-Gradient = Callable[[Batch], tuple[Tensor, Tensor]]
-# From a batch to the outputs of each model in evaluation mode (M, K, C).
-Outputs = Callable[[Batch], Tensor]
+Data = tuple[Tensor, Tensor]  # records (n, ...) and classes (n,), checked and on the device
+# From a step's records (M, K, ...) of M models, classes (M, K), weights of losses (M, K), 0 for padding, and how many
+# records each model has (M,), before the padding: to each model's loss (M,) and its gradient (M, P).
+Gradient = Callable[[Tensor, Tensor, Tensor, Sequence[int]], tuple[Tensor, Tensor]]
+# From records (M, K, ...) to the outputs of each model in evaluation mode (M, K, C).
+Outputs = Callable[[Tensor], Tensor]
 
 
 def train_together(
@@ -74,10 +62,13 @@ def train_together(
         _check_network(nets[0], data, config)
         torch.manual_seed(sources[0].forward)
         weights = Weights.of(nets)
-        dropout = open_.enter_context(Dropout(nets[0], [source.dropout for source in sources], device))
+        drops = any(isinstance(layer, nn.modules.dropout._DropoutNd) for layer in nets[0].modules())
+        own = [source.dropout for source in sources]
+        dropout = open_.enter_context(Dropout(nets[0], own, device)) if drops else None
         gradient: Gradient
         if stacked:
-            dropout.learn(data[0][:2])
+            if dropout is not None:
+                dropout.learn(data[0][:2])
             gradient = _stacked_gradient(weights, config, dropout)
         elif config.private is None:
             gradient = plain_gradient(weights, config)
@@ -111,7 +102,9 @@ def _loop(
     look = max(1, math.ceil(steps.max() / config.epochs))
     for step in range(int(steps.max())):
         picked = [next(stream, own[:0]) for stream, own in zip(streams, rows, strict=True)]
-        losses, slopes = gradient(_varied(config, _gather(data, picked), sources, generators))
+        counts = [len(own) for own in picked]
+        x, y, weight = _gather(data, picked)
+        losses, slopes = gradient(_varied(config, x, counts, sources, generators), y, weight, counts)
         bad = (first_bad < 0) & ~losses.isfinite()
         if watch is not None:
             bad &= rates[step, :, 0] > 0  # a model that has stopped can no longer fail
@@ -145,9 +138,9 @@ def _rates(config: TrainConfig, steps: IntArray) -> Tensor:
 def _stream(config: TrainConfig, rows: IntArray, source: Sources) -> Iterator[IntArray]:
     private = config.private
     if private is None:
-        return batches.shuffled(rows, batch=min(config.batch, len(rows)), epochs=config.epochs, rng=source.order)
+        return shuffled(rows, batch=min(config.batch, len(rows)), epochs=config.epochs, rng=source.order)
     rate = config.batch / private.records
-    return batches.poisson(rows, rate=rate, steps=config.steps(len(rows)), rng=source.order)
+    return poisson(rows, rate=rate, steps=config.steps(len(rows)), rng=source.order)
 
 
 def _watched(
@@ -176,9 +169,9 @@ def _held_out_losses(config: TrainConfig, data: Data, out: Sequence[IntArray], o
     """Return the mean cross-entropy of each model on its held-out records (M,)."""
     total = torch.zeros(len(out), device=data[0].device)
     for start in range(0, max(map(len, out)), config.batch):
-        batch = _gather(data, [own[start : start + config.batch] for own in out])
-        each = F.cross_entropy(outputs(batch).flatten(0, 1), batch.y.flatten(), reduction="none")
-        total += torch.where(batch.weight > 0, each.reshape(batch.y.shape), 0).sum(1)
+        x, y, weight = _gather(data, [own[start : start + config.batch] for own in out])
+        each = F.cross_entropy(outputs(x).flatten(0, 1), y.flatten(), reduction="none")
+        total += torch.where(weight > 0, each.reshape(y.shape), 0).sum(1)
     return total / torch.tensor([len(own) for own in out], device=data[0].device)
 
 
@@ -191,8 +184,8 @@ def _pruned(config: TrainConfig, steps: IntArray, weights: Weights) -> Pruned | 
     return Pruned(weights, asked.sparsity, steps - left - 1)
 
 
-def _gather(data: Data, picked: Sequence[IntArray]) -> Batch:
-    """Gather the records of all models, padded with records of weight 0."""
+def _gather(data: Data, picked: Sequence[IntArray]) -> tuple[Tensor, Tensor, Tensor]:
+    """Gather records, classes and weights of all models, padded with records of weight 0."""
     most = max(len(own) for own in picked)
     index = np.zeros((len(picked), most), dtype=np.int64)
     weight = np.zeros((len(picked), most), dtype=np.float32)
@@ -201,29 +194,30 @@ def _gather(data: Data, picked: Sequence[IntArray]) -> Batch:
         weight[m, : len(own)] = 1 / max(1, len(own))
     records, classes = data
     at = torch.from_numpy(index).to(records.device, non_blocking=True)
-    return Batch(records[at], classes[at], torch.from_numpy(weight).to(records.device), tuple(map(len, picked)))
+    return records[at], classes[at], torch.from_numpy(weight).to(records.device)
 
 
 def _varied(
-    config: TrainConfig, batch: Batch, sources: Sequence[Sources], generators: Sequence[torch.Generator]
-) -> Batch:
-    """Move and mirror images, then add noise, if asked for."""
-    if config.augmentation == "none" and not config.input_noise:
-        return batch
-    x = batch.x
+    config: TrainConfig,
+    x: Tensor,
+    counts: Sequence[int],
+    sources: Sequence[Sources],
+    generators: Sequence[torch.Generator],
+) -> Tensor:
+    """Move and mirror images (M, K, ...), then add noise, if asked for."""
     if config.augmentation == "flip-crop":
         height, width = x.shape[3:]
         moves = np.zeros((*x.shape[:2], 3), dtype=np.int64)
-        for m, count in enumerate(batch.counts):
-            moves[m, :count] = batches.draw_moves(count, height, width, rng=sources[m].augmentation)
+        for m, count in enumerate(counts):
+            moves[m, :count] = draw_moves(count, height, width, rng=sources[m].augmentation)
         drawn = torch.from_numpy(moves.reshape(-1, 3)).to(x.device, non_blocking=True)
-        x = batches.moved(x.flatten(0, 1), drawn).reshape(x.shape)
+        x = moved(x.flatten(0, 1), drawn).reshape(x.shape)
     if config.input_noise:
         x = x.clone()
-        for m, count in enumerate(batch.counts):
+        for m, count in enumerate(counts):
             noise = torch.randn((count, *x.shape[2:]), generator=generators[m], device=x.device)
             x[m, :count] += config.input_noise * noise
-    return replace(batch, x=x)
+    return x
 
 
 def _losses(config: TrainConfig, outputs: Tensor, y: Tensor) -> Tensor:
@@ -235,29 +229,30 @@ def plain_gradient(weights: Weights, config: TrainConfig) -> Gradient:
     """Return the gradient of the mean loss by autograd, for one network."""
     net, parameters = weights.nets[0], list(weights.parameters.values())
 
-    def gradient(batch: Batch) -> tuple[Tensor, Tensor]:
-        with _precision(config, batch.x.device):
-            outputs = net(batch.x[0])
-        loss = (_losses(config, outputs, batch.y[0]) * batch.weight[0]).sum()
+    def gradient(x: Tensor, y: Tensor, weight: Tensor, _counts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        with _precision(config, x.device):
+            outputs = net(x[0])
+        loss = (_losses(config, outputs, y[0]) * weight[0]).sum()
         slopes = torch.autograd.grad(loss, parameters, materialize_grads=True)
         return loss.detach()[None], torch.cat([slope.reshape(-1) for slope in slopes])[None]
 
     return gradient
 
 
-def _stacked_gradient(weights: Weights, config: TrainConfig, dropout: Dropout) -> Gradient:
+def _stacked_gradient(weights: Weights, config: TrainConfig, dropout: Dropout | None) -> Gradient:
     net = weights.nets[0]
 
     def loss(parameters: State, x: Tensor, y: Tensor, weight: Tensor, masks: tuple[Tensor, ...]) -> Tensor:
-        with dropout.given(masks):
+        with nullcontext() if dropout is None else dropout.given(masks):
             outputs = torch.func.functional_call(net, parameters, (x,))
         return (_losses(config, outputs, y) * weight).sum()
 
     each = torch.func.vmap(torch.func.grad_and_value(loss))
 
-    def gradient(batch: Batch) -> tuple[Tensor, Tensor]:
-        with _precision(config, batch.x.device):
-            slopes, losses = each(weights.views(), batch.x, batch.y, batch.weight, dropout.draw(batch.counts))
+    def gradient(x: Tensor, y: Tensor, weight: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        masks = () if dropout is None else dropout.draw(counts)
+        with _precision(config, x.device):
+            slopes, losses = each(weights.views(), x, y, weight, masks)
         return losses.detach(), torch.cat([slopes[name].reshape(len(losses), -1) for name in weights.parameters], dim=1)
 
     return gradient
@@ -267,10 +262,10 @@ def _outputs(weights: Weights, config: TrainConfig, *, stacked: bool) -> Outputs
     net = weights.nets[0]
     each = torch.func.vmap(lambda parameters, x: torch.func.functional_call(net, parameters, (x,)))
 
-    def outputs(batch: Batch) -> Tensor:
+    def outputs(x: Tensor) -> Tensor:
         net.eval()
-        with torch.no_grad(), _precision(config, batch.x.device):
-            found: Tensor = (each(weights.views(), batch.x) if stacked else net(batch.x[0])[None]).float()
+        with torch.no_grad(), _precision(config, x.device):
+            found: Tensor = (each(weights.views(), x) if stacked else net(x[0])[None]).float()
         net.train()
         return found
 
@@ -288,12 +283,12 @@ def private_gradient(
     values = weights.values
     noise = torch.Generator(values.device).manual_seed(noise_seed)
 
-    def gradient(batch: Batch) -> tuple[Tensor, Tensor]:
+    def gradient(x: Tensor, y: Tensor, _weight: Tensor, _counts: Sequence[int]) -> tuple[Tensor, Tensor]:
         slope = torch.randn(values.shape, generator=noise, device=values.device, dtype=torch.float32)
         slope *= private.noise * private.clip
-        if batch.x.shape[1]:
-            with _precision(config, batch.x.device):
-                _, total = clipped(batch.x[0], lambda outputs: _losses(config, outputs, batch.y[0]))
+        if x.shape[1]:
+            with _precision(config, x.device):
+                _, total = clipped(x[0], lambda outputs: _losses(config, outputs, y[0]))
             slope[0] += torch.cat([total[name].reshape(-1) for name in weights.parameters])
         return slope.new_zeros(1), slope / config.batch
 
@@ -391,3 +386,137 @@ def one_thread(device: torch.device) -> Iterator[None]:
 
 def _precision(config: TrainConfig, device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=config.mixed_precision and device.type == "cuda")
+
+
+# -- records: checked and brought to the device, drawn for each step, and images varied --------------------------------
+
+
+def as_data(net: nn.Module, device: torch.device, x: ArrayLike | Tensor, y: ArrayLike) -> Data:
+    """Check records and classes for a network, and bring them to the device."""
+    records = as_records(x, net)
+    labels = np.asarray(y)
+    if labels.shape != records.shape[:1]:
+        received = f"shape {labels.shape} beside x of shape {tuple(records.shape)}"
+        raise InputError("y", f"one class for each of the {len(records):,} records", received, "pass (n,)")
+    if labels.dtype.kind not in "iub" or (labels.size and labels.min() < 0):
+        received = f"values of type {labels.dtype}" if labels.dtype.kind not in "iub" else f"{labels.min()}"
+        raise InputError("y", "classes as whole numbers from 0 up", received, "number the classes 0, 1, 2, ...")
+    return records.to(device), torch.from_numpy(labels.astype(np.int64)).to(device)
+
+
+def distinct(rows: ArrayLike, n: int) -> IntArray:
+    """Return indices of some of n records, sorted and distinct."""
+    given = np.asarray(rows)
+    if given.dtype == np.bool_ and given.shape == (n,):
+        given = np.flatnonzero(given)
+    if given.ndim != 1 or given.dtype.kind not in "iu" or not given.size:
+        allowed = f"indices of records, at least one, or true and false ({n},)"
+        received = f"shape {given.shape} of type {given.dtype}"
+        raise InputError("rows", allowed, received, "pass np.flatnonzero(included)")
+    if given.min() < 0 or given.max() >= n:
+        received = f"{given.min()} to {given.max()}"
+        raise InputError("rows", f"indices from 0 to {n - 1}", received, "they count the rows of x")
+    found = np.unique(given).astype(np.int64)
+    if len(found) < len(given):
+        received = f"{len(given) - len(found)} of them twice"
+        raise InputError("rows", "each record once", received, "a record that counts twice is twice as exposed")
+    return found
+
+
+def as_records(x: ArrayLike | Tensor, net: nn.Module) -> Tensor:
+    """Return records as a tensor: float32, or integers for a network that begins with an embedding."""
+    values = x if isinstance(x, Tensor) else torch.from_numpy(_plain_array(x))
+    if values.ndim < 2:
+        raise InputError("x", "records (n, ...)", f"shape {tuple(values.shape)}", "a single feature is (n, 1)")
+    tokens = any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in net.modules())
+    if tokens and not values.is_floating_point() and values.dtype != torch.bool:
+        return values.long()
+    values = values.float()
+    if not bool(values.isfinite().all()):
+        raise InputError("x", "finite numbers", "NaN or infinite ones", "fill or drop these records")
+    return values
+
+
+def _plain_array(x: ArrayLike) -> NDArray[Any]:
+    values = np.asarray(x)
+    if values.dtype.kind not in "biuf":
+        raise InputError("x", "an array of numbers", f"type {values.dtype}", "encode texts and categories first")
+    if values.dtype.kind == "u" and values.dtype.itemsize > 1:
+        return values.astype(np.int64)  # torch hardly knows wide unsigned numbers
+    if values.flags.writeable and values.dtype.isnative:
+        return values
+    # torch warns of arrays that must not be written to, such as memory maps, though nothing here writes
+    return np.array(values, dtype=values.dtype.newbyteorder("="))
+
+
+def shuffled(rows: IntArray, *, batch: int, epochs: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Yield the rows in ``epochs`` random orders, one after the other, cut into batches of one size.
+
+    An epoch's last rows share a batch with the next epoch's first, so that only the last step of all may be smaller.
+
+    Parameters
+    ----------
+    rows : indices (n,)
+    batch : rows in a step, at most n
+
+    Examples
+    --------
+    >>> [len(b) for b in shuffled(np.arange(10), batch=4, epochs=3, rng=np.random.default_rng(0))]
+    [4, 4, 4, 4, 4, 4, 4, 2]
+    """
+    waiting = rows[:0]
+    for _ in range(epochs):
+        waiting = np.concatenate([waiting, rng.permutation(rows)])
+        while len(waiting) >= batch:
+            yield waiting[:batch]
+            waiting = waiting[batch:]
+    if len(waiting):
+        yield waiting
+
+
+def poisson(rows: IntArray, *, rate: float, steps: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Yield, ``steps`` times, each row with probability ``rate`` independently of the others; possibly none.
+
+    Examples
+    --------
+    >>> [len(b) for b in poisson(np.arange(10), rate=0.2, steps=5, rng=np.random.default_rng(0))]
+    [2, 3, 2, 1, 1]
+    """
+    for _ in range(steps):
+        yield rows[rng.random(len(rows)) < rate]
+
+
+def margin(side: int) -> int:
+    """Return by how many pixels an image of that side is moved at most: an eighth of it, 4 of 32."""
+    return max(1, side // 8)
+
+
+def draw_moves(count: int, height: int, width: int, *, rng: np.random.Generator) -> IntArray:
+    """Draw for each image where the crop starts in the padded image, and whether it is mirrored: (count, 3)."""
+    high = (2 * margin(height) + 1, 2 * margin(width) + 1, 2)
+    return rng.integers(0, high, size=(count, 3))
+
+
+def moved(images: Tensor, moves: Tensor) -> Tensor:
+    """Pad images with zeros, cut them at ``moves`` and mirror those whose third number is 1.
+
+    Parameters
+    ----------
+    images : (n, channels, height, width)
+    moves : of :func:`draw_moves`, (n, 3); the middle of its range and 0 leave an image as it is
+
+    Examples
+    --------
+    >>> moved(torch.arange(4.0).reshape(1, 1, 2, 2), torch.tensor([[1, 1, 1]]))
+    tensor([[[[1., 0.],
+              [3., 2.]]]])
+    """
+    n, channels, height, width = images.shape
+    up, across = margin(height), margin(width)
+    padded = torch.nn.functional.pad(images, (across, across, up, up))
+    columns = torch.arange(width, device=images.device)
+    rows = moves[:, :1] + torch.arange(height, device=images.device)
+    columns = moves[:, 1:2] + torch.where(moves[:, 2:] == 1, width - 1 - columns, columns)
+    image = torch.arange(n, device=images.device)[:, None, None, None]
+    channel = torch.arange(channels, device=images.device)[:, None, None]
+    return padded[image, channel, rows[:, None, :, None], columns[:, None, None, :]]

@@ -17,8 +17,7 @@ from miaudit.attacks import signals
 from miaudit.errors import InputError, MiauditError, nearest
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable
-from miaudit.jobs.resumable import JobsFailedError, batches, duration
-from miaudit.jobs.store import Numbered, Store, digest
+from miaudit.jobs.resumable import JobsFailedError, Store, batches, digest, duration
 from miaudit.metrics.vulnerability import Vulnerability, vulnerability
 from miaudit.models.inclusion import checked_included, inclusion
 from miaudit.models.protocol import Target, Trainable, can_be_trained, can_be_trained_together, check_target
@@ -244,12 +243,12 @@ def train(
     """
     plan = _Plan(target, x, y, included, seed, signal, tuple(views), at_once, keep)
     seeds = plan.seeds()
-    with nullcontext() if store is None else Store.alone(store, plan.decides()) as place:
+    with nullcontext() if store is None else Store.alone(store, plan.decides(), _NAME) as place:
         kept = resumable.finish(
             _fit_group,
             plan,
             list(enumerate(seeds)),
-            place=None if place is None else Numbered(place, _NAME),
+            place=place,
             what="shadow models",
             failure=lambda m, problem: FailedModel(m, seeds[m], problem),
             at_once=plan.at_once,
@@ -443,8 +442,8 @@ def estimate(
     plan = _Plan(target, x, y, included, seed, signal, tuple(views), at_once, keep)
     if workers < 1:
         raise InputError("workers", "at least 1", str(workers), "1 runs one after another")
-    place = None if store is None else Store.found(store, plan.decides())
-    reused = 0 if place is None else len(Numbered(place, _NAME).finished(plan.models))
+    place = None if store is None else Store.found(store, plan.decides(), _NAME)
+    reused = 0 if place is None else len(place.finished(plan.models))
     fits = plan.models - reused
     if not fits:
         return Cost(0, reused, 0.0, 0.0, 0, "all are there from before")

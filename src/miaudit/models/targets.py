@@ -23,8 +23,8 @@ from miaudit.arrays import BoolArray, Float32Array, IndexArray
 from miaudit.attacks.signals import PROBABILITY_FLOOR
 from miaudit.errors import InputError, MiauditError, check_choice, nearest, one_line
 from miaudit.io import tables
-from miaudit.jobs.store import digest
-from miaudit.metrics.rounding import at_most
+from miaudit.jobs.resumable import digest
+from miaudit.metrics.definition import at_most
 from miaudit.models.protocol import Kind, Target, Trainable, Traits
 from miaudit.models.train_config import TrainConfig
 

@@ -14,9 +14,17 @@ from miaudit.arrays import Float32Array, IntArray
 from miaudit.dp import accounting
 from miaudit.dp.verdict import UpperBound
 from miaudit.errors import InputError, MiauditError, one_line
-from miaudit.models.batches import Data, as_data, as_records, distinct
 from miaudit.models.dropout import Dropout, left_to_torch
-from miaudit.models.loop import checked_outputs, device_of, one_thread, train_together
+from miaudit.models.loop import (
+    Data,
+    as_data,
+    as_records,
+    checked_outputs,
+    device_of,
+    distinct,
+    one_thread,
+    train_together,
+)
 from miaudit.models.train_config import EarlyStopping, Private, Pruning, TrainConfig
 from miaudit.models.weights import Factory, State, build, network
 

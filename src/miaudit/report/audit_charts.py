@@ -3,49 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from miaudit.findings.audit import foremost, named
 from miaudit.findings.verdict import LEVEL_NAMES
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, between, chance, label
-from miaudit.metrics.rounding import percent
-from miaudit.report import bound_charts, overlap_charts, vulnerability_charts
-from miaudit.report.chart_style import (
+from miaudit.metrics.definition import amount, at_least, at_most, between, chance, label, percent
+from miaudit.report import overlap_charts, vulnerability_charts
+from miaudit.report.drawing import (
     BLUE,
+    DARK_ORANGE,
     GREY,
     INK,
     RED,
     distinct,
     finished,
     histogram,
-    in_rows,
     over,
     scaled,
     share,
     short,
     tips,
-    upright,
 )
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from miaudit.findings.audit import Curve, Findings, Histogram, Metric, RocLimit, ScoreFindings
+    from miaudit.findings.audit import Curve, Findings, Histogram, ScoreFindings
 
 _HEIGHT = 400
 _MOST_CURVES = 8
-_MOST_GROUPS = 40
-_LONGEST_GROUP = 24  # characters that fit beside the chart of groups
+_LINE = 64  # height of the line of bounds, between two rows of names above it and two below
 _LIMIT = "limit of the claim"
+_Mark = tuple[float, str, str, list[int], int]  # of a bound: value, name, colour, dash and row
 
 _OTHERS = ("#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7a6a00", "#6b7683")
 _LEVEL_SHADES = ("#f3f5f7", "#e6eaee", "#d8dee4", "#c9d1d9")
 
 NAMES = (
     *("verdict", "shift", "overlap", "calibration", "balance"),
-    *("roc-log", "roc-linear", "distribution", "bounds", "groups"),
+    *("roc-log", "roc-linear", "distribution", "bounds"),
     *vulnerability_charts.NAMES,
 )
 
@@ -72,60 +71,53 @@ def charts(findings: Findings) -> dict[str, alt.LayerChart]:
         drawn["shift"] = overlap_charts.shift(findings.memorisation)
     if findings.overlap:
         drawn |= overlap_charts.comparability(findings.overlap)
-    if headline := curve(findings):
+    if headline := findings.curve:
         drawn["roc-log"] = _roc_log(findings, headline)
         drawn["roc-linear"] = _roc_linear(findings)
     if shape := findings.scores[0].distribution:
         drawn["distribution"] = _distribution(findings, shape)
-    if findings.claim or findings.bounds:
-        drawn |= bound_charts.bounds(findings)
-    if any(_primary_of(findings, group.metrics) for group in findings.groups):
-        drawn["groups"] = _groups(findings)
+    drawn |= _bounds(findings)
+    if findings.groups:
+        drawn |= vulnerability_charts.groups(findings)
     if findings.vulnerability:
         drawn |= vulnerability_charts.charts(findings.vulnerability)
     return drawn
 
 
-# -- looking things up -------------------------------------------------------------------------------------------------
+# -- in words ----------------------------------------------------------------------------------------------------------
 
 
-def foremost(metrics: Iterable[Metric]) -> list[Metric]:
-    """Return one metric of each name: of the corrected ones where there are any, else of the raw ones."""
-    metrics = list(metrics)
-    kept = [metric for metric in metrics if metric.estimator != "raw"] or metrics
-    return list({metric.name: metric for metric in reversed(kept)}.values())[::-1]
+def parameter_name(parameter: str, delta: float) -> str:
+    """Name a privacy parameter for a reader.
+
+    Examples
+    --------
+    >>> parameter_name("epsilon", 1e-5), parameter_name("epsilon", 0.0), parameter_name("mu", 0.0)
+    ('ε at δ = 1e-5', 'ε at δ = 0', 'μ')
+    """
+    if parameter == "epsilon":
+        return f"ε at δ = {delta:.3g}".replace("e-0", "e-")
+    return {"mu": "μ"}.get(parameter, parameter)
 
 
-def named(metrics: Iterable[Metric], name: str) -> Metric | None:
-    """Return the metric of that name, a raw one only where nothing was corrected, or None."""
-    return next((metric for metric in foremost(metrics) if metric.name == name), None)
+def size(value: float | None) -> str:
+    """Write a lower bound with three digits, rounded down; zero is nothing shown, never no leakage.
 
-
-def curve(findings: Findings) -> Curve | None:
-    """Return the curve of the headline score; None where there is none, or no metric that it could be of."""
-    return findings.scores[0].curve if findings.metrics else None
-
-
-def claimed_limit(findings: Findings) -> RocLimit | None:
-    """Return the ROC curve that the claim allows at most; None where nothing was claimed."""
-    return findings.claim.limit if findings.claim else None
-
-
-def is_corrected(findings: Findings | ScoreFindings) -> bool:
-    """Say whether the headline numbers were corrected for the difference between members and non-members."""
-    return any(metric.estimator != "raw" for metric in findings.metrics)
-
-
-def is_raw_only(findings: Findings) -> bool:
-    """Say whether there are numbers, all of them uncorrected although membership was not randomised."""
-    return bool(findings.design == "zero-run" and findings.metrics and not is_corrected(findings))
+    Examples
+    --------
+    >>> size(1.23456), size(0.0), size(None)
+    ('1.23', 'nothing shown (0)', '–')
+    """
+    if value is None:
+        return "–"
+    return "nothing shown (0)" if value == 0 else at_least(value)
 
 
 def nonmembers(findings: Findings) -> str:
     """Say how many non-members the numbers rest on."""
     counts = findings.counts
     said = f"{counts.nonmembers:,} non-member {counts.of}"
-    if findings.overlap and is_corrected(findings):
+    if findings.overlap and findings.is_corrected:
         effective = math.floor(findings.overlap.effective_sample_size)
         return f"an effective {effective:,} of {said} (fewer above a high threshold)"
     return said
@@ -262,7 +254,7 @@ def _roc_linear(findings: Findings) -> alt.LayerChart:
         *_targets(findings.plan["fpr_targets"], x, None),
     ]
     auc = named(findings.metrics, "auc")
-    title = _qualified(findings, f"AUC {auc.reading}, chance is 0.5" if auc else "ROC curve")
+    title = findings.qualifier + (f"AUC {auc.reading}, chance is 0.5" if auc else "ROC curve")
     return finished(layers, title, _legend_in_words(findings), _alternative(findings, "on linear axes", title), _HEIGHT)
 
 
@@ -304,7 +296,7 @@ def _claimed(findings: Findings, x: dict[str, Any], y: dict[str, Any]) -> list[a
     """The ROC curve that the claim allows at most, with an entry of its own in the legend."""
     import altair as alt
 
-    limit = claimed_limit(findings)
+    limit = findings.claim.limit if findings.claim else None
     if limit is None:
         return []
     # A logarithm has no zero; where the line enters the picture it is clipped.
@@ -383,12 +375,12 @@ def _distribution(findings: Findings, shape: Histogram) -> alt.LayerChart:
     """Shares of members and non-members over the score."""
     name = short(findings.scores[0].score)
     effect = named(findings.metrics, "ate")
-    if findings.design == "zero-run" and not is_raw_only(findings):
+    if findings.design == "zero-run" and not findings.is_raw_only:
         title = "Raw, not causal: the scores as they were observed, before any weighting"
     elif effect:
-        title = _qualified(findings, f"Mean score of members less that of non-members: {effect.reading}")
+        title = f"{findings.qualifier}Mean score of members less that of non-members: {effect.reading}"
     else:
-        title = _qualified(findings, "Distribution of the score")
+        title = f"{findings.qualifier}Distribution of the score"
     said = (
         "Higher is more member-like: where the two shapes part at the right end, members can be accused with few false "
         "alarms. The first and the last bin hold the tails."
@@ -397,71 +389,128 @@ def _distribution(findings: Findings, shape: Histogram) -> alt.LayerChart:
     return finished(layers, title, [said], f"Histogram of {name} for members and for non-members. {title}.", 300)
 
 
-def _groups(findings: Findings) -> alt.LayerChart:
-    """The primary metric of each group with its interval: a forest plot, the highest first."""
+def _bounds(findings: Findings) -> dict[str, alt.LayerChart]:
+    """The bounds of the claim's parameter, or of the first bound where nothing is claimed, on a line from zero.
+
+    Nothing is drawn where there is no number, or where a refuted propensity makes the bounds void.
+    """
+    claim, found, upper, claimed = findings.claim, findings.bounds, None, None
+    if findings.is_void:
+        return {}
+    if claim and (claim.lower is not None or claim.upper is not None):
+        sure = {bound.confidence for bound in found}
+        confidence = sure.pop() if len(sure) == 1 else None
+        name, lower, reachable = parameter_name(claim.parameter, claim.delta), claim.lower, claim.reachable
+        upper, claimed = claim.upper, claim.value
+    elif found:
+        first = found[0]
+        name, lower, reachable = parameter_name(first.parameter, first.delta), first.value, first.reachable
+        confidence = first.confidence
+    else:
+        return {}
+    marks = _bound_marks(lower, confidence, reachable, upper, claimed)
+    title = _bounds_title(name, lower, confidence, upper, claimed)
+    alternative = f"A line from zero with marks: {'; '.join(mark for _, mark, *_ in marks)}."
+    layers, said = _bound_layers(name, lower, upper, marks), _bounds_in_words(lower, upper, reachable)
+    return {"bounds": finished(layers, title, said, f"{title}. {alternative}", 2 * _LINE)}
+
+
+def _bound_marks(
+    lower: float | None,
+    confidence: float | None,
+    reachable: float | None,
+    upper: float | None,
+    claimed: float | None,
+) -> list[_Mark]:
+    """What stands on the line, where it is known: the claim and the upper bound above, what the runs show below."""
+    at = "" if confidence is None else f" ({percent(confidence)})"
+    shown = size(lower) if lower == 0 else f"≥ {size(lower)}"
+    candidates: tuple[tuple[float | None, str, str, list[int], int], ...] = (
+        (claimed, f"claim ≤ {at_most(claimed or 0)}", RED, [6, 3], 10),
+        (upper, f"upper bound ≤ {at_most(upper or 0)}", DARK_ORANGE, [1, 0], 34),
+        (lower, f"lower bound{at} {shown}", BLUE, [1, 0], 94),
+        (reachable, f"most it could show {at_most(reachable or 0)}", GREY, [2, 3], 116),
+    )
+    return [(value, *rest) for value, *rest in candidates if value is not None]  # type: ignore[misc]
+
+
+def _bound_layers(name: str, lower: float | None, upper: float | None, marks: Sequence[_Mark]) -> list[alt.Chart]:
+    """The stretch that neither the runs nor the theorem rule out is drawn strong."""
     import altair as alt
 
-    name = findings.verdict.metric
-    names = distinct([group.group for group in findings.groups], _LONGEST_GROUP)
-    found = [(names[group.group], _primary_of(findings, group.metrics)) for group in findings.groups]
-    drawable = [(group, metric) for group, metric in found if metric]
-    drawable.sort(key=lambda pair: -(pair[1].value if pair[1].value is not None else pair[1].high or 0.0))
-    rows = _group_rows(drawable[:_MOST_GROUPS])
-    unit = definition.of(name).form == "percent"
-    x = scaled(label(name), zero=unit, format="~%" if unit else "~g", tickCount=6)
-    base = over(rows).encode(y=in_rows("group", 150, title="Group"))
-    symbols = {"measured": "circle", "upper limit only": "triangle-left"}
-    present = [kind for kind in symbols if any(row["kind"] == kind for row in rows)]
-    kinds = alt.Scale(domain=present, range=[symbols[kind] for kind in present])
-    shape = alt.Shape("kind:N", scale=kinds, legend=alt.Legend(orient="bottom", title=None))
-    layers = [*_overall(findings, x)]
-    layers.append(base.mark_rule(strokeWidth=3, color=BLUE, opacity=0.45).encode(x=alt.X("low:Q", **x), x2="high:Q"))
-    points = base.mark_point(filled=True, size=85, opacity=1, color=BLUE)
-    layers.append(points.encode(x=alt.X("value:Q", **x), shape=shape, tooltip=tips(group="Group", text=label(name))))
-    title, said = _groups_in_words(findings, drawable)
-    alternative = "; ".join(f"{group}: {metric.reading}" for group, metric in drawable[:_MOST_GROUPS])
-    return finished(layers, title, said, f"{title}. {alternative}.", max(90, 26 * len(rows) + 10))
-
-
-def _group_rows(drawable: Sequence[tuple[str, Metric]]) -> list[dict[str, Any]]:
-    return [
-        {
-            "group": group,
-            "value": metric.value if metric.value is not None else metric.high,
-            "low": metric.low,
-            "high": metric.high,
-            "kind": "measured" if metric.value is not None else "upper limit only",
-            "text": metric.reading,
-        }
-        for group, metric in drawable
+    top = 1.1 * max(value for value, *_ in marks) or 1.0
+    x = scaled(name, [0, top], zero=True, format="~g", grid=False, tickCount=6, labelFlush=False)
+    line = over([{"from": 0, "to": top}]).mark_rule(color=GREY, strokeWidth=1.2)
+    layers = [line.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE))]
+    if lower is not None and upper is not None and lower < upper:
+        between = over([{"from": lower, "to": upper, "text": f"{at_least(lower)} to {at_most(upper)}"}])
+        strong = between.mark_rule(color=BLUE, strokeWidth=9, opacity=0.3)
+        tip = tips(text="Possible")[0]
+        layers.append(strong.encode(x=alt.X("from:Q", **x), x2="to:Q", y=alt.value(_LINE), tooltip=tip))
+    layers += [_bound_rule(value, colour, dash, row, x) for value, _, colour, dash, row in marks]
+    return layers + [
+        layer for value, mark, colour, _, row in marks for layer in _bound_name(value, mark, colour, row, x)
     ]
 
 
-def _overall(findings: Findings, x: dict[str, Any]) -> list[alt.Chart]:
-    lines = [(findings.verdict.threshold, RED, [6, 3]), (chance(findings.verdict.metric), GREY, [2, 3])]
-    return [upright(at, x, colour, strokeDash=dash) for at, colour, dash in lines if at is not None]
+def _bounds_title(
+    name: str, lower: float | None, confidence: float | None, upper: float | None, claimed: float | None
+) -> str:
+    sure = "" if confidence is None else f" with {percent(confidence)} confidence"
+    said = [
+        f"The runs show nothing about {name}{sure}"
+        if lower == 0
+        else f"The runs show {name} to be at least {at_least(lower)}{sure}"
+        if lower is not None
+        else "",
+        f"a theorem says at most {at_most(upper)}" if upper is not None else "",
+        f"claimed is at most {at_most(claimed)}" if claimed is not None else "",
+    ]
+    text = "; ".join(part for part in said if part)
+    return text[:1].upper() + text[1:] if lower is not None else f"{name}: {text}"
 
 
-def _groups_in_words(findings: Findings, drawable: Sequence[tuple[str, Metric]]) -> tuple[str, list[str]]:
-    name, threshold = findings.verdict.metric, findings.verdict.threshold
-    above = sum(m.value is not None and (m.low or 0.0) > threshold for _, m in drawable)
-    sure = percent(findings.plan["confidence"])
-    seen = f"{label(name)}: {above} of {len(drawable)} groups lie above {amount(name, threshold)} at {sure} confidence"
-    said = ["Red dashes: the threshold for concern. Grey dots: chance. Intervals hold for all groups at once."]
-    if len(drawable) > _MOST_GROUPS:
-        said.append(f"The {_MOST_GROUPS} highest of {len(drawable)} groups; the table has all of them.")
-    return _qualified(findings, seen), said
+def _bound_rule(value: float, colour: str, dash: list[int], row: int, x: dict[str, Any]) -> alt.Chart:
+    """A stroke from the name of a mark across the line."""
+    import altair as alt
+
+    first, last = (row, _LINE + 9) if row < _LINE else (_LINE - 9, row)
+    rule: alt.Chart = (
+        over([{"at": value}])
+        .mark_rule(color=colour, strokeDash=dash, strokeWidth=2.2)
+        .encode(x=alt.X("at:Q", **x), y=alt.value(first), y2=alt.value(last))
+    )
+    return rule
+
+
+def _bound_name(value: float, name: str, colour: str, row: int, x: dict[str, Any]) -> list[alt.Chart]:
+    """The name of a mark in a row of its own, leaning towards the middle; its halo keeps other strokes from it."""
+    import altair as alt
+
+    leans = value > x["scale"].domain[1] / 2
+    side: Literal["left", "right"] = "right" if leans else "left"
+    ink = INK if colour == GREY else colour
+    base = over([{"at": value, "text": name}])
+    look: dict[str, Any] = {"align": side, "dx": -6 if leans else 6, "baseline": "middle", "fontSize": 12}
+    words = [
+        base.mark_text(color="white", stroke="white", strokeWidth=5, fontWeight=600, **look),
+        base.mark_text(color=ink, fontWeight=600, **look),
+    ]
+    return [text.encode(x=alt.X("at:Q", **x), y=alt.value(row), text="text:N") for text in words]
+
+
+def _bounds_in_words(lower: float | None, upper: float | None, reachable: float | None) -> list[str]:
+    said = []
+    if upper is not None and lower is not None and lower < upper:
+        said.append("Strong stretch: what neither the runs nor the theorem rule out.")
+    if reachable is not None:
+        said.append("Dotted: what an attack without any error could have shown with so much evidence.")
+    if lower == 0:
+        said.append("A lower bound of 0 shows nothing; that is no sign of privacy.")
+    return said
 
 
 # -- which numbers are drawn, and what is said of them -----------------------------------------------------------------
-
-
-def _primary_of(findings: Findings, metrics: Iterable[Metric]) -> Metric | None:
-    """The metric of the verdict, where it can be drawn and is of the same kind as the headline's."""
-    metric = named(metrics, findings.verdict.metric)
-    if metric is None or metric.low is None or metric.high is None or not findings.metrics:
-        return None
-    return metric if (metric.estimator != "raw") == is_corrected(findings) else None
 
 
 def _shown_scores(findings: Findings) -> list[ScoreFindings]:
@@ -472,7 +521,7 @@ def _shown_scores(findings: Findings) -> list[ScoreFindings]:
         return float(metric.value or 0.0) if metric else 0.0
 
     head, *others = (score for score in findings.scores if score.curve)
-    others = [score for score in others if is_corrected(score) == is_corrected(head)]
+    others = [score for score in others if score.is_corrected == head.is_corrected]
     return [head, *sorted(others, key=auc, reverse=True)[: _MOST_CURVES - 1]]
 
 
@@ -484,29 +533,23 @@ def _at_target(findings: Findings) -> str:
     """State the TPR at the primary target, or else at the smallest that has a value."""
     rates = [m for m in foremost(findings.metrics) if definition.of(m.name).fpr is not None]
     if not rates:
-        return _qualified(findings, "ROC curve")
+        return f"{findings.qualifier}ROC curve"
     chosen = named(rates, findings.verdict.metric) or next((m for m in rates if m.value is not None), rates[0])
     at, name = percent(definition.of(chosen.name).fpr or 0.0), short(findings.scores[0].score)
     if chosen.high is None:
-        return _qualified(findings, f"At {at} FPR nothing is resolved")
+        return f"{findings.qualifier}At {at} FPR nothing is resolved"
     if chosen.value is None:
-        return _qualified(findings, f"At {at} FPR only a limit: {name} finds {chosen.interval} of members")
-    return _qualified(findings, f"At {at} FPR {name} finds {chosen.reading} of members")
-
-
-def _qualified(findings: Findings, title: str) -> str:
-    if is_raw_only(findings):
-        return f"Raw, not causal: {title}"
-    return f"Corrected for shift: {title}" if is_corrected(findings) else title
+        return f"{findings.qualifier}At {at} FPR only a limit: {name} finds {chosen.interval} of members"
+    return f"{findings.qualifier}At {at} FPR {name} finds {chosen.reading} of members"
 
 
 def _legend_in_words(findings: Findings) -> list[str]:
     shown = _shown_scores(findings)
     sure = percent(findings.plan["confidence"])
     said = f"Shaded: {sure} interval at each FPR. Dashes: chance. Dotted: FPR targets."
-    if claimed_limit(findings):
+    if findings.claim and findings.claim.limit:
         said += " Red dashes: the most that the claim allows"
-        said += "; a raw curve above them refutes nothing." if is_raw_only(findings) else "."
+        said += "; a raw curve above them refutes nothing." if findings.is_raw_only else "."
     if len(shown) == 1:
         return [said]
     left_out = len(findings.scores) - len(shown)

@@ -6,13 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from miaudit.findings.audit import foremost, named
 from miaudit.findings.verdict import LEVEL_NAMES
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, between, chance, label
-from miaudit.metrics.rounding import at_most, percent, rate_with_limits
+from miaudit.metrics.definition import amount, at_most, between, chance, label, percent, rate_with_limits
 from miaudit.report import audit_charts, page_frame
-from miaudit.report.audit_charts import curve, foremost, is_corrected, is_raw_only, named, nonmembers
-from miaudit.report.bound_charts import is_void, parameter_name, size
+from miaudit.report.audit_charts import nonmembers, parameter_name, size
 from miaudit.report.overlap_charts import points
 from miaudit.report.vulnerability_charts import p_value
 
@@ -80,8 +79,8 @@ def page(findings: Findings) -> str:
         scores=_scores(findings),
         privacy=_privacy(findings),
         vulnerability=_vulnerability(findings),
-        raw=is_raw_only(findings),
-        both=is_corrected(findings) and any(_is_raw(findings, metric) for metric in findings.metrics),
+        raw=findings.is_raw_only,
+        both=findings.is_corrected and any(findings.is_raw(metric) for metric in findings.metrics),
         design=_DESIGNS[findings.design],
         levels=_levels(findings) if definition.of(findings.verdict.metric).has_levels else [],
         reading=_how_to_read(findings),
@@ -116,7 +115,7 @@ def _verdict(findings: Findings) -> dict[str, Any]:
 
 def _corrected_by(findings: Findings) -> str:
     """Name the correction of the numbers that the page leads with; empty where there is none."""
-    if not is_corrected(findings):
+    if not findings.is_corrected:
         return ""
     leading = named(findings.metrics, findings.verdict.metric) or foremost(findings.metrics)[0]
     return f"Corrected for shift: {_ESTIMATORS[leading.estimator]}"
@@ -124,7 +123,7 @@ def _corrected_by(findings: Findings) -> str:
 
 def _cards(findings: Findings) -> list[tuple[str, str, str]]:
     counts, of = findings.counts, findings.counts.of
-    prefix = "raw, not causal; " if is_raw_only(findings) else "corrected; " if is_corrected(findings) else ""
+    prefix = "raw, not causal; " if findings.is_raw_only else "corrected; " if findings.is_corrected else ""
     cards = [
         (name, f"{number:,}", of if of == "records" else f"{of}, {records:,} records")
         for name, number, records in (
@@ -164,7 +163,7 @@ def _card_metrics(findings: Findings) -> list[Metric]:
 
 def _control(findings: Findings) -> dict[str, Any] | None:
     """What the reader's control needs: the curve, with the metrics of the table at their targets."""
-    drawn = curve(findings)
+    drawn = findings.curve
     if not drawn:
         return None
     known = {fpr: [fpr, tpr, low, high] for fpr, tpr, low, high in drawn.points if fpr > 0}
@@ -189,7 +188,7 @@ def _memorisation(findings: Findings) -> dict[str, Any] | None:
     if not found:
         return None
     limits = ""
-    if auc and auc.low is not None and auc.high is not None and is_corrected(findings):
+    if auc and auc.low is not None and auc.high is not None and findings.is_corrected:
         limits = (
             f"{points(auc.low - 0.5, 'down')} to {points(auc.high - 0.5, 'up')} at "
             f"{percent(auc.confidence)} confidence; "
@@ -284,19 +283,14 @@ def _value(metric: Metric) -> str:
     return amount(metric.name, metric.value)
 
 
-def _is_raw(findings: Findings, metric: Metric) -> bool:
-    """Say whether a number is not causal."""
-    return bool(findings.design == "zero-run" and metric.estimator == "raw")
-
-
 def _metric_row(findings: Findings, metric: Metric) -> dict[str, Any]:
     name, precision, bootstrap = metric.name, metric.precision, metric.bootstrap
-    not_causal = _is_raw(findings, metric)
+    not_causal = findings.is_raw(metric)
     by_chance = chance(name)
     return {
         "name": label(name),
         "estimator": "raw, not causal" if not_causal else _ESTIMATORS.get(metric.estimator, metric.estimator),
-        "muted": not_causal and is_corrected(findings),
+        "muted": not_causal and findings.is_corrected,
         "value": _value(metric),
         "interval": metric.interval,
         "chance": "–" if by_chance is None else amount(name, by_chance),
@@ -349,7 +343,7 @@ def _scores(findings: Findings) -> dict[str, Any] | None:
 def _cell(findings: Findings, metrics: Iterable[Metric], name: str) -> dict[str, str]:
     """One metric in a table of groups or scores, and its raw value beside a corrected one."""
     found = [metric for metric in metrics if metric.name == name]
-    if not is_corrected(findings):
+    if not findings.is_corrected:
         return {"text": found[0].reading if found else "–", "raw": ""}
     raw = next((metric for metric in found if metric.estimator == "raw"), None)
     corrected = next((metric for metric in found if metric.estimator != "raw"), None)
@@ -363,7 +357,7 @@ def _privacy(findings: Findings) -> dict[str, Any] | None:
     if not (challenge or claim or found or findings.no_bound):
         return None
     return {
-        "void": is_void(findings),
+        "void": findings.is_void,
         "challenge": _challenge(challenge) if challenge else None,
         "claim": _claim(claim) if claim else None,
         "rows": [_bound_row(bound) for bound in found],

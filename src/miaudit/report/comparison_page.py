@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.comparison import Audited, Change, Comparison, History
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, chance, difference, difference_limits, label
-from miaudit.report import interval_chart, page_frame
-from miaudit.report.chart_style import distinct
+from miaudit.report import page_frame
+from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, over, tips, upright
 
 if TYPE_CHECKING:
     import altair as alt
@@ -29,6 +30,7 @@ VERDICTS = {
 }
 _NOT_CAUSAL = "raw, not causal"  # how the note of such a change begins
 _MOST_DRAWN = 60
+_ROW = 34
 
 
 def charts(findings: Comparison | History) -> dict[str, alt.LayerChart]:
@@ -97,7 +99,7 @@ def _differences(findings: Comparison) -> dict[str, alt.LayerChart]:
     title = f"{findings.after} less {findings.before}, with intervals"
     said = ["Right of the dashed line: more leakage. Intervals as for independent audits, wide where they are not."]
     return {
-        "differences": interval_chart.intervals(rows, axis="difference", against=0.0, title=title, said=said),
+        "differences": intervals(rows, axis="difference", against=0.0, title=title, said=said),
     }
 
 
@@ -110,10 +112,42 @@ def _course(findings: History) -> dict[str, alt.LayerChart]:
     primary = findings.primary
     title = f"{label(primary)} over {len(drawn)} audits, oldest first"
     said = ["Dashed: an attack that knows nothing. A row without a point has an upper limit only."]
-    return {
-        "history": interval_chart.intervals(rows, axis=label(primary), against=chance(primary), title=title, said=said)
-    }
+    return {"history": intervals(rows, axis=label(primary), against=chance(primary), title=title, said=said)}
 
 
 def _limits(row: Change | Audited) -> dict[str, Any]:
     return {"value": row.value, "low": row.low, "high": row.high}
+
+
+def intervals(
+    rows: Sequence[Mapping[str, Any]], *, axis: str, against: float | None, title: str, said: Sequence[str]
+) -> alt.LayerChart:
+    """Draw an interval with its point in each row.
+
+    Parameters
+    ----------
+    rows : of each ``name`` (shown as it is, once), ``value``, ``low``, ``high`` and ``text`` for the pointer; a row
+        without a value shows its upper limit only
+    axis : title of the horizontal axis
+    against : where a dashed line stands, such as no difference or chance
+    title, said : what is seen, and what is said under it
+    """
+    import altair as alt
+
+    shown = [
+        {**row, "low": row["low"] if row["low"] is not None else row["high"]} for row in rows if row["high"] is not None
+    ]
+    names = [row["name"] for row in shown]
+    y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(labelLimit=190, grid=True, ticks=False, domain=False))
+    x: dict[str, Any] = {"title": axis, "scale": alt.Scale(zero=False, nice=True)}
+    tip = tips(name="Audit or metric", text="Value")
+    base = over(shown)
+    layers = []
+    if against is not None:
+        layers.append(upright(against, x, GREY, strokeDash=[5, 4]))
+    rule = base.mark_rule(color=BLUE, strokeWidth=3)
+    layers.append(rule.encode(y=y, x=alt.X("low:Q", **x), x2="high:Q", tooltip=tip))
+    point = base.transform_filter("datum.value != null").mark_point(color=INK, filled=True, size=70, opacity=1)
+    layers.append(point.encode(y=y, x=alt.X("value:Q", **x), tooltip=tip))
+    text = "; ".join(f"{row['name']}: {row['text']}" for row in shown)
+    return finished(layers, title, said, f"{title}. Intervals by row: {text}.", max(90, _ROW * len(shown)))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from miaudit.metrics.rounding import percent, written
-from miaudit.report.chart_style import BLUE, GREY, INK, ORANGE, finished, over, scaled, tips, upright
+from miaudit.metrics.definition import percent, written
+from miaudit.report.drawing import BLUE, GREY, INK, ORANGE, finished, over, scaled, tips, upright
 
 if TYPE_CHECKING:
     import altair as alt

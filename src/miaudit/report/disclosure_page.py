@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.disclosure import Compared, DisclosureFindings, Driver, Limits
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, between, chance, label
-from miaudit.metrics.rounding import Rounding, in_points, percent, written
+from miaudit.metrics.definition import Rounding, amount, between, chance, in_points, label, percent, written
 from miaudit.report import defence_charts, disclosure_charts, page_frame
 
 if TYPE_CHECKING:

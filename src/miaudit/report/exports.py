@@ -16,8 +16,7 @@ from miaudit.findings.disclosure import DisclosureFindings, Limits
 from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.release import SynthesisFindings
 from miaudit.findings.table import TableFindings
-from miaudit.metrics.definition import amount, label
-from miaudit.metrics.rounding import at_least, percent
+from miaudit.metrics.definition import amount, at_least, label, percent
 from miaudit.report import kinds
 
 # What Markdown, or a common extension of it, reads as more than a character.
@@ -113,11 +112,7 @@ def _usable(content: Findings) -> Iterator[Metric]:
     """Metrics that stand on their own: resolved, causal by a declared design, and not picked from many."""
     if content.verdict.exploratory or content.design is None:
         return
-    yield from (m for m in content.metrics if m.value is not None and not _is_raw(content, m))
-
-
-def _is_raw(content: Findings, metric: Metric) -> bool:
-    return content.design == "zero-run" and metric.estimator == "raw"
+    yield from (m for m in content.metrics if m.value is not None and not content.is_raw(m))
 
 
 def _entry(metric: Metric) -> dict[str, Any]:
@@ -180,7 +175,7 @@ def _section(content: Findings, url: str) -> Iterator[str]:
 
 def _rows(content: Findings) -> Iterator[str]:
     for metric in content.metrics:
-        raw = "raw, not causal" if _is_raw(content, metric) else ""
+        raw = "raw, not causal" if content.is_raw(metric) else ""
         value = "–" if metric.value is None else amount(metric.name, metric.value)
         notes = escaped("; ".join(text for text in (raw, metric.note) if text))
         yield f"| {escaped(label(metric.name))} | {value} | {metric.interval} | {notes} |"
@@ -221,7 +216,7 @@ def numbers(findings: FindingsRecord) -> dict[str, float]:
 def _audit_numbers(content: Findings) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for metric in content.metrics:
-        found |= _limits(f"raw.{metric.name}" if _is_raw(content, metric) else metric.name, metric)
+        found |= _limits(f"raw.{metric.name}" if content.is_raw(metric) else metric.name, metric)
     return found | {name: bound.value for name, bound in _named_bounds(content).items()}
 
 

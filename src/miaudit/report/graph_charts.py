@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from miaudit.findings.release import Graph, Group
-from miaudit.report.chart_style import BLUE, GREY, INK, distinct, finished, over, tips
+from miaudit.report.drawing import BLUE, GREY, INK, distinct, finished, over, tips
 
 if TYPE_CHECKING:
     import altair as alt

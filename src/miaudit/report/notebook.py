@@ -7,7 +7,7 @@ from html import escape
 
 from miaudit.findings.audit import Findings, Metric
 from miaudit.metrics.definition import amount, label
-from miaudit.report import audit_charts, chart_images, page_frame
+from miaudit.report import audit_charts, drawing, page_frame
 
 _TONES = {"flagged": "#a4211a", "clear": "#0f5f4a", "inconclusive": "#744a00"}
 _CURVES = ("roc-log", "distribution")
@@ -51,7 +51,7 @@ def _verdict(findings: Findings) -> tuple[str, str, str]:
 
 def _kind(findings: Findings, metric: Metric) -> str:
     if metric.estimator == "raw":
-        return "raw, not causal" if findings.design == "zero-run" else ""
+        return "raw, not causal" if findings.is_raw(metric) else ""
     return str(metric.estimator)
 
 
@@ -61,8 +61,8 @@ def _picture(findings: Findings) -> str:
         if name in drawn:
             spec = drawn[name].to_dict(validate=False)
             try:
-                picture = base64.b64encode(chart_images.svg(spec).encode()).decode()
-            except chart_images.DrawingError as error:
+                picture = base64.b64encode(drawing.svg(spec).encode()).decode()
+            except drawing.DrawingError as error:
                 return f"<p>{escape(str(error))}</p>"
             alternative = escape(str(spec["description"]), quote=True)
             return f'<img alt="{alternative}" style="max-width:100%" src="data:image/svg+xml;base64,{picture}">'

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from miaudit.metrics.definition import amount, between
-from miaudit.metrics.rounding import Rounding, at_least, at_most, percent, written
-from miaudit.report.chart_style import (
+from miaudit.metrics.definition import Rounding, amount, at_least, at_most, between, percent, written
+from miaudit.report.drawing import (
     BLUE,
     DARK_ORANGE,
     GREY,

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from miaudit.report import chart_images
+from miaudit.report import drawing
 
 if TYPE_CHECKING:
     import altair as alt
@@ -44,7 +44,7 @@ def render(
     findings : record or mapping
         Findings as they are written to findings.json; the template knows them as ``f``.
     charts : mapping of str to chart
-        Drawn with :func:`miaudit.report.chart_style.finished`; one that the template does not place must not be passed.
+        Drawn with :func:`miaudit.report.drawing.finished`; one that the template does not place must not be passed.
     programs : sequence of str
         Names of script files in this folder, allowed by their digests and run after the charts.
     values
@@ -58,10 +58,9 @@ def render(
     undrawn = ""
     try:
         drawn = {name: _figure(chart) for name, chart in charts.items()}
-        drawing = [chart_images.program(), _text("frame.js")]
-    except chart_images.DrawingError as error:
-        undrawn, drawn, drawing = str(error), {}, []
-    scripts = [*drawing, *map(_text, programs)]
+        scripts = [drawing.program(), _text("frame.js")]
+    except drawing.DrawingError as error:
+        undrawn, drawn, scripts = str(error), {}, []
     return (
         _environment()
         .get_template(template)
@@ -70,7 +69,7 @@ def render(
             figures=drawn,
             specs={name: figure["spec"] for name, figure in drawn.items()},
             undrawn=undrawn,
-            scripts=scripts,
+            scripts=[*scripts, *map(_text, programs)],
             style=_text("frame.css"),
             **values,
         )
@@ -96,7 +95,7 @@ def _figure(chart: alt.LayerChart) -> dict[str, Any]:
     """A chart as a caption, a still picture, and a specification that follows the width of the page."""
     spec = chart.to_dict(validate=False)
     title = spec.pop("title")
-    still = base64.b64encode(chart_images.svg(spec).encode()).decode()
+    still = base64.b64encode(drawing.svg(spec).encode()).decode()
     live = copy.deepcopy(spec)
     live["width"] = "container"
     live["config"]["legend"].update(columns=1, labelLimit=240)  # a phone has room for one name in a row

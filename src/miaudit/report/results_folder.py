@@ -10,7 +10,7 @@ from pathlib import Path
 from miaudit.errors import OutputError, one_line
 from miaudit.findings.kind import FindingsRecord
 from miaudit.io import atomic
-from miaudit.report import chart_images, kinds
+from miaudit.report import drawing, kinds
 
 FINDINGS, PAGE, FIGURES = "findings.json", "report.html", "figures"
 RELEASE = ("synthetic.csv", "synthetic.parquet", "synthetic.json")
@@ -145,7 +145,7 @@ def _publish(
         nonlocal undrawn
         undrawn = _make(findings, folder)
         if undrawn and insist:
-            raise chart_images.DrawingError(undrawn)
+            raise drawing.DrawingError(undrawn)
         if release is not None:
             release(folder)
 
@@ -169,11 +169,11 @@ def _make(findings: FindingsRecord, folder: Path) -> str:
     try:
         for name, chart in kind.charts(findings).items():
             spec = chart.to_dict(validate=False)
-            drawing, picture = chart_images.svg(spec), chart_images.png(spec)
+            vector, picture = drawing.svg(spec), drawing.png(spec)
             (folder / FIGURES).mkdir(exist_ok=True)
-            (folder / FIGURES / f"{name}.svg").write_text(drawing, encoding="utf-8")
+            (folder / FIGURES / f"{name}.svg").write_text(vector, encoding="utf-8")
             (folder / FIGURES / f"{name}.png").write_bytes(picture)
-    except chart_images.DrawingError as error:
+    except drawing.DrawingError as error:
         shutil.rmtree(folder / FIGURES, ignore_errors=True)
         undrawn = str(error)
     (folder / PAGE).write_text(kind.page(findings), encoding="utf-8")

@@ -7,9 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from miaudit.findings.release import Guarantee, Spent, SynthesisFindings, rounded_up
-from miaudit.metrics.rounding import at_least, at_most, percent
+from miaudit.metrics.definition import at_least, at_most, percent
 from miaudit.report import fidelity_charts, graph_charts, page_frame
-from miaudit.report.chart_style import BLUE, GREY, INK, finished, over, tips
+from miaudit.report.drawing import BLUE, GREY, INK, finished, over, tips
 
 if TYPE_CHECKING:
     import altair as alt

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.audit import LowerBound, Metric, ScoreFindings
+from miaudit.findings.audit import LowerBound, Metric, ScoreFindings, foremost
 from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, label
-from miaudit.metrics.rounding import at_least, at_most, percent, points
+from miaudit.metrics.definition import amount, at_least, at_most, label, percent, points
 from miaudit.report import audit_charts, fidelity_charts, page_frame
-from miaudit.report.chart_style import (
+from miaudit.report.drawing import (
     BLUE,
     GREY,
     ORANGE,
@@ -114,7 +113,7 @@ def _control(control: PositiveControl) -> str:
 
 
 def _shown(score: ScoreFindings) -> list[Metric]:
-    return [m for m in audit_charts.foremost(score.metrics) if m.name == "auc" or definition.of(m.name).fpr is not None]
+    return [m for m in foremost(score.metrics) if m.name == "auc" or definition.of(m.name).fpr is not None]
 
 
 def _score(score: ScoreFindings) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from miaudit.errors import InputError, MiauditError, nearest
-from miaudit.io.tables import existing_file
+from miaudit.io.tables import existing_file, read_yaml
 from miaudit.synthesis.schema import Schema
 
 if TYPE_CHECKING:
@@ -184,9 +184,7 @@ class CausalGraph:
     @classmethod
     def from_yaml(cls, path: str | Path, *, schema: Schema | None = None) -> CausalGraph:
         """Read a graph from a YAML file with the keys of :meth:`from_mapping`."""
-        from miaudit.io import yaml_file  # noqa: PLC0415 - yaml loads when a file is read
-
-        return cls.from_mapping(yaml_file.read(existing_file(path, "graph", (".yaml", ".yml")), "graph"), schema=schema)
+        return cls.from_mapping(read_yaml(path, "graph"), schema=schema)
 
     @classmethod
     def from_networkx(

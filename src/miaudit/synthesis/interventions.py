@@ -15,8 +15,7 @@ import numpy as np
 
 from miaudit.arrays import FloatArray
 from miaudit.errors import InputError
-from miaudit.metrics.classical import Estimate
-from miaudit.metrics.intervals import student_limits
+from miaudit.metrics.classical import Estimate, student_limits
 from miaudit.synthesis.fidelity import Levels
 from miaudit.synthesis.schema import Table
 

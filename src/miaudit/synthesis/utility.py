@@ -16,8 +16,7 @@ import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
-from miaudit.metrics.classical import Estimate
-from miaudit.metrics.intervals import student_limits
+from miaudit.metrics.classical import Estimate, student_limits
 from miaudit.synthesis.encoding import Features
 from miaudit.synthesis.schema import Table
 

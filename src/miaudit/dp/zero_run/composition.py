@@ -22,7 +22,7 @@ from miaudit.dp.selection import GUESSES_FIRST
 from miaudit.dp.tradeoff import EpsilonDelta, Gaussian, TradeOff, compose, mu_of_pure
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
-from miaudit.metrics.rounding import at_most
+from miaudit.metrics.definition import at_most
 
 GRID = tuple(round(0.05 * 1.25**k, 4) for k in range(22))  # eps_DS from 0.05 to 5.4
 _EQUAL_SIZES = (

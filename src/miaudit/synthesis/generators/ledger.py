@@ -34,10 +34,9 @@ from miaudit.dp.mechanism import (
 )
 from miaudit.dp.verdict import Claim, UpperBound
 from miaudit.errors import InputError, OutputError, one_line
-from miaudit.io import locks
-from miaudit.io.atomic import write_text
+from miaudit.io import atomic
 from miaudit.io.tables import require_suffix
-from miaudit.metrics.rounding import at_most
+from miaudit.metrics.definition import at_most
 from miaudit.synthesis.generators.generator_config import proved
 
 __all__ = ["Entry", "Ledger", "read", "spend"]
@@ -148,7 +147,7 @@ def read(path: str | Path) -> Ledger | None:
     """
     place = _Place.of(path)
     try:
-        with locks.unchanged(place.lock) as lock:
+        with atomic.unchanged(place.lock) as lock:
             return place.read(lock)
     except OSError as error:
         received = f"{place.lock.name} ({error.strerror or error})"
@@ -179,7 +178,7 @@ def spend(
     place = _Place.of(path)
     try:
         place.ledger.parent.mkdir(parents=True, exist_ok=True)
-        with locks.alone(place.lock, wait=True) as lock:
+        with atomic.locked(place.lock, wait=True) as lock:
             for left in place.ledger.parent.glob(f".{escape(place.ledger.name)}.*.part"):  # by a killed process
                 left.unlink(missing_ok=True)
             ledger = place.read(lock) or Ledger(table, budget, ())
@@ -215,7 +214,7 @@ def _grown(ledger: Ledger, table: str, label: str, mechanism: Mechanism | None, 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write plain values as JSON, whole or not at all."""
-    write_text(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    atomic.write_text(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def described(mechanism: Mechanism) -> dict[str, Any]:

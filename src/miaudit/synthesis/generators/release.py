@@ -14,7 +14,7 @@ from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim, ClaimVerdict, LowerBound, UpperBound, judge
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.io.tables import existing_file, require_suffix, write_atomically
-from miaudit.metrics.rounding import at_most
+from miaudit.metrics.definition import at_most
 from miaudit.synthesis.generators.ledger import described, write_json
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import TABLE_SUFFIXES, Schema, Table, read_table

@@ -21,8 +21,7 @@ from torch import Tensor
 
 from miaudit.arrays import Float32Array, FloatArray, IntArray
 from miaudit.errors import InputError, MiauditError
-from miaudit.models import batches
-from miaudit.models.loop import one_thread
+from miaudit.models.loop import one_thread, poisson, shuffled
 from miaudit.models.private import in_float32
 from miaudit.synthesis.generators.generator import Generator
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
@@ -392,10 +391,10 @@ class _Run:
     def _stream(self, rows: IntArray, rng: np.random.Generator) -> Iterator[IntArray]:
         steps = int(self._steps.max())
         if self._privacy is not None:
-            return batches.poisson(rows, rate=self._config.batch / self._privacy.records, steps=steps, rng=rng)
+            return poisson(rows, rate=self._config.batch / self._privacy.records, steps=steps, rng=rng)
         batch = min(self._config.batch, len(rows))
         epochs = math.ceil(steps * batch / len(rows)) + 1
-        return itertools.islice(batches.shuffled(rows, batch=batch, epochs=epochs, rng=rng), steps)
+        return itertools.islice(shuffled(rows, batch=batch, epochs=epochs, rng=rng), steps)
 
     def _check_finite(self) -> None:
         if not bool(self._weights.buffer.isfinite().all()):

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from miaudit.metrics import intervals
+from miaudit.metrics import classical
 from miaudit.metrics.classical import Estimate
 from miaudit.synthesis.utility import placement
 
@@ -208,12 +208,12 @@ def _rate(part: _Linear, confidence: float) -> Estimate:
     if part.variance > 1e-12 and 0 < value < 1:
         trials = min(value * (1 - value) / part.variance, float(part.sets))
     quantile = float(special.stdtrit(part.freedom, (1 + confidence) / 2))
-    low, high = intervals.wilson_limits(value, trials, 1 - 2 * float(special.ndtr(-quantile)))
+    low, high = classical.wilson_limits(value, trials, 1 - 2 * float(special.ndtr(-quantile)))
     return Estimate(value, min(low, value), max(high, value), confidence)
 
 
 def _area(part: _Linear, confidence: float) -> Estimate:
     value = min(max(part.value, 0.0), 1.0)
     value = round(value) if abs(value - round(value)) < 1e-12 else value
-    low, high = intervals.auc_limits(value, part.variance, *part.models, confidence, part.freedom)
+    low, high = classical.auc_limits(value, part.variance, *part.models, confidence, part.freedom)
     return Estimate(value, low, high, confidence)

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from miaudit.errors import InputError, check_confidence, check_delta, is_whole
 from miaudit.jobs import executor as execution
 from miaudit.metrics.classical import Estimate
-from miaudit.metrics.rounding import at_least, at_most, percent, written
+from miaudit.metrics.definition import at_least, at_most, percent, written
 from miaudit.synthesis.retraining_attack import split_by_set
 from miaudit.synthesis.retraining_attack.attack_bound import AttackBound, lower_bound
 from miaudit.synthesis.retraining_attack.attack_metrics import METRICS, Judged, chance, measure

@@ -18,7 +18,7 @@ from miaudit.errors import InputError, is_whole
 from miaudit.io import tables
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable
-from miaudit.jobs.store import Numbered, Store, digest
+from miaudit.jobs.resumable import Store, digest
 from miaudit.models.inclusion import NEITHER, OUT, with_and_without
 from miaudit.synthesis.retraining_attack import closeness
 from miaudit.synthesis.retraining_attack.features import MISSING, Extractor, Layout, extract, fractional
@@ -245,12 +245,12 @@ def train(
     membership = with_and_without(len(rows), repeats, shared=design == "shared", rng=rng)
     seed = int(rng.integers(2**62))
     plan = _Plan(table, rows, membership, fit, fit_many, sample, sets, set_size, at_once, seed)
-    with nullcontext() if store is None else Store.alone(store, plan.decides(key)) as place:
+    with nullcontext() if store is None else Store.alone(store, plan.decides(key), "sets") as place:
         kept = resumable.finish(
             _released,
             plan,
             list(enumerate(np.random.SeedSequence(plan.seed).spawn(plan.models))),
-            place=None if place is None else Numbered(place, "sets"),
+            place=place,
             what="generators",
             failure="model {}: {}".format,
             at_once=at_once,

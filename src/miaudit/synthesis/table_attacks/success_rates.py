@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray
 from miaudit.errors import InputError
-from miaudit.metrics.classical import Estimate
-from miaudit.metrics.intervals import clopper_pearson, joined, wilson_limits
+from miaudit.metrics.classical import Estimate, clopper_pearson, joined, wilson_limits
 from miaudit.metrics.units import Units
 
 _FEW = 10

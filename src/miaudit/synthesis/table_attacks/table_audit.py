@@ -26,7 +26,7 @@ from miaudit.findings.audit import Findings
 from miaudit.findings.table import PositiveControl, Status, TableFindings, TableVerdict
 from miaudit.findings.verdict import DECLARE, NOT_DECLARED
 from miaudit.metrics.classical import Sample
-from miaudit.metrics.rounding import percent
+from miaudit.metrics.definition import percent
 from miaudit.metrics.units import Units
 from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.encoding import Features

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
-from miaudit.metrics.rounding import percent
+from miaudit.metrics.definition import percent
 from miaudit.synthesis.schema import Column, Schema, Table, read_frame
 
 if TYPE_CHECKING:
@@ -144,9 +144,7 @@ def read_schema(path: str | Path) -> Schema:
     InputError
         If the file is missing, no YAML, or does not describe columns.
     """
-    from miaudit.io import yaml_file
-
-    content = yaml_file.read(tables.existing_file(path, "schema", (".yaml", ".yml")), "schema")
+    content = tables.read_yaml(path, "schema")
     return Schema.from_mapping(content["columns"] if isinstance(content, Mapping) and "columns" in content else content)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.report import chart_images
+from miaudit.report import drawing
 from report.test_audit_charts import charts_of, findings
 
 N = 600
@@ -57,17 +57,17 @@ def test_without_addresses_to_draw_with_the_findings_survive(place: Path) -> Non
 
 
 def test_what_is_drawn_in_a_process_of_its_own_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    from miaudit.report import chart_images
+    from miaudit.report import drawing
 
     spec = {"data": {"values": [{"a": 1}]}, "mark": "point", "encoding": {"x": {"field": "a", "type": "quantitative"}}}
-    here = chart_images.svg(spec), chart_images.png(spec)
-    monkeypatch.setattr(chart_images, "_limit", lambda: 1 << 50)
-    assert (chart_images.svg(spec), chart_images.png(spec)) == here
+    here = drawing.svg(spec), drawing.png(spec)
+    monkeypatch.setattr(drawing, "_limit", lambda: 1 << 50)
+    assert (drawing.svg(spec), drawing.png(spec)) == here
 
 
 @pytest.mark.long
 def test_png():
-    assert chart_images.png(charts_of(findings())["verdict"].to_dict()).startswith(b"\x89PNG")
+    assert drawing.png(charts_of(findings())["verdict"].to_dict()).startswith(b"\x89PNG")
 
 
 @pytest.mark.long
@@ -76,4 +76,4 @@ def test_an_extreme_curve_can_be_drawn():
     for score in (member.astype(float), 1.0 - member, np.zeros(400)):
         evidence = ma.Evidence(score=score, member=member, design="one-run")
         for chart in charts_of(ma.audit(evidence, rng=np.random.default_rng(0)).to_dict()).values():
-            assert "NaN" not in chart_images.svg(chart.to_dict())
+            assert "NaN" not in drawing.svg(chart.to_dict())
