@@ -122,7 +122,7 @@ class Sample:
             f" One unit holds {share:.0%} of the records of a class, which costs much of them." if share > 0.1 else ""
         )
         both = self.units.spanning
-        giant += f" {both:,} units hold both: what their records share, or oppose, is in the " if both else ""
+        giant += f" {both:,} units hold both: what their records share, or oppose, is in the intervals." if both else ""
         return (
             f"Records of one unit may depend on each other, units do not: intervals and counts are of "
             f"{self.independent_members:,} units of members and {self.independent_nonmembers:,} of non-members.{giant}"
