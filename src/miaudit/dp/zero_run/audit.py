@@ -132,9 +132,7 @@ class Job:
     @property
     def one_run(self) -> selection.CountBound:
         """The bound from counts of fair coins."""
-        if self.parameter == "mu":
-            return one_run.mu_lower_bound
-        return partial(one_run.epsilon_lower_bound, delta=self.delta)
+        return one_run.count_bound(self.parameter, self.delta)
 
     @property
     def number(self) -> selection.Option | int | None:
