@@ -30,7 +30,6 @@ THROUGH = (
         "report/test_table_page.py",
         "findings/table findings/fidelity",
     ),
-    ("a choice of threshold is made in a bound of many runs", "dp/test_multi_run.py", "dp/thresholds"),
     ("the steps of zero-run bounds", "dp/zero_run/test_bounds.py", "dp/zero_run/audit"),
     ("the interval of an average over records", "disclosure/test_groups.py", "disclosure/intervals"),
     ("the command shows what it makes", "command/test_demo.py", "collect/demo"),

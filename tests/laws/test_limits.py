@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import miaudit
+from miaudit.findings.audit import Metric
 from miaudit.findings.release import rounded_up
 from miaudit.metrics import definition
 from miaudit.report import overlap_charts
@@ -98,10 +99,10 @@ def test_intervals_of_metrics_contain_their_limits() -> None:
     rng = np.random.default_rng(2)
     for name, scale in (("auc", 1), ("tpr_at_fpr_0.001", 100), ("ate", 1)):
         for low, value, high in np.sort(rng.random((200, 3)), axis=1).tolist():
-            text = definition.interval({"name": name, "value": value, "low": low, "high": high})
+            text = Metric(name, "raw", value, low, high, 0.95).interval
             printed = [value_of(part, scale) for part in text.split(" to ")]
             assert printed[0] <= Decimal(repr(low)) and Decimal(repr(high)) <= printed[1]
-            only = definition.interval({"name": name, "value": None, "low": 0.0, "high": high})
+            only = Metric(name, "raw", None, 0.0, high, 0.95).interval
             assert value_of(only.removeprefix("at most "), scale) >= Decimal(repr(high))
     assert definition.difference(0.1, -0.00001, 0.20001) == "+0.1000 (-0.0001 to +0.2001)"
     assert definition.rate_with_limits(0.5, 0.33333, 0.66666) == "50% (33.3% to 66.7%)"

@@ -14,8 +14,8 @@ import pytest
 
 import miaudit as ma
 from miaudit.auditing.plan import Exploratory
+from miaudit.findings.audit import Metric
 from miaudit.metrics import definition
-from miaudit.metrics import definition as wording
 from miaudit.report import audit_charts, audit_page, page_frame
 from report.test_audit_charts import charts_of, typed
 
@@ -308,8 +308,8 @@ def test_the_control_follows_the_slider(tmp_path):
     title = re.search(r"<title>(.*?)</title>", document, re.S).group(1)
     ten, all_of_them, rare, tiny, nonsense = json.loads(html_library.unescape(title))
     metric = next(m for m in found["metrics"] if m["name"] == "tpr_at_fpr_0.1")
-    assert ten[0] == wording.amount(metric["name"], metric["value"])
-    assert ten[1] == wording.interval(metric)
+    assert ten[0] == definition.amount(metric["name"], metric["value"])
+    assert ten[1] == Metric(**metric).interval
     assert ten[2] == audit_charts.percent(metric["precision"]["value"])
     assert all_of_them[0] == "100%"
     assert all_of_them[2] == "50%"

@@ -181,7 +181,7 @@ def test_whatever_the_order_the_page_leads_with_the_corrected_numbers():
         best = corrected["tpr_at_fpr_0.1"]
         assert control[0.1] == [best["value"], best["low"], best["high"]]
         drawn = {name: chart.to_dict() for name, chart in charts_of(given).items()}
-        assert wording.reading(corrected["auc"]) in " ".join(drawn["roc-linear"]["title"]["text"])
+        assert Metric(**corrected["auc"]).reading in " ".join(drawn["roc-linear"]["title"]["text"])
         raw = next(m for m in given["metrics"] if m["name"] == "auc" and m["estimator"] == "raw")
         for name in ("verdict", "roc-log", "roc-linear", "groups"):
             said = json.dumps([drawn[name]["title"], drawn[name]["description"]])
@@ -334,7 +334,7 @@ def test_a_refusal_shows_no_raw_number():
         for metric in entry["metrics"]:
             if metric["value"] is not None and metric["low"] is not None:
                 exact = {json.dumps(metric[key]) for key in ("value", "low", "high")}
-                numbers |= {wording.reading(metric), wording.interval(metric), *(n for n in exact if len(n) > 6)}
+                numbers |= {Metric(**metric).reading, Metric(**metric).interval, *(n for n in exact if len(n) > 6)}
     assert len(numbers) > 50
     assert {number for number in numbers if number in everywhere} == set()
     assert not {"verdict", "roc-log", "roc-linear", "groups"} & set(page.attributes("data-chart"))

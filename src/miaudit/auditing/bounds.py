@@ -20,7 +20,7 @@ from miaudit.dp.mechanism import Mechanism
 from miaudit.dp.verdict import Claim, ClaimVerdict, LowerBound, UpperBound
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.metrics.units import equal_sizes, one_of_each
+from miaudit.metrics.trials import equal_sizes, one_of_each
 
 _UNDECLARED = (
     "Nobody declared how membership came about, and a bound needs it: declare the design (one-run or multi-run if "

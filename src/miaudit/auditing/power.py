@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
 
 import numpy as np
@@ -369,17 +370,11 @@ class _OneRun:
         return max(self._bounds(parameter, mu), key=lambda bound: bound.value)
 
     def _bounds(self, parameter: str, mu: float) -> Iterator[LowerBound]:
+        bound = one_run.count_bound(parameter, 0.0 if parameter == "mu" else self.delta)
         for fraction in self.fractions:
             r = max(1, round(fraction * self.audited))
             right = round(r * selection.gaussian_accuracy(mu, r / self.audited))
-            if parameter == "mu":
-                yield one_run.mu_lower_bound(
-                    correct=right, guesses=r, canaries=self.audited, confidence=self.confidence
-                )
-            else:
-                yield one_run.epsilon_lower_bound(
-                    correct=right, guesses=r, canaries=self.audited, delta=self.delta, confidence=self.confidence
-                )
+            yield bound(correct=right, guesses=r, canaries=self.audited, confidence=self.confidence)
 
 
 @dataclass(frozen=True)
@@ -406,23 +401,15 @@ class _MultiRun:
     def _bound(self, parameter: str, rank: int, mu: float, tests: int, method: multi_run.Method) -> LowerBound:
         fpr = (rank + 1) / (self.nonmembers + 1)  # the mean false-positive rate above that many non-members
         right = round(self.members * float(special.ndtr(mu + special.ndtri(fpr))))
-        confidence = 1 - (1 - self.confidence) / tests
-        if parameter == "mu":
-            return multi_run.mu_lower_bound(
-                true_positives=right,
-                members=self.members,
-                false_positives=rank,
-                nonmembers=self.nonmembers,
-                confidence=confidence,
-                method=method,
-            )
-        return multi_run.epsilon_lower_bound(
+        bound = multi_run.mu_lower_bound
+        if parameter == "epsilon":
+            bound = partial(multi_run.epsilon_lower_bound, delta=self.delta)
+        return bound(
             true_positives=right,
             members=self.members,
             false_positives=rank,
             nonmembers=self.nonmembers,
-            delta=self.delta,
-            confidence=confidence,
+            confidence=1 - (1 - self.confidence) / tests,
             method=method,
         )
 

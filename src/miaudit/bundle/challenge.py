@@ -32,7 +32,7 @@ from miaudit.io import tables
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.definition import amount, at_most, difference, label
-from miaudit.metrics.units import drawn_alike, one_of_each, sizes
+from miaudit.metrics.trials import drawn_alike, one_of_each, sizes
 
 __all__ = ["by_propensity", "by_scores", "submitted"]
 

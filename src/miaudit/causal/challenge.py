@@ -43,8 +43,7 @@ from miaudit.causal.crossfit import expit
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.metrics.poisson_binomial import tail
-from miaudit.metrics.units import drawn_alike, sizes
+from miaudit.metrics.trials import drawn_alike, sizes, tail
 
 
 @dataclass(frozen=True)

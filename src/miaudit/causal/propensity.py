@@ -20,7 +20,7 @@ from miaudit.causal.outcome import Law, LocationScale
 from miaudit.errors import InputError, is_whole
 from miaudit.evidence import Evidence
 from miaudit.metrics.roc import Roc
-from miaudit.metrics.units import one_of_each
+from miaudit.metrics.trials import one_of_each
 
 __all__ = [
     "CLIP",

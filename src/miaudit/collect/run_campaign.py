@@ -89,14 +89,18 @@ def _by_outputs(answers: Answers, names: list[str]) -> Collected:
     """Scores that the audited model's outputs give by themselves."""
     campaign, draws = answers.campaign, answers.draws
     outputs, y = np.asarray(answers.outputs)[draws.rows], draws.y[draws.rows]
+    predicts = campaign.target.kind == "predictions"
     if answers.columns:
         scores = {name: outputs[:, answers.columns.index(name)].astype(np.float64) for name in names}
-        return Collected(draws.base.replace(score=scores))
-    attack = Attack(tuple(names), campaign.gaussian)
-    options: dict[str, Any] = {"member": draws.base.member, "unit": draws.base.unit}
-    if campaign.target.kind == "predictions":
-        return from_outputs(losses=squared_error(outputs, y), attack=attack, rng=draws.rng, **options)
-    return from_outputs(logits=outputs, labels=y, attack=attack, rng=draws.rng, **options)
+    elif GAUSSIAN_LIRA in names:
+        given = {"losses": squared_error(outputs, y)} if predicts else {"logits": outputs, "labels": y}
+        attack, known = Attack(tuple(names), campaign.gaussian), draws.base
+        return from_outputs(**given, member=known.member, unit=known.unit, attack=attack, rng=draws.rng)
+    elif predicts:
+        scores = {"loss": -squared_error(outputs, y)}  # the only one that a campaign lets pass
+    else:
+        scores = signals.member_scores(labels=y, logits=outputs, names=names)
+    return Collected(draws.base.replace(score=scores))
 
 
 def _vulnerability(answers: Answers) -> Vulnerability | str | None:

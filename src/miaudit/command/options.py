@@ -6,6 +6,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -24,23 +25,11 @@ INPUT, SYNTHETIC, ZERO_RUN, VERDICT = "Input", "Synthetic table", "Zero-run", "V
 PRIVACY, OUTPUT = "Privacy bounds", "Output"
 RATIO, RECORD = "Gaussian ratio", "For the record"
 
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", help="Folder for findings.json, report.html and figures/.", rich_help_panel=OUTPUT),
-]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace an earlier audit in that folder.", rich_help_panel=OUTPUT)
-]
-Json = Annotated[
-    bool,
-    typer.Option("--json", help="Print the findings, and nothing else, to standard output.", rich_help_panel=OUTPUT),
-]
-Seed = Annotated[
-    int,
-    typer.Option(
-        "--seed", min=0, help="Seed of everything random; it is written into the findings.", rich_help_panel=OUTPUT
-    ),
-]
+_of_output = partial(typer.Option, rich_help_panel=OUTPUT)
+Out = Annotated[Path | None, _of_output("--out", help="Folder for findings.json, report.html and figures/.")]
+Overwrite = Annotated[bool, _of_output("--overwrite", help="Replace an earlier audit in that folder.")]
+Json = Annotated[bool, _of_output("--json", help="Print the findings, and nothing else, to standard output.")]
+Seed = Annotated[int, _of_output("--seed", min=0, help="Seed of everything random; it is written into the findings.")]
 DryRun = Annotated[
     bool,
     typer.Option(
@@ -51,27 +40,21 @@ DryRun = Annotated[
 ]
 BundleOut = Annotated[
     Path | None,
-    typer.Option(
+    _of_output(
         "--bundle",
         help="Also write one file (.zip) by which others repeat the audit (miaudit verify) and contest it.",
-        rich_help_panel=OUTPUT,
     ),
 ]
 Share = Annotated[
     str,
-    typer.Option(
+    _of_output(
         "--share",
         help="What the bundle holds: all; scores (no covariates or texts, pseudonyms for units); hashes (neither).",
-        rich_help_panel=OUTPUT,
     ),
 ]
 Seal = Annotated[
     bool,
-    typer.Option(
-        "--seal",
-        help="Keep the labels of half of the units sealed, and shuffle the records, for challengers.",
-        rich_help_panel=OUTPUT,
-    ),
+    _of_output("--seal", help="Keep the labels of half of the units sealed, and shuffle the records, for challengers."),
 ]
 _SIDES = ("member", "nonmember")
 # Keys of a configuration file that are options too, by panel and section, in the order of the help.

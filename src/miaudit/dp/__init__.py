@@ -1,5 +1,15 @@
 """Differential privacy: trade-off functions, lower bounds from many runs, one run or none, and verdicts on claims."""
 
-from miaudit.dp import accounting, mechanism, multi_run, one_run, selection, tradeoff, verdict, zero_run
+from miaudit.dp import accounting, linear_program, mechanism, multi_run, one_run, selection, tradeoff, verdict, zero_run
 
-__all__ = ["accounting", "mechanism", "multi_run", "one_run", "selection", "tradeoff", "verdict", "zero_run"]
+__all__ = [
+    "accounting",
+    "linear_program",
+    "mechanism",
+    "multi_run",
+    "one_run",
+    "selection",
+    "tradeoff",
+    "verdict",
+    "zero_run",
+]

@@ -14,6 +14,8 @@ from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
 
+__all__ = ["mu_lower_bound", "mu_p_value"]
+
 
 def mu_p_value(mu: float, *, correct: int, guesses: int, canaries: float, slopes: int = 16) -> float:
     """Upper limit of P(as many correct guesses) under mu-GDP, in (0, 1], by a linear program over the count's law.

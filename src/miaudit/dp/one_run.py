@@ -34,7 +34,7 @@ from miaudit.dp.tradeoff import Gaussian, TradeOff
 from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.errors import DesignError, InputError, check_confidence, check_delta, finite, is_number
 from miaudit.evidence import Evidence
-from miaudit.metrics.units import one_of_each
+from miaudit.metrics.trials import one_of_each
 
 __all__ = ["Inverse", "audit", "epsilon_lower_bound", "lower_bound", "mu_lower_bound", "p_value"]
 
@@ -324,7 +324,7 @@ def audit(
     (True, 640)
     """
     check_confidence(confidence)
-    bound = _count_bound(parameter, delta)
+    bound = count_bound(parameter, delta)
     _require_one_run(evidence)
     score, member, said = _independent_records(evidence, rng)
     option = Fixed(guesses) if isinstance(guesses, int) and not isinstance(guesses, bool) else guesses
@@ -336,7 +336,8 @@ def audit(
     return replace(found, corrections=(*said, *found.corrections))
 
 
-def _count_bound(parameter: object, delta: float) -> CountBound:
+def count_bound(parameter: object, delta: float = 0.0) -> CountBound:
+    """Return the bound of a parameter from counts: :func:`mu_lower_bound`, or the one on epsilon at a delta."""
     if parameter == "mu":
         if check_delta(delta) > 0:
             raise InputError("delta", "0 for mu", repr(delta), 'ask for parameter="epsilon"')

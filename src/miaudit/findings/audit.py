@@ -19,6 +19,7 @@ from miaudit.findings.kind import FindingsRecord, Keys, Pattern, Rule
 from miaudit.findings.verdict import MetricName, Verdict
 from miaudit.metrics import classical, definition
 from miaudit.metrics.classical import Sample
+from miaudit.metrics.definition import amount, between
 from miaudit.metrics.roc import Histogram
 
 __all__ = [
@@ -107,13 +108,25 @@ class Metric:
 
     @property
     def interval(self) -> str:
-        """The interval in words, or the upper limit alone where there is no value."""
-        return definition.interval(vars(self))
+        """The interval in words, or the upper limit alone where there is no value.
+
+        Examples
+        --------
+        >>> Metric("auc", "raw", 0.75, 0.7, 0.8, 0.95).interval
+        '0.700 to 0.800'
+        >>> Metric("tpr_at_fpr_0.001", "raw", None, 0.0, 0.2, 0.95).interval
+        'at most 20%'
+        """
+        if self.value is None:
+            return "not resolved" if self.high is None else f"at most {amount(self.name, self.high, 'up')}"
+        if self.low is None or self.high is None:
+            return "no interval"
+        return between(self.name, self.low, self.high)
 
     @property
     def reading(self) -> str:
         """The value with its interval in words; an unresolved one as an upper limit, never a value."""
-        return definition.reading(vars(self))
+        return self.interval if self.value is None else f"{amount(self.name, self.value)} ({self.interval})"
 
 
 def _share_or_effect(metric: Metric) -> Metric:

@@ -11,11 +11,11 @@ down, an upper one up. All of it goes through :func:`written`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from miaudit.errors import Offered
 from miaudit.metrics.classical import Estimate, Sample, tpr_name
@@ -237,31 +237,6 @@ def difference(value: float, low: float, high: float) -> str:
 def difference_limits(low: float, high: float) -> str:
     """Write the limits of a difference of a metric, rounded outward."""
     return f"{written(low, '+.4f', 'down')} to {written(high, '+.4f', 'up')}"
-
-
-def interval(metric: Mapping[str, Any]) -> str:
-    """Write the interval of a metric, or the upper limit alone where there is no value.
-
-    Examples
-    --------
-    >>> interval({"name": "auc", "value": 0.75, "low": 0.7, "high": 0.8})
-    '0.700 to 0.800'
-    >>> interval({"name": "tpr_at_fpr_0.001", "value": None, "low": 0.0, "high": 0.2})
-    'at most 20%'
-    """
-    name, low, high = metric["name"], metric["low"], metric["high"]
-    if metric["value"] is None:
-        return "not resolved" if high is None else f"at most {amount(name, high, 'up')}"
-    if low is None or high is None:
-        return "no interval"
-    return between(name, low, high)
-
-
-def reading(metric: Mapping[str, Any]) -> str:
-    """Write a metric's value with its interval; an unresolved one as an upper limit, never a value."""
-    if metric["value"] is None:
-        return interval(metric)
-    return f"{amount(metric['name'], metric['value'])} ({interval(metric)})"
 
 
 # -- numbers in words --------------------------------------------------------------------------------------------------

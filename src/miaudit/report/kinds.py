@@ -100,11 +100,11 @@ def _page(findings: FindingsRecord) -> str:
 
 
 def _cell(findings: FindingsRecord) -> str:
-    from miaudit.report import notebook
+    from miaudit.report import audit_page
 
     if findings.KIND != AUDIT:
         return f'<iframe srcdoc="{escape(_page(findings))}" style="width:100%;height:720px;border:0"></iframe>'
-    return notebook.cell(findings.as_written())  # type: ignore[arg-type]
+    return audit_page.cell(findings.as_written())  # type: ignore[arg-type]
 
 
 drawn_by(Drawing(_page, _cell))

@@ -43,7 +43,7 @@ from miaudit.dp.zero_run.thinning import (
 from miaudit.dp.zero_run.untampered import PoissonBinomial, UntamperedTest
 from miaudit.errors import DesignError, InputError
 from miaudit.evidence import Evidence
-from miaudit.metrics.units import drawn_alike, equal_sizes, one_of_each
+from miaudit.metrics.trials import drawn_alike, equal_sizes, one_of_each
 
 MARGIN = 0.1
 _LEAST_REMAINDER = 1e-6  # of the score's standard deviation
@@ -132,9 +132,7 @@ class Job:
     @property
     def one_run(self) -> selection.CountBound:
         """The bound from counts of fair coins."""
-        if self.parameter == "mu":
-            return one_run.mu_lower_bound
-        return partial(one_run.epsilon_lower_bound, delta=self.delta)
+        return one_run.count_bound(self.parameter, self.delta)
 
     @property
     def number(self) -> selection.Option | int | None:

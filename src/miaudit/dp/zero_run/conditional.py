@@ -229,8 +229,5 @@ class ConditionalTest:
                 yield value(right), right
 
     def _one_run(self, right: int, guesses: int, canaries: int, level: float) -> LowerBound:
-        if self.parameter == "mu":
-            return one_run.mu_lower_bound(correct=right, guesses=guesses, canaries=canaries, confidence=1 - level)
-        return one_run.epsilon_lower_bound(
-            correct=right, guesses=guesses, canaries=canaries, delta=self.delta, confidence=1 - level
-        )
+        bound = one_run.count_bound(self.parameter, self.delta)
+        return bound(correct=right, guesses=guesses, canaries=canaries, confidence=1 - level)

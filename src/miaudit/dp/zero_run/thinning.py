@@ -23,7 +23,7 @@ from miaudit.dp.selection import CountBound
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError, is_number
 from miaudit.evidence import Evidence
-from miaudit.metrics.units import independent_share
+from miaudit.metrics.trials import independent_share
 
 LEAST_ROWS_PER_COVARIATE = 40
 _STANDARD_ERRORS = 2.0  # of learned log-odds, where nothing else is asked for

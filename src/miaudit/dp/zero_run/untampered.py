@@ -21,7 +21,7 @@ from miaudit.causal.crossfit import expit
 from miaudit.dp.selection import GUESSES_FIRST
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError
-from miaudit.metrics.poisson_binomial import approximate_tail, tail
+from miaudit.metrics.trials import approximate_tail, tail
 
 _TOLERANCE = 1e-4  # of a bound on epsilon
 _EXACT = 1e-12  # error of a tail

@@ -18,7 +18,8 @@ from scipy import special
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError
 from miaudit.metrics.classical import Estimate
-from miaudit.metrics.units import Units, one_of_each
+from miaudit.metrics.trials import one_of_each
+from miaudit.metrics.units import Units
 from miaudit.synthesis.schema import Column, Table, check_alike
 from miaudit.synthesis.table_attacks.success_rates import Comparison, Rate, compare
 

@@ -1,4 +1,4 @@
-"""Exact tails of the number of successes in independent trials, for one vector of probabilities or for many at once."""
+"""Independent trials: one record of each unit, and the exact tails of how many succeed, each with its probability."""
 
 # ruff: noqa: PLC0415 - scipy loads when used
 from __future__ import annotations
@@ -8,11 +8,14 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miaudit.arrays import FloatArray, IntArray
+from miaudit.arrays import FloatArray, IndexArray, IntArray
 
 _BLOCK = 32  # trials whose law is built by the plain recursion before laws are convolved
 _REACH = 9.0  # standard deviations kept on each side when a law is cut; what is cut off counts towards the tail
 _LARGEST_PART = 2**22  # numbers in one batch of laws
+
+
+# -- how many succeed --------------------------------------------------------------------------------------------------
 
 
 def tail(p: ArrayLike, least: int) -> FloatArray:
@@ -123,3 +126,67 @@ def approximate_tail(p: FloatArray, least: int) -> FloatArray:
     x = (least - 0.5 - p.sum(axis=-1)) / scale
     density = np.exp(-np.minimum(x * x, 1400.0) / 2) / math.sqrt(2 * math.pi)
     return np.asarray(np.clip(ndtr(-x) - skew * (1 - x * x) * density / 6, 0.0, 1.0))
+
+
+# -- one record of each unit -------------------------------------------------------------------------------------------
+#
+# Which one is a matter of chance; what is easily overlooked is how often a unit comes to be represented. A propensity
+# that was learned from records says how a record drawn from all of them is likely to be a member. If members have five
+# records each and non-members one, it is five times too large for one record of each unit.
+
+
+def one_of_each(code: IntArray, rng: np.random.Generator) -> IndexArray:
+    """Draw the row of one record of each unit; ascending."""
+    order = rng.permutation(len(code))
+    return np.sort(order[np.unique(code[order], return_index=True)[1]])
+
+
+def sizes(code: IntArray) -> IntArray:
+    """Return the size of the unit of each record (n,), from unit codes (n,) that count from 0."""
+    return np.asarray(np.bincount(code)[code])
+
+
+def equal_sizes(code: IntArray) -> bool:
+    """Return whether all units have the same number of records."""
+    number = np.bincount(code)
+    number = number[number > 0]
+    return bool((number == number[0]).all())
+
+
+def independent_share(code: IntArray) -> float:
+    """Return Kish's effective share of records if those of a unit are all alike, in (0, 1].
+
+    Examples
+    --------
+    >>> independent_share(np.array([0, 0, 1, 1])), round(independent_share(np.array([0, 0, 0, 1])), 2)
+    (0.5, 0.4)
+    """
+    number = np.bincount(code).astype(np.float64)
+    return float(number.sum() / (number @ number))
+
+
+def drawn_alike(code: IntArray, rng: np.random.Generator, *, of: IntArray | None = None) -> IntArray:
+    """Draw at most one record of each unit, every record with the same chance; ascending rows.
+
+    A unit of k records is represented with probability k / K, where K is the size of the largest one. What was learned
+    from all records, such as a propensity, then holds for the drawn ones as it stands. Where all units are equally
+    large each is represented, and the draw is that of :func:`one_of_each`.
+
+    Parameters
+    ----------
+    code : array (n,), unit of each record, counted from 0
+    rng : draws records and units
+    of : array (n,), sizes of the units, where these records are only a part; default: as counted here
+
+    Examples
+    --------
+    >>> code = np.repeat(np.arange(1100), [5] * 100 + [1] * 1000)
+    >>> rows = drawn_alike(code, np.random.default_rng(0))
+    >>> int((code[rows] < 100).sum()), 150 < int((code[rows] >= 100).sum()) < 250
+    (100, True)
+    """
+    number = sizes(code) if of is None else of
+    rows = one_of_each(code, rng)
+    if (number == number[0]).all():
+        return rows
+    return np.asarray(rows[rng.random(len(rows)) * number.max() < number[rows]])

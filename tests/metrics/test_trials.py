@@ -1,4 +1,4 @@
-"""One record of each unit, drawn so that what was learned from all records holds for it."""
+"""One record of each unit, drawn so that what was learned from all records holds for it; tails of how many succeed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
+from causal.test_propensity import rng_of
 from miaudit import Evidence
 from miaudit.causal import propensity
 from miaudit.causal.challenge import against, challenge
 from miaudit.causal.propensity import Propensity
-from miaudit.metrics.units import drawn_alike, independent_share, one_of_each
+from miaudit.metrics.trials import drawn_alike, independent_share, one_of_each, tail
 
 
 def unequal(seed: int, *, members: int = 5, nonmembers: int = 1, units: int = 1000) -> Evidence:
@@ -73,3 +74,13 @@ def test_a_propensity_of_records_is_wrong_of_one_record_of_each_unit(alike: bool
     rows = drawn_alike(ev.unit_codes, rng) if alike else one_of_each(ev.unit_codes, rng)
     bet = against(learned.logit[rows], learned.logit[rows] - 1, ev.member[rows])
     assert bet.refutes == refuted
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 300])
+def test_the_poisson_binomial_tail_agrees_with_the_recursion(n: int) -> None:
+    p = rng_of(n).random(n)
+    law = np.array([1.0])
+    for q in p:
+        law = np.convolve(law, [1 - q, q])
+    for least in {0, 1, n // 2, n}:
+        assert np.isclose(tail(p, least), law[least:].sum(), atol=1e-12)
