@@ -22,7 +22,7 @@ from miaudit.causal import propensity
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import zero_run
 from miaudit.dp.selection import Bonferroni
-from miaudit.dp.zero_run.untampered import quantile_bound, tail
+from miaudit.dp.zero_run.independent_guesses import quantile_bound, tail
 
 FloatArray = NDArray[np.float64]
 SIX = (1000, 500, 200, 100, 50, 25)

@@ -61,7 +61,6 @@ THROUGH = (
     ("one of the features", "synthesis/retraining_attack/test_features.py", "synthesis/retraining_attack/closeness"),
     ("charts, drawn with their page", "report/test_disclosure_page.py", "report/defence_charts"),
     ("charts, drawn with their page", "report/test_table_page.py", "report/fidelity_charts"),
-    ("each kind writes and reads its folder", "report/test_results_folder.py", "report/kinds"),
 )
 
 

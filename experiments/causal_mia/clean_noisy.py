@@ -29,7 +29,7 @@ from miaudit.causal.propensity import Propensity
 from miaudit.metrics.roc import Roc
 from miaudit.models import nets, train
 from miaudit.models.train import TrainConfig
-from miaudit.report import results_folder
+from miaudit.report import kinds
 
 HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/causal_mia")
@@ -198,7 +198,7 @@ class Seed:
 def audit(evidence: ma.Evidence, out: Path, seed: int) -> tuple[Propensity, dict[str, Any]]:
     """The zero-run audit with its page; and the propensity that it learns, for the curve."""
     findings = ma.audit(evidence, plan=PLAN, rng=np.random.default_rng(seed))
-    results_folder.write(findings, out, overwrite=True)
+    kinds.write(findings, out, overwrite=True)
     pi = propensity.fit(evidence, rng=np.random.default_rng(seed))
     measured = balance.measure(evidence, pi)
     auc = findings.metric("auc") if findings.metrics else None

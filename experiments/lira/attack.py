@@ -14,7 +14,7 @@ import miaudit as ma
 from miaudit.attacks import lira
 from miaudit.metrics.classical import Estimate, Sample, tpr_name
 from miaudit.models import shadow
-from miaudit.report import results_folder
+from miaudit.report import kinds
 
 FPR = (0.001, 0.01)
 METRICS = ("auc", *(tpr_name(fpr) for fpr in FPR))
@@ -81,7 +81,7 @@ def measured(trained: Trained, *, models: int, pages: Path | None, rng: np.rando
     evidence = statistics.evidence(both, f"{source}, {models} shadow models")
     findings = ma.audit(evidence, plan=PLAN, rng=rng, notes=[note for note in [health.note] if note])
     if pages is not None:
-        results_folder.write(findings, pages / f"{world.name}-{models}-shadows", overwrite=True)
+        kinds.write(findings, pages / f"{world.name}-{models}-shadows", overwrite=True)
     return {
         "records": world.n,
         "targets": len(trained.targets),

@@ -10,7 +10,7 @@ import numpy as np
 import miaudit as ma
 from miaudit.attacks import lira, shadow_classifier, signals
 from miaudit.errors import InputError
-from miaudit.report import results_folder
+from miaudit.report import kinds
 
 PLAN = ma.Plan(fpr_targets=(0.01, 0.1), primary_metric="auc", bounds=None)
 SHOWN = ("auc", "tpr_at_fpr_0.01", "tpr_at_fpr_0.1")
@@ -31,7 +31,7 @@ def measured(data: Path, pages: Path | None, rng: np.random.Generator) -> dict[s
         )
         findings = ma.audit(evidence, plan=PLAN, rng=rng)
         if pages is not None:
-            results_folder.write(findings, pages / f"published-{defence}", overwrite=True)
+            kinds.write(findings, pages / f"published-{defence}", overwrite=True)
         found[defence] = {
             s.score: {m.name: (m.low, m.value, m.high) for m in s.metrics if m.name in SHOWN} for s in findings.scores
         }

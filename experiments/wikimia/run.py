@@ -22,7 +22,7 @@ import miaudit as ma
 from miaudit.attacks import tokens
 from miaudit.metrics.classical import Sample
 from miaudit.models import text
-from miaudit.report import results_folder
+from miaudit.report import kinds
 
 HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/wikimia")
@@ -98,7 +98,7 @@ def measured(data: Wikipedia, settings: Mapping[str, Any], out: Path, rng: np.ra
         "zero-run-default": ma.audit(observed, plan=PLAN, rng=rng, notes=notes),
     }
     for name, findings in audits.items():
-        results_folder.write(findings, out / f"length-{data.length}-{name}", overwrite=True)
+        kinds.write(findings, out / f"length-{data.length}-{name}", overwrite=True)
     # Texts that no model saw, old against new: nobody is a member, so what differs is the shift.
     outside = ~randomised.member
     shift = ma.Evidence(score={n: s[outside] for n, s in randomised.scores.items()}, member=data.old[outside])

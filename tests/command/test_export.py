@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import miaudit as ma
 from miaudit.command.report import export
 from miaudit.errors import InputError
-from miaudit.report import exports, results_folder
+from miaudit.report import exports, kinds
 from report import test_exports
 from report.test_exports import findings
 
@@ -20,7 +20,7 @@ content = test_exports.content
 def test_the_command_writes_a_card_and_never_over_one(content: ma.Findings, tmp_path: Path) -> None:
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(export)
-    results_folder.write(findings(), tmp_path / "results")
+    kinds.write(findings(), tmp_path / "results")
     options = [str(tmp_path / "results"), "--to", "model-card", "--model", "m"]
     printed = CliRunner().invoke(app, options)
     assert printed.exit_code == 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from miaudit.io import atomic, tables
-from miaudit.report import audit_charts, audit_page, results_folder
+from miaudit.report import audit_charts, audit_page, kinds
 
 # Processes that fork writers. Everything of one set of files says the same number; drawing is not what is tested here.
 WORLD = """
@@ -19,7 +19,7 @@ import json, os, random, signal, sys, time
 from pathlib import Path
 from miaudit.errors import OutputError
 from miaudit.io import atomic
-from miaudit.report import audit_charts, audit_page, drawing, results_folder
+from miaudit.report import audit_charts, audit_page, drawing, kinds
 
 class Drawn:
     def __init__(self, number):
@@ -60,7 +60,7 @@ def hidden(out):
 
 KILLS = """
 out, way, kills = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-results_folder.write(Findings(0), out, overwrite=True)
+kinds.write(Findings(0), out, overwrite=True)
 (out / "notes.txt").write_text("mine")
 (out / "figures" / "photo.png").write_text("mine")
 if way == "moved":
@@ -74,13 +74,13 @@ for kill in range(kills):
         number = 1000 * kill
         while True:
             number += 1
-            results_folder.write(Findings(number), out, overwrite=True)
+            kinds.write(Findings(number), out, overwrite=True)
     time.sleep(chance.uniform(0.001, 0.04))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     for moment in ("at once", "after the next run"):
         if moment == "after the next run":
-            results_folder.check_free(out, overwrite=True)
+            kinds.check_free(out, overwrite=True)
         found = held(out)
         if {name for name in found if found[name] == "mine"} != mine:
             problems.append(f"{kill}, {moment}: lost {mine - set(found)}")
@@ -100,7 +100,7 @@ print(json.dumps({"problems": problems, "missing": missing, "replaced": replaced
 """
 
 RACES = """
-results_folder.write(Findings(0), Path(sys.argv[1]) / "earlier" / "out")  # everything is imported once
+kinds.write(Findings(0), Path(sys.argv[1]) / "earlier" / "out")  # everything is imported once
 for race in range(int(sys.argv[3])):
     out, said = Path(sys.argv[1]) / str(race) / "out", []
     out.parent.mkdir(parents=True)
@@ -113,10 +113,10 @@ for race in range(int(sys.argv[3])):
         child = os.fork()
         if child == 0:
             os.close(writes)
-            results_folder.check_free(out)
+            kinds.check_free(out)
             os.read(reads, 1)  # until all are there
             try:
-                results_folder.write(Findings(number), out)
+                kinds.write(Findings(number), out)
             except OutputError as error:
                 (out.parent / f"said-{number}").write_text(str(error))
                 os._exit(1)
@@ -225,7 +225,7 @@ def test_only_leftovers_of_our_own_are_swept(tmp_path: Path, quick: None) -> Non
     for path in dead:
         (path / "new").mkdir(parents=True)
         (path / "new" / "findings.json").write_text("half")
-    results_folder.write(Findings(1), tmp_path / "out")
+    kinds.write(Findings(1), tmp_path / "out")
     assert all(path.is_dir() for path in other) and not any(path.exists() for path in dead)
 
 
@@ -275,12 +275,12 @@ def test_wherever_it_is_a_folder_is_replaced_and_the_rest_of_it_stays(
     (out / "notes.txt").write_text("mine")
     (out / "link").symlink_to("notes.txt")
     with (out / "log.txt").open("w") as log:
-        results_folder.write(Findings(1), named)
+        kinds.write(Findings(1), named)
         (out / "figures").mkdir()
         (out / "figures" / "verdict.svg").write_text("an old one")
         (out / "figures" / "photo.png").write_text("mine")
         identity = out.stat().st_ino
-        results_folder.write(Findings(2), named, overwrite=True)
+        kinds.write(Findings(2), named, overwrite=True)
         log.write("still written to")
     assert number(out) == 2
     assert (out / "notes.txt").read_text() == (out / "figures" / "photo.png").read_text() == "mine"
@@ -311,7 +311,7 @@ def test_files_and_folders_are_on_the_disk_before_they_have_their_names(
     monkeypatch.setattr(os, "rename", renamed)
     monkeypatch.setattr(os, "replace", renamed)
     monkeypatch.setattr(os, "fsync", synced)
-    results_folder.write(Findings(1), tmp_path / "out")
+    kinds.write(Findings(1), tmp_path / "out")
     moment = happened.index(("rename", "out"))
     assert {("sync", name) for name in ("findings.json", "report.html", "new")} <= set(happened[:moment])
     assert ("sync", tmp_path.name) in happened[moment:]

@@ -12,7 +12,7 @@ from miaudit.auditing.plan import Declared, Plan
 from miaudit.bundle import archive, challenge, contents, read, record
 from miaudit.bundle.verify import verify
 from miaudit.errors import InputError
-from miaudit.report import bundle_page, kinds, results_folder
+from miaudit.report import bundle_page, kinds
 from report.test_audit_page import EVIL, Page, in_browser, needs_chromium
 
 N = 400
@@ -93,7 +93,7 @@ def test_a_script_that_is_not_escaped_would_be_seen(tmp_path):
 @pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
 def test_pages_are_written_and_read_back(tmp_path, make):
     made = make(tmp_path)
-    results_folder.write(made, tmp_path / "out")
+    kinds.write(made, tmp_path / "out")
     assert kinds.read(tmp_path / "out" / "findings.json").to_dict() == made.to_dict()
     for key in made.to_dict():
         if key not in ("format", "kind"):

@@ -7,7 +7,7 @@ import pytest
 from findings.test_comparison import findings, shifted
 from miaudit.errors import InputError
 from miaudit.findings.comparison import compare, history
-from miaudit.report import comparison_page, kinds, results_folder
+from miaudit.report import comparison_page, kinds
 from report.test_audit_page import EVIL, Page
 
 
@@ -27,7 +27,7 @@ def test_the_chart_shows_causal_numbers_under_whole_labels():
 def test_the_pages_are_written_and_checked(tmp_path, kind):
     a, b = findings(0.3), findings(1.2)
     found = compare(a, b, names=("old", "new")) if kind == "comparison" else history([("old", a), ("new", b)])
-    results_folder.write(found, tmp_path / "out")
+    kinds.write(found, tmp_path / "out")
     back = kinds.read(tmp_path / "out" / "findings.json").to_dict()
     assert back == found.to_dict()
     text = (tmp_path / "out" / "report.html").read_text()

@@ -21,7 +21,7 @@ from miaudit.findings.comparison import compare
 from miaudit.findings.disclosure import Compared, Counts, DisclosureFindings, Limits
 from miaudit.findings.release import Guarantee, Released, SynthesisFindings
 from miaudit.findings.table import Attack, PositiveControl, Rate, TableFindings, TableVerdict
-from miaudit.report import exports, results_folder
+from miaudit.report import exports, kinds
 
 HOSTILE = (
     '"]|<script>alert(1)</script> **bold** [x](javascript:1) ![i](//e) `c` $m$\n---\n# head\nkey: !!python/none &a *a'
@@ -255,7 +255,7 @@ def test_mlflow_gives_back_what_was_logged(tmp_path: Path) -> None:
     from mlflow.tracking import MlflowClient
 
     found, results = findings(), tmp_path / "results"
-    results_folder.write(found, results)
+    kinds.write(found, results)
     uri = f"sqlite:///{tmp_path / 'runs.db'}"
     client = MlflowClient(tracking_uri=uri)
     client.create_experiment("miaudit", artifact_location=(tmp_path / "artefacts").as_uri())

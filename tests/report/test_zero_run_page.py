@@ -12,7 +12,7 @@ import pytest
 import miaudit as ma
 from miaudit.findings.audit import Findings, Metric, foremost, named
 from miaudit.metrics import definition as wording
-from miaudit.report import audit_page, overlap_charts, results_folder
+from miaudit.report import audit_page, kinds, overlap_charts
 from report.test_audit_charts import charts_of, typed
 from report.test_audit_page import EVIL, Page, in_browser, needs_chromium, page_of
 
@@ -228,7 +228,7 @@ def test_every_chart_is_in_the_page(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_chart_is_among_the_figures(kind, tmp_path):
     found = made(kind)
-    results_folder.rerender(typed(found), tmp_path)
+    kinds.rerender(typed(found), tmp_path)
     written = {path.name for path in (tmp_path / "figures").iterdir()}
     assert written == {f"{name}.{suffix}" for name in charts_of(found) for suffix in ("svg", "png")}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.dp.zero_run.thinning import coins_worth, keeping_probability
+from miaudit.dp.zero_run.independent_guesses import coins_worth, keeping_probability
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -26,13 +26,13 @@ def report(
     overwrite: Overwrite = False,
 ) -> None:
     """Draw the page and the figures again from finished findings; nothing is computed."""
-    from miaudit.report import kinds, results_folder
+    from miaudit.report import kinds
 
-    findings = findings / results_folder.FINDINGS if findings.is_dir() else findings
+    findings = findings / kinds.FINDINGS if findings.is_dir() else findings
     found = kinds.read(findings)
     target = out if out is not None else findings.parent
     try:
-        results_folder.rerender(found, target, overwrite=overwrite)
+        kinds.rerender(found, target, overwrite=overwrite)
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
         problem = f"{findings.name}, whose parts contradict each other ({type(error).__name__}: {error})"
         raise InputError("findings", "findings as miaudit wrote them", problem, "run the audit again") from error

@@ -110,9 +110,9 @@ def repeat(**more: Any) -> dict[str, Any]:
 def check_free(out: Path | None, *, overwrite: bool, released: bool = False) -> None:
     """Refuse a folder that findings could not be written to, before anything is computed."""
     if out is not None:
-        from miaudit.report import results_folder
+        from miaudit.report import kinds
 
-        results_folder.check_free(out, overwrite=overwrite, released=released)
+        kinds.check_free(out, overwrite=overwrite, released=released)
 
 
 def deliver(
@@ -132,9 +132,9 @@ def deliver(
     the findings' own, ``release`` writes a synthetic table into the folder.
     """
     if out is not None:
-        from miaudit.report import results_folder
+        from miaudit.report import kinds
 
-        undrawn = results_folder.write(found, out, overwrite=overwrite, release=release)
+        undrawn = kinds.write(found, out, overwrite=overwrite, release=release)
         if undrawn:
             complain(f"note: {undrawn}")
     if json:
@@ -159,14 +159,14 @@ class BundleWish:
         """Check a wish before the work; None where there is no bundle to write."""
         from miaudit.bundle import sharing
         from miaudit.io import tables
-        from miaudit.report import results_folder
+        from miaudit.report import kinds
 
         if path is None:
             if share != "all" or seal:
                 raise typer.BadParameter("--share and --seal go with --bundle FILE.zip")
             return None
         tables.require_suffix(path, "--bundle", (".zip",))
-        results_folder.check_place(path.absolute().parent, f"--bundle {path}", "name another file")
+        kinds.check_place(path.absolute().parent, f"--bundle {path}", "name another file")
         if path.exists() and not overwrite:
             raise InputError("--bundle", "a new file", f"{path}, which exists", "name another, or add --overwrite")
         sharing.check_sealing(sharing.check(share), seal=seal)

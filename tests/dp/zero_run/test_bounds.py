@@ -18,8 +18,7 @@ from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.zero_run import Composition, Conditional, PoissonBinomial, Sides, Thinning, composition
 from miaudit.dp.zero_run import audit as zero_run_audit
-from miaudit.dp.zero_run.thinning import SeedStable
-from miaudit.dp.zero_run.untampered import epsilon_bound
+from miaudit.dp.zero_run.independent_guesses import SeedStable, epsilon_bound
 from miaudit.errors import DesignError, InputError
 from worlds import zero_run as worlds
 from worlds.noisy_sum import NoisySum, log_ratio

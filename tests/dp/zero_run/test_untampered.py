@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, poisson_binom
 
 from miaudit.dp import one_run
-from miaudit.dp.zero_run.untampered import approximate_tail, epsilon_bound, quantile_bound, tail
+from miaudit.dp.zero_run.independent_guesses import approximate_tail, epsilon_bound, quantile_bound, tail
 from miaudit.errors import InputError
 
 

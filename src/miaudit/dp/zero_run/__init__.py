@@ -15,8 +15,14 @@ from miaudit.dp.zero_run.bounds import (
 )
 from miaudit.dp.zero_run.composition import Composition
 from miaudit.dp.zero_run.conditional import Conditional
-from miaudit.dp.zero_run.thinning import LEAST_ROWS_PER_COVARIATE, Scheffe, SeedStable, StandardErrors, Thinning
-from miaudit.dp.zero_run.untampered import PoissonBinomial
+from miaudit.dp.zero_run.independent_guesses import (
+    LEAST_ROWS_PER_COVARIATE,
+    PoissonBinomial,
+    Scheffe,
+    SeedStable,
+    StandardErrors,
+    Thinning,
+)
 
 __all__ = [
     "LEAST_ROWS_PER_COVARIATE",

@@ -24,13 +24,15 @@ from miaudit.dp.verdict import LowerBound, Parameter
 from miaudit.dp.zero_run import composition
 from miaudit.dp.zero_run.composition import Composition, Shift
 from miaudit.dp.zero_run.conditional import Conditional, ConditionalTest, expected_success
-from miaudit.dp.zero_run.thinning import (
+from miaudit.dp.zero_run.independent_guesses import (
     LEAST_ROWS_PER_COVARIATE,
+    PoissonBinomial,
     Scheffe,
     SeedStable,
     SeedStableTest,
     StandardErrors,
     Thinning,
+    UntamperedTest,
     coins_worth,
     half_width,
     independent,
@@ -40,7 +42,6 @@ from miaudit.dp.zero_run.thinning import (
     too_few_rows,
     tossed,
 )
-from miaudit.dp.zero_run.untampered import PoissonBinomial, UntamperedTest
 from miaudit.errors import DesignError, InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.trials import drawn_alike, equal_sizes, one_of_each

@@ -28,7 +28,8 @@ from miaudit.dp.zero_run import composition
 from miaudit.dp.zero_run.audit import AuditedRecords, Correction, Job, OwnCorrection
 from miaudit.dp.zero_run.composition import Composition, ShiftCurve
 from miaudit.dp.zero_run.conditional import Conditional
-from miaudit.dp.zero_run.thinning import (
+from miaudit.dp.zero_run.independent_guesses import (
+    PoissonBinomial,
     Thinning,
     check_replicates,
     coins_worth,
@@ -37,7 +38,6 @@ from miaudit.dp.zero_run.thinning import (
     too_few_rows,
     tossed,
 )
-from miaudit.dp.zero_run.untampered import PoissonBinomial
 from miaudit.errors import InputError, Offered, check_confidence, check_delta, nearest
 from miaudit.evidence import Evidence
 

@@ -2,7 +2,7 @@
 
 Theorem 5.1 of the zero-run paper: a guess survives with a probability b that makes up for the log-odds of membership
 before the algorithm was asked ("tampering"), and the surviving right guesses are tested as in one run. A dropped guess
-counts as wrong, which is what thinning (:mod:`miaudit.dp.zero_run.thinning`) does better.
+counts as wrong, which is what thinning (:mod:`miaudit.dp.zero_run.independent_guesses`) does better.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.dp import one_run
 from miaudit.dp.selection import GUESSES_FIRST
 from miaudit.dp.verdict import LowerBound, Parameter
-from miaudit.dp.zero_run.untampered import check_margin
+from miaudit.dp.zero_run.independent_guesses import check_margin
 
 
 @dataclass(frozen=True)

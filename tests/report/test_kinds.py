@@ -10,7 +10,7 @@ import pytest
 import miaudit as ma
 from miaudit.errors import OutputError
 from miaudit.findings.audit import Findings
-from miaudit.report import audit_charts, audit_page, drawing, kinds, results_folder
+from miaudit.report import audit_charts, audit_page, drawing, kinds
 
 
 class Drawn:
@@ -51,7 +51,7 @@ def contents(out):
 def test_a_new_folder_holds_all_of_it(tmp_path):
     out = tmp_path / "results" / "audit"
     found = audit(group=True)
-    results_folder.write(found, out, overwrite=False)
+    kinds.write(found, out, overwrite=False)
     drawings = [f"figures/{name}.{kind}" for name in audit_charts.charts(found) for kind in ("png", "svg")]
     assert sorted(contents(out)) == sorted(["findings.json", "report.html", *drawings])
     assert Findings.read(out / "findings.json") == Findings.from_dict(found.to_dict())
@@ -63,8 +63,8 @@ def test_an_earlier_audit_is_not_replaced_unasked(tmp_path, name):
     (tmp_path / name).mkdir() if name == "figures" else (tmp_path / name).write_text("mine")
     before = contents(tmp_path)
     for attempt in (
-        lambda: results_folder.check_free(tmp_path, overwrite=False),
-        lambda: results_folder.write(audit(), tmp_path, overwrite=False),
+        lambda: kinds.check_free(tmp_path, overwrite=False),
+        lambda: kinds.write(audit(), tmp_path, overwrite=False),
     ):
         with pytest.raises(OutputError, match=rf"{name}.*--overwrite or choose another --out"):
             attempt()
@@ -72,12 +72,12 @@ def test_an_earlier_audit_is_not_replaced_unasked(tmp_path, name):
 
 
 def test_overwriting_replaces_the_audit_and_nothing_else(tmp_path):
-    results_folder.write(audit(group=True), tmp_path, overwrite=False)
+    kinds.write(audit(group=True), tmp_path, overwrite=False)
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "figures" / "photo.png").write_text("mine")
     assert (tmp_path / "figures" / "groups.svg").exists()
     found = audit(gap=3.0)
-    results_folder.write(found, tmp_path, overwrite=True)
+    kinds.write(found, tmp_path, overwrite=True)
     assert (tmp_path / "notes.txt").read_text() == (tmp_path / "figures" / "photo.png").read_text() == "mine"
     assert not (tmp_path / "figures" / "groups.svg").exists()
     assert json.loads((tmp_path / "findings.json").read_text()) == found.to_dict()
@@ -85,7 +85,7 @@ def test_overwriting_replaces_the_audit_and_nothing_else(tmp_path):
 
 def test_a_folder_with_other_files_is_free(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    results_folder.check_free(tmp_path, overwrite=False)
+    kinds.check_free(tmp_path, overwrite=False)
 
 
 @pytest.mark.parametrize("where", ["pictures.svg", "html.page"])
@@ -98,13 +98,13 @@ def test_killed_while_drawing(tmp_path, monkeypatch, where):
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(module, name, killed)
-        results_folder.write(audit(), out, overwrite=False)
+        kinds.write(audit(), out, overwrite=False)
     assert not out.exists()
-    results_folder.write(audit(), out, overwrite=False)
+    kinds.write(audit(), out, overwrite=False)
     before = contents(out)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(module, name, killed)
-        results_folder.write(audit(gap=3.0), out, overwrite=True)
+        kinds.write(audit(gap=3.0), out, overwrite=True)
     assert contents(out) == before
 
 
@@ -112,7 +112,7 @@ def test_killed_while_drawing(tmp_path, monkeypatch, where):
 def test_stopped_while_files_are_moved(tmp_path, monkeypatch, survives):
     """In the working directory, which cannot be exchanged for another."""
     monkeypatch.chdir(tmp_path)
-    results_folder.write(audit(group=True), tmp_path, overwrite=False)
+    kinds.write(audit(group=True), tmp_path, overwrite=False)
     before = contents(tmp_path)
     move, moved = os.replace, []
 
@@ -124,14 +124,14 @@ def test_stopped_while_files_are_moved(tmp_path, monkeypatch, survives):
 
     monkeypatch.setattr(os, "replace", fragile)
     with pytest.raises(KeyboardInterrupt):
-        results_folder.write(audit(gap=3.0), tmp_path, overwrite=True)
+        kinds.write(audit(gap=3.0), tmp_path, overwrite=True)
     assert len(moved) > survives
     assert contents(tmp_path) == before
 
 
 def test_where_files_are_moved_findings_leave_first_and_come_last(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    results_folder.write(audit(), tmp_path, overwrite=False)
+    kinds.write(audit(), tmp_path, overwrite=False)
     move, moved = os.replace, []
 
     def noted(source, target):
@@ -139,7 +139,7 @@ def test_where_files_are_moved_findings_leave_first_and_come_last(tmp_path, monk
         return move(source, target)
 
     monkeypatch.setattr(os, "replace", noted)
-    results_folder.write(audit(), tmp_path, overwrite=True)
+    kinds.write(audit(), tmp_path, overwrite=True)
     assert moved[0] == moved[-1] == "findings.json" and moved[-2] == "report.html"
 
 
@@ -147,25 +147,25 @@ def test_a_file_in_the_way(tmp_path):
     (tmp_path / "file").write_text("mine")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(OutputError, match="is a file"):
-            results_folder.check_free(out, overwrite=True)
+            kinds.check_free(out, overwrite=True)
     (tmp_path / "out" / "report.html").mkdir(parents=True)
     with pytest.raises(OutputError, match=r"report\.html is in the way"):
-        results_folder.check_free(tmp_path / "out", overwrite=True)
+        kinds.check_free(tmp_path / "out", overwrite=True)
 
 
 def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(OutputError, match="cannot be written"):
-        results_folder.check_free(tmp_path / "new" / "out", overwrite=False)
+        kinds.check_free(tmp_path / "new" / "out", overwrite=False)
 
 
 def test_a_full_disk_is_told_in_one_line(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(results_folder.Path, "write_bytes", full)
+    monkeypatch.setattr(kinds.Path, "write_bytes", full)
     with pytest.raises(OutputError, match="No space left on device") as caught:
-        results_folder.write(audit(), tmp_path / "out", overwrite=False)
+        kinds.write(audit(), tmp_path / "out", overwrite=False)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
@@ -174,20 +174,20 @@ def test_drawn_again_beside_the_findings(tmp_path):
     found = audit()
     (tmp_path / "findings.json").write_text(found.to_json(), encoding="utf-8")
     before = (tmp_path / "findings.json").read_bytes()
-    results_folder.rerender(Findings.read(tmp_path / "findings.json"), tmp_path, overwrite=False)
+    kinds.rerender(Findings.read(tmp_path / "findings.json"), tmp_path, overwrite=False)
     assert (tmp_path / "report.html").exists()
     assert (tmp_path / "findings.json").read_bytes() == before
     with pytest.raises(OutputError, match="--overwrite"):
-        results_folder.rerender(found, tmp_path, overwrite=False)
-    results_folder.rerender(found, tmp_path, overwrite=True)
+        kinds.rerender(found, tmp_path, overwrite=False)
+    kinds.rerender(found, tmp_path, overwrite=True)
 
 
 def test_drawn_again_elsewhere(tmp_path):
     found = audit()
-    results_folder.rerender(found, tmp_path / "copy", overwrite=False)
+    kinds.rerender(found, tmp_path / "copy", overwrite=False)
     assert (tmp_path / "copy" / "findings.json").read_text(encoding="utf-8") == found.to_json()
     with pytest.raises(OutputError):
-        results_folder.rerender(audit(gap=2.0), tmp_path / "copy", overwrite=False)
+        kinds.rerender(audit(gap=2.0), tmp_path / "copy", overwrite=False)
 
 
 def test_every_chart_has_its_place_in_the_folder(monkeypatch):

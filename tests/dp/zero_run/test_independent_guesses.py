@@ -14,7 +14,7 @@ from miaudit import Evidence
 from miaudit.causal import propensity
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import one_run
-from miaudit.dp.zero_run.thinning import (
+from miaudit.dp.zero_run.independent_guesses import (
     Scheffe,
     SeedStable,
     SeedStableTest,
