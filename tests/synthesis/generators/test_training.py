@@ -171,13 +171,13 @@ def test_noise_is_the_least_that_keeps_epsilon() -> None:
 def test_training_moves_by_the_nominal_number_alone(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """D9: one more record changes neither the sampling rate, nor the steps, nor what the sum is divided by."""
     seen: list[tuple[float, int]] = []
-    original = training.batches.poisson
+    original = training.poisson
 
     def spy(rows: np.ndarray, *, rate: float, steps: int, rng: np.random.Generator) -> object:
         seen.append((rate, steps))
         return original(rows, rate=rate, steps=steps, rng=rng)
 
-    monkeypatch.setattr(training.batches, "poisson", spy)
+    monkeypatch.setattr(training, "poisson", spy)
     config = replace(QUICK, epochs=1, records=None)
     for n in (1200, 1199):
         synthesis.fit(
