@@ -92,6 +92,7 @@ def rooms() -> dict[tuple[str, ...], set[str]]:
     return {tuple(re.findall(r"`([\w.]+)`", names)): set(re.findall(r"`(\w+)`", reads)) for names, reads in rows}
 
 
+@pytest.mark.long
 def test_the_architecture_has_every_room_once() -> None:
     named = [room for row in rooms() for room in row]
     assert len(named) == len(set(named))
@@ -144,6 +145,7 @@ def packages() -> list[str]:
     return [name for name, path in house.modules().items() if path.name == "__init__.py" and is_public(name)]
 
 
+@pytest.mark.long
 def test_every_public_name_of_a_package_is_in_the_api_pages() -> None:
     for package in packages():
         for name in public_names(package):
@@ -153,6 +155,7 @@ def test_every_public_name_of_a_package_is_in_the_api_pages() -> None:
             assert place, f"{of} is in __all__, and in no page of docs/api"
 
 
+@pytest.mark.long
 def test_the_api_pages_show_public_modules_alone() -> None:
     assert [name for name in sorted(API) if not is_module(name) or not is_public(name)] == []
 

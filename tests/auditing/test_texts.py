@@ -147,6 +147,7 @@ def test_copied_texts_are_reported_whatever_their_case_and_spaces() -> None:
     assert clean.overlap.duplicates.exact_pairs == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "npz"])
 def test_the_command_line(tmp_path: Path, run: Callable[..., tuple[int, str, str]], suffix: str) -> None:
     evidence = world(2000, 1.0)

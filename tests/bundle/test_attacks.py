@@ -280,6 +280,7 @@ def test_the_headline_of_a_part_must_be_its_first_score(tmp_path):
     assert verify(path).status == "failed"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("place", "change"),
     [

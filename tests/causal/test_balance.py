@@ -108,6 +108,7 @@ def test_a_calibrated_propensity_lies_on_its_curve_and_a_doubled_one_does_not() 
 # -- laws -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 40), st.integers(2, 40), st.integers(1, 4), st.floats(-30, 30))
 def test_equal_weights_change_nothing(seed: int, n1: int, n0: int, d: int, level: float) -> None:

@@ -192,6 +192,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.long
 def test_a_killed_process_loses_at_most_the_run_in_flight(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(SCRIPT), tmp_path])
     deadline = time.monotonic() + 20

@@ -46,6 +46,7 @@ def audit(*options: str) -> list[str]:
     return ["audit", "t.npz", "--score", "score", "--member", "member", "--design", "one-run", *options]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shift", "code", "status"), [(0.0, 0, "clear"), (2.0, 3, "flagged"), (0.75, 4, "inconclusive")]
 )
@@ -331,6 +332,7 @@ def test_evidence_that_was_saved_needs_no_names(place: Path, run: Run) -> None:
     assert json.loads(out)["design"] == "one-run"
 
 
+@pytest.mark.long
 def test_an_earlier_audit_is_not_replaced_unasked(place: Path, run: Run) -> None:
     save(place / "t.npz", 1.0)
     run(*audit("--out", "out"))
@@ -346,6 +348,7 @@ def test_an_earlier_audit_is_not_replaced_unasked(place: Path, run: Run) -> None
     assert (place / "out/notes.txt").read_text() == "mine"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("what", "word"), [(("demo",), b"training"), (ZERO_RUN, b"propensity")], ids=["demo", "zero"])
 def test_progress_shows_on_a_terminal_and_leaves_nothing_on_standard_output(
     what: tuple[str, ...], word: bytes, place: Path
@@ -372,6 +375,7 @@ def test_progress_shows_on_a_terminal_and_leaves_nothing_on_standard_output(
     json.loads(out)
 
 
+@pytest.mark.long
 def test_killed_half_way_it_leaves_no_results(place: Path) -> None:
     save(place / "t.npz", 1.0, 200_000)
     command = [sys.executable, "-m", "miaudit", *audit("--n-bootstrap", "100000", "--out", "out")]

@@ -49,6 +49,7 @@ def bundle(place: Path, run: Run) -> Path:
     return place / "b.zip"
 
 
+@pytest.mark.long
 def test_a_bundle_is_written_verified_and_challenged(place: Path, run: Run) -> None:
     code, out, err = run(*QUICK, "--json", "--bundle", "b.zip")
     assert code in (0, 3, 4)
@@ -75,6 +76,7 @@ def test_less_is_shared(share: str, code: int, place: Path, run: Run) -> None:
     assert run("verify", "b.zip")[0] == code
 
 
+@pytest.mark.long
 def test_a_sealed_challenge_from_submission_to_decision(place: Path, run: Run) -> None:
     _, _, err = run(*QUICK, "--json", "--bundle", "b.zip", "--seal")
     assert "miaudit unseal" in err

@@ -7,12 +7,15 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from command import test_audit
 from miaudit.findings.audit import Findings
 
 place = test_audit.place
 
 
+@pytest.mark.long
 def test_demo_from_nothing(place: Path) -> None:
     started = time.monotonic()
     done = subprocess.run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -17,6 +18,7 @@ from report.test_exports import findings
 content = test_exports.content
 
 
+@pytest.mark.long
 def test_the_command_writes_a_card_and_never_over_one(content: ma.Findings, tmp_path: Path) -> None:
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(export)

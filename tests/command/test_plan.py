@@ -9,6 +9,7 @@ import pytest
 from command.test_audit import Run
 
 
+@pytest.mark.long
 def test_plan_speaks_and_encodes(run: Run) -> None:
     code, out, _ = run("plan", "--members", "1000", "--nonmembers", "1000", "--tpr", "0.05")
     assert code == 0

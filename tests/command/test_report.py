@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from command import test_audit
 from command.test_audit import Run, audit, save, text_of
 
 place = test_audit.place
 
 
+@pytest.mark.long
 def test_report_draws_finished_findings_again(place: Path, run: Run) -> None:
     save(place / "t.npz", 1.0)
     run(*audit("--out", "out"))

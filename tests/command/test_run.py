@@ -89,6 +89,7 @@ def test_an_example_goes_from_data_to_report(name: str, tmp_path: Path) -> None:
     assert expected in {score["score"] for score in findings["scores"]}
 
 
+@pytest.mark.long
 def test_collect_writes_the_evidence_that_run_audits(place: Path, run: Run) -> None:
     config = write(place / "c.yaml", **tree(shadow={"models": 4}))
     code, out, err = run("collect", config, "--out", "e.npz")

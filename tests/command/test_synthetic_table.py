@@ -37,6 +37,7 @@ def audited(*files: Path, json: bool) -> None:
     synthetic_table.audit_table(settings, Path(), None, 0, overwrite=False, json=json)
 
 
+@pytest.mark.long
 def test_copies_end_in_exit_code_three(files: tuple[Path, Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit) as stop:
         audited(*files, json=False)
@@ -48,6 +49,7 @@ def test_copies_end_in_exit_code_three(files: tuple[Path, Path, Path], capsys: p
     assert "Positive control" in said
 
 
+@pytest.mark.long
 def test_json_is_all_that_is_printed(files: tuple[Path, Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
         audited(*files, json=True)

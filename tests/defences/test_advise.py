@@ -52,6 +52,7 @@ def test_what_helps_is_named_with_its_price_and_what_does_not_is_not(found: Defe
     assert any("less fitted" in text for text in advice.rests_on)
 
 
+@pytest.mark.long
 def test_the_smallest_estimate_is_not_a_recommendation(found: DefenceComparison) -> None:
     """The same estimates with wider limits: nothing is shown, however small an AUC is."""
     wide = tuple(PairedDifference(d.first, d.second, d.value, d.value - 1, d.value + 1) for d in found.reductions)

@@ -57,6 +57,7 @@ def test_laplace_noise_is_pure() -> None:
     assert upper_bound(Composed((LaplaceNoise(1.0), GaussianNoise(1.0))), delta=0.0).value == math.inf
 
 
+@pytest.mark.long
 @needs_accountant
 def test_laplace_noise_at_a_delta_has_a_closed_form() -> None:
     for delta in (1e-6, 0.05, 0.3):

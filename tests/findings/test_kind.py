@@ -83,6 +83,7 @@ def test_what_is_read_is_written_again(name: str) -> None:
     assert found.as_written() == found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FILES)
 def test_files_follow_the_schema_that_is_made_of_the_records(name: str) -> None:
     content = json.loads(text(name))
@@ -96,6 +97,7 @@ def test_files_follow_the_schema_that_is_made_of_the_records(name: str) -> None:
         assert validator.is_valid({k: v for k, v in content.items() if k != key}) is (key in later)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", one_of_each())
 def test_what_does_not_follow_it_is_refused_wherever_it_stands(name: str) -> None:
     content = json.loads(text(name))
@@ -117,6 +119,7 @@ def test_an_exit_code_that_does_not_follow_is_refused() -> None:
         kinds.from_dict({**content, "exit_code": {0: 3, 3: 0, 4: 0}[content["exit_code"]]})
 
 
+@pytest.mark.long
 def test_pydantic_is_loaded_where_findings_are_read() -> None:
     program = "import sys, miaudit; sys.exit('pydantic' in sys.modules or 'jsonschema' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -128,6 +128,7 @@ def test_levels_are_of_a_tpr_only_and_change_no_status() -> None:
     assert one.level != other.level
 
 
+@pytest.mark.long
 @given(
     ends=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted), min_size=1, max_size=4),
     resolved=st.booleans(),

@@ -75,6 +75,7 @@ def bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # -- findings and pages ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", make.FINDINGS)
 def test_findings_come_out_again(name: str) -> None:
     """The same command gives the same findings.json, and so every draw behind it keeps its order."""
@@ -86,6 +87,7 @@ def test_findings_come_out_again(name: str) -> None:
     named(text, kept(FILES / "findings" / f"{name}.json.gz"), f"findings of {name}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_drawn_again(name: str) -> None:
     same_versions("altair", "vl-convert-python")
@@ -109,6 +111,7 @@ def test_every_kind_of_findings_is_here() -> None:
 # -- bundles -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", make.VERIFIES)
 def test_bundles_verify(name: str, bundles: Path) -> None:
     code, out, err = call("verify", f"{name}.zip", "--json")
@@ -123,6 +126,7 @@ def test_bundles_verify(name: str, bundles: Path) -> None:
     assert bundles.is_dir()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("bundles")
 def test_a_sealed_bundle_is_opened_and_challenged() -> None:
     order = json.loads(Path("sealed.key.json").read_text(encoding="utf-8"))["order"]
@@ -211,6 +215,7 @@ def test_campaigns_draw_as_before(name: str, place: Path) -> None:
         named(Path("store/about.json").read_text(), (expected / "about.json").read_text(), "what decides the store")
 
 
+@pytest.mark.long
 def test_a_comparison_of_disclosures_resumes(place: Path, fits: list[str]) -> None:
     same_versions("python", "numpy", "scipy", "scikit-learn")
     shutil.copytree(FILES / "stores" / "disclosure" / "store", place / "store")
@@ -328,6 +333,7 @@ def test_a_release_loads_and_is_saved_alike(tmp_path: Path) -> None:
 # -- the command line --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", make.DRY_RUNS)
 def test_what_is_printed_stays(name: str) -> None:
     named(make.printed(make.DRY_RUNS[name]), (FILES / "printed" / f"{name}.txt").read_text(), name)

@@ -31,6 +31,7 @@ def test_columns_are_the_scores_of_the_tokens() -> None:
         np.testing.assert_allclose(found[:, i], expected[name], rtol=1e-6)
 
 
+@pytest.mark.long
 def test_equal_seeds_give_equal_models_and_others_do_not() -> None:
     outputs = [SMALL.outputs(SMALL.fit(TEXTS, np.zeros(24), np.arange(6), seed=s), TEXTS) for s in (0, 0, 1)]
     np.testing.assert_array_equal(outputs[0], outputs[1])

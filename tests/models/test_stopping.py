@@ -157,6 +157,7 @@ def test_stopping_early_keeps_a_network_from_memorising() -> None:
     assert losses[1] < 0.5 * losses[0]
 
 
+@pytest.mark.long
 def test_each_stacked_model_stops_where_it_would_alone() -> None:
     included = np.random.default_rng(5).random((4, 120)) < [[0.9], [0.5], [0.3], [0.1]]
     config = replace(CONFIG, epochs=25)

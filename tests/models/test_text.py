@@ -276,6 +276,7 @@ def test_bad_options(folder: Path, options: dict[str, str]) -> None:
 # -- training ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_training_lowers_the_loss_and_is_repeatable(small: LanguageModel) -> None:
     state = torch.random.get_rng_state()
     again = text.train(small.tokenizer, texts(), TINY, rng=np.random.default_rng(0))

@@ -316,6 +316,7 @@ def test_dropout_and_buffers_are_repeatable_and_buffers_refuse_to_be_stacked() -
         fit_many(Dropping, config, x, y, np.ones((1, 80), dtype=bool), seeds=[0], stacked=True)
 
 
+@pytest.mark.long
 def test_operations_that_cannot_be_stacked_are_found_beforehand() -> None:
     class Random(nn.Module):
         def __init__(self) -> None:

@@ -106,6 +106,7 @@ def test_every_recipe_of_the_page_has_its_code() -> None:
     assert sorted(heading.lower().replace(" ", "-") for heading in recipes()) == sorted(listed)
 
 
+@pytest.mark.long
 def test_an_attack(plugin: Path, tmp_path: Path) -> None:
     (records(tmp_path) / "audit.yaml").write_text(
         "target: {kind: sklearn, estimator: 'sklearn.tree:DecisionTreeClassifier'}\n"
@@ -116,6 +117,7 @@ def test_an_attack(plugin: Path, tmp_path: Path) -> None:
     assert findings(tmp_path / "out")["scores"][0]["score"] == "above_shadows"
 
 
+@pytest.mark.long
 def test_a_signal(plugin: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     member, y = rng.random(400) < 0.5, rng.integers(0, 3, 400)
@@ -131,6 +133,7 @@ def test_a_signal(plugin: Path, tmp_path: Path) -> None:
     assert registry.get("brier").needs == ("logits", "labels")
 
 
+@pytest.mark.long
 def test_a_metric(plugin: Path, tmp_path: Path) -> None:
     evidence().save(tmp_path / "scores.npz")
     words = ("--design", "one-run", "--primary", "gini", "--no-bounds", "--out", tmp_path / "out")
@@ -144,6 +147,7 @@ def test_a_metric(plugin: Path, tmp_path: Path) -> None:
     run("report", tmp_path / "out" / "findings.json", "--out", tmp_path / "again")
 
 
+@pytest.mark.long
 def test_a_metric_of_zero_run_evidence(plugin: Path) -> None:
     found = ma.audit(shifted(), plan=ma.Plan(primary_metric="gini", bounds=None), rng=np.random.default_rng(0))
     corrected = {metric.name: metric for metric in found.metrics if metric.estimator == "hajek"}
@@ -151,6 +155,7 @@ def test_a_metric_of_zero_run_evidence(plugin: Path) -> None:
     assert corrected["gini"].value == pytest.approx(2 * corrected["auc"].value - 1)
 
 
+@pytest.mark.long
 def test_a_target(plugin: Path, tmp_path: Path) -> None:
     rest = "data: {path: data.npz, x: x, y: y}\nattack: {type: loss}\nevaluation: {output_dir: out}\n"
     (records(tmp_path) / "audit.yaml").write_text("target: {kind: nearest, sureness: 4}\n" + rest)
@@ -170,6 +175,7 @@ def test_a_target(plugin: Path, tmp_path: Path) -> None:
         assert re.search(words, str(refused.exception)), refused.exception
 
 
+@pytest.mark.long
 def test_a_file_format(plugin: Path, tmp_path: Path) -> None:
     evidence().save(tmp_path / "scores.tsv")
     assert "\t" in (tmp_path / "scores.tsv").read_text()
@@ -181,6 +187,7 @@ def test_a_file_format(plugin: Path, tmp_path: Path) -> None:
         ma.Evidence.load(tmp_path / "scores.tsv")
 
 
+@pytest.mark.long
 def test_a_correction(plugin: Path, tmp_path: Path) -> None:
     shifted().save(tmp_path / "scores.npz")
     bounds = []
@@ -193,6 +200,7 @@ def test_a_correction(plugin: Path, tmp_path: Path) -> None:
     assert bounds[0]["assumptions"] == bounds[1]["assumptions"]
 
 
+@pytest.mark.long
 def test_a_bound(plugin: Path) -> None:
     from example_plugin import bound
 
@@ -220,6 +228,7 @@ def test_a_kind_of_findings(plugin: Path, tmp_path: Path) -> None:
 # -- what a package may not do, and what it may break -----------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_nothing_is_loaded_before_its_name_is_asked_for(plugin: Path) -> None:
     code = (
         "import sys, miaudit as ma; from miaudit.attacks import registry, signals; from miaudit.config import audit\n"

@@ -224,6 +224,7 @@ def test_the_control_agrees_with_the_table():
     assert [p[0] for p in given["points"]] == sorted(points)
 
 
+@pytest.mark.long
 def test_accessible_by_keyboard_and_by_ear():
     page = Page(default_page())
     tags = [tag for tag, _ in page.elements]
@@ -274,6 +275,7 @@ def in_browser(tmp_path, text):
     return run.stdout, [line for line in run.stderr.splitlines() if "CONSOLE" in line]
 
 
+@pytest.mark.long
 @needs_chromium
 def test_every_chart_is_drawn_without_a_word_on_the_console(tmp_path):
     found = findings(names=("loss", EVIL), group=np.arange(1000) // 2 % 3)
@@ -286,6 +288,7 @@ def test_every_chart_is_drawn_without_a_word_on_the_console(tmp_path):
         assert "mark-" in figure
 
 
+@pytest.mark.long
 @needs_chromium
 def test_the_control_follows_the_slider(tmp_path):
     program = """

@@ -11,6 +11,7 @@ from report.test_privacy_page import KINDS, MU, REFUTED, content, gaussian_limit
 from report.test_zero_run_page import cells
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_charts_follow_the_schema_and_render(kind):
     drawn = charts_of(content(kind))

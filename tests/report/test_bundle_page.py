@@ -71,6 +71,7 @@ def test_text_from_a_bundle_stays_text(tmp_path, make):
     assert "alert(1)" in " ".join(page.text)
 
 
+@pytest.mark.long
 @needs_chromium
 @pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
 def test_nothing_of_a_bundle_runs_in_a_browser(tmp_path, make):
@@ -81,6 +82,7 @@ def test_nothing_of_a_bundle_runs_in_a_browser(tmp_path, make):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in document
 
 
+@pytest.mark.long
 @needs_chromium
 def test_a_script_that_is_not_escaped_would_be_seen(tmp_path):
     """The control: the same words put into the page as they are do leave a trace in the document."""

@@ -68,6 +68,7 @@ def test_it_says_what_was_found(content: DisclosureFindings) -> None:
     assert "no leakage" not in text.lower()
 
 
+@pytest.mark.long
 def test_it_loads_nothing(content: DisclosureFindings) -> None:
     page = disclosure_page.page(content)
     assert "default-src 'none'" in page
@@ -106,6 +107,7 @@ def test_findings_are_plain_and_their_schema_holds(content: DisclosureFindings) 
         DisclosureFindings.from_dict(more)
 
 
+@pytest.mark.long
 def test_verdicts_have_their_words(content: DisclosureFindings) -> None:
     words = {"clear": "No concern at this threshold", "inconclusive": "Inconclusive", "not-testable": "No answer"}
     for status, word in words.items():

@@ -56,6 +56,7 @@ def test_without_addresses_to_draw_with_the_findings_survive(place: Path) -> Non
     assert {path.name: path.read_bytes() for path in (place / "out").iterdir()} == before
 
 
+@pytest.mark.long
 def test_what_is_drawn_in_a_process_of_its_own_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     from miaudit.report import drawing
 

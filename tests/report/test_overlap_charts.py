@@ -10,6 +10,7 @@ from report.test_zero_run_page import KINDS, THREE, answered, cells, made, memor
 ZERO_RUN = ["shift", "overlap", "calibration", "balance"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_charts_follow_the_schema_and_render(kind):
     drawn = charts_of(made(kind))
@@ -23,6 +24,7 @@ def test_charts_follow_the_schema_and_render(kind):
         assert "Infinity" not in picture
 
 
+@pytest.mark.long
 def test_which_charts_there_are():
     assert [name for name in charts_of(made("one score")) if name in ZERO_RUN] == ZERO_RUN
     assert list(charts_of(refused(group=THREE))) == [*ZERO_RUN[1:], "distribution"]

@@ -29,6 +29,7 @@ def lines_of_the_axis_title(document):
     return [entities.unescape(part) for text in found for part in re.split(r"<[^>]*>", text) if part]
 
 
+@pytest.mark.long
 @needs_chromium
 @pytest.mark.parametrize(("width", "lines"), [(500, 2), (1200, 1)])
 def test_a_long_axis_title_is_wrapped_on_a_phone_only(tmp_path, monkeypatch, width, lines):

@@ -380,6 +380,7 @@ AROUND = """<!doctype html><title></title><iframe src="inner.html" width="WIDTH"
 </script>"""
 
 
+@pytest.mark.long
 @needs_chromium
 @pytest.mark.parametrize("width", [360, 390, 900])
 def test_the_page_fits_its_window(tmp_path, width):

@@ -388,6 +388,7 @@ def test_text_of_zero_run_findings_is_escaped():
     assert len(Page(text).scripts) == 5
 
 
+@pytest.mark.long
 @needs_chromium
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_chart_is_drawn_without_a_word_on_the_console(kind, tmp_path):

@@ -358,6 +358,7 @@ def test_learned_propensities_get_a_margin_and_a_bootstrap() -> None:
     assert zero_run.epsilon_lower_bound(ev, given, guesses=300, rng=rng()).value == plain.value
 
 
+@pytest.mark.long
 def test_the_bootstrap_of_the_conditional_audit_is_a_quantile_of_counts() -> None:
     ev, estimate = learned()
     drawn = propensity.bootstrap(ev, replicates=200, folds=estimate.folds, rng=rng(1))

@@ -115,6 +115,7 @@ def test_a_plain_generator_has_no_graph_to_draw(folder: Path) -> None:
     assert "graph" not in synthesis_page.charts(findings)
 
 
+@pytest.mark.long
 def test_the_budget_is_asked_before_the_training(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published(folder)
     content = yaml.safe_load((folder / "synthesise.yaml").read_text())
@@ -182,6 +183,7 @@ def test_a_seed_is_refused_with_privacy(folder: Path) -> None:
     assert synthesise_config.read(folder / "synthesise.yaml").seed == 0
 
 
+@pytest.mark.long
 def test_the_command_spends_one_budget_through_links(folder: Path, tmp_path_factory: Any, command: Any) -> None:
     other = tmp_path_factory.mktemp("other")
     for path in folder.iterdir():
@@ -209,6 +211,7 @@ def test_a_killed_training_stays_paid_for(folder: Path, monkeypatch: pytest.Monk
     assert len(ledger.read(folder / "ledger.json").entries) == 1  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 def test_the_page_holds_statement_graph_and_numbers(folder: Path) -> None:
     _, findings = published(folder)
     page = synthesis_page.page(findings)
@@ -244,6 +247,7 @@ def command() -> Any:
     return run
 
 
+@pytest.mark.long
 def test_the_command_writes_release_and_report(folder: Path, command: Any) -> None:
     out = folder / "out"
     result = command(folder / "synthesise.yaml", "--out", out)

@@ -53,6 +53,7 @@ def learned(table: Table) -> Generator:
     return synthesis.fit(table, GRAPH, rng=np.random.default_rng(1), config=QUICK)
 
 
+@pytest.mark.long
 def test_marginals_and_mechanisms_are_learned(learned: Generator) -> None:
     rng = np.random.default_rng(2)
     made, fresh = learned.sample(8000, rng=rng), world(8000, rng)
@@ -226,6 +227,7 @@ def test_training_with_privacy_is_in_float32_whatever_surrounds_it(table: Table)
     )
 
 
+@pytest.mark.long
 def test_a_public_table_stops_training_and_no_private_row_does(table: Table) -> None:
     public, fresh = world(300, np.random.default_rng(10)), world(600, np.random.default_rng(20))
     few = table.subset(np.arange(60))  # few enough to be learned by heart
@@ -242,6 +244,7 @@ def test_a_public_table_stops_training_and_no_private_row_does(table: Table) -> 
     assert early.mechanism.times == 72  # all epochs are paid for
 
 
+@pytest.mark.long
 def test_missing_values_are_drawn_if_asked_for(table: Table) -> None:
     config = replace(QUICK, draws_missing=True, epochs=15)
     made = synthesis.fit(table, GRAPH, rng=np.random.default_rng(13), config=config).sample(
@@ -283,6 +286,7 @@ def test_causes_can_be_drawn_from_the_table_without_privacy_only(table: Table) -
         synthesis.fit(table, graph, Privacy(records=1200, epsilon=1), rng=np.random.default_rng(0), config=config)
 
 
+@pytest.mark.long
 def test_the_elbo_is_below_the_likelihood_and_near_it_for_a_simple_law() -> None:
     rng = np.random.default_rng(14)
     schema = Schema((Column("a"), Column("b")))
@@ -297,6 +301,7 @@ def test_the_elbo_is_below_the_likelihood_and_near_it_for_a_simple_law() -> None
     assert unlikely < likely - 1
 
 
+@pytest.mark.long
 def test_a_saved_generator_draws_the_same(learned: Generator, table: Table, tmp_path: Path) -> None:
     private = synthesis.fit(
         table, GRAPH, Privacy(records=1200, epsilon=0.2), rng=np.random.default_rng(0), config=replace(QUICK, epochs=1)

@@ -57,6 +57,7 @@ def test_the_index_finds_what_a_plain_search_finds() -> None:
         assert np.array_equal(np.sort(index.matches(predicate)), found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["univariate", "multivariate"])
 def test_predicates_isolate_a_synthetic_record_and_are_written_for_a_reader(mode: str) -> None:
     rng = np.random.default_rng(1)

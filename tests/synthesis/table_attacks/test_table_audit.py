@@ -162,6 +162,7 @@ def test_differences_of_a_zero_run_table_decide_nothing() -> None:
     assert lead == {"status": "refused", "text": found.membership.verdict.text}
 
 
+@pytest.mark.long
 def test_scores_of_a_table_that_point_the_wrong_way_do_not_reassure() -> None:
     """The control records, not the members, stand in the table: every distance points the wrong way."""
     rng = np.random.default_rng(13)
