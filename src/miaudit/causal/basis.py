@@ -1,0 +1,243 @@
+"""A basis of functions of covariates in which a logistic model can bend: splines of ranks, levels, products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.causal import logistic
+
+_KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)  # quantiles of a column's normal scores
+_LEVELS = range(3, 41)  # an undeclared column of so many whole numbers may be a code as well as an amount
+_FEWEST_IN_LEVEL = 2  # rows; a level with fewer is pooled with the other rare ones
+_FEW_LEVELS = 12  # up to so many, products with each level are tried
+_PRODUCTS = 15
+_LEAST_SCORE = 3.0  # |z| of a product after the main effects
+_CLIP = 6.0  # of products of normal scores
+_FIRST_RIDGE = 40.0  # of the main effects whose residuals the products are tried on
+_MOST_FACTORS = 120  # functions of which products are tried
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """One column as normal scores of its ranks among the training rows.
+
+    Attributes
+    ----------
+    ordered : array (n,), the training values, ascending
+    knots : array (k,), distinct, of the spline
+    """
+
+    ordered: FloatArray
+    knots: FloatArray
+
+    @classmethod
+    def of(cls, values: FloatArray) -> Scale:
+        """Learn ranks and knots from training values (n,)."""
+        ordered = np.sort(values)
+        scale = cls(ordered, np.empty(0))
+        return cls(ordered, np.unique(np.quantile(scale.scores(values), _KNOTS)))
+
+    def scores(self, values: FloatArray) -> FloatArray:
+        """Return the normal scores (n,) of mid-ranks, held inside those of the training rows."""
+        n = len(self.ordered)
+        left, right = (np.searchsorted(self.ordered, values, side=side) for side in ("left", "right"))
+        return np.asarray(special.ndtri(np.clip((left + right) / (2 * n), 0.5 / n, 1 - 0.5 / n)))
+
+    def bends(self, z: FloatArray) -> FloatArray:
+        """Return the curved part (n, knots - 2) of the natural cubic spline of normal scores (n,)."""
+        if len(self.knots) < 3:
+            return np.empty((len(z), 0))
+        t, last, before = self.knots, self.knots[-1], self.knots[-2]
+
+        def cubic(knot: float) -> FloatArray:
+            return np.asarray((np.maximum(z - knot, 0) ** 3 - np.maximum(z - last, 0) ** 3) / (last - knot))
+
+        return np.column_stack([cubic(knot) - cubic(before) for knot in t[:-2]])
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Functions of covariates, made on training rows without their labels.
+
+    Attributes
+    ----------
+    amounts : (column, scale) of each column that is taken as an amount
+    codes : (column, levels, whether rare ones were pooled) of each column whose levels get an indicator each
+    names : names of the functions, for sentences
+    sorts : how many functions there are of each sort: normal scores, bends, indicators
+    centre, spread : arrays (p,), of the training rows
+    """
+
+    amounts: tuple[tuple[int, Scale], ...]
+    codes: tuple[tuple[int, FloatArray, bool], ...]
+    names: tuple[str, ...]
+    sorts: tuple[int, int, int]
+    centre: FloatArray
+    spread: FloatArray
+
+    @classmethod
+    def of(cls, x: FloatArray, names: Sequence[str], declared: Sequence[int] = ()) -> Basis:
+        """Make the basis of covariates.
+
+        Parameters
+        ----------
+        x : array (n, d), training rows
+        names : of the columns
+        declared : positions of the columns that are codes and no amounts
+
+        Examples
+        --------
+        >>> basis = Basis.of(np.array([[1.0, 0], [2, 1], [3, 2], [4, 1]] * 5), ["pay", "site"])
+        >>> basis.sorts
+        (2, 4, 7)
+        """
+        amounts: list[tuple[int, Scale]] = []
+        codes: list[tuple[int, FloatArray, bool]] = []
+        for column in range(x.shape[1]):
+            levels, counts = np.unique(x[:, column], return_counts=True)
+            if len(levels) < 2:
+                continue
+            whole = len(levels) in _LEVELS and np.array_equal(levels, np.rint(levels))
+            if column not in declared:
+                amounts.append((column, Scale.of(x[:, column])))
+            if column in declared or whole:
+                common = counts >= _FEWEST_IN_LEVEL
+                codes.append((column, levels[common], not bool(common.all())))
+        start = cls(tuple(amounts), tuple(codes), (), (0, 0, 0), np.zeros(0), np.ones(0))
+        raw, labels, sorts = start._raw(x, names)
+        spread = raw.std(axis=0)
+        return cls(
+            tuple(amounts), tuple(codes), labels, sorts, raw.mean(axis=0), np.where(spread > _ROUNDING, spread, np.inf)
+        )
+
+    def _raw(self, x: FloatArray, names: Sequence[str]) -> tuple[FloatArray, tuple[str, ...], tuple[int, int, int]]:
+        scores = [scale.scores(x[:, column]) for column, scale in self.amounts]
+        curved = [scale.bends(z) for (_, scale), z in zip(self.amounts, scores, strict=True)]
+        levels = []
+        labels = [names[column] for column, _ in self.amounts]
+        for (column, _), part in zip(self.amounts, curved, strict=True):
+            labels += [f"{names[column]}, curved"] * part.shape[1]
+        for column, known, pooled in self.codes:
+            levels.append(x[:, column][:, None] == known)
+            labels += [f"{names[column]} = {level:g}" for level in known]
+            if pooled:
+                levels.append(~levels[-1].any(axis=1, keepdims=True))
+                labels.append(f"{names[column]}: rare levels")
+        parts = [np.column_stack(scores) if scores else np.empty((len(x), 0)), *curved, *levels]
+        sorts = len(scores), sum(part.shape[1] for part in curved), sum(part.shape[1] for part in levels)
+        return np.hstack(parts).astype(np.float64), tuple(labels), sorts
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Return the functions (n, p), standardised as the training rows are; normal scores first."""
+        raw, _, _ = self._raw(x, [str(i) for i in range(x.shape[1])])
+        return (raw - self.centre) / self.spread
+
+    @property
+    def factors(self) -> IntArray:
+        """Positions of the functions whose products are tried: normal scores, and levels where a column has few."""
+        found, at = list(range(self.sorts[0])), self.sorts[0] + self.sorts[1]
+        for _, levels, pooled in self.codes:
+            if len(levels) <= _FEW_LEVELS:
+                found += range(at, at + len(levels))
+            at += len(levels) + pooled
+        return np.array(found[:_MOST_FACTORS], dtype=np.int64)
+
+    @property
+    def ridge(self) -> FloatArray:
+        """Relative penalty (p,) of each function: a tenth for normal scores."""
+        found = np.ones(sum(self.sorts))
+        found[: self.sorts[0]] = 0.1
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Products of two functions of a basis, chosen by what they say of membership beyond the main effects.
+
+    Attributes
+    ----------
+    pairs : array (k, 2) of positions in the basis
+    centre, spread : arrays (k,), of the training rows
+    """
+
+    pairs: IntArray
+    centre: FloatArray
+    spread: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        main: FloatArray,
+        basis: Basis,
+        member: BoolArray,
+        *,
+        most: int = _PRODUCTS,
+        least: float = _LEAST_SCORE,
+    ) -> Products:
+        """Choose products by their score statistic, orthogonal to the main effects.
+
+        Parameters
+        ----------
+        main : array (n, p), the basis on training rows
+        member : array (n,)
+        most : number of products
+        least : |z| above which a product is kept
+        """
+        ones, y = logistic.with_ones(main), member.astype(np.float64)
+        penalty = np.r_[0.0, _FIRST_RIDGE * basis.ridge]
+        beta, _ = logistic.minimise(ones, y, penalty, np.zeros(ones.shape[1]), tolerance=1e-4)
+        p = logistic.expit(ones @ beta)
+        factors = basis.factors
+        first, second = np.triu_indices(len(factors), 1)
+        if not len(first):
+            return cls(np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0))
+        s = main[:, factors]
+        r, w = y - p, p * (1 - p)
+        # sums over rows of r p_ij and w (p_ij - c_ij)^2 for all products at once
+        summed = (r[:, None] * s).T @ s
+        one, two = ((w[:, None] * s**k).T @ s**k for k in (1, 2))
+        centre = one / w.sum()
+        variance = two - w.sum() * centre**2
+        z = (summed - r.sum() * centre) / np.sqrt(np.where(variance > _ROUNDING * w.sum(), variance, np.inf))
+        strength = np.abs(z[first, second])
+        kept = np.argsort(-strength, kind="stable")[:most]
+        kept = kept[strength[kept] > least]
+        pairs = np.column_stack([factors[first[kept]], factors[second[kept]]])
+        made = cls(pairs, np.zeros(len(pairs)), np.ones(len(pairs)))(main)
+        spread = made.std(axis=0)
+        return cls(pairs, made.mean(axis=0), np.where(spread > _ROUNDING, spread, np.inf))
+
+    def __call__(self, main: FloatArray) -> FloatArray:
+        """Return the products (n, k) of rows of the basis (n, p), standardised as the training rows are."""
+        made = np.clip(main[:, self.pairs[:, 0]] * main[:, self.pairs[:, 1]], -_CLIP, _CLIP)
+        return np.asarray((made - self.centre) / self.spread)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A basis and the products of it that say something of membership: what the models of one fold are linear in."""
+
+    basis: Basis
+    products: Products
+
+    @classmethod
+    def of(cls, x: FloatArray, member: BoolArray, names: Sequence[str], declared: Sequence[int] = ()) -> Design:
+        """Make it from training rows x (n, d) and their labels (n,); ``declared`` are positions of codes."""
+        basis = Basis.of(x, names, declared)
+        return cls(basis, Products.of(basis(x), basis, member))
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Return the features (n, p) of rows x (n, d)."""
+        main = self.basis(x)
+        return np.hstack([main, self.products(main)])
+
+    @property
+    def ridge(self) -> FloatArray:
+        """Relative penalty (p,) of each feature."""
+        return np.concatenate([self.basis.ridge, np.ones(len(self.products.pairs))])

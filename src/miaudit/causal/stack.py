@@ -1,0 +1,213 @@
+"""Models that are stacked, cross-fitted: of membership (the propensity), and of the score among the non-members.
+
+No single model is right for all real shifts: a line misses products, a basis misses jumps, boosting alone is wrong
+nearly everywhere (docs/propensity.md has the table). The stack takes their held-out log-odds into one logistic line,
+which calibrates as well.
+"""
+
+# ruff: noqa: PLC0415 - scikit-learn and scipy.optimize load when used
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.causal import logistic
+from miaudit.causal.basis import Design
+
+PENALTIES = (1000.0, 200.0, 40.0, 8.0)  # of the basis, times the share of the records that are learned from
+MOST_LOG_ODDS = 7.0
+_LARGEST_SHARE = 2.0  # of one learner
+_CERTAIN = 1e-6  # a tree's certainty is taken as 1 - 1e-6
+_BOOSTED: dict[str, Any] = {
+    "max_iter": 100,
+    "learning_rate": 0.1,
+    "max_leaf_nodes": 8,
+    "min_samples_leaf": 20,
+    "l2_regularization": 5.0,
+    "early_stopping": False,
+}
+_TREES, _LEAF = 40, 4
+_RIDGES = np.logspace(-1, 4, 21)
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Covariates, membership and the folds that all models share.
+
+    Attributes
+    ----------
+    x : array (n, d), finite
+    member : array (n,)
+    fold : array (n,), in which each record is held out; units whole
+    designs : by fold, made on the other records
+    seed : of trees
+    """
+
+    x: FloatArray
+    member: BoolArray
+    fold: IntArray
+    designs: Mapping[int, Design]
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        x: FloatArray,
+        member: BoolArray,
+        fold: IntArray,
+        *,
+        names: Sequence[str],
+        declared: Sequence[int] = (),
+        seed: int,
+    ) -> Folds:
+        """Make the basis of each fold on the other records; ``declared`` are positions of codes."""
+        designs = {int(k): Design.of(x[fold != k], member[fold != k], names, declared) for k in np.unique(fold)}
+        return cls(x, member, fold, designs, seed)
+
+
+# -- membership -------------------------------------------------------------------------------------------------------
+
+
+def log_odds(folds: Folds, others: Mapping[str, FloatArray]) -> tuple[FloatArray, dict[str, float]]:
+    """Learn the log-odds of membership of each record from the other folds, by the stack.
+
+    Parameters
+    ----------
+    folds : the records
+    others : held-out log-odds (n,) of further learners by name: the line in the raw columns, words
+
+    Returns
+    -------
+    log-odds (n,) within 7 of zero, and the share of each learner, 0 to 2
+    """
+    found = {**others, "basis": _bent(folds), "boosting": _boosted(folds)}
+    held = np.column_stack(list(found.values()))
+    shares = weigh(held, folds.member)
+    logit = np.clip(shares[0] + held @ shares[1:], -MOST_LOG_ODDS, MOST_LOG_ODDS)
+    return logit, dict(zip(found, shares[1:].tolist(), strict=True))
+
+
+def weigh(held: FloatArray, member: BoolArray) -> FloatArray:
+    """Return the intercept and the share of each learner, (1 + k,), with the least log-loss; shares are in [0, 2].
+
+    Parameters
+    ----------
+    held : array (n, k), held-out log-odds
+    member : array (n,)
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> logit = rng.normal(size=20000)
+    >>> member = rng.random(20000) < logistic.expit(logit)
+    >>> weigh(np.column_stack([2 * logit, rng.normal(size=20000)]), member).round(1) + 0.0
+    array([0. , 0.5, 0. ])
+    """
+    from scipy.optimize import minimize
+
+    x, y = logistic.with_ones(held), member.astype(np.float64)
+
+    def loss(b: FloatArray) -> tuple[float, FloatArray]:
+        eta = x @ b
+        return float(np.mean(np.logaddexp(0.0, eta) - y * eta)), np.asarray(x.T @ (logistic.expit(eta) - y) / len(y))
+
+    start = np.r_[0.0, np.full(held.shape[1], 1 / held.shape[1])]
+    bounds = [(None, None)] + [(0.0, _LARGEST_SHARE)] * held.shape[1]
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
+
+
+def _bent(folds: Folds) -> FloatArray:
+    """Return the held-out log-odds (n,) of a ridge regression on the basis, at the penalty that is best for all."""
+    y = folds.member.astype(np.float64)
+    held = np.empty((len(PENALTIES), len(y)))
+    for k, design in folds.designs.items():
+        out = folds.fold == k
+        inside, outside = (logistic.with_ones(design(folds.x[rows])) for rows in (~out, out))
+        beta, share = np.zeros(inside.shape[1]), float((~out).mean())
+        for i, penalty in enumerate(PENALTIES):
+            ridge = np.r_[0.0, penalty * share * design.ridge]
+            beta, _ = logistic.minimise(inside, y[~out], ridge, beta, tolerance=1e-4)
+            held[i, out] = outside @ beta
+    losses = (np.logaddexp(0.0, held) - y * held).mean(axis=1)
+    return np.asarray(held[int(np.argmin(losses))])
+
+
+def _boosted(folds: Folds) -> FloatArray:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    held = np.empty(len(folds.x))
+    with threadpool_limits(1):  # threads of boosting that wait for each other on busy cores cost many times as much
+        for k in folds.designs:
+            out = folds.fold == k
+            trees = HistGradientBoostingClassifier(**_BOOSTED, random_state=folds.seed)
+            p = trees.fit(folds.x[~out], folds.member[~out]).predict_proba(folds.x[out])[:, 1]
+            p = np.clip(p, _CERTAIN, 1 - _CERTAIN)
+            held[out] = np.log(p) - np.log1p(-p)
+    return held
+
+
+# -- the score among the non-members ----------------------------------------------------------------------------------
+
+
+def regression(folds: Folds, target: FloatArray) -> FloatArray:
+    """Regress a function of the score on the covariates among the non-members of the other folds.
+
+    A ridge regression on the basis, boosting and extremely randomised trees, in the non-negative combination that fits
+    held-out non-members best.
+
+    Parameters
+    ----------
+    folds : the records
+    target : array (n,); only the non-members' values are read
+
+    Returns
+    -------
+    array (n,), E[target | x, non-member] of each record, within the range of the target
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(1000, 2))
+    >>> member = rng.random(1000) < 0.5
+    >>> folds = Folds.of(x, member, np.arange(1000) % 5, names=["u", "v"], seed=0)
+    >>> found = regression(folds, x[:, 0] + rng.normal(size=1000))
+    >>> bool(np.corrcoef(found, x[:, 0])[0, 1] > 0.95)
+    True
+    """
+    from scipy.optimize import nnls
+    from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+
+    x, found, outsiders = folds.x, np.empty((3, len(target))), ~folds.member
+    with threadpool_limits(1):
+        for k, design in folds.designs.items():
+            out = folds.fold == k
+            rows = ~out & outsiders
+            boosted = HistGradientBoostingRegressor(**_BOOSTED, random_state=folds.seed)
+            trees = ExtraTreesRegressor(_TREES, min_samples_leaf=_LEAF, random_state=folds.seed)
+            found[0, out] = _ridge(design(x[rows]), target[rows], design.ridge, design(x[out]))
+            found[1, out] = boosted.fit(x[rows], target[rows]).predict(x[out])
+            found[2, out] = trees.fit(x[rows].astype(np.float32), target[rows]).predict(x[out].astype(np.float32))
+    centre = float(target[outsiders].mean())
+    shares, _ = nnls((found[:, outsiders] - centre).T, target[outsiders] - centre)
+    return np.clip(centre + shares @ (found - centre), target[outsiders].min(), target[outsiders].max())
+
+
+def _ridge(inside: FloatArray, target: FloatArray, relative: FloatArray, outside: FloatArray) -> FloatArray:
+    """Predict by a ridge regression whose penalty is the best by generalised cross-validation (Golub et al. 1979)."""
+    scaled, scale = inside / np.sqrt(relative), 1 / np.sqrt(relative)
+    centre, mean = scaled.mean(axis=0), float(target.mean())
+    u, s, vt = np.linalg.svd(scaled - centre, full_matrices=False)
+    projected = u.T @ (target - mean)
+    total, best = float(((target - mean) ** 2).sum()), (np.inf, np.zeros(len(s)))
+    for penalty in _RIDGES:
+        kept = s**2 / (s**2 + penalty)
+        residual = total - float(projected**2 @ (2 * kept - kept**2))
+        loss = residual / (1 - (kept.sum() + 1) / len(target)) ** 2
+        if loss < best[0]:
+            best = loss, s / (s**2 + penalty) * projected
+    return np.asarray(mean + (outside * scale - centre) @ (vt.T @ best[1]))
