@@ -7,8 +7,14 @@ import pytest
 from scipy import special
 from sklearn.linear_model import LogisticRegression
 
-from miaudit.causal import stack
+import miaudit as ma
+from miaudit import Evidence, Nuisance, Plan
+from miaudit.causal import effects, propensity, stack
+from miaudit.causal.covariates import Categories
+from miaudit.causal.outcome import Regression
 from miaudit.causal.stack import Folds
+from miaudit.errors import InputError
+from miaudit.metrics.roc import Roc
 
 
 def folds(x: np.ndarray, member: np.ndarray) -> Folds:
@@ -102,3 +108,128 @@ def test_the_stack_repairs_what_a_line_leaves_standing() -> None:
     assert abs(np.mean(bent) - 0.5) < 0.02
     assert np.mean(straight) > 0.6  # the control
     assert min(shares) > 0.7
+
+
+# -- the propensity and the estimates that are made of it -------------------------------------------------------------
+
+
+def shifted(n: int = 1200, seed: int = 5, effect: float = 0.0, **fields: object) -> Evidence:
+    rng = np.random.default_rng(seed)
+    x, member, score = product(n, rng)
+    given = {"covariates": x, "design": "zero-run", **fields}
+    return Evidence(score=score + effect * member, member=member, **given)  # type: ignore[arg-type]
+
+
+def learned(evidence: Evidence, **options: object) -> propensity.Propensity:
+    return propensity.stacked(evidence, rng=np.random.default_rng(0), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.long
+def test_a_stacked_propensity_says_how_it_came_about_and_is_the_same_again() -> None:
+    evidence = shifted()
+    found = learned(evidence)
+    assert np.array_equal(found.values, learned(evidence).values)
+    assert found.how.startswith("cross-fitted in 5 folds: Numbers, a stack (")
+    assert (found.logistic, found.folds is None, found.values.shape) == (False, False, (1200,))
+    assert found.rows_per_covariate == 400
+
+
+@pytest.mark.long
+def test_units_stay_whole_and_categories_are_no_amounts() -> None:
+    rng = np.random.default_rng(6)
+    level = rng.normal(size=30)
+    unit = np.repeat(np.arange(600), 2)
+    site = rng.integers(0, 30, 600)[unit]
+    member = rng.random(600)[unit] < special.expit(level[site])
+    evidence = Evidence(score=level[site], member=member, covariates=np.c_[site, rng.normal(size=1200)], unit=unit)
+    found = learned(evidence, encoding=Categories((0,)))
+    assert found.folds is not None
+    assert (found.folds[0::2] == found.folds[1::2]).all()
+    assert np.corrcoef(found.logit, level[site])[0, 1] > 0.8
+
+
+@pytest.mark.long
+def test_texts_join_as_their_components() -> None:
+    rng = np.random.default_rng(7)
+    member = rng.random(600) < 0.5
+    words = np.array(["the red house", "the blue sea", "a green tree", "a grey stone"])
+    text = words[np.where(rng.random(600) < 0.7, member * 1, rng.integers(2, 4, 600))].tolist()
+    evidence = Evidence(score=rng.normal(size=600), member=member, text=text)
+    found = learned(evidence)
+    assert Roc.of(found.logit, member).auc > 0.75
+
+
+def test_without_covariates_it_is_refused() -> None:
+    with pytest.raises(InputError, match=r"evidence\.covariates"):
+        learned(Evidence(score=[1.0, 2, 3, 4], member=[1, 0, 1, 0]))
+
+
+@pytest.fixture(scope="module")
+def answered() -> tuple[Evidence, propensity.Propensity]:
+    evidence = shifted(2000, effect=0.5)
+    return evidence, learned(evidence)
+
+
+@pytest.mark.long
+def test_the_auc_is_that_of_the_formula(answered: tuple[Evidence, propensity.Propensity]) -> None:
+    """AIPW with one regression, written out: its value, its standard error, and the hull of its interval."""
+    evidence, pi = answered
+    rng = np.random.default_rng(1)
+    law = Regression().fit(evidence, pi, rng)
+    a, y, w = evidence.member, evidence.score, np.where(evidence.member, 0.0, pi.odds)
+    inside = np.sort(y[a])
+    h = 1 - np.searchsorted(inside, y) / len(inside)  # no ties here
+    m, share = stack.regression(law.folds, h), w / w.sum()
+    value, weighted = m[a].mean() + share @ (h - m), share @ h
+    below = np.array([share @ (y < score) for score in y[a]])
+    parts = np.zeros((2, len(y)))
+    parts[0][a] = (below - below.mean() + m[a] - m[a].mean()) / a.sum()
+    parts[0][~a] = (share * (h - m - share @ (h - m)))[~a]
+    parts[1][a] = (below - below.mean()) / a.sum()
+    parts[1][~a] = (share * (h - weighted))[~a]
+    error = np.sqrt(max((part**2).sum() for part in parts))
+    found = effects.auc(evidence, pi, method="aipw", outcome=law, rng=rng)
+    assert found.value == pytest.approx(value, abs=1e-9)
+    ends = [
+        special.expit(special.logit(x) + np.array([-1, 1]) * 1.96 * error / (x * (1 - x)))
+        for x in (value, 2 * value - weighted)
+    ]
+    assert found.low == pytest.approx(min(ends[0][0], ends[1][0]), abs=2e-3)
+    assert found.high == pytest.approx(max(ends[0][1], ends[1][1]), abs=2e-3)
+
+
+@pytest.mark.long
+def test_the_effect_covers_both_steps_and_the_truth(answered: tuple[Evidence, propensity.Propensity]) -> None:
+    evidence, pi = answered
+    rng = np.random.default_rng(1)
+    law = Regression().fit(evidence, pi, rng)
+    found = effects.ate(evidence, pi, method="aipw", outcome=law, rng=rng)
+    weighted = effects.ate(evidence, pi, rng=rng)
+    assert found.value is not None
+    assert weighted.value is not None
+    assert found.low < 2 * found.value - weighted.value < found.high
+    assert found.low < 0.5 < found.high
+    raw = effects.ate(evidence, pi, method="difference", rng=rng)
+    assert raw.low > 0.5  # the control: the shift is still in it
+
+
+def test_a_curve_by_regressions_is_refused_with_the_way_out() -> None:
+    evidence = shifted(200)
+    given = propensity.Propensity.given(np.full(200, 0.4) + 0.2 * (np.arange(200) % 2))
+    with pytest.raises(InputError, match="use method='hajek'"):
+        effects.advantage(evidence, given, method="aipw", outcome=Regression(), rng=np.random.default_rng(0))
+
+
+@pytest.mark.long
+def test_a_whole_audit_takes_both(answered: tuple[Evidence, propensity.Propensity]) -> None:
+    evidence, pi = answered
+    plan = Plan(estimator="aipw", primary_metric="auc")
+    found = ma.audit(
+        evidence, plan=plan, nuisance=Nuisance(propensity=pi, outcome=Regression()), rng=np.random.default_rng(0)
+    )
+    assert found.verdict.status == "flagged"
+    causal = next(m for m in found.metrics if (m.name, m.estimator) == ("auc", "aipw"))
+    assert "ridge on a basis, boosting and trees" in causal.note
+    assert any("the learned log-odds may be off is not known" in text for text in found.no_bound)
+    line = ma.audit(evidence, plan=plan, rng=np.random.default_rng(0))
+    assert line.verdict.status == "refused"  # the control: a line misses the product

@@ -16,13 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.causal import covariates as encodings
+from miaudit.causal import stack
+from miaudit.causal.covariates import Categories, Numbers
 from miaudit.causal.estimators import PropensityLike
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
-__all__ = ["Law", "LocationScale"]
+__all__ = ["Law", "LocationScale", "Regression"]
 
 FEWEST_NONMEMBERS = 20
+FOLDS = 5
 _NODES = 256  # of the law of the residuals, denser towards its ends
 _CHUNK = 1 << 21  # numbers held at once: 16 MB each
 _SMALLEST_SCALE, _LARGEST_SCALE = 0.05, 20.0  # relative to the median
@@ -107,6 +111,9 @@ class Law:
             for start in range(0, len(rows), step):
                 part = rows[start : start + step]
                 yield part, self.centre[part, None] + self.scale[part, None] * nodes, mass
+
+
+AnyLaw = Law | stack.Regressed
 
 
 @dataclass(frozen=True)
@@ -208,9 +215,48 @@ class LocationScale:
         return draw_folds(a, self.folds, unit_codes, rng)
 
 
-def law_of(outcome: Any, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator | None) -> Law:
+@dataclass(frozen=True)
+class Regression:
+    """One regression for each mean that is asked for, among the non-members of the other folds.
+
+    What AIPW for the AUC and the average effect needs, and no more: the share of members above a score, regressed on
+    the covariates by a ridge on the basis of :mod:`miaudit.causal.basis`, boosting and extremely randomised trees.
+
+    Attributes
+    ----------
+    categories : positions of covariates that are codes
+    """
+
+    categories: tuple[int, ...] = ()
+
+    @property
+    def how(self) -> str:
+        """Name of the model, for notes."""
+        return stack.Regressed.how
+
+    def fit(self, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator) -> stack.Regressed:
+        """Divide the evidence, into the folds of the propensity where it has some."""
+        if evidence.n_nonmembers < FEWEST_NONMEMBERS:
+            allowed = f"at least {FEWEST_NONMEMBERS} non-members for an outcome model"
+            raise InputError("evidence", allowed, str(evidence.n_nonmembers), "use method='hajek'")
+        place, seed = rng.spawn(2)
+        folds = getattr(propensity, "folds", None)
+        code = encodings.codes(evidence)
+        fold = encodings.folds_of(FOLDS if folds is None else folds, evidence.member, code, place)
+        plain = evidence if evidence.text is None else evidence.replace(text=None, covariates=propensity.features)
+        encoding = Categories(self.categories) if self.categories else Numbers()
+        table = encodings.table_of(plain, encoding)
+        shared = stack.Folds.of_table(table, encoding, evidence.member, fold, seed=int(seed.integers(0, 2**31 - 1)))
+        return stack.Regressed(shared, evidence.score)
+
+
+def law_of(outcome: Any, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator | None) -> AnyLaw:
     """Fit an outcome model (LocationScale, a regressor or None), or return a fitted law if it fits the evidence."""
-    if isinstance(outcome, Law):
+    if isinstance(outcome, Regression):
+        if rng is None:
+            raise InputError("rng", "a numpy.random.Generator", "None", "pass rng=numpy.random.default_rng(seed)")
+        return outcome.fit(evidence, propensity, rng)
+    if isinstance(outcome, AnyLaw):
         if outcome.n != evidence.n:
             raise InputError("outcome", f"a law of {evidence.n} records", f"{outcome.n}", "fit it on the same evidence")
         return outcome
@@ -225,6 +271,18 @@ def law_of(outcome: Any, evidence: Evidence, propensity: PropensityLike, rng: np
         raise InputError("rng", "a numpy.random.Generator", "None", "pass rng=numpy.random.default_rng(seed)")
     model = outcome if isinstance(outcome, LocationScale) else LocationScale(outcome)
     return model.fit(covariates, evidence.score, evidence.member, unit_codes=evidence.unit_codes, rng=rng)
+
+
+def share_above(members: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Return the share of members above any y as a function; ties count one half."""
+    ordered, n = np.sort(members), len(members)
+
+    def above(y: FloatArray) -> FloatArray:
+        flat = y.ravel()
+        right, left = np.searchsorted(ordered, flat, side="right"), np.searchsorted(ordered, flat, side="left")
+        return np.asarray((1 - (right + left) / (2 * n)).reshape(y.shape))
+
+    return above
 
 
 def draw_folds(member: BoolArray, folds: int, unit_codes: IntArray | None, rng: np.random.Generator) -> IntArray:

@@ -8,16 +8,19 @@ which calibrates as well.
 # ruff: noqa: PLC0415 - scikit-learn and scipy.optimize load when used
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
-from miaudit.causal import logistic
+from miaudit.causal import covariates, crossfit
 from miaudit.causal.basis import Design
+from miaudit.causal.covariates import Categories, Encoding, Numbers, Table
+from miaudit.errors import InputError
 
 PENALTIES = (1000.0, 200.0, 40.0, 8.0)  # of the basis, times the share of the records that are learned from
 MOST_LOG_ODDS = 7.0
@@ -69,6 +72,19 @@ class Folds:
         designs = {int(k): Design.of(x[fold != k], member[fold != k], names, declared) for k in np.unique(fold)}
         return cls(x, member, fold, designs, seed)
 
+    @classmethod
+    def of_table(cls, table: Table, encoding: Encoding, member: BoolArray, fold: IntArray, *, seed: int) -> Folds:
+        """Take columns as they are; texts, and columns that are condensed, as the encoding's components of all rows.
+
+        Nothing is fitted to membership but the products.
+        """
+        if isinstance(encoding, Numbers | Categories) and table.numbers is not None:
+            coded = encoding.columns if isinstance(encoding, Categories) else ()
+            declared = [i for i, column in enumerate(table.columns) if column in coded]
+            return cls.of(table.numbers, member, fold, names=table.names, declared=declared, seed=seed)
+        x = covariates.fit(encoding, table, seed=seed)(table)
+        return cls.of(x, member, fold, names=[f"component {i + 1}" for i in range(x.shape[1])], seed=seed)
+
 
 # -- membership -------------------------------------------------------------------------------------------------------
 
@@ -104,17 +120,17 @@ def weigh(held: FloatArray, member: BoolArray) -> FloatArray:
     --------
     >>> rng = np.random.default_rng(0)
     >>> logit = rng.normal(size=20000)
-    >>> member = rng.random(20000) < logistic.expit(logit)
+    >>> member = rng.random(20000) < crossfit.expit(logit)
     >>> weigh(np.column_stack([2 * logit, rng.normal(size=20000)]), member).round(1) + 0.0
     array([0. , 0.5, 0. ])
     """
     from scipy.optimize import minimize
 
-    x, y = logistic.with_ones(held), member.astype(np.float64)
+    x, y = crossfit.with_ones(held), member.astype(np.float64)
 
     def loss(b: FloatArray) -> tuple[float, FloatArray]:
         eta = x @ b
-        return float(np.mean(np.logaddexp(0.0, eta) - y * eta)), np.asarray(x.T @ (logistic.expit(eta) - y) / len(y))
+        return float(np.mean(np.logaddexp(0.0, eta) - y * eta)), np.asarray(x.T @ (crossfit.expit(eta) - y) / len(y))
 
     start = np.r_[0.0, np.full(held.shape[1], 1 / held.shape[1])]
     bounds = [(None, None)] + [(0.0, _LARGEST_SHARE)] * held.shape[1]
@@ -127,11 +143,11 @@ def _bent(folds: Folds) -> FloatArray:
     held = np.empty((len(PENALTIES), len(y)))
     for k, design in folds.designs.items():
         out = folds.fold == k
-        inside, outside = (logistic.with_ones(design(folds.x[rows])) for rows in (~out, out))
+        inside, outside = (crossfit.with_ones(design(folds.x[rows])) for rows in (~out, out))
         beta, share = np.zeros(inside.shape[1]), float((~out).mean())
         for i, penalty in enumerate(PENALTIES):
             ridge = np.r_[0.0, penalty * share * design.ridge]
-            beta, _ = logistic.minimise(inside, y[~out], ridge, beta, tolerance=1e-4)
+            beta, _ = crossfit.minimise(inside, y[~out], ridge, beta, tolerance=1e-4)
             held[i, out] = outside @ beta
     losses = (np.logaddexp(0.0, held) - y * held).mean(axis=1)
     return np.asarray(held[int(np.argmin(losses))])
@@ -211,3 +227,46 @@ def _ridge(inside: FloatArray, target: FloatArray, relative: FloatArray, outside
         if loss < best[0]:
             best = loss, s / (s**2 + penalty) * projected
     return np.asarray(mean + (outside * scale - centre) @ (vt.T @ best[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Regressed:
+    """The law of a non-member's score as far as regressions of it go: any mean, and no curve.
+
+    Attributes
+    ----------
+    folds : the records
+    score : array (n,)
+    how : what to say about the model
+    """
+
+    folds: Folds
+    score: FloatArray
+    how: str = "ridge on a basis, boosting and trees, stacked"
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return len(self.score)
+
+    @property
+    def mean(self) -> FloatArray:
+        """E[Y(0) | x] of each record (n,), in units of the score."""
+        return regression(self.folds, self.score)
+
+    def expected(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return E[function(Y(0)) | x] of each record (n,), by a regression of its own."""
+        return regression(self.folds, function(self.score))
+
+    def exceedance(self, threshold: float) -> FloatArray:
+        """Return P(Y(0) >= t | x) of each record (n,)."""
+        return self.expected(lambda y: (y >= threshold).astype(np.float64))
+
+    def weighted_exceedance(self, weight: ArrayLike, thresholds: ArrayLike) -> FloatArray:  # noqa: ARG002
+        """Refuse: a curve would take a regression for each of its points."""
+        raise InputError(
+            "outcome",
+            "LocationScale or a regressor for a curve or a threshold that is searched",
+            "Regression",
+            "use method='hajek' for it: an outcome model adds little to a curve",
+        )
