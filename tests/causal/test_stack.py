@@ -130,7 +130,8 @@ def test_a_stacked_propensity_says_how_it_came_about_and_is_the_same_again() -> 
     found = learned(evidence)
     assert np.array_equal(found.values, learned(evidence).values)
     assert found.how.startswith("cross-fitted in 5 folds: Numbers, a stack (")
-    assert (found.logistic, found.folds is None, found.values.shape) == (False, False, (1200,))
+    assert (found.logistic, found.stacked, found.folds is None, found.values.shape) == (False, True, False, (1200,))
+    assert Nuisance(propensity=found).of_rows(np.arange(600)).propensity.stacked  # type: ignore[union-attr]
     assert found.rows_per_covariate == 400
 
 
@@ -228,6 +229,9 @@ def test_a_whole_audit_takes_both(answered: tuple[Evidence, propensity.Propensit
         evidence, plan=plan, nuisance=Nuisance(propensity=pi, outcome=Regression()), rng=np.random.default_rng(0)
     )
     assert found.verdict.status == "flagged"
+    assert found.overlap is not None
+    assert found.overlap.fit is not None
+    assert found.overlap.fit.limit == 2.33  # judged as a stack is
     causal = next(m for m in found.metrics if (m.name, m.estimator) == ("auc", "aipw"))
     assert "ridge on a basis, boosting and trees" in causal.note
     assert any("the learned log-odds may be off is not known" in text for text in found.no_bound)

@@ -232,6 +232,7 @@ def _smallest(p_value: Callable[[float], float], level: float) -> float | None:
 # One-sided 1%, times the root of two: two records in different folds each have a part in what is foreseen of the other,
 # so that chance counts their pair twice (docs/balance.md).
 LIMIT = 3.3
+STACKED_LIMIT = 2.33  # one-sided 1%; sound stacks stay below it, since boosting has had its say (docs/balance.md)
 _TREES = 40
 _LEAF = 4
 _SPLITS = 100_000  # features that a split tries, times records: few records need a closer look, and can afford it
@@ -363,18 +364,21 @@ def measure(
     x = evidence.covariates.astype(np.float32)
     with threadpool_limits(1):
         seeds = learn.spawn(int(fold.max()) + 1)
-        forests = [(fold == k, _forest(x, evidence.member, fold == k, seeds[k])) for k in np.unique(fold)]
+        forests = [
+            (fold == k, _forest(x, evidence.member, fold == k, propensity.stacked, seeds[k])) for k in np.unique(fold)
+        ]
     values = propensity.matched(evidence).values
     statistic = partial(_z, evidence, values, fold, _tangents(propensity, values))
     z = statistic(_log_odds(forests, x))
     product_z, product_limit, pair = _products(evidence, values, evidence.covariates)
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
     product = tuple(names[i] for i in pair)
-    by_forest, by_product = z > LIMIT, _above(product_z, product_limit)
+    limit = STACKED_LIMIT if propensity.stacked else LIMIT
+    by_forest, by_product = z > limit, _above(product_z, product_limit)
     missed = product if by_product else ()
     if by_forest:
         missed = tuple(names[i] for i in _missed(statistic, forests, x, z, shuffle))
-    return LackOfFit(z, LIMIT, product_z, product_limit, product, missed, by_forest or by_product)
+    return LackOfFit(z, limit, product_z, product_limit, product, missed, by_forest or by_product)
 
 
 def _above(z: float | None, limit: float | None) -> bool:
@@ -384,7 +388,7 @@ def _above(z: float | None, limit: float | None) -> bool:
 def _tangents(propensity: Propensity, values: FloatArray) -> FloatArray:
     """Return what is no evidence: orthonormal directions (n, k) of log-odds times the root of the variance."""
     free = [np.ones(len(values))]
-    if propensity.rows_per_covariate is not None and propensity.features is not None:
+    if not propensity.stacked and propensity.rows_per_covariate is not None and propensity.features is not None:
         free += [propensity.logit, *propensity.features.T]
     spread = np.sqrt(values * (1 - values))
     return np.asarray(linalg.orth(np.stack(free, axis=1) * spread[:, None]))
@@ -417,11 +421,12 @@ def _calibrated(raw: FloatArray, member: BoolArray, fold: IntArray) -> FloatArra
     return found
 
 
-def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, rng: np.random.Generator) -> Any:
-    """Fit trees on all records but these."""
+def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, stacked: bool, rng: np.random.Generator) -> Any:
+    """Fit trees on all records but these; against a stack, which has boosted trees of its own, few of a split."""
     from sklearn.ensemble import ExtraTreesClassifier
 
-    tried = min(x.shape[1], max(round(x.shape[1] ** 0.5), _SPLITS // len(x)))
+    few = max(1, int(x.shape[1] ** 0.5))
+    tried = few if stacked else min(x.shape[1], max(round(x.shape[1] ** 0.5), _SPLITS // len(x)))
     seed = crossfit.seed_of(rng)
     trees = ExtraTreesClassifier(_TREES, min_samples_leaf=_LEAF, max_features=tried, random_state=seed)
     return trees.fit(x[~rows], member[~rows])

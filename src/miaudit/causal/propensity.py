@@ -60,6 +60,7 @@ class Propensity:
     dropped : names of constant covariates that were left out
     logistic : whether the model is the default, linear in ``features`` (the score term of statistics.md, section 3)
     rows_per_covariate : rows that the propensity was learned from, for each feature; None if given
+    stacked : whether the model is that of :func:`stacked`
 
     Examples
     --------
@@ -76,6 +77,7 @@ class Propensity:
     dropped: tuple[str, ...] = ()
     logistic: bool = False
     rows_per_covariate: float | None = None
+    stacked: bool = False
 
     @classmethod
     def given(cls, values: ArrayLike, how: str = "given") -> Propensity:
@@ -217,7 +219,13 @@ class Nuisance:
         whole, part = self.propensity, self.propensity.of_rows(rows)
         if whole.folds is not None:  # learned from the evidence itself: a part is no better known than the whole
             per_covariate = whole.rows_per_covariate
-            part = replace(part, folds=whole.folds[rows], logistic=whole.logistic, rows_per_covariate=per_covariate)
+            part = replace(
+                part,
+                folds=whole.folds[rows],
+                logistic=whole.logistic,
+                rows_per_covariate=per_covariate,
+                stacked=whole.stacked,
+            )
         return replace(self, propensity=part)
 
 
@@ -322,11 +330,10 @@ def stacked(
     folds: int | ArrayLike = FOLDS,
     rng: np.random.Generator,
 ) -> Propensity:
-    """Fit the propensity of each record on other records, by a stack of three models (:mod:`miaudit.causal.stack`).
+    """Fit the propensity on other records by a stack: a line, a ridge on a basis and boosted trees.
 
-    A line in the covariates, a ridge regression on a basis (splines of ranks, levels, products) and boosted trees, in
-    the combination that says most of held-out records. For evidence whose shift is no straight line; bounds on privacy
-    parameters need the line of :func:`fit`, whose log-odds have known errors.
+    For evidence whose shift is no straight line (:mod:`miaudit.causal.stack`, statistics.md, section 13); bounds on
+    privacy parameters need the line of :func:`fit`, whose log-odds have known errors.
 
     Parameters
     ----------
@@ -368,7 +375,7 @@ def stacked(
     ratio = evidence.n / features.shape[1]
     values, clip = crossfit.expit(logit), float(crossfit.expit(np.array(-stack.MOST_LOG_ODDS)))
     clipped = float(np.mean(np.abs(logit) >= stack.MOST_LOG_ODDS))
-    return Propensity(values, how, clip, clipped, fold, features, audited.dropped, False, ratio)
+    return Propensity(values, how, clip, clipped, fold, features, audited.dropped, False, ratio, stacked=True)
 
 
 class Refitting(TypedDict, total=False):
