@@ -31,8 +31,7 @@ from miaudit.causal.estimators import (
     counterfactual_mean,
     estimator_of,
 )
-from miaudit.causal.outcome import AnyLaw, law_of, share_above
-from miaudit.causal.stack import Regressed
+from miaudit.causal.outcome import AnyLaw, law_of, one_step_further, share_above
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics import classical
@@ -127,7 +126,7 @@ def ate(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) 
     present = float(y[a].mean())
     own = np.where(a, (y - present) / n1, 0.0)
     variance = comparison.variance(own - influence, -gradient)
-    further, variance = _further(chosen, comparison, law, y, absent, -own, variance)
+    further, variance = one_step_further(chosen, comparison, law, y, absent, -own, variance)
     freedom = min(comparison.effective_members, comparison.effective_nonmembers) - 1
     value = present - absent
     if freedom < 1:
@@ -167,7 +166,7 @@ def auc(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) 
         below = below * comparison.total / comparison.n1
     own = np.where(comparison.member, (below - below[comparison.member].mean()) / comparison.n1, 0.0)
     variance = comparison.variance(influence + own, gradient)
-    further, variance = _further(chosen, comparison, law, above, value, own, variance)
+    further, variance = one_step_further(chosen, comparison, law, above, value, own, variance)
     note = _model_note(law)
     if not -_ROUNDING <= value <= 1 + _ROUNDING:
         note = "; ".join(part for part in (note, f"{value:.3f} before clipping to [0, 1]") if part)
@@ -432,27 +431,6 @@ def _snapped(rate: float) -> float:
     if rate <= _ROUNDING:
         return 0.0
     return 1.0 if rate >= 1 - _ROUNDING else rate
-
-
-def _further(
-    estimator: Estimator,
-    comparison: Comparison,
-    law: AnyLaw | None,
-    outcome: FloatArray,
-    value: float,
-    own: FloatArray,
-    variance: float,
-) -> tuple[float, float]:
-    """Return the mean one step further than AIPW by regressions went from Hajek's, and the larger variance of the two.
-
-    What the regressions took off says what they would take off again: where models learn slowly, AIPW alone keeps a
-    bias of about one standard error. The interval covers both ends (statistics.md, section 13). The mean as it is for
-    other estimators. ``own`` (n,) is the members' part of the influence.
-    """
-    if not (isinstance(estimator, Aipw) and isinstance(law, Regressed)):
-        return value, variance
-    weighted, influence, gradient = counterfactual_mean(Hajek(), comparison, outcome, None)
-    return 2 * value - weighted, max(variance, comparison.variance(influence + own, gradient))
 
 
 def _model_note(law: AnyLaw | None) -> str:

@@ -370,12 +370,11 @@ def stacked(
     shared = stack.Folds.of_table(audited, chosen, evidence.member, fold, seed=crossfit.seed_of(place))
     logit, shares = stack.log_odds(shared, {"line": line})
     features = covariates.fit(chosen, audited, seed=crossfit.seed_of(place))(audited)
-    parts_of = ", ".join(f"{share:.2f} of {name}" for name, share in shares.items() if share >= 0.005)
-    how = f"cross-fitted in {len(parts)} folds: {_named(chosen)}, a stack ({parts_of or 'of nothing'})"
-    ratio = evidence.n / features.shape[1]
-    values, clip = crossfit.expit(logit), float(crossfit.expit(np.array(-stack.MOST_LOG_ODDS)))
-    clipped = float(np.mean(np.abs(logit) >= stack.MOST_LOG_ODDS))
-    return Propensity(values, how, clip, clipped, fold, features, audited.dropped, False, ratio, stacked=True)
+    said = ", ".join(f"{share:.2f} of {name}" for name, share in shares.items() if share >= 0.005) or "of nothing"
+    how = f"cross-fitted in {len(parts)} folds: {_named(chosen)}, a stack ({said})"
+    clip, clipped = float(crossfit.expit(np.array(-stack.MOST_LOG_ODDS))), np.abs(logit) >= stack.MOST_LOG_ODDS
+    told = how, clip, float(clipped.mean()), fold, features, audited.dropped, False, evidence.n / features.shape[1]
+    return Propensity(crossfit.expit(logit), *told, stacked=True)
 
 
 class Refitting(TypedDict, total=False):
