@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from miaudit.auditing.plan import Bounds, Case, Test
-from miaudit.auditing.zero_run import Correction
+from miaudit.auditing.zero_run import OF_LINE, Correction
 from miaudit.causal import propensity
 from miaudit.causal.challenge import Challenge, challenge
 from miaudit.dp import accounting, multi_run, one_run, verdict, zero_run
@@ -62,6 +62,8 @@ def assess(
     options, evidence, challenged, drawn = case.plan.bounds, case.audited, None, ""
     if options is None:
         return (), (), None
+    stacked = correction is not None and correction.line is not None
+    correction = None if correction is None else correction.for_bounds
     challenge_rng, bound_rng = rng.spawn(2)
     reasons = _not_testable(evidence, options, correction, obstacle)
     if not reasons and _learned_from_unequal_units(evidence, correction):
@@ -71,6 +73,7 @@ def assess(
     if evidence.design == "zero-run" and not reasons and correction is not None:
         if seen:
             challenged = _challenge(evidence, options, correction, challenge_rng)
+            challenged = replace(challenged, text=f"{OF_LINE} {challenged.text}") if stacked else challenged
         # A margin that was stated is what the challenge tested; without one, any misfit voids the bounds.
         told = correction.misfit if options.margin is None else ""
         reasons = (challenged.text,) if challenged is not None and challenged.rejected else (told,) if told else ()

@@ -146,7 +146,10 @@ def examine(
         alone = zero_run.covariates_alone(case.audited, plan, rng=correct_rng.spawn(1)[0])
     claim, upper = bounds.claimed(plan.bounds)
     bounded, no_bound, challenge = bounds.assess(case, claim, correction, obstacle=obstacle, rng=bound_rng)
-    if correction is not None and challenge is not None and challenge.p_value <= bounds.BEYOND_LEARNING:
+    weighed = (
+        correction is not None and correction.line is None
+    )  # else it was the line beside a stack that was challenged
+    if correction is not None and weighed and challenge is not None and challenge.p_value <= bounds.BEYOND_LEARNING:
         correction = correction.refuted(challenge.text)
         obstacle = _obstacle(correction)
     used = correction if correction is not None and correction.answered else None

@@ -26,7 +26,7 @@ from miaudit.causal import (
 from miaudit.causal.balance import Overlap
 from miaudit.causal.challenge import LackOfFit
 from miaudit.causal.covariates import Encoding
-from miaudit.causal.outcome import FEWEST_NONMEMBERS
+from miaudit.causal.outcome import FEWEST_NONMEMBERS, Regression
 from miaudit.causal.propensity import LearningCurve, Nuisance, Propensity
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
@@ -35,6 +35,7 @@ from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
 
 ESTIMATOR = "hajek"
+OF_LINE = "Bounds rest on a line in the covariates, learned beside the stack, since its errors are known."
 _WRONG_LABELS = ((0.01, 0.0), (0.05, 0.0), (0.0, 0.05), (0.05, 0.05), (0.1, 0.1))  # shares of members, non-members
 _MOST_CODES = 100
 _BLOCK = 100  # replicates of a given propensity that are looked at together
@@ -46,7 +47,8 @@ class Correction:
 
     ``still_learning`` is the sentence to refuse with while more records would still improve the propensity (errata A10,
     B20); ``misfit`` the one to refuse with where it misses what the covariates say; both are empty if not.
-    ``encoding``, ``nuisance`` and ``seed`` are how it was learned: resamples learn it alike.
+    ``encoding``, ``nuisance`` and ``seed`` are how it was learned: resamples learn it alike. ``line`` stands beside a
+    stack: what bounds rest on.
     """
 
     propensity: Propensity
@@ -56,6 +58,12 @@ class Correction:
     encoding: Encoding
     nuisance: Nuisance
     seed: int
+    line: Correction | None = None
+
+    @property
+    def for_bounds(self) -> Correction:
+        """The correction whose log-odds have known errors, refused where this one is."""
+        return self if self.line is None else replace(self.line, overlap=self.overlap)
 
     @property
     def answered(self) -> bool:
@@ -68,7 +76,7 @@ class Correction:
         return replace(self, overlap=replace(self.overlap, status="refused", reasons=reasons))
 
     def refits(self, evidence: Evidence, count: int) -> tuple[NDArray[np.uint16], Iterator[tuple[slice, FloatArray]]]:
-        """Resample the evidence, and learn the propensity again on each resample, block by block; keep a given one.
+        """Resample the evidence, and learn the propensity again on each, by blocks; keep one that was given or stacked.
 
         Returns
         -------
@@ -76,7 +84,7 @@ class Correction:
         blocks : iterator of which replicates these are, and their propensities (block, n)
         """
         rng = np.random.default_rng(self.seed)  # as it was when the propensity was learned: these are its replicates
-        if self.nuisance.propensity is None:
+        if self.nuisance.propensity is None and not self.propensity.stacked:
             return crossfit.refits(
                 evidence,
                 None,
@@ -111,27 +119,23 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     if evidence.covariates is None and evidence.text is None and nuisance.propensity is None:
         return "there are no covariates to correct the difference between members and non-members with"
     encoding = _encoding(evidence, plan, nuisance)
-    given = None if nuisance.propensity is None else nuisance.propensity.matched(evidence)
+    if plan.propensity_model == "stack" and nuisance.classifier is not None:
+        raise InputError("classifier", "none, beside the stack", "one", 'set Plan(propensity_model="line")')
     fit_rng, curve_rng, twin_rng, seen_rng, word_rng, doubt_rng = rng.spawn(6)
     seed = crossfit.seed_of(fit_rng)
-    curve: LearningCurve | None = None
     try:
         # Balance is asked of what the propensity could see: components, not the hundreds of columns behind them.
         seen = covariates.compared(evidence, encoding, seed=crossfit.seed_of(seen_rng))
         twins = _twins(evidence, twin_rng)
-        if given is not None:
-            learned = given if given.features is not None else replace(given, features=seen.covariates)
-        else:
-            options: dict[str, Any] = {"classifier": nuisance.classifier, "encoding": encoding}
-            learned = propensity.fit(evidence, **options, rng=np.random.default_rng(seed))
-            curve = propensity.learning_curve(evidence, **options, folds=_folds(learned), rng=curve_rng)
-        fit = None
-        if seen.covariates is not None:
-            fit = challenge.measure(seen, learned, rng=doubt_rng)
+        learned, curve, beside = _learned(evidence, plan, nuisance, encoding, seed, curve_rng)
+        if learned.features is None:
+            learned = replace(learned, features=seen.covariates)
+        asked = [] if seen.covariates is None else [one for one in (learned, beside) if one is not None]
+        fits = [challenge.measure(seen, one, rng=doubt_rng) for one in asked]
     except InputError as error:
         return f"the propensity cannot be learned ({error})"
     measured = balance.measure(seen, learned, confidence=plan.confidence)
-    judged = balance.judge_overlap(measured)
+    judged = balance.judge_overlap(measured, differences=not learned.stacked)
     said = _of_words(evidence, measured.blind_auc, plan.confidence, word_rng)
     still = ""
     if curve is not None and curve.rising:
@@ -139,6 +143,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
             f"The propensity is not learned yet: the AUC of the covariates alone rises from {curve.half:.3f} at half "
             f"the records to {curve.full:.3f} at all of them, so part of the shift is still uncorrected."
         )
+    fit = fits[0] if fits else None
     misfit = _misfit(fit, evidence, plan)
     reasons = tuple(text for text in (*judged.reasons, misfit, *said, still) if text)
     shown = replace(
@@ -152,7 +157,33 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         learning=curve,
         fit=fit,
     )
-    return Correction(learned, shown, still, misfit, encoding, nuisance, seed)
+    corrected = Correction(learned, shown, still, misfit, encoding, nuisance, seed)
+    return corrected if beside is None else _with_line(corrected, beside, fits[1].sentence)
+
+
+def _learned(
+    evidence: Evidence, plan: Plan, nuisance: Nuisance, encoding: Encoding, seed: int, rng: np.random.Generator
+) -> tuple[Propensity, LearningCurve | None, Propensity | None]:
+    """Return the propensity, the learning curve of a line or a classifier, and the line beside a stack."""
+    if nuisance.propensity is not None:
+        return nuisance.propensity.matched(evidence), None, None
+    options: dict[str, Any] = {"classifier": nuisance.classifier, "encoding": encoding}
+    if plan.propensity_model == "stack":
+        learned = propensity.stacked(evidence, encoding=encoding, rng=np.random.default_rng(seed))
+        return learned, None, propensity.fit(evidence, **options, folds=_folds(learned), rng=rng)
+    learned = propensity.fit(evidence, **options, rng=np.random.default_rng(seed))
+    return learned, propensity.learning_curve(evidence, **options, folds=_folds(learned), rng=rng), None
+
+
+def _with_line(corrected: Correction, line: Propensity, missed: str) -> Correction:
+    """Put the line beside a stack, with what refutes it, and give AIPW a regression for each mean."""
+    if missed:
+        missed = f"{OF_LINE} {missed} Next: state a margin on the log-odds."
+    beside, nuisance = replace(corrected, propensity=line, misfit=missed), corrected.nuisance
+    if nuisance.outcome is None:
+        coded = corrected.encoding.columns if isinstance(corrected.encoding, covariates.Categories) else ()
+        nuisance = replace(nuisance, outcome=Regression(coded))
+    return replace(corrected, nuisance=nuisance, line=beside)
 
 
 def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Metric | str | None:
@@ -253,9 +284,10 @@ def in_words(corrected: Correction, plan: Plan) -> tuple[str, ...]:
         model = f", with an outcome model for the AUC and the average effect: {nuisance.outcome_model.how}"
     again = ""
     if plan.n_bootstrap:
+        came = "given" if corrected.line is None else "learned once"
         again = (
-            " The bootstrap keeps these weights, which were given: what is uncertain about them is not in its limits."
-            if nuisance.propensity is not None
+            f" The bootstrap keeps these weights, which were {came}: what is uncertain about them is not in its limits."
+            if nuisance.propensity is not None or corrected.line is not None
             else f" In each of {plan.n_bootstrap:,} bootstrap resamples the propensity was learned again."
         )
         again += " Corrected metrics without bootstrap limits (AIPW, the best threshold) have the default ones only."

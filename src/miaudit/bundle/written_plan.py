@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from miaudit.auditing.plan import UNSAID, Bootstrap, Bounds, Calibrated, Declared, Exploratory, Plan, Split
 from miaudit.auditing.plan import Bonferroni as BonferroniHeadline
-from miaudit.auditing.plan import Bootstrap, Bounds, Calibrated, Declared, Exploratory, Plan, Split
 from miaudit.dp import mechanism, selection, verdict, zero_run
 from miaudit.errors import InputError
 
@@ -63,7 +63,9 @@ def encode(value: Any) -> Any:
         name = _NAMES.get(type(value))
         if name is None:
             raise _unwritable(value)
-        return {"record": name, **{f.name: encode(getattr(value, f.name)) for f in fields(value) if f.init}}
+        said = {f.name: encode(getattr(value, f.name)) for f in fields(value) if f.init}
+        unsaid = UNSAID.items() if isinstance(value, Plan) else ()  # as in plans from before these were options
+        return {"record": name, **{key: option for key, option in said.items() if (key, option) not in unsaid}}
     if isinstance(value, np.ndarray):
         return {"array": value.tolist()}
     if isinstance(value, np.generic):

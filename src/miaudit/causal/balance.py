@@ -242,12 +242,13 @@ def measure(evidence: Evidence, propensity: PropensityLike, *, confidence: float
     )
 
 
-def judge_overlap(balance: Balance) -> Overlap:
+def judge_overlap(balance: Balance, *, differences: bool = True) -> Overlap:
     """Apply the refusal rule: refused if any part refuses, else answered, with warnings.
 
     Refused (warned): blind AUC > 0.95 (0.80); effective size < 100 (300); one weight > 10% of the total; more than 25%
     (10%) of members above the 10th largest non-member log-odds; largest absolute difference after weighting, squares
-    included, > ``balance.limit`` (0.10). A number exactly at its limit passes.
+    included, > ``balance.limit`` (0.10). A number exactly at its limit passes. Without ``differences`` the last part
+    only warns: those of a stack are judged by their standard errors (:func:`miaudit.causal.challenge.measure`).
 
     Returns
     -------
@@ -267,6 +268,8 @@ def judge_overlap(balance: Balance) -> Overlap:
     'The weighted non-members count for 8 independent records, fewer than the 100 needed.'
     """
     judged = checks(balance)
+    if not differences and judged[-1][0] == "refused":
+        judged = (*judged[:-1], ("warned", judged[-1][1]))
     reasons = tuple(text for status, text in judged if status == "refused")
     warnings = tuple(text for status, text in judged if status == "warned")
     features = sorted(balance.differences, key=lambda d: -max(abs(d.after), abs(d.before)))[:_MOST_FEATURES]

@@ -38,6 +38,7 @@ from miaudit.arrays import (
     Text,
 )
 from miaudit.causal import covariates, crossfit, propensity
+from miaudit.causal.basis import Basis
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.crossfit import expit
 from miaudit.causal.propensity import Propensity
@@ -246,6 +247,10 @@ _FAMILYWISE = 0.01  # of all products and squares together ...
 _LEAST_LIMIT = 4.0  # ... and never below this: sums of heavy residuals are not quite normal
 _FEWEST_BEHIND = 25.0  # records, counted as equally heavy ones, that a product must rest on
 _MOST_COLUMNS = 1000
+_MOST_FACTORS = 12  # normal scores whose products and squares a stack is asked to balance
+_CLIP = 6.0  # of these products
+_LEAST_SPREAD = 0.05  # standard deviation of a function, below which hardly a record has it
+_LEAST_STACKED = 3.5  # standard errors that a difference may always have
 
 
 @dataclass(frozen=True)
@@ -289,7 +294,11 @@ class LackOfFit:
         """Tests that refute the propensity and what it misses, in words; empty if none does."""
         if not self.rejected:
             return ""
-        together = f"{listed(self.product)}{' together' if len(self.product) > 1 else ', squared'}"
+        stacked = self.limit == STACKED_LIMIT
+        together = f"{listed(self.product)}{' together' if len(self.product) > 1 else '' if stacked else ', squared'}"
+        if stacked and not self.by_forest:
+            found = f"by {self.product_z:.1f} standard errors, refuted above {self.product_limit:.1f}"
+            return f"The propensity is refuted: after weighting, {together} still tells members apart ({found})."
         if not self.by_forest:
             how = "membership goes with a product of covariates that it does not have"
             found = f"z {self.product_z:.1f}, refuted above {self.product_limit:.1f}"
@@ -370,9 +379,12 @@ def measure(
     values = propensity.matched(evidence).values
     statistic = partial(_z, evidence, values, fold, _tangents(propensity, values))
     z = statistic(_log_odds(forests, x))
-    product_z, product_limit, pair = _products(evidence, values, evidence.covariates)
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
-    product = tuple(names[i] for i in pair)
+    if propensity.stacked:
+        product_z, product_limit, product = _unbalanced(evidence, propensity, names)
+    else:
+        product_z, product_limit, pair = _products(evidence, values, evidence.covariates)
+        product = tuple(names[i] for i in pair)
     limit = STACKED_LIMIT if propensity.stacked else LIMIT
     by_forest, by_product = z > limit, _above(product_z, product_limit)
     missed = product if by_product else ()
@@ -490,6 +502,35 @@ def _products(
     first, second = np.unravel_index(int(np.argmax(z)), z.shape)
     limit = max(_LEAST_LIMIT, -float(special.ndtri(_FAMILYWISE / (2 * np.count_nonzero(tested)))))
     return float(z.max()), limit, tuple(dict.fromkeys((int(kept[first]), int(kept[second]))))
+
+
+def _unbalanced(
+    evidence: Evidence, propensity: Propensity, names: Sequence[str]
+) -> tuple[float | None, float | None, tuple[str, ...]]:
+    """Return the largest weighted difference of a function of the covariates, in standard errors, its limit, and names.
+
+    Functions are those of the basis, and products and squares of its first normal scores (statistics.md, section 13).
+    """
+    basis = Basis.of(np.asarray(evidence.covariates), names)
+    main = basis(np.asarray(evidence.covariates))
+    few = range(min(basis.sorts[0], _MOST_FACTORS))
+    pairs = [(i, j) for i in few for j in few if i <= j]
+    both = [(basis.names[i], basis.names[j]) if i < j else (f"{basis.names[i]}, squared",) for i, j in pairs]
+    told: list[tuple[str, ...]] = [*((name,) for name in basis.names), *both]
+    products = np.clip(main[:, [i for i, _ in pairs]] * main[:, [j for _, j in pairs]], -_CLIP, _CLIP)
+    kept = np.r_[basis.spread, products.std(axis=0)] >= _LEAST_SPREAD
+    kept &= np.isfinite(np.r_[basis.spread, np.ones(len(pairs))])
+    g, member = np.hstack([main, products])[:, kept], evidence.member
+    weight = np.where(member, 0.0, propensity.odds)
+    weight, inside = weight / weight.sum(), member / member.sum()
+    means = inside @ g, weight @ g
+    parts = inside[:, None] * (g - means[0]) - weight[:, None] * (g - means[1])
+    if evidence.unit_codes is not None:
+        parts = np.stack([np.bincount(evidence.unit_codes, weights=column) for column in parts.T], axis=1)
+    z = np.abs(means[0] - means[1]) / np.sqrt(np.maximum((parts**2).sum(axis=0), _NOTHING))
+    worst = int(np.argmax(z))
+    limit = max(_LEAST_STACKED, -float(special.ndtri(0.05 / (2 * len(z)))))
+    return float(z[worst]), limit, told[int(np.flatnonzero(kept)[worst])]
 
 
 def _of_units(code: IntArray, r: FloatArray, s: FloatArray, centre: FloatArray) -> FloatArray:

@@ -67,7 +67,7 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (INPUT, "evaluation", ("group", *(f"{side}_groups_path" for side in _SIDES), "design")),
     (ZERO_RUN, "evaluation", ("covariates", *(f"{side}_covariates_path" for side in _SIDES))),
     (ZERO_RUN, "evaluation", ("text", *(f"{side}_texts_path" for side in _SIDES))),
-    (ZERO_RUN, "evaluation", ("categories", "components", "estimator")),
+    (ZERO_RUN, "evaluation", ("categories", "components", "estimator", "propensity_model")),
     (ZERO_RUN, "reporting", ("raw_only",)),
     (RATIO, "attack", ("variance", "statistic", "folds")),
     (RATIO, "attack.statistics", ("mu_in", "sigma_in", "mu_out", "sigma_out")),

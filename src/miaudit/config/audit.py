@@ -68,7 +68,7 @@ _OF_BUNDLES = ("share", "seal")  # of the command line only
 _OF_SYNTHETIC = tuple(f"synthetic.{name}" for name in ("schema_path", "secrets", "known", "records"))
 _OF_BOUNDS = tuple(f"privacy.{name}" for name in ("delta", "guesses", "correction", "margin"))
 OF_ZERO_RUN = (
-    *(f"evaluation.{name}" for name in ("categories", "components", "estimator")),
+    *(f"evaluation.{name}" for name in ("categories", "components", "estimator", "propensity_model")),
     "reporting.raw_only",
     *_OF_BOUNDS[2:],
 )
@@ -160,7 +160,7 @@ ATTACK = Keys(
 )
 EVALUATED = Keys(
     {
-        **keys_of(Plan, "categories", "components", "estimator"),
+        **keys_of(Plan, "categories", "components", "estimator", "propensity_model"),
         "output_dir": Annotated[str, Option("Folder for findings.json, report.html and figures/.")],
         "design": Annotated[
             Design | None,

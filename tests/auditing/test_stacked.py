@@ -1,0 +1,109 @@
+"""The stack in a whole audit: by plan, by file and by the command line, in a bundle, and beside the line of bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import special
+from sklearn.naive_bayes import GaussianNB
+
+import miaudit as ma
+from miaudit import Evidence, Nuisance, Plan
+from miaudit.bundle import written_plan
+from miaudit.errors import InputError
+
+Run = Callable[..., tuple[int, str, str]]
+STACK = Plan(estimator="aipw", propensity_model="stack", primary_metric="auc")
+
+
+ASKED = ["--covariates", "age,pay,hours", "--design", "zero-run", "--primary", "auc"]
+STACKED = ["--propensity-model", "stack", "--estimator", "aipw"]
+
+
+def save(path: Path, evidence: Evidence) -> None:
+    assert evidence.covariates is not None
+    columns = dict(zip(("age", "pay", "hours"), evidence.covariates.T, strict=True))
+    np.savez(path, score=evidence.score, member=evidence.member, **columns)
+
+
+def draw(bent: bool, n: int = 1600, effect: float = 0.0) -> Evidence:
+    """Membership goes with a product of two covariates, or with a line in them, and so does the score."""
+    rng = np.random.default_rng(11)
+    x = rng.normal(size=(n, 3))
+    pull = x[:, 0] * x[:, 1] if bent else 0.8 * x[:, 0] - 0.5 * x[:, 1]
+    member = rng.random(n) < special.expit(pull)
+    score = pull + rng.normal(size=n) + effect * member
+    return Evidence(
+        score=score, member=member, covariates=x, covariate_names=("age", "pay", "hours"), design="zero-run"
+    )
+
+
+def audited(evidence: Evidence, plan: Plan = STACK, **options: object) -> ma.Findings:
+    return ma.audit(evidence, plan=plan, rng=np.random.default_rng(0), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.long
+def test_a_bent_shift_is_answered_by_the_stack_and_refused_by_the_line() -> None:
+    placebo, leak = audited(draw(bent=True)), audited(draw(bent=True, effect=1.0))
+    assert placebo.verdict.status in ("clear", "inconclusive")
+    assert leak.verdict.status == "flagged"
+    line = audited(draw(bent=True), Plan(estimator="aipw", primary_metric="auc"))
+    assert line.verdict.status == "refused"
+
+
+@pytest.mark.long
+def test_bounds_rest_on_the_line_and_say_so_where_it_is_refuted() -> None:
+    bent = audited(draw(bent=True))
+    assert not bent.bounds
+    assert bent.no_bound[0].startswith("Bounds rest on a line in the covariates, learned beside the stack")
+    straight = audited(draw(bent=False))
+    assert {bound.parameter for bound in straight.bounds} == {"mu", "epsilon"}
+    assert straight.verdict.status in ("clear", "inconclusive")
+
+
+@pytest.mark.long
+def test_a_bundle_repeats_it(tmp_path: Path, run: Run) -> None:
+    evidence = draw(bent=True, n=800)
+    save(tmp_path / "t.npz", evidence)
+    run("audit", tmp_path / "t.npz", *ASKED, *STACKED, "--out", tmp_path / "o", "--bundle", tmp_path / "b.zip")
+    code, out, err = run("verify", tmp_path / "b.zip")
+    assert code == 0, err
+    assert "came out again" in out
+
+
+def test_a_plan_of_a_line_is_written_as_before_there_was_a_stack() -> None:
+    assert "propensity_model" not in Plan().to_dict()
+    assert "propensity_model" not in written_plan.encode(Plan())
+    assert STACK.to_dict()["propensity_model"] == "stack"
+    assert written_plan.decode(written_plan.encode(STACK)) == STACK
+    assert written_plan.decode(written_plan.encode(Plan())) == Plan()
+
+
+def test_what_does_not_go_with_the_stack_is_refused() -> None:
+    with pytest.raises(InputError, match=r"none, beside the stack.*propensity_model"):
+        audited(draw(bent=False, n=200), nuisance=Nuisance(classifier=GaussianNB()))
+    with pytest.raises(InputError, match="propensity_model"):
+        Plan(propensity_model="forest")
+
+
+@pytest.mark.long
+def test_the_command_line_and_a_file_ask_for_it(tmp_path: Path, run: Run) -> None:
+    save(tmp_path / "t.npz", draw(bent=True))
+    code, out, err = run("audit", tmp_path / "t.npz", *ASKED, *STACKED, "--json")
+    assert code in (0, 4), err
+    found = json.loads(out)
+    assert found["plan"]["propensity_model"] == "stack"
+    assert "a stack (" in found["overlap"]["propensity"]
+    (tmp_path / "audit.yaml").write_text(
+        "evaluation: {table_path: t.npz, score: score, member: member, covariates: [age, pay, hours],\n"
+        "  design: zero-run, estimator: aipw, propensity_model: stack}\nreporting: {primary_metric: auc}\n"
+    )
+    _, same, _ = run("run", tmp_path / "audit.yaml", "--json")
+    assert json.loads(same)["metrics"] == found["metrics"]
+    code, _, err = run("audit", tmp_path / "t.npz", *ASKED, "--propensity-model", "trees")
+    assert code == 1
+    assert "one of line, stack" in err.replace("\n", " ") or "line or stack" in err
