@@ -107,3 +107,24 @@ def test_the_command_line_and_a_file_ask_for_it(tmp_path: Path, run: Run) -> Non
     code, _, err = run("audit", tmp_path / "t.npz", *ASKED, "--propensity-model", "trees")
     assert code == 1
     assert "one of line, stack" in err.replace("\n", " ") or "line or stack" in err
+
+
+@pytest.mark.long
+def test_texts_beside_named_covariates_and_small_groups_are_answered_too() -> None:
+    evidence = draw(bent=False, n=600)
+    rng = np.random.default_rng(0)
+    words = np.array(["red house", "blue sea", "green tree"])[rng.integers(0, 3, 600)].tolist()
+    group = np.where(np.arange(600) < 540, "most", "few").tolist()
+    found = audited(evidence.replace(text=words, group=group))
+    assert found.verdict.status in ("clear", "inconclusive"), found.verdict.text
+    assert {one.group for one in found.groups} == {"most", "few"}
+
+
+@pytest.mark.long
+def test_units_stay_whole_in_every_step() -> None:
+    evidence = draw(bent=True, n=1600, effect=1.0)
+    twice = evidence.take(np.repeat(np.arange(1600), 2)).replace(unit=np.repeat(np.arange(1600), 2))
+    once, both = audited(evidence), audited(twice)
+    assert both.verdict.status == "flagged"
+    widths = [m.high - m.low for f in (once, both) for m in f.metrics if (m.name, m.estimator) == ("auc", "aipw")]
+    assert 0.8 < widths[1] / widths[0] < 1.25  # records seen twice are no new ones

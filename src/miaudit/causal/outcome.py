@@ -242,8 +242,14 @@ class Regression:
         place, seed = rng.spawn(2)
         folds = getattr(propensity, "folds", None)
         code = encodings.codes(evidence)
-        fold = encodings.folds_of(FOLDS if folds is None else folds, evidence.member, code, place)
-        plain = evidence if evidence.text is None else evidence.replace(text=None, covariates=propensity.features)
+        if folds is None:  # a group may have few records of a class, and has folds all the same
+            folds = encodings.assign(evidence.member, code, FOLDS, place)
+        fold = encodings.folds_of(folds, evidence.member, code, place)
+        plain = (
+            evidence
+            if evidence.text is None
+            else evidence.replace(text=None, covariates=propensity.features, covariate_names=())
+        )
         encoding = Categories(self.categories) if self.categories else Numbers()
         table = encodings.table_of(plain, encoding)
         shared = stack.Folds.of_table(table, encoding, evidence.member, fold, seed=int(seed.integers(0, 2**31 - 1)))
