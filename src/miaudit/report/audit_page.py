@@ -359,8 +359,9 @@ def _privacy(findings: Findings) -> dict[str, Any] | None:
     challenge, claim, found = findings.challenge, findings.claim, findings.bounds
     if not (challenge or claim or found or findings.no_bound):
         return None
+    tested = "Line beside the stack" if findings.plan.get("propensity_model") == "stack" else "Propensity"
     return {
-        "void": findings.is_void,
+        "void": tested if findings.is_void else "",
         "challenge": _challenge(challenge) if challenge else None,
         "claim": _claim(claim) if claim else None,
         "rows": [_bound_row(bound) for bound in found],
