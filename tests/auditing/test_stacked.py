@@ -106,6 +106,9 @@ def test_the_command_line_and_a_file_ask_for_it(tmp_path: Path, run: Run) -> Non
     )
     _, same, _ = run("run", tmp_path / "audit.yaml", "--json")
     assert json.loads(same)["metrics"] == found["metrics"]
+    code, _, err = run("audit", tmp_path / "t.npz", *ASKED, "--json")
+    assert code == 4
+    assert "--propensity-model stack --estimator aipw" in err
     code, _, err = run("audit", tmp_path / "t.npz", *ASKED, "--propensity-model", "trees")
     assert code == 1
     assert "one of line, stack" in err.replace("\n", " ") or "line or stack" in err

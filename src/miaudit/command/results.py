@@ -213,8 +213,13 @@ def computed(
         if bundle is None:
             from miaudit.auditing.pipeline import audit
 
-            return audit(collected.evidence, **options)
-        return _bundled(collected, bundle, options)
+            findings = audit(collected.evidence, **options)
+        else:
+            findings = _bundled(collected, bundle, options)
+    fit = None if findings.overlap is None else findings.overlap.fit
+    if fit is not None and fit.rejected and chosen.propensity_model == "line":
+        complain(f"note: {_NO_LINE}")
+    return findings
 
 
 def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any]) -> Findings:
@@ -240,6 +245,12 @@ def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any]) ->
 
 
 # -- an audit as lines of text -----------------------------------------------------------------------------------------
+
+
+_NO_LINE = (
+    "a shift that is no line may be answered with propensity_model: stack and estimator: aipw under evaluation: "
+    "(--propensity-model stack --estimator aipw)"
+)
 
 
 def summary(findings: Findings) -> str:
