@@ -16,6 +16,7 @@ from miaudit.auditing import bounds, zero_run
 from miaudit.auditing.plan import Bootstrap, Case, Declared, Plan, choose
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import effects
+from miaudit.causal.challenge import Challenge
 from miaudit.causal.duplicates import Repeats
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
@@ -146,12 +147,7 @@ def examine(
         alone = zero_run.covariates_alone(case.audited, plan, rng=correct_rng.spawn(1)[0])
     claim, upper = bounds.claimed(plan.bounds)
     bounded, no_bound, challenge = bounds.assess(case, claim, correction, obstacle=obstacle, rng=bound_rng)
-    weighed = (
-        correction is not None and correction.line is None
-    )  # else it was the line beside a stack that was challenged
-    if correction is not None and weighed and challenge is not None and challenge.p_value <= bounds.BEYOND_LEARNING:
-        correction = correction.refuted(challenge.text)
-        obstacle = _obstacle(correction)
+    correction, obstacle = _challenged(correction, obstacle, challenge)
     used = correction if correction is not None and correction.answered else None
     shows_metrics = correction is None or used is not None or plan.raw_only  # those of a refused audit on request only
     found = _measure(case, used, causal_rng, bootstrap_rng, progress)
@@ -221,6 +217,18 @@ def _corrected(
     nuisance = (nuisance or Nuisance()).of_rows(case.rows)
     assessed = zero_run.assess(case.audited, case.plan, nuisance, rng=assess_rng)
     return (None, assessed, rest) if isinstance(assessed, str) else (assessed, _obstacle(assessed), rest)
+
+
+def _challenged(
+    correction: Correction | None, obstacle: str, challenge: Challenge | None
+) -> tuple[Correction | None, str]:
+    """Refuse where the challenge of the bounds refutes the weights that are used, beyond noise of learning."""
+    if correction is None or correction.line is not None or challenge is None:  # it was no stack that was challenged
+        return correction, obstacle
+    if challenge.p_value > bounds.BEYOND_LEARNING:
+        return correction, obstacle
+    refused = correction.refuted(challenge.text)
+    return refused, _obstacle(refused)
 
 
 def _obstacle(correction: Correction) -> str:

@@ -126,7 +126,9 @@ def ate(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) 
     present = float(y[a].mean())
     own = np.where(a, (y - present) / n1, 0.0)
     variance = comparison.variance(own - influence, -gradient)
-    further, variance = one_step_further(chosen, comparison, law, y, absent, -own, variance)
+    further = absent
+    if law is not None:
+        further, variance = one_step_further(chosen, comparison, law, y, absent, -own, variance)
     freedom = min(comparison.effective_members, comparison.effective_nonmembers) - 1
     value = present - absent
     if freedom < 1:
@@ -166,7 +168,9 @@ def auc(evidence: Evidence, propensity: PropensityLike, **asked: Unpack[Asked]) 
         below = below * comparison.total / comparison.n1
     own = np.where(comparison.member, (below - below[comparison.member].mean()) / comparison.n1, 0.0)
     variance = comparison.variance(influence + own, gradient)
-    further, variance = one_step_further(chosen, comparison, law, above, value, own, variance)
+    further = value
+    if law is not None:
+        further, variance = one_step_further(chosen, comparison, law, above, value, own, variance)
     note = _model_note(law)
     if not -_ROUNDING <= value <= 1 + _ROUNDING:
         note = "; ".join(part for part in (note, f"{value:.3f} before clipping to [0, 1]") if part)

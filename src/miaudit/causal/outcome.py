@@ -282,7 +282,7 @@ def law_of(outcome: Any, evidence: Evidence, propensity: PropensityLike, rng: np
 def one_step_further(
     estimator: Estimator,
     comparison: Comparison,
-    law: AnyLaw | None,
+    law: AnyLaw,
     outcome: FloatArray,
     value: float,
     own: FloatArray,
