@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from miaudit.causal import effects, propensity
 from miaudit.causal.propensity import Propensity
+from miaudit.causal.replicates import bootstrap_limits
 from miaudit.metrics.classical import tpr_name
 from worlds.confounded import WORLDS
 
@@ -43,7 +44,7 @@ def covered(name: str, n: int, trained_on: int, replicates: int, seed: Any) -> F
         learned = propensity.fit(evidence, train=train, rng=rng)
         refitted = propensity.bootstrap(evidence, train=train, replicates=RESAMPLES, rng=rng)
         counts = np.hstack([rng.multinomial(n, np.full(n, 1 / n), size=RESAMPLES) for _ in range(2)])
-        limits = replicates.bootstrap_limits(evidence, refitted / (1 - refitted), counts, fpr_targets=(FPR,))
+        limits = bootstrap_limits(evidence, refitted / (1 - refitted), counts, fpr_targets=(FPR,))
         estimates = (
             (effects.auc(evidence, learned, rng=rng), auc),
             (effects.tpr_at_fpr(evidence, learned, fpr=FPR, rng=rng), tpr),
