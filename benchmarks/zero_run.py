@@ -22,7 +22,8 @@ from miaudit.causal import propensity
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import zero_run
 from miaudit.dp.selection import Bonferroni
-from miaudit.dp.zero_run.independent_guesses import quantile_bound, tail
+from miaudit.dp.zero_run.independent_guesses import quantile_bound
+from miaudit.metrics.trials import tail
 
 FloatArray = NDArray[np.float64]
 SIX = (1000, 500, 200, 100, 50, 25)
