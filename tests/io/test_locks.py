@@ -31,7 +31,7 @@ def _be_inside(witness: Path) -> None:
     except FileExistsError:
         witness.with_suffix(".twice").touch()
         return
-    time.sleep(0.001)
+    time.sleep(0.005)
     witness.unlink(missing_ok=True)
 
 

@@ -121,6 +121,8 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     encoding = _encoding(evidence, plan, nuisance)
     if plan.propensity_model == "stack" and nuisance.classifier is not None:
         raise InputError("classifier", "none, beside the stack", "one", 'set Plan(propensity_model="line")')
+    if nuisance.propensity is not None:
+        nuisance.propensity.matched(evidence)
     fit_rng, curve_rng, twin_rng, seen_rng, word_rng, doubt_rng = rng.spawn(6)
     seed = crossfit.seed_of(fit_rng)
     try:
@@ -166,7 +168,7 @@ def _learned(
 ) -> tuple[Propensity, LearningCurve | None, Propensity | None]:
     """Return the propensity, the learning curve of a line or a classifier, and the line beside a stack."""
     if nuisance.propensity is not None:
-        return nuisance.propensity.matched(evidence), None, None
+        return nuisance.propensity, None, None
     options: dict[str, Any] = {"classifier": nuisance.classifier, "encoding": encoding}
     if plan.propensity_model == "stack":
         learned = propensity.stacked(evidence, encoding=encoding, rng=np.random.default_rng(seed))
