@@ -100,7 +100,7 @@ def expit(x: FloatArray) -> FloatArray:
         return np.asarray(1 / (1 + np.exp(-x)), dtype=np.float64)
 
 
-def _loss(eta: FloatArray, y: FloatArray) -> FloatArray:
+def log_loss(eta: FloatArray, y: FloatArray) -> FloatArray:
     """Return the log-loss (n,) of log-odds eta against targets y in [0, 1]; better when smaller."""
     return np.logaddexp(0.0, eta) - y * eta
 
@@ -149,7 +149,7 @@ def minimise(
     rows_weight = np.ones(len(y)) if weight is None else weight.astype(np.float64)
 
     def value_at(beta: FloatArray, eta: FloatArray) -> float:
-        return float(rows_weight @ _loss(eta, y) + penalty @ beta**2 / 2)
+        return float(rows_weight @ log_loss(eta, y) + penalty @ beta**2 / 2)
 
     beta, eta = start, x @ start
     value, fresh, factor, previous = value_at(beta, eta), False, None, math.inf
@@ -242,7 +242,7 @@ def choose_strength(
             start, curvature = states[k]
             states[k] = minimise(some_x, some_y, penalty, start, curvature=curvature, tolerance=1e-4)
             held[splits[k][1]] = out_x @ states[k][0]
-        loss = float(_loss(held, y).mean())
+        loss = float(log_loss(held, y).mean())
         if loss < best[0]:
             best, worse = (loss, strength, held, np.mean([beta for beta, _ in states], axis=0)), 0
         else:

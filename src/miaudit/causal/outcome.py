@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import covariates as encodings
-from miaudit.causal import stack
+from miaudit.causal import crossfit, stack
 from miaudit.causal.covariates import Categories, Numbers
 from miaudit.causal.estimators import Aipw, Comparison, Estimator, Hajek, PropensityLike, counterfactual_mean
 from miaudit.errors import InputError
@@ -26,7 +26,6 @@ from miaudit.evidence import Evidence
 __all__ = ["Law", "LocationScale", "Regression"]
 
 FEWEST_NONMEMBERS = 20
-FOLDS = 5
 _NODES = 256  # of the law of the residuals, denser towards its ends
 _CHUNK = 1 << 21  # numbers held at once: 16 MB each
 _SMALLEST_SCALE, _LARGEST_SCALE = 0.05, 20.0  # relative to the median
@@ -243,7 +242,7 @@ class Regression:
         folds = getattr(propensity, "folds", None)
         code = encodings.codes(evidence)
         if folds is None:  # a group may have few records of a class, and has folds all the same
-            folds = encodings.assign(evidence.member, code, FOLDS, place)
+            folds = encodings.assign(evidence.member, code, crossfit.FOLDS, place)
         fold = encodings.folds_of(folds, evidence.member, code, place)
         plain = (
             evidence
@@ -252,7 +251,7 @@ class Regression:
         )
         encoding = Categories(self.categories) if self.categories else Numbers()
         table = encodings.table_of(plain, encoding)
-        shared = stack.Folds.of_table(table, encoding, evidence.member, fold, seed=int(seed.integers(0, 2**31 - 1)))
+        shared = stack.Folds.of_table(table, encoding, evidence.member, fold, seed=crossfit.seed_of(seed))
         return stack.Regressed(shared, evidence.score)
 
 

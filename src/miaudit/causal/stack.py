@@ -25,7 +25,6 @@ from miaudit.errors import InputError
 PENALTIES = (1000.0, 200.0, 40.0, 8.0)  # of the basis, times the share of the records that are learned from
 MOST_LOG_ODDS = 7.0
 _LARGEST_SHARE = 2.0  # of one learner
-_CERTAIN = 1e-6  # a tree's certainty is taken as 1 - 1e-6
 _BOOSTED: dict[str, Any] = {
     "max_iter": 100,
     "learning_rate": 0.1,
@@ -130,7 +129,7 @@ def weigh(held: FloatArray, member: BoolArray) -> FloatArray:
 
     def loss(b: FloatArray) -> tuple[float, FloatArray]:
         eta = x @ b
-        return float(np.mean(np.logaddexp(0.0, eta) - y * eta)), np.asarray(x.T @ (crossfit.expit(eta) - y) / len(y))
+        return float(crossfit.log_loss(eta, y).mean()), np.asarray(x.T @ (crossfit.expit(eta) - y) / len(y))
 
     start = np.r_[0.0, np.full(held.shape[1], 1 / held.shape[1])]
     bounds = [(None, None)] + [(0.0, _LARGEST_SHARE)] * held.shape[1]
@@ -149,7 +148,7 @@ def _bent(folds: Folds) -> FloatArray:
             ridge = np.r_[0.0, penalty * share * design.ridge]
             beta, _ = crossfit.minimise(inside, y[~out], ridge, beta, tolerance=1e-4)
             held[i, out] = outside @ beta
-    losses = (np.logaddexp(0.0, held) - y * held).mean(axis=1)
+    losses = crossfit.log_loss(held, y).mean(axis=1)
     return np.asarray(held[int(np.argmin(losses))])
 
 
@@ -161,9 +160,7 @@ def _boosted(folds: Folds) -> FloatArray:
         for k in folds.designs:
             out = folds.fold == k
             trees = HistGradientBoostingClassifier(**_BOOSTED, random_state=folds.seed)
-            p = trees.fit(folds.x[~out], folds.member[~out]).predict_proba(folds.x[out])[:, 1]
-            p = np.clip(p, _CERTAIN, 1 - _CERTAIN)
-            held[out] = np.log(p) - np.log1p(-p)
+            held[out] = crossfit.raw_logit(trees.fit(folds.x[~out], folds.member[~out]), folds.x[out])
     return held
 
 
