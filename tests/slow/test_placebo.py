@@ -14,10 +14,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from sklearn.decomposition import PCA
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from causal_mia import shift_worlds
 from threadpoolctl import threadpool_limits
 
 from miaudit import Evidence, Plan
@@ -35,18 +32,7 @@ MOST = 0.025
 
 def surf(rng: np.random.Generator) -> Evidence:
     """Pictures of two domains, scored by a classifier that was trained on other pictures of the first."""
-    with np.load(SURF) as data:
-        x, y = data["x"].astype(float), data["y"]
-        domain = data["domains"].astype(str)[data["domain"]]
-    x /= np.maximum(x.sum(axis=1, keepdims=True), 1.0)
-    own, away = rng.permutation(np.flatnonzero(domain == "amazon")), np.flatnonzero(domain == "caltech10")
-    trained, members = np.split(own, [len(own) // 3])
-    target = make_pipeline(StandardScaler(), LogisticRegression(C=1e-3, max_iter=500)).fit(x[trained], y[trained])
-    audited = np.r_[members, away]
-    column = np.searchsorted(target.classes_, y[audited])
-    score = np.log(np.clip(target.predict_proba(x[audited])[np.arange(len(audited)), column], 1e-12, 1.0))
-    components = make_pipeline(StandardScaler(), PCA(10, random_state=0)).fit_transform(x[audited])
-    member = np.arange(len(audited)) < len(members)
+    components, member, score, _ = shift_worlds.surf(N, rng, SURF.parents[1])
     return Evidence(score=score, member=member, covariates=components, design="zero-run")
 
 
