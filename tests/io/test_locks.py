@@ -115,8 +115,10 @@ def test_one_process_at_a_time_is_in_a_new_store(tmp_path: Path, door: Callable[
 
 def test_without_the_lock_the_races_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(atomic.fcntl, "flock", lambda *_: None)
-    twice, _ = _raced(_runs, tmp_path)
-    assert len(twice) > RACES // 4
+    twice, results = _raced(_runs, tmp_path)
+    # Most of them end in words of the system: one process sweeps away what another is about to rename.
+    broken = {f"{race}.twice" for race, refused in results if refused and "another process is at work" not in refused}
+    assert len(broken | set(twice)) > RACES // 4
 
 
 def _hold(path: Path, told: Any) -> None:
