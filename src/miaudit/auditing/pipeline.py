@@ -29,6 +29,7 @@ from miaudit.findings.audit import (
     GroupFindings,
     Memorisation,
     Metric,
+    ReferenceFindings,
     ScoreFindings,
     Vulnerability,
 )
@@ -145,6 +146,7 @@ def examine(
     alone: Metric | str | None = None
     if evidence.design is None:  # a generator of its own, drawn last: no other draw moves
         alone = zero_run.covariates_alone(case.audited, plan, rng=correct_rng.spawn(1)[0])
+    correction, obstacle, referenced = _controlled(case, correction, obstacle, correct_rng)
     claim, upper = bounds.claimed(plan.bounds)
     bounded, no_bound, challenge = bounds.assess(case, claim, correction, obstacle=obstacle, rng=bound_rng)
     correction, obstacle = _challenged(correction, obstacle, challenge)
@@ -181,6 +183,7 @@ def examine(
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
         covariates_alone=alone if isinstance(alone, Metric) else None,
+        reference=referenced,
     )
     return findings, None if correction is None else correction.propensity, case.rows
 
@@ -217,6 +220,20 @@ def _corrected(
     nuisance = (nuisance or Nuisance()).of_rows(case.rows)
     assessed = zero_run.assess(case.audited, case.plan, nuisance, rng=assess_rng)
     return (None, assessed, rest) if isinstance(assessed, str) else (assessed, _obstacle(assessed), rest)
+
+
+def _controlled(
+    case: Case, correction: Correction | None, obstacle: str, rng: np.random.Generator
+) -> tuple[Correction | None, str, ReferenceFindings | None]:
+    """Measure the reference scores, and refuse where the one that tests the correction refutes it."""
+    if not case.references:
+        return correction, obstacle, None
+    later = rng.spawn(1)[0]  # no other draw moves
+    found = zero_run.of_references(case.audited, case.references, correction, case.plan, rng=later)
+    if correction is None or found is None or not found.refuted:
+        return correction, obstacle, found
+    refused = correction.refuted(found.text)
+    return refused, _obstacle(refused), found
 
 
 def _challenged(

@@ -34,13 +34,15 @@ __all__ = [
     "of_outputs",
     "one_run",
     "with_headline",
+    "with_references",
 ]
 
 SignalKind = Literal["score", "loss", "logits", "probabilities"]
 TOKENS = "token-logprobs"
+REFERENCE_LOSS = "reference_loss"
 GAUSSIAN_LIRA = "gaussian_lira"
 # What a file of each class may hold, beside the outputs themselves.
-SIDE_FILES = ("labels", "covariates", "texts", "units", "groups")
+SIDE_FILES = ("labels", "covariates", "texts", "units", "groups", "references")
 Model = TypeVar("Model")
 
 
@@ -309,7 +311,12 @@ def from_table(
 
 
 def from_tokens(
-    path: str | Path, *, names: Sequence[str] | None = None, k: float = 0.2, design: str | None = None
+    path: str | Path,
+    *,
+    names: Sequence[str] | None = None,
+    k: float = 0.2,
+    design: str | None = None,
+    references: Sequence[str] = (),
 ) -> Collected:
     r"""Read token log-probabilities (.jsonl) and score the texts; no model is needed.
 
@@ -320,6 +327,7 @@ def from_tokens(
         Default: every score that the file has the arrays for. ``token_loss`` is ``loss``.
     k : share of least likely tokens, in (0, 1], of ``min_k`` and ``min_k_plus_plus``
     design : of the evidence; texts are a covariate unless memberships were drawn
+    references : ``reference_loss`` is the loss of the reference model, of ``reference_logprobs``
 
     Examples
     --------
@@ -333,7 +341,7 @@ def from_tokens(
     """
     records = tokens.read_jsonl(path)
     wanted = None if not names else ["loss" if name == "token_loss" else name for name in names]
-    scores = records.scores(wanted, k=k)
+    scores = {**records.scores(wanted, k=k), **_reference_loss(records, references)}
     text = records.text if design in (None, "zero-run") else None
     evidence = Evidence(
         score=scores,
@@ -344,8 +352,20 @@ def from_tokens(
         design=design,
         source=Path(path).name,
     )
-    headline = Declared(wanted[0]) if wanted is not None and len(scores) == 1 else None
+    headline = Declared(wanted[0]) if wanted is not None and len(wanted) == 1 else None
     return Collected(evidence, records.notes, headline)
+
+
+def _reference_loss(records: tokens.TokenRecords, names: Sequence[str]) -> dict[str, FloatArray]:
+    """Minus the loss of the texts (n,) under the reference model of the file, where it is asked for."""
+    for name in names:
+        if name != REFERENCE_LOSS:
+            hint = nearest(name, [REFERENCE_LOSS]) or "the other scores of the file are the audited model's"
+            raise InputError("reference.score", f"{REFERENCE_LOSS}, for token-logprobs", repr(name), hint)
+        if records.reference_log_p is None or records.reference_offsets is None:
+            hint = "write what the reference model says of each text"
+            raise InputError("reference.score", "reference_logprobs in the file", "none", hint)
+    return {name: tokens.loss(records.reference_log_p, records.reference_offsets) for name in names}
 
 
 def from_pairs(
@@ -355,6 +375,7 @@ def from_pairs(
     signal: SignalKind = "score",
     attack: Attack | None = None,
     design: str | None = None,
+    references: Sequence[str] = ("reference",),
     rng: np.random.Generator,
 ) -> Collected:
     """Read pairs of .npy files, one of members and one of non-members.
@@ -363,7 +384,8 @@ def from_pairs(
     ----------
     members, nonmembers : mappings to paths
         ``signal`` (the scores, losses, logits or probabilities) and, as needed, ``labels``, ``covariates``, ``texts``,
-        ``units``, ``groups``; both mappings have the same keys.
+        ``units``, ``groups``, ``references``; both mappings have the same keys.
+    references : names of the columns of ``references``
     signal, attack, design, rng : as in :func:`from_table`
     """
     check_signal(signal, attack)
@@ -392,9 +414,11 @@ def from_pairs(
         "source": f"{Path(members['signal']).name}, {Path(nonmembers['signal']).name}",
     }
     if signal == "score":
-        return Collected(Evidence(score=data["signal"], member=member, **fields))
-    outputs = _outputs(signal, data["signal"], data.get("labels"))
-    return from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
+        read = Collected(Evidence(score=data["signal"], member=member, **fields))
+    else:
+        outputs = _outputs(signal, data["signal"], data.get("labels"))
+        read = from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
+    return read if "references" not in data else with_references(read, references, data["references"], signal=signal)
 
 
 def looks_like_losses(evidence: Evidence, auc_high: float | None) -> str:
@@ -447,3 +471,21 @@ def _join(inside: str | Path, outside: str | Path, kind: str) -> tuple[NDArray[A
 def with_headline(collected: Collected, headline: Headline | None) -> Collected:
     """Return the collection with the headline that the user asked for, if any."""
     return collected if headline is None else replace(collected, headline=headline)
+
+
+def with_references(collected: Collected, names: Sequence[str], values: ArrayLike, *, signal: SignalKind) -> Collected:
+    """Return the collection with scores of reference models (n,) or (n, k), by name, beside those of the target.
+
+    They are losses, which are turned, unless the target's ``signal`` is a score.
+    """
+    evidence, columns = collected.evidence, np.asarray(values)
+    columns = columns[:, None] if columns.ndim == 1 else columns
+    if columns.ndim != 2 or columns.shape[1] != len(names):
+        allowed = f"{len(names)} column{'s' * (len(names) > 1)}, for {' and '.join(names)}"
+        raise InputError("references", allowed, f"shape {columns.shape}", "name one or two references, a column each")
+    taken = next((name for name in names if name in evidence.scores), None)
+    if taken is not None:
+        raise InputError("reference.score", "a name that no audited score has", taken, "name it otherwise")
+    read = Evidence(score=dict(zip(names, columns.T, strict=True)), member=evidence.member)  # the door: finite numbers
+    turned = {name: score if signal == "score" else -score for name, score in read.scores.items()}
+    return replace(collected, evidence=evidence.replace(score={**evidence.scores, **turned}))

@@ -68,6 +68,8 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (ZERO_RUN, "evaluation", ("covariates", *(f"{side}_covariates_path" for side in _SIDES))),
     (ZERO_RUN, "evaluation", ("text", *(f"{side}_texts_path" for side in _SIDES))),
     (ZERO_RUN, "evaluation", ("categories", "components", "estimator", "propensity_model")),
+    (ZERO_RUN, "reference", ("score", "use", "trained_on_neither")),
+    (ZERO_RUN, "evaluation", tuple(f"{side}_references_path" for side in _SIDES)),
     (ZERO_RUN, "reporting", ("raw_only",)),
     (RATIO, "attack", ("variance", "statistic", "folds")),
     (RATIO, "attack.statistics", ("mu_in", "sigma_in", "mu_out", "sigma_out")),
@@ -93,6 +95,7 @@ _NAMES = {  # of parameters that are not called as their key, without the _path 
     "synthetic.secrets": "secret",
     "privacy.bounds": "no_bounds",
     "model.name": "model_name",
+    **{f"reference.{name}": f"reference_{name}" for name in ("score", "use")},
     **{f"privacy.claim.{name}": f"claim_{name}" for name in ("epsilon", "delta", "mu")},
 }
 KEYS: dict[str, tuple[str, str]] = {

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
 from miaudit.auditing.plan import Bounds, Headline, Plan
+from miaudit.auditing.reference import Reference
 from miaudit.collect import outputs, run_campaign
 from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
@@ -33,7 +34,7 @@ from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import DESIGNS, Design, Evidence
 from miaudit.findings.table import TableFindings
-from miaudit.io.tables import read_yaml
+from miaudit.io.tables import read_columns, read_yaml
 from miaudit.synthesis.table_attacks import table_files
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
@@ -56,6 +57,7 @@ _HOLDS = {  # what the files of a pair hold
     "texts": "texts (.npy), what each record says: a covariate too",
     "units": "units (.npy)",
     "groups": "groups (.npy)",
+    "references": "scores of reference models (.npy), or losses as theirs are, one column or two",
 }
 # Keys that not every audit reads.
 _TABLE_ARGUMENTS = ("score", "member", "signal", "labels", "covariates", "text", "unit", "group", "categories")
@@ -67,10 +69,12 @@ _OF_SCORES = ("attack.type", "attack.headline", "evaluation.signal")
 _OF_BUNDLES = ("share", "seal")  # of the command line only
 _OF_SYNTHETIC = tuple(f"synthetic.{name}" for name in ("schema_path", "secrets", "known", "records"))
 _OF_BOUNDS = tuple(f"privacy.{name}" for name in ("delta", "guesses", "correction", "margin"))
+_OF_REFERENCE = tuple(f"reference.{name}" for name in ("score", "use", "trained_on_neither"))
 OF_ZERO_RUN = (
     *(f"evaluation.{name}" for name in ("categories", "components", "estimator", "propensity_model")),
     "reporting.raw_only",
     *_OF_BOUNDS[2:],
+    *_OF_REFERENCE,
 )
 
 
@@ -190,6 +194,7 @@ OUTPUTS = Keys(
     make=_one_source,
 )
 REPORTING = Keys(keys_of(Plan, "primary_metric", "threshold_for_concern", "levels", "prior", "row_level", "raw_only"))
+REFERENCE = Keys(keys_of(Reference.named))
 CLAIM = Keys(
     {
         name: Annotated[float | None, options_of(source)[name][1]]
@@ -228,8 +233,9 @@ def unread(
     bounds : whether bounds on privacy parameters are wanted
     evidence : what was read, once it was
     """
-    scores, randomised = signal == "score", design in ("one-run", "multi-run")
+    found, scores, randomised = set(given), signal == "score", design in ("one-run", "multi-run")
     table, columns, text = source == "synthetic", True, True
+    no_files = source == "pair" and "evaluation.member_references_path" not in found
     if evidence is not None:
         columns = evidence.covariates is not None
         text = columns or evidence.text is not None
@@ -244,12 +250,12 @@ def unread(
         (("attack.type", *_OF_RATIOS), scores, "for scores", "scores are already an attack's"),
         (_OF_LABELS, scores, "for scores", "it goes with logits and probabilities"),
         (_OF_BOUNDS, not bounds, "without bounds", "it goes with bounds on privacy parameters"),
+        (_OF_REFERENCE, no_files, "without files of reference scores", "it goes with those of both sides"),
         (OF_ZERO_RUN, randomised, f"with design {design}", "it goes with zero-run"),
         (("privacy.guesses",), design == "multi-run", "with design multi-run", "there every run counts"),
         (("evaluation.categories",), not columns, "without covariates", "it goes with covariates, and with zero-run"),
         (("evaluation.components",), not text, "without covariates", "it goes with covariates, and with zero-run"),
     )
-    found = set(given)
     for keys, applies, why, place in rules:
         yield from ((key, why, place) for key in keys if applies and key in found)
 
@@ -278,6 +284,7 @@ class Options(File):
     attack: Annotated[Mapped, ATTACK] = Field(default_factory=dict)
     evaluation: Annotated[Mapped, EVALUATED] = Field(default_factory=dict)
     reporting: Annotated[Mapped, REPORTING] = Field(default_factory=dict)
+    reference: Annotated[Mapped, REFERENCE] = Field(default_factory=dict)
     privacy: Annotated[Mapped, PRIVACY] = Field(default_factory=dict)
 
     @property
@@ -340,7 +347,11 @@ class Options(File):
         fields = options_of(Plan)
         given = {**self.attack, **self.evaluation, **self.reporting}
         options = {name: value for name, value in given.items() if name in fields and name != "headline"}
-        return Plan(**options, bounds=self.bounds())
+        return Plan(**options, reference=self.references(), bounds=self.bounds())
+
+    def references(self) -> Reference | None:
+        """Return which scores are of reference models; None where there are none."""
+        return Reference.named(**self.reference) if self.reference else None
 
     def bounds(self) -> Bounds | None:
         """Return what is asked of privacy bounds; None where none are wanted."""
@@ -417,12 +428,28 @@ class AuditConfig(Options):
         options: Mapped = {"attack": self.attack_options() if named else None, "design": self.design, "rng": rng}
         if self.source == "table":
             columns = {name: self.evaluation[name] for name in _TABLE_ARGUMENTS if name in self.evaluation}
-            return with_headline(
-                from_table(base / self.evaluation["table_path"], **columns, **options), self.headline()
-            )
-        signal, *sides = self.pair()
+            path = base / self.evaluation["table_path"]
+            return with_headline(self._with_references(from_table(path, **columns, **options), path), self.headline())
+        asked, (signal, *sides) = self.references(), self.pair()
         inside, outside = ({name: base / path for name, path in side.items()} for side in sides)
+        if asked is not None:
+            options["references"] = asked.names
         return with_headline(outputs.from_pairs(inside, outside, signal=signal, **options), self.headline())
+
+    def references(self) -> Reference | None:
+        """Return which scores are of reference models; of a pair of files one is named reference by default."""
+        of_files = {"score": "reference"} if "member_references_path" in self.evaluation else {}
+        given = {**of_files, **self.reference}
+        return Reference.named(**given) if given else None
+
+    def _with_references(self, read: Collected, path: Path) -> Collected:
+        """Read the columns of reference scores that are not among the scores of the table."""
+        asked = self.references()
+        names = [name for name in (() if asked is None else asked.names) if name not in read.evidence.scores]
+        if not names:
+            return read
+        values = np.column_stack(list(read_columns(path, names).values()))
+        return outputs.with_references(read, names, values, signal=self.evaluation.get("signal", "score"))
 
 
 class TableConfig(Options):
@@ -524,7 +551,10 @@ class CampaignConfig(Options):
     ) -> Collected:
         """Train, ask and score, with paths relative to ``base``. Runs the code that the target names."""
         if self.target.kind == outputs.TOKENS:
-            read = outputs.from_tokens(base / self.data.path, names=self.attack_options(), design=self.design)
+            asked = self.references()
+            names = () if asked is None else asked.names
+            options: Mapped = {"names": self.attack_options(), "design": self.design, "references": names}
+            read = outputs.from_tokens(base / self.data.path, **options)
             return with_headline(read, self.headline())
         return with_headline(run_campaign.collect(self.campaign(base), rng=rng, progress=progress), self.headline())
 
