@@ -86,7 +86,11 @@ if it holds, else use the reference as test
             ),
         ] = (),
         use: Annotated[
-            Use, Option("What one reference score is for: test (the correction must make its AUC one half) or covariate.")
+            Use,
+            Option(
+                "What one reference score is for: test (the correction must make its AUC one half) or covariate.",
+                "name two scores to have both",
+            ),
         ] = "test",
         trained_on_neither: Annotated[
             bool,
