@@ -19,7 +19,7 @@ from miaudit.errors import InputError
 
 
 def world(hidden: float, n: int = 1000, leak: float = 0.0, seed: int = 5) -> Evidence:
-    """Two covariates and a hidden trait move membership; all three move the score of every model, leaks the target's."""
+    """Two covariates and a hidden trait move membership and the score of every model; a leak moves the target's."""
     rng = np.random.default_rng(seed)
     x, trait = rng.normal(size=(n, 2)), rng.normal(size=n)
     member = rng.random(n) < special.expit(0.6 * x[:, 0] - 0.4 * x[:, 1] + hidden * trait)
@@ -165,9 +165,10 @@ def test_names_and_kinds_are_checked() -> None:
     with pytest.raises(InputError, match="a score beside it to audit"):
         parted(world(0.0).only("older"), Reference(test="older"))
     with pytest.raises(InputError, match="a name that no covariate has"):
-        parted(world(0.0).replace(covariate_names=("age", "small")), Reference("small", None, True))  # noqa: FBT003
+        parted(world(0.0).replace(covariate_names=("age", "small")), Reference("small", None, trained_on_neither=True))
     with pytest.raises(InputError, match="no covariate, beside components"):
-        plan = Plan(components=2, reference=Reference("small", None, True), propensity_model="line")  # noqa: FBT003
+        small = Reference("small", trained_on_neither=True)
+        plan = Plan(components=2, reference=small, propensity_model="line")
         ma.audit(world(0.0), plan=plan, rng=np.random.default_rng(0))
 
 

@@ -24,7 +24,7 @@ N, TRAIT, LEAK = 1000, 0.6, 1.0
 
 
 def world(seed: int, *, trait: float = 0.0, leak: float = 0.0, saw: float = 0.0) -> Evidence:
-    """``trait`` moves membership too; the target leaks ``leak``, and the reference ``small`` saw the members by ``saw``."""
+    """``trait`` moves membership; the target leaks ``leak``, the reference ``small`` saw the members by ``saw``."""
     rng = np.random.default_rng(seed)
     x, hidden = rng.normal(size=(N, 2)), rng.normal(size=N)
     member = rng.random(N) < special.expit(0.8 * x[:, 0] - 0.5 * x[:, 1] + trait * hidden)
@@ -38,9 +38,8 @@ def audit(seed: int, uses: dict[str, str], world_of: dict[str, float]) -> dict[s
     evidence = world(seed, **world_of)
     kept = {name: evidence.scores[name] for name in ("loss", *uses.values())}
     reference = Reference(**uses, trained_on_neither=True) if uses else None  # type: ignore[arg-type]
-    plan = Plan(
-        propensity_model="line", estimator="hajek", primary_metric="auc", bounds=None, reference=reference, raw_only=True
-    )
+    options: dict[str, Any] = {"propensity_model": "line", "estimator": "hajek", "primary_metric": "auc"}
+    plan = Plan(**options, bounds=None, reference=reference, raw_only=True)
     found = ma.audit(evidence.replace(score=kept), plan=plan, rng=np.random.default_rng(seed))
     auc = found.metrics[[metric.name for metric in found.metrics].index("auc")]
     tested = None if found.reference is None else found.reference.corrected
@@ -68,10 +67,11 @@ def rejected(rows: list[dict[str, Any]]) -> tuple[int, int, int]:
     return len(tested), sum(low > 0.5 for low, _ in tested), sum(high < 0.5 for _, high in tested)
 
 
-def bias(rows: list[dict[str, Any]], truth: float = 0.5) -> float:
+def bias(rows: list[dict[str, Any]]) -> float:
+    """By how much the corrected AUC of the audits that are answered is above one half."""
     answered = [row["auc"] for row in rows if row["auc"] is not None]
-    assert len(answered) >= 0.8 * len(rows)
-    return float(np.mean(answered)) - truth
+    assert len(answered) >= 0.7 * len(rows)
+    return float(np.mean(answered)) - 0.5
 
 
 @pytest.mark.parametrize("uses", [{"test": "older"}, {"covariate": "small", "test": "older"}])
@@ -83,48 +83,51 @@ def test_where_the_covariates_suffice_it_rejects_at_most_at_its_level(pool: Exec
 
 
 def test_a_leak_of_the_target_is_no_reason_to_reject(pool: Executor) -> None:
-    rows = audits(pool, 100, {"test": "older"}, leak=LEAK)
+    rows = audits(pool, 40, {"test": "older"}, leak=LEAK)
     count, above, below = rejected(rows)
     print(f"\nleak: {above} above and {below} below one half of {count}; {bias(rows):+.3f}")
     assert stats.binom.sf(above + below - 1, count, 0.05) > 0.01
-    assert sum(row["status"] == "flagged" for row in rows) >= 85
+    assert sum(row["status"] == "flagged" for row in rows) >= 34
 
 
 def test_a_correction_that_misses_a_trait_is_rejected(pool: Executor) -> None:
-    count, above, below = rejected(audits(pool, 100, {"test": "older"}, trait=TRAIT))
+    count, above, below = rejected(audits(pool, 60, {"test": "older"}, trait=TRAIT))
     print(f"\nhidden trait: {above} above and {below} below one half of {count}")
     assert above >= 0.9 * count
     assert not below
 
 
 def test_one_more_covariate_halves_the_bias_and_keeps_the_leak(pool: Executor) -> None:
-    none, repaired = (bias(audits(pool, 50, uses, trait=TRAIT)) for uses in ({}, {"covariate": "small"}))
-    leaks = audits(pool, 50, {"covariate": "small"}, trait=TRAIT, leak=LEAK)
+    none, repaired = (bias(audits(pool, 40, uses, trait=TRAIT)) for uses in ({}, {"covariate": "small"}))
+    leaks = audits(pool, 40, {"covariate": "small"}, trait=TRAIT, leak=LEAK)
     flagged = sum(row["status"] == "flagged" for row in leaks)
-    print(f"\nbias without {none:+.3f}, with {repaired:+.3f}; leaks flagged with it: {flagged} of 50, {bias(leaks):+.3f}")
+    print(f"\nbias without {none:+.3f}, with {repaired:+.3f}; flagged leaks {flagged} of 40, {bias(leaks):+.3f}")
     assert none > 0.08
     assert abs(repaired) < none / 2
-    assert flagged >= 40
+    assert flagged >= 32
 
 
 def test_the_conditions_matter(pool: Executor) -> None:
-    """A covariate that saw the members hides the leak, one that saw the non-members invents one; a second one tells."""
+    """A covariate that saw members hides the leak, one that saw the non-members invents one; a second one tells."""
+    leak = 0.7
     fair, hidden, invented = (
-        audits(pool, 50, {"covariate": "small"}, leak=leak, saw=saw) for leak, saw in ((LEAK, 0), (LEAK, LEAK), (0, -LEAK))
+        audits(pool, 40, {"covariate": "small"}, leak=own, saw=saw)
+        for own, saw in ((leak, 0), (leak, leak), (0, -leak))
     )
-    told = audits(pool, 50, {"covariate": "small", "test": "older"}, leak=LEAK, saw=LEAK)
+    told = audits(pool, 40, {"covariate": "small", "test": "older"}, leak=leak, saw=leak)
     count, above, below = rejected(told)
     found = [sum(row["status"] == "flagged" for row in rows) for rows in (fair, hidden, invented)]
     print(f"\nfair {bias(fair):+.3f}, saw members {bias(hidden):+.3f}, saw non-members {bias(invented):+.3f}")
-    print(f"flagged {found} of 50; the second reference rejects {above} above, {below} below of {count}")
-    assert found[0] >= 40
-    assert found[1] <= 5
-    assert found[2] >= 40
+    print(f"flagged {found} of 40; the second reference rejects {above} above, {below} below of {count}")
+    assert bias(hidden) < bias(fair) / 3
+    assert bias(invented) > 0.05
+    assert found[0] >= 30
+    assert found[1] <= 4
     assert below >= 0.9 * count
 
 
 def test_the_test_by_itself_cannot_see_a_reference_that_saw_members(pool: Executor) -> None:
     """As a test such a reference only rejects too often: it refuses, and never lets pass."""
-    count, above, _ = rejected(audits(pool, 50, {"test": "small"}, leak=LEAK, saw=LEAK))
+    count, above, _ = rejected(audits(pool, 40, {"test": "small"}, leak=LEAK, saw=LEAK))
     print(f"\ntest that saw members: {above} of {count} rejected")
     assert above >= 0.9 * count

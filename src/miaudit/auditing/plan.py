@@ -24,7 +24,8 @@ from miaudit.metrics.classical import Sample, tpr_name
 
 ESTIMATORS = ("hajek", "aipw")
 MODELS = ("line", "stack")
-UNSAID: dict[str, Any] = {"propensity_model": "line", "reference": None}  # options that came later, as they are where a file says nothing of them
+# Options that came later, as they are where a file says nothing of them.
+UNSAID: dict[str, Any] = {"propensity_model": "line", "reference": None}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from scipy import stats
@@ -63,9 +63,10 @@ if it holds, else use the reference as test
         for name in (self.covariate, self.test):
             if name is not None and not (isinstance(name, str) and name):
                 raise InputError("reference.score", "names of scores", repr(name)[:60], "name one or two")
-        if not isinstance(self.trained_on_neither, bool):
-            received = repr(self.trained_on_neither)[:60]
-            raise InputError("reference.trained_on_neither", "true or false", received, "write one of the two")
+        stated: Any = self.trained_on_neither
+        if not isinstance(stated, bool):
+            allowed = "true or false"
+            raise InputError("reference.trained_on_neither", allowed, repr(stated)[:60], "write one of the two")
         if not self.names:
             raise InputError("reference.score", "a covariate, a test, or both", "neither", "name a score")
         if self.covariate == self.test:
@@ -110,9 +111,8 @@ if it holds, else use the reference as test
         names = (score,) if isinstance(score, str) else tuple(score)
         if not 1 <= len(names) <= 2:
             raise InputError("reference.score", "one or two names", str(len(names)), "a covariate, a test, or both")
-        if len(names) == 1:
-            return cls(**{use: names[0]}, trained_on_neither=trained_on_neither)
-        return cls(*names, trained_on_neither=trained_on_neither)
+        uses = (use,) if len(names) == 1 else ("covariate", "test")
+        return cls(trained_on_neither=trained_on_neither, **dict(zip(uses, names, strict=True)))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -34,7 +34,6 @@ __all__ = [
     "of_outputs",
     "one_run",
     "with_headline",
-    "with_references",
 ]
 
 SignalKind = Literal["score", "loss", "logits", "probabilities"]
@@ -264,6 +263,7 @@ def from_table(
     group: Annotated[str | None, Option("Column of groups to report one by one.")] = None,
     categories: str | Sequence[str] = (),
     design: str | None = None,
+    references: Sequence[str] = (),
     rng: np.random.Generator,
 ) -> Collected:
     """Read evidence, losses, logits or probabilities from one .npz, .parquet or .csv file.
@@ -279,13 +279,14 @@ def from_table(
     labels : str, for logits and probabilities
     attack : Attack, for losses, logits and probabilities
     covariates, text, unit, group, categories, design : as in :meth:`Evidence.load`
+    references : columns of reference scores, where they are none of the evidence already
     rng : generator of folds
     """
     check_signal(signal, attack)
     columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group, "design": design}
     columns["categories"] = categories
     if signal == "score":
-        return Collected(Evidence.load(path, score=score, member=member, **columns))
+        return _beside(Collected(Evidence.load(path, score=score, member=member, **columns)), path, references, signal)
     if score is None or member is None:
         raise InputError("score and member", f"names of columns, for signal {signal}", "none", "name both")
     names = [score] if isinstance(score, str) else list(score)
@@ -295,7 +296,7 @@ def from_table(
     # A column of the right length stands in for the score, so that all other columns pass the door of evidence.
     rest = Evidence.load(path, score=member, member=member, **columns)
     matrix = values[names[0]] if len(names) == 1 else np.column_stack([values[name] for name in names])
-    return from_outputs(
+    read = from_outputs(
         **_outputs(signal, matrix, values[labels] if labels else None),
         member=rest.member,
         attack=attack,
@@ -308,6 +309,14 @@ def from_table(
         design=rest.design,
         source=f"{Path(path).name}: {', '.join(names)}",
     )
+    return _beside(read, path, references, signal)
+
+
+def _beside(read: Collected, path: str | Path, references: Sequence[str], signal: SignalKind) -> Collected:
+    """Read the columns of reference scores that are not among the scores already."""
+    names = [name for name in references if name not in read.evidence.scores]
+    columns = list(tables.read_columns(path, names).values())
+    return _with_references(read, names, np.column_stack(columns), signal=signal) if columns else read
 
 
 def from_tokens(
@@ -362,10 +371,13 @@ def _reference_loss(records: tokens.TokenRecords, names: Sequence[str]) -> dict[
         if name != REFERENCE_LOSS:
             hint = nearest(name, [REFERENCE_LOSS]) or "the other scores of the file are the audited model's"
             raise InputError("reference.score", f"{REFERENCE_LOSS}, for token-logprobs", repr(name), hint)
-        if records.reference_log_p is None or records.reference_offsets is None:
-            hint = "write what the reference model says of each text"
-            raise InputError("reference.score", "reference_logprobs in the file", "none", hint)
-    return {name: tokens.loss(records.reference_log_p, records.reference_offsets) for name in names}
+    values, offsets = records.reference_log_p, records.reference_offsets
+    if not names:
+        return {}
+    if values is None or offsets is None:
+        hint = "write what the reference model says of each text"
+        raise InputError("reference.score", "reference_logprobs in the file", "none", hint)
+    return {REFERENCE_LOSS: tokens.loss(values, offsets)}
 
 
 def from_pairs(
@@ -375,7 +387,7 @@ def from_pairs(
     signal: SignalKind = "score",
     attack: Attack | None = None,
     design: str | None = None,
-    references: Sequence[str] = ("reference",),
+    references: Sequence[str] = (),
     rng: np.random.Generator,
 ) -> Collected:
     """Read pairs of .npy files, one of members and one of non-members.
@@ -418,7 +430,7 @@ def from_pairs(
     else:
         outputs = _outputs(signal, data["signal"], data.get("labels"))
         read = from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
-    return read if "references" not in data else with_references(read, references, data["references"], signal=signal)
+    return read if "references" not in data else _with_references(read, references, data["references"], signal=signal)
 
 
 def looks_like_losses(evidence: Evidence, auc_high: float | None) -> str:
@@ -473,7 +485,7 @@ def with_headline(collected: Collected, headline: Headline | None) -> Collected:
     return collected if headline is None else replace(collected, headline=headline)
 
 
-def with_references(collected: Collected, names: Sequence[str], values: ArrayLike, *, signal: SignalKind) -> Collected:
+def _with_references(collected: Collected, names: Sequence[str], values: ArrayLike, *, signal: SignalKind) -> Collected:
     """Return the collection with scores of reference models (n,) or (n, k), by name, beside those of the target.
 
     They are losses, which are turned, unless the target's ``signal`` is a score.

@@ -199,7 +199,8 @@ def validated(said: Mapping[str, Any], kind: type[AnyFile]) -> AnyFile:
         line = next(iter(problems(error, kind)))
         found = error.errors()[0]
         place, _, rest = re.sub(r"\.\d+:", ":", line, count=1).partition(": ")
-        for head in ("privacy.claim.", "attack.statistics.", *(f"{name}." for name in kind.model_fields if name != "reference")):
+        sections = sorted(kind.model_fields.keys() - {"reference"})  # whose keys say little by themselves
+        for head in ("privacy.claim.", "attack.statistics.", *(f"{name}." for name in sections)):
             place = place.removeprefix(head)
         names = {path.rpartition(".")[2]: flag(name) for name, (path, _) in KEYS.items() if path.endswith("_path")}
         told = f"{names.get(place, place)}: {rest}"

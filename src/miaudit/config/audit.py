@@ -34,7 +34,7 @@ from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import DESIGNS, Design, Evidence
 from miaudit.findings.table import TableFindings
-from miaudit.io.tables import read_columns, read_yaml
+from miaudit.io.tables import read_yaml
 from miaudit.synthesis.table_attacks import table_files
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
@@ -424,16 +424,16 @@ class AuditConfig(Options):
 
     def collect(self, base: Path, *, rng: np.random.Generator) -> Collected:
         """Read the outputs, with paths relative to ``base``, and turn them into evidence."""
-        named = self.signal != "score" or "type" in self.attack
+        named, asked = self.signal != "score" or "type" in self.attack, self.references()
         options: Mapped = {"attack": self.attack_options() if named else None, "design": self.design, "rng": rng}
+        options["references"] = () if asked is None else asked.names
         if self.source == "table":
             columns = {name: self.evaluation[name] for name in _TABLE_ARGUMENTS if name in self.evaluation}
-            path = base / self.evaluation["table_path"]
-            return with_headline(self._with_references(from_table(path, **columns, **options), path), self.headline())
-        asked, (signal, *sides) = self.references(), self.pair()
+            return with_headline(
+                from_table(base / self.evaluation["table_path"], **columns, **options), self.headline()
+            )
+        signal, *sides = self.pair()
         inside, outside = ({name: base / path for name, path in side.items()} for side in sides)
-        if asked is not None:
-            options["references"] = asked.names
         return with_headline(outputs.from_pairs(inside, outside, signal=signal, **options), self.headline())
 
     def references(self) -> Reference | None:
@@ -441,15 +441,6 @@ class AuditConfig(Options):
         of_files = {"score": "reference"} if "member_references_path" in self.evaluation else {}
         given = {**of_files, **self.reference}
         return Reference.named(**given) if given else None
-
-    def _with_references(self, read: Collected, path: Path) -> Collected:
-        """Read the columns of reference scores that are not among the scores of the table."""
-        asked = self.references()
-        names = [name for name in (() if asked is None else asked.names) if name not in read.evidence.scores]
-        if not names:
-            return read
-        values = np.column_stack(list(read_columns(path, names).values()))
-        return outputs.with_references(read, names, values, signal=self.evaluation.get("signal", "score"))
 
 
 class TableConfig(Options):
@@ -556,7 +547,11 @@ class CampaignConfig(Options):
             options: Mapped = {"names": self.attack_options(), "design": self.design, "references": names}
             read = outputs.from_tokens(base / self.data.path, **options)
             return with_headline(read, self.headline())
-        return with_headline(run_campaign.collect(self.campaign(base), rng=rng, progress=progress), self.headline())
+        campaign = self.campaign(base)
+        if self.reference and campaign.target.kind != "signals":  # before anything is trained
+            hint = "miaudit collect writes the scores: put the reference's beside them, and name it to miaudit audit"
+            raise InputError("reference", "none, for a model whose scores are made here", "one", hint)
+        return with_headline(run_campaign.collect(campaign, rng=rng, progress=progress), self.headline())
 
 
 AnyConfig = AuditConfig | CampaignConfig | TableConfig
