@@ -109,10 +109,9 @@ def test_one_more_covariate_halves_the_bias_and_keeps_the_leak(pool: Executor) -
 
 def test_the_conditions_matter(pool: Executor) -> None:
     """A covariate that saw members hides the leak, one that saw the non-members invents one; a second one tells."""
-    leak = 0.7
+    leak, uses = 0.7, {"covariate": "small"}
     fair, hidden, invented = (
-        audits(pool, 40, {"covariate": "small"}, leak=own, saw=saw)
-        for own, saw in ((leak, 0), (leak, leak), (0, -leak))
+        audits(pool, 40, uses, leak=own, saw=saw) for own, saw in ((leak, 0), (leak, leak), (0, -leak))
     )
     told = audits(pool, 40, {"covariate": "small", "test": "older"}, leak=leak, saw=leak)
     count, above, below = rejected(told)
