@@ -113,6 +113,7 @@ def test_without_a_correction_it_tests_nothing_and_says_so() -> None:
     assert alone.overlap is not None  # a covariate by itself
 
 
+@pytest.mark.long
 def test_a_covariate_that_saw_members_hides_a_leak_and_a_second_reference_tells() -> None:
     evidence = world(hidden=0.0, leak=1.5, n=1500)
     fair = audited(evidence, "small", use="covariate")

@@ -40,6 +40,7 @@ def found(run: Run, *words: Any) -> dict[str, Any]:
     return dict(json.loads(out))
 
 
+@pytest.mark.long
 def test_a_column_of_the_table_tests_the_correction(place: Path, run: Run) -> None:
     code, out, err = run("audit", *TABLE, "--reference-score", "older", "--out", "o", "--bundle", "b.zip")
     assert code == 4, err
@@ -64,6 +65,7 @@ def test_the_first_of_two_repairs_it_and_the_second_tests_it(place: Path, run: R
     assert (named["covariate"], named["test"], named["refuted"]) == ("small", "older", False)
 
 
+@pytest.mark.long
 def test_files_of_either_side_and_a_configuration_say_the_same(place: Path, run: Run) -> None:
     pair = ("--members", "in_score.npy", "--nonmembers", "out_score.npy")
     pair = (*pair, "--member-covariates", "in_age.npy", "--nonmember-covariates", "out_age.npy", *OPTIONS)
@@ -85,6 +87,7 @@ def test_files_of_either_side_and_a_configuration_say_the_same(place: Path, run:
     assert "references: expected 1 column, for reference, received shape (600, 2)" in err
 
 
+@pytest.mark.long
 def test_of_losses_the_reference_is_a_loss_too(place: Path, run: Run) -> None:
     pair = ("--members", "in_minus_score.npy", "--nonmembers", "out_minus_score.npy", "--signal", "loss", *OPTIONS)
     pair = (*pair, "--member-covariates", "in_age.npy", "--nonmember-covariates", "out_age.npy")
@@ -93,6 +96,7 @@ def test_of_losses_the_reference_is_a_loss_too(place: Path, run: Run) -> None:
     assert found_raw > 0.6  # turned as the losses are
 
 
+@pytest.mark.long
 def test_a_file_of_log_probabilities_has_its_own(tmp_path: Path, run: Run) -> None:
     rng = np.random.default_rng(0)
     rows = []
