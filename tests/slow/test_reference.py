@@ -161,15 +161,15 @@ def adult_scored() -> tuple[np.ndarray, dict[str, np.ndarray]]:
     return x[rest], scores
 
 
-def adult(rng: np.random.Generator, n: int = 4000) -> Evidence:
-    """Members are people of 35 to 55 three times as often; of the covariates only schooling and hours are known."""
+def adult(rng: np.random.Generator, n: int = 2000) -> Evidence:
+    """Members are people of 35 to 55 three times as often; only schooling and capital losses are covariates."""
     x, scores = adult_scored()
     inside, away = np.split(rng.permutation(len(x)), [len(x) // 2])
     weight = np.where((x[inside, 0] >= 35) & (x[inside, 0] <= 55), 3.0, 1.0)
     members = rng.choice(inside, n // 2, replace=False, p=weight / weight.sum())
     rows = np.r_[members, away[: n // 2]]
     scored = {name: values[rows] for name, values in scores.items()}
-    return Evidence(score=scored, member=np.arange(n) < n // 2, covariates=x[rows][:, [3, 11]], design="zero-run")
+    return Evidence(score=scored, member=np.arange(n) < n // 2, covariates=x[rows][:, [2, 10]], design="zero-run")
 
 
 def pictures(rng: np.random.Generator) -> Evidence:
