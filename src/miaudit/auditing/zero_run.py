@@ -118,7 +118,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     """
     if evidence.covariates is None and evidence.text is None and nuisance.propensity is None:
         return "there are no covariates to correct the difference between members and non-members with"
-    encoding = _encoding(evidence, plan, nuisance)
+    encoding = encoding_of(evidence, plan, nuisance)
     if plan.propensity_model == "stack" and nuisance.classifier is not None:
         raise InputError("classifier", "none, beside the stack", "one", 'set Plan(propensity_model="line")')
     if nuisance.propensity is not None:
@@ -205,7 +205,7 @@ def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator
     if evidence.covariates is None and evidence.text is None:
         return None
     try:
-        learned = propensity.fit(evidence, encoding=_encoding(evidence, plan, Nuisance()), rng=rng)
+        learned = propensity.fit(evidence, encoding=encoding_of(evidence, plan, Nuisance()), rng=rng)
     except InputError as error:
         return f"How well the covariates alone tell members from non-members cannot be learned ({error})."
     blind = Evidence(score=np.log(learned.odds), member=evidence.member, unit=evidence.unit)
@@ -286,7 +286,7 @@ def in_words(corrected: Correction, plan: Plan) -> tuple[str, ...]:
         model = f", with an outcome model for the AUC and the average effect: {nuisance.outcome_model.how}"
     again = ""
     if plan.n_bootstrap:
-        came = "given" if corrected.line is None else "learned once"
+        came = "given" if corrected.propensity.rows_per_covariate is None else "learned once"
         again = (
             f" The bootstrap keeps these weights, which were {came}: what is uncertain about them is not in its limits."
             if nuisance.propensity is not None or corrected.line is not None
@@ -323,8 +323,8 @@ def _mislabelled(
     return Mislabelled(members, nonmembers, found.value, found.low, found.high)
 
 
-def _encoding(evidence: Evidence, plan: Plan, nuisance: Nuisance) -> Encoding:
-    """Describe the encoding of the covariates."""
+def encoding_of(evidence: Evidence, plan: Plan, nuisance: Nuisance) -> Encoding:
+    """Describe how covariates and texts become numbers, by the plan or by the caller's own encoding."""
     if nuisance.outcome is not None and plan.estimator != "aipw":
         raise InputError("outcome", f"none, for the estimator {plan.estimator}", "one", 'set Plan(estimator="aipw")')
     if nuisance.encoding is not None:

@@ -199,11 +199,15 @@ def computed(
     """Audit what was collected, with the command line that repeats it written into the findings."""
     from dataclasses import replace
 
+    from miaudit.auditing import propensities
+
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
     stages = "propensity, overlap, corrected metrics, challenge, bounds"
     with progress("bootstrap", meanwhile=stages if collected.evidence.design == "zero-run" else "") as told:
+        own = propensities.from_elsewhere(collected.evidence, chosen, collected.propensity, collected.sample, rng=rng)
         options: dict[str, Any] = {
             "plan": chosen,
+            "nuisance": own,
             "rng": rng,
             "notes": collected.notes,
             "repeat": repeat(seed=seed, **({"model": model} if model else {})),
