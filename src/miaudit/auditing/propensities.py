@@ -29,11 +29,16 @@ def given(name: str, values: NDArray[np.generic], evidence: Evidence) -> FloatAr
         For text, for what is missing or not strictly between 0 and 1, and for another number of records.
     """
     if values.dtype.kind not in "biuf":
-        raise InputError(name, "probabilities strictly between 0 and 1", f"values of type {values.dtype}", "convert it")
+        received = "text" if values.dtype.kind in "US" else f"values of type {values.dtype}"
+        raise InputError(name, "probabilities strictly between 0 and 1", received, "convert the column to numbers")
     if values.ndim != 1 or len(values) != evidence.n:
         received = f"{len(values):,}" if values.ndim == 1 else f"an array of shape {values.shape}"
         step = "give one for each record, in the order of the scores"
         raise InputError(name, f"{evidence.n:,} propensities, one for each record", received, step)
+    missing = np.isnan(values)
+    if missing.any():
+        received = f"{np.count_nonzero(missing):,} missing, the first in row {int(np.argmax(missing))}"
+        raise InputError(name, "a probability for each record", received, "fill them, or leave those records out")
     try:
         return Propensity.given(values).values
     except InputError as error:

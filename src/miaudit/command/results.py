@@ -230,6 +230,9 @@ def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any]) ->
     """Audit, and write the bundle and the owner's keys; nobody but its owner can read those."""
     from miaudit.bundle import record
 
+    if collected.sample is not None:
+        received = "one of a propensity that was learned from a separate sample, which no bundle holds"
+        raise InputError("--bundle", "an audit that others can repeat", received, "leave the bundle or the sample out")
     examined, made, keys = record(collected.evidence, share=wish.share, seal=wish.seal, **options)
     if wish.needs_keys:
         keys.write(wish.keys)

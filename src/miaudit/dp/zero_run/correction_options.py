@@ -11,6 +11,7 @@ from miaudit.dp.zero_run.independent_guesses import Scheffe, SeedStable, Standar
 from miaudit.errors import InputError, Option, nearest
 
 _WIDTHS = ("half_width", "standard_errors", "scheffe")  # one of which says how far the log-odds may be off
+_MOST_SETS = 1000  # more keep a machine busy and change nothing
 # What a file may say of each kind; :mod:`miaudit.dp.zero_run` has what it means.
 OPTIONS: dict[str, dict[str, tuple[type, Option]]] = {
     "thinning": {
@@ -19,7 +20,12 @@ OPTIONS: dict[str, dict[str, tuple[type, Option]]] = {
         "scheffe": (float, Option("The same, by Scheffe's band, at that share of the error.", "try 0.5", gt=0, lt=1)),
         "seeds": (
             int,
-            Option("Sets of coins that must agree.", "40 is usual", where=lambda n: n == 1 or n >= 4, le=10_000),
+            Option(
+                "Sets of coins of which three quarters must agree.",
+                "40 is usual",
+                where=lambda n: n == 1 or 4 <= n <= _MOST_SETS,
+                allowed=f"1, or 4 to {_MOST_SETS:,} sets of coins",
+            ),
         ),
     },
     "conditional": {
@@ -70,12 +76,13 @@ def correction_said(value: object) -> str | Correction:
     for written, one in said.items():
         name = str(written).replace("-", "_")
         if name not in known:
-            allowed = f"options of {kind}: {', '.join(known) or 'none'}"
-            raise InputError(f"correction.{written}"[:60], allowed, "another", nearest(name, known) or "leave it out")
+            allowed = f"options of {kind} ({', '.join(known) or 'none'})"
+            hint = nearest(name, known) or "leave it out"
+            raise InputError("correction", allowed, repr(str(written))[:60], hint)
         form, option = known[name]
         found = _number(one, form) if isinstance(one, str) else one
         if not option.permits(form, found):
-            raise option.refusal(f"correction.{name}", form, one)
+            raise option.refusal(f"correction.{name}", form, found)
         given[name] = float(found) if form is float else found
     return CORRECTIONS[kind](**_fields(given)) if given else kind
 
