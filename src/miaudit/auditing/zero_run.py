@@ -22,6 +22,7 @@ from miaudit.causal import (
     propensity,
     replicates,
     sensitivity,
+    separation,
 )
 from miaudit.causal.balance import Overlap
 from miaudit.causal.challenge import LackOfFit
@@ -139,6 +140,10 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     measured = balance.measure(seen, learned, confidence=plan.confidence)
     judged = balance.judge_overlap(measured, differences=not learned.stacked)
     said = _of_words(evidence, measured.blind_auc, plan.confidence, word_rng)
+    left_out: tuple[str, ...] = ()
+    if (plan.propensity_model, plan.classifier) != ("line", None):  # findings of earlier plans stay word for word
+        said = (*said, *separation.in_words(evidence, measured.blind_auc.value, plan.categories))
+        left_out = separation.constant(learned.dropped)
     still = ""
     if curve is not None and curve.rising:
         still = (
@@ -152,7 +157,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         judged,
         status="refused" if reasons else judged.status,
         reasons=reasons,
-        warnings=(*judged.warnings, *_twins_in_words(twins), *_unseen(seen)),
+        warnings=(*judged.warnings, *left_out, *_twins_in_words(twins), *_unseen(seen)),
         propensity=learned.how,
         clipped=learned.clipped,
         duplicates=None if twins is None else twins[0],

@@ -54,9 +54,12 @@ def read(
     words = None if audited.text is None else text or "text"
     units = unit or ("unit" if "unit" in known else None)
     coded = [categories] if isinstance(categories, str) else list(categories)
-    found = Evidence.load(
-        path, score=member, member=member, covariates=columns or None, text=words, unit=units, categories=coded
-    )
+    try:
+        found = Evidence.load(
+            path, score=member, member=member, covariates=columns or None, text=words, unit=units, categories=coded
+        )
+    except InputError as error:
+        raise InputError(f"{NAME}: {error.argument}", error.allowed, error.received, error.next_step) from None
     if found.covariate_names != audited.covariate_names:
         received = ", ".join(found.covariate_names) or "columns without names"
         allowed = f"the covariates {', '.join(audited.covariate_names)}" if audited.covariate_names else "no names"
