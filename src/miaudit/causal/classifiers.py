@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-_TREES = 200
+_TREES = 100
 
 
 def _boosting() -> Any:

@@ -60,16 +60,22 @@ def read(
         )
     except InputError as error:
         raise InputError(f"{NAME}: {error.argument}", error.allowed, error.received, error.next_step) from None
-    if found.covariate_names != audited.covariate_names:
-        received = ", ".join(found.covariate_names) or "columns without names"
-        allowed = f"the covariates {', '.join(audited.covariate_names)}" if audited.covariate_names else "no names"
-        raise InputError(NAME, allowed, received, "give it the columns of the audited records")
+    (theirs, received), (ours, allowed) = map(_columns, (found, audited))
+    if theirs != ours:
+        raise InputError(NAME, allowed, received, "give it the covariates of the audited records")
     x = None if found.covariates is None else found.covariates.copy()
     for name in coded:
         column = None if table is None else _recoded(path, table, name)
         if column is not None and x is not None:
             x[:, found.covariate_names.index(name.removeprefix("covariate."))] = column
     return found.replace(score=np.zeros(found.n), covariates=x)
+
+
+def _columns(evidence: Evidence) -> tuple[object, str]:
+    """Return what the covariates of two samples must have in common, and that in words."""
+    width = 0 if evidence.covariates is None else evidence.covariates.shape[1]
+    named = f" ({', '.join(evidence.covariate_names)})" if evidence.covariate_names else ""
+    return (width, evidence.covariate_names), f"{width} column{'s' * (width != 1)} of covariates{named}"
 
 
 def _saved(audited: Evidence, known: Sequence[str]) -> list[str]:

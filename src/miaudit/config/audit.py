@@ -46,8 +46,7 @@ _SIGNAL_OF: dict[str, SignalKind] = {
     "logits": "logits",
     "probabilities": "probabilities",
 }
-_COLUMNS = {"text": "texts", "unit": "units", "group": "groups", "propensity": "propensities"}
-_COLUMNS |= {name: name for name in ("labels", "covariates")}
+_COLUMNS = dict(zip(("labels", "covariates", "text", "unit", "group", "propensity"), SIDE_FILES, strict=True))
 _HOLDS = {  # what the files of a pair hold
     "losses": "losses (.npy)",
     "scores": "scores of an attack, higher for members (.npy)",
