@@ -1,4 +1,4 @@
-"""Propensities that come from elsewhere: what is given is used as it is, what is learned from a sample is that of fit."""
+"""Propensities from elsewhere: what is given is used as it is, what is learned from a sample is that of fit."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_classifier_of_the_plan_learns_from_the_sample() -> None:
 
 def test_a_sample_of_the_audited_records_is_refused() -> None:
     for sample in (EVIDENCE, EVIDENCE.take(np.arange(700))):
-        with pytest.raises(InputError, match="^propensity sample: expected records other than the audited ones"):
+        with pytest.raises(InputError, match=r"^propensity sample: expected records other than the audited ones"):
             propensities.from_elsewhere(EVIDENCE, NO_BOUNDS, None, sample, rng=np.random.default_rng(0))
 
 
@@ -112,5 +112,5 @@ def test_a_classifier_of_the_plan_is_that_of_the_nuisance_models() -> None:
     two = pipeline.audit(EVIDENCE, plan=NO_BOUNDS, nuisance=own, rng=np.random.default_rng(0)).to_dict()
     assert one["plan"].pop("classifier") == "naive-bayes"
     assert one == two
-    with pytest.raises(InputError, match="^classifier: expected one, of the plan or of the nuisance models"):
+    with pytest.raises(InputError, match=r"^classifier: expected one, of the plan or of the nuisance models"):
         pipeline.audit(EVIDENCE, plan=named, nuisance=own, rng=np.random.default_rng(0))
