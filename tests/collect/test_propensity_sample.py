@@ -91,5 +91,5 @@ def test_texts_are_read_and_other_widths_are_refused(tmp_path: Path) -> None:
         Evidence(score=TABLE["score"], member=TABLE["member"], covariates=RNG.normal(size=(N, k))) for k in (1, 2)
     )
     two.save(tmp_path / "two.npz")
-    with pytest.raises(InputError, match="^propensity sample: expected 1 column of covariates, received 2"):
+    with pytest.raises(InputError, match=r"^propensity sample: expected 1 column of covariates, received 2"):
         propensity_sample.read(tmp_path / "two.npz", one)

@@ -16,22 +16,8 @@ Run = Callable[..., tuple[int, str, str]]
 
 COLUMNS = "--score score --member member --covariates age,site --categories site --design zero-run --primary auc"
 TABLE = ["audit", "audit.csv", *COLUMNS.split(), "--json"]
-PAIR = [
-    "audit",
-    "--members",
-    "in.npy",
-    "--nonmembers",
-    "out.npy",
-    "--member-covariates",
-    "in_x.npy",
-    "--nonmember-covariates",
-    "out_x.npy",
-    "--design",
-    "zero-run",
-    "--primary",
-    "auc",
-    "--json",
-]
+SIDES = "--members in.npy --nonmembers out.npy --member-covariates in_x.npy --nonmember-covariates out_x.npy"
+PAIR = ["audit", *SIDES.split(), "--design", "zero-run", "--primary", "auc", "--json"]
 GIVEN = ["--member-propensities", "in_pi.npy", "--nonmember-propensities", "out_pi.npy"]
 
 
