@@ -92,9 +92,15 @@ def test_a_classifier_of_the_plan_learns_from_the_sample() -> None:
 
 
 def test_a_sample_of_the_audited_records_is_refused() -> None:
-    for sample in (EVIDENCE, EVIDENCE.take(np.arange(700))):
+    few = SAMPLE.replace(covariates=np.r_[EVIDENCE.covariates[:45], SAMPLE.covariates[45:]])  # 3% of the audited
+    for sample in (EVIDENCE, EVIDENCE.take(np.arange(700)), few):
         with pytest.raises(InputError, match=r"^propensity sample: expected records other than the audited ones"):
             propensities.from_elsewhere(EVIDENCE, NO_BOUNDS, None, sample, rng=np.random.default_rng(0))
+
+
+def test_a_sample_whose_rows_repeat_by_chance_is_none_of_the_audited_records() -> None:
+    coarse, other = (one.replace(covariates=one.covariates.round()) for one in (EVIDENCE, SAMPLE))
+    assert propensities.from_elsewhere(coarse, NO_BOUNDS, None, other, rng=np.random.default_rng(0)) is not None
 
 
 def test_where_memberships_were_drawn_nothing_is_learned() -> None:
