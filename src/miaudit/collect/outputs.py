@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
+from miaudit.auditing import propensities
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.errors import InputError, Option, nearest
 from miaudit.evidence import Evidence
@@ -41,7 +42,8 @@ TOKENS = "token-logprobs"
 REFERENCE_LOSS = "reference_loss"
 GAUSSIAN_LIRA = "gaussian_lira"
 # What a file of each class may hold, beside the outputs themselves.
-SIDE_FILES = ("labels", "covariates", "texts", "units", "groups", "references")
+SIDE_FILES = ("labels", "covariates", "texts", "units", "groups", "propensities", "references")
+_DESCRIBED = ("covariates", "covariate_names", "text", "unit", "group", "design")  # by a table, beside its outputs
 Model = TypeVar("Model")
 
 
@@ -49,13 +51,23 @@ Model = TypeVar("Model")
 class Collected:
     """Evidence, what its collector has to say about it, and the score that the chosen attack declares to be the one.
 
-    ``headline`` is None where the plan decides; ``vulnerability`` says which records leak, where shadow models told.
+    ``headline`` is None where the plan decides; ``vulnerability`` says which records leak, where shadow models told;
+    ``propensity`` is what was given beside the scores, array (n,) in (0, 1); ``sample`` holds the separate records that
+    it is learned from.
     """
 
     evidence: Evidence
     notes: tuple[str, ...] = ()
     headline: Headline | None = None
     vulnerability: Vulnerability | None = None
+    propensity: FloatArray | None = None
+    sample: Evidence | None = None
+
+    def beside(self, given: Mapping[str, NDArray[Any]]) -> Collected:
+        """Return the collection with propensities, by the name of their column, or without where there are none."""
+        for name, values in given.items():
+            return replace(self, propensity=propensities.given(name, values, self.evidence))
+        return self
 
 
 @dataclass(frozen=True)
@@ -261,6 +273,9 @@ def from_table(
         ),
     ] = None,
     group: Annotated[str | None, Option("Column of groups to report one by one.")] = None,
+    propensity: Annotated[
+        str | None, Option("Column of known probabilities of membership (zero-run): nothing is learned then.")
+    ] = None,
     categories: str | Sequence[str] = (),
     design: str | None = None,
     references: Sequence[str] = (),
@@ -279,14 +294,17 @@ def from_table(
     labels : str, for logits and probabilities
     attack : Attack, for losses, logits and probabilities
     covariates, text, unit, group, categories, design : as in :meth:`Evidence.load`
+    propensity : str, optional; P(member | covariates) of each record, in (0, 1)
     references : columns of reference scores, where they are none of the evidence already
     rng : generator of folds
     """
     check_signal(signal, attack)
+    given = tables.read_columns(path, [propensity] if propensity else [])
     columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group, "design": design}
     columns["categories"] = categories
     if signal == "score":
-        return _beside(Collected(Evidence.load(path, score=score, member=member, **columns)), path, references, signal)
+        read = Collected(Evidence.load(path, score=score, member=member, **columns)).beside(given)
+        return _beside(read, path, references, signal)
     if score is None or member is None:
         raise InputError("score and member", f"names of columns, for signal {signal}", "none", "name both")
     names = [score] if isinstance(score, str) else list(score)
@@ -296,20 +314,15 @@ def from_table(
     # A column of the right length stands in for the score, so that all other columns pass the door of evidence.
     rest = Evidence.load(path, score=member, member=member, **columns)
     matrix = values[names[0]] if len(names) == 1 else np.column_stack([values[name] for name in names])
-    read = from_outputs(
+    scored = from_outputs(
         **_outputs(signal, matrix, values[labels] if labels else None),
         member=rest.member,
         attack=attack,
         rng=rng,
-        covariates=rest.covariates,
-        covariate_names=rest.covariate_names,
-        text=rest.text,
-        unit=rest.unit,
-        group=rest.group,
-        design=rest.design,
         source=f"{Path(path).name}: {', '.join(names)}",
+        **{name: getattr(rest, name) for name in _DESCRIBED},
     )
-    return _beside(read, path, references, signal)
+    return _beside(scored.beside(given), path, references, signal)
 
 
 def _beside(read: Collected, path: str | Path, references: Sequence[str], signal: SignalKind) -> Collected:
@@ -396,7 +409,7 @@ def from_pairs(
     ----------
     members, nonmembers : mappings to paths
         ``signal`` (the scores, losses, logits or probabilities) and, as needed, ``labels``, ``covariates``, ``texts``,
-        ``units``, ``groups``, ``references``; both mappings have the same keys.
+        ``units``, ``groups``, ``propensities``, ``references``; both mappings have the same keys.
     references : names of the columns of ``references``
     signal, attack, design, rng : as in :func:`from_table`
     """
@@ -426,11 +439,14 @@ def from_pairs(
         "source": f"{Path(members['signal']).name}, {Path(nonmembers['signal']).name}",
     }
     if signal == "score":
-        read = Collected(Evidence(score=data["signal"], member=member, **fields))
+        scored = Collected(Evidence(score=data["signal"], member=member, **fields))
     else:
         outputs = _outputs(signal, data["signal"], data.get("labels"))
-        read = from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
-    return read if "references" not in data else _with_references(read, references, data["references"], signal=signal)
+        scored = from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
+    scored = scored.beside({name: data[name] for name in ("propensities",) if name in data})
+    if "references" not in data:
+        return scored
+    return _with_references(scored, references, data["references"], signal=signal)
 
 
 def looks_like_losses(evidence: Evidence, auc_high: float | None) -> str:
