@@ -30,6 +30,7 @@ from miaudit.findings.audit import (
     GroupFindings,
     Memorisation,
     Metric,
+    ReferenceFindings,
     ScoreFindings,
     Vulnerability,
 )
@@ -146,6 +147,7 @@ def examine(
     alone: Metric | str | None = None
     if evidence.design is None:  # a generator of its own, drawn last: no other draw moves
         alone = zero_run.covariates_alone(case.audited, plan, rng=correct_rng.spawn(1)[0])
+    correction, obstacle, referenced = _controlled(case, correction, obstacle, correct_rng)
     claim, upper = bounds.claimed(plan.bounds)
     bounded, no_bound, challenge = bounds.assess(case, claim, correction, obstacle=obstacle, rng=bound_rng)
     correction, obstacle = _challenged(correction, obstacle, challenge)
@@ -182,6 +184,7 @@ def examine(
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
         covariates_alone=alone if isinstance(alone, Metric) else None,
+        reference=referenced,
     )
     return findings, None if correction is None else correction.propensity, case.rows
 
@@ -227,6 +230,20 @@ def _named_classifier(nuisance: Nuisance, plan: Plan) -> Nuisance:
     if nuisance.classifier is not None:
         raise InputError("classifier", "one, of the plan or of the nuisance models", "both", "choose one of the two")
     return replace(nuisance, classifier=CLASSIFIERS[plan.classifier]())
+
+
+def _controlled(
+    case: Case, correction: Correction | None, obstacle: str, rng: np.random.Generator
+) -> tuple[Correction | None, str, ReferenceFindings | None]:
+    """Measure the reference scores, and refuse where the one that tests the correction refutes it."""
+    if not case.references:
+        return correction, obstacle, None
+    later = rng.spawn(1)[0]  # no other draw moves
+    found = zero_run.of_references(case.audited, case.references, correction, case.plan, rng=later)
+    if correction is None or found is None or not found.refuted:
+        return correction, obstacle, found
+    refused = correction.refuted(found.text)
+    return refused, _obstacle(refused), found
 
 
 def _challenged(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import FloatArray, IntArray
+from miaudit.auditing import reference
 from miaudit.auditing.plan import Plan
 from miaudit.causal import (
     balance,
@@ -32,7 +33,7 @@ from miaudit.causal.outcome import FEWEST_NONMEMBERS, Regression
 from miaudit.causal.propensity import LearningCurve, Nuisance, Propensity
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
-from miaudit.findings.audit import Memorisation, Metric, Mislabelled
+from miaudit.findings.audit import Memorisation, Metric, Mislabelled, ReferenceFindings
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
 
@@ -222,9 +223,10 @@ def metrics(
     nuisance: Nuisance,
     confidence: float,
     *,
+    names: Sequence[str] | None = None,
     rng: np.random.Generator,
 ) -> dict[str, tuple[str, Estimate]]:
-    """Compute the causal metrics of one score, by the names of the classical ones.
+    """Compute the causal metrics of one score, or those of these names, by the names of the classical ones.
 
     Where there are too few non-members for an outcome model (in a group), the Hajek weights stand alone.
 
@@ -235,7 +237,7 @@ def metrics(
     """
     found = {}
     chosen = plan.estimator if evidence.n_nonmembers >= FEWEST_NONMEMBERS else ESTIMATOR
-    for name in plan.metric_names:
+    for name in names or plan.metric_names:
         metric = definition.of(name)
         method = chosen if metric.outcome_model else ESTIMATOR
         estimate = effects.of(metric)(
@@ -243,6 +245,35 @@ def metrics(
         )
         found[name] = method, estimate
     return found
+
+
+def of_references(
+    audited: Evidence,
+    scores: Mapping[str, FloatArray],
+    corrected: Correction | None,
+    plan: Plan,
+    *,
+    rng: np.random.Generator,
+) -> ReferenceFindings | None:
+    """Measure reference scores (n,) as the audited ones are, and judge the correction by the one that tests it.
+
+    None without reference scores. Nothing is corrected where the correction is refused already.
+    """
+    if plan.reference is None or not scores:
+        return None
+    sure = reference.CONFIDENCE
+    each = {name: audited.replace(score={name: values}) for name, values in scores.items()}
+    raw = {name: _auc("raw", Sample.of(one).auc(sure)) for name, one in each.items()}
+    found, test = None, plan.reference.test
+    if test is not None and corrected is not None and corrected.answered:
+        asked: dict[str, Any] = {"names": ("auc",), "rng": rng}
+        method, auc = metrics(each[test], corrected.propensity, plan, corrected.nuisance, sure, **asked)["auc"]
+        found = _auc(method, auc)
+    return reference.judged(plan.reference, raw, found)
+
+
+def _auc(estimator: str, found: Estimate) -> Metric:
+    return Metric("auc", estimator, found.value, found.low, found.high, found.confidence, found.note)
 
 
 def bootstrapped(
@@ -340,7 +371,11 @@ def encoding_of(evidence: Evidence, plan: Plan, nuisance: Nuisance) -> Encoding:
 def _numeric_encoding(
     evidence: Evidence, plan: Plan
 ) -> covariates.Numbers | covariates.Categories | covariates.Reduced:
-    if plan.components is not None:
+    alone = plan.reference is not None and plan.reference.covariate is not None
+    if plan.components is not None and not (alone and _columns(evidence) == 1):
+        if alone:
+            hint = "use it as test, or condense the covariates beforehand and leave components out"
+            raise InputError("reference", "no covariate, beside components of covariates", "one", hint)
         return covariates.Reduced(plan.components)
     if not plan.categories:
         return covariates.Numbers()
@@ -352,6 +387,10 @@ def _numeric_encoding(
             hint = nearest(name, names) or f"it has {', '.join(names[:12]) or 'none'}"
             raise InputError("categories", "names of covariates", repr(name), hint)
     return covariates.Categories(tuple(names.index(name) for name in plan.categories))
+
+
+def _columns(evidence: Evidence) -> int:
+    return 0 if evidence.covariates is None else evidence.covariates.shape[1]
 
 
 def _folds(learned: Propensity) -> int | IntArray:

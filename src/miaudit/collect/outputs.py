@@ -39,9 +39,10 @@ __all__ = [
 
 SignalKind = Literal["score", "loss", "logits", "probabilities"]
 TOKENS = "token-logprobs"
+REFERENCE_LOSS = "reference_loss"
 GAUSSIAN_LIRA = "gaussian_lira"
 # What a file of each class may hold, beside the outputs themselves.
-SIDE_FILES = ("labels", "covariates", "texts", "units", "groups", "propensities")
+SIDE_FILES = ("labels", "covariates", "texts", "units", "groups", "propensities", "references")
 Model = TypeVar("Model")
 
 
@@ -276,6 +277,7 @@ def from_table(
     ] = None,
     categories: str | Sequence[str] = (),
     design: str | None = None,
+    references: Sequence[str] = (),
     rng: np.random.Generator,
 ) -> Collected:
     """Read evidence, losses, logits or probabilities from one .npz, .parquet or .csv file.
@@ -292,6 +294,7 @@ def from_table(
     attack : Attack, for losses, logits and probabilities
     covariates, text, unit, group, categories, design : as in :meth:`Evidence.load`
     propensity : str, optional; P(member | covariates) of each record, in (0, 1)
+    references : columns of reference scores, where they are none of the evidence already
     rng : generator of folds
     """
     check_signal(signal, attack)
@@ -299,7 +302,8 @@ def from_table(
     columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group, "design": design}
     columns["categories"] = categories
     if signal == "score":
-        return Collected(Evidence.load(path, score=score, member=member, **columns)).beside(given)
+        read = Collected(Evidence.load(path, score=score, member=member, **columns)).beside(given)
+        return _beside(read, path, references, signal)
     if score is None or member is None:
         raise InputError("score and member", f"names of columns, for signal {signal}", "none", "name both")
     names = [score] if isinstance(score, str) else list(score)
@@ -309,7 +313,7 @@ def from_table(
     # A column of the right length stands in for the score, so that all other columns pass the door of evidence.
     rest = Evidence.load(path, score=member, member=member, **columns)
     matrix = values[names[0]] if len(names) == 1 else np.column_stack([values[name] for name in names])
-    scored = from_outputs(
+    read = from_outputs(
         **_outputs(signal, matrix, values[labels] if labels else None),
         member=rest.member,
         attack=attack,
@@ -322,11 +326,23 @@ def from_table(
         design=rest.design,
         source=f"{Path(path).name}: {', '.join(names)}",
     )
-    return scored.beside(given)
+    return _beside(read.beside(given), path, references, signal)
+
+
+def _beside(read: Collected, path: str | Path, references: Sequence[str], signal: SignalKind) -> Collected:
+    """Read the columns of reference scores that are not among the scores already."""
+    names = [name for name in references if name not in read.evidence.scores]
+    columns = list(tables.read_columns(path, names).values())
+    return _with_references(read, names, np.column_stack(columns), signal=signal) if columns else read
 
 
 def from_tokens(
-    path: str | Path, *, names: Sequence[str] | None = None, k: float = 0.2, design: str | None = None
+    path: str | Path,
+    *,
+    names: Sequence[str] | None = None,
+    k: float = 0.2,
+    design: str | None = None,
+    references: Sequence[str] = (),
 ) -> Collected:
     r"""Read token log-probabilities (.jsonl) and score the texts; no model is needed.
 
@@ -337,6 +353,7 @@ def from_tokens(
         Default: every score that the file has the arrays for. ``token_loss`` is ``loss``.
     k : share of least likely tokens, in (0, 1], of ``min_k`` and ``min_k_plus_plus``
     design : of the evidence; texts are a covariate unless memberships were drawn
+    references : ``reference_loss`` is the loss of the reference model, of ``reference_logprobs``
 
     Examples
     --------
@@ -350,7 +367,7 @@ def from_tokens(
     """
     records = tokens.read_jsonl(path)
     wanted = None if not names else ["loss" if name == "token_loss" else name for name in names]
-    scores = records.scores(wanted, k=k)
+    scores = {**records.scores(wanted, k=k), **_reference_loss(records, references)}
     text = records.text if design in (None, "zero-run") else None
     evidence = Evidence(
         score=scores,
@@ -361,8 +378,23 @@ def from_tokens(
         design=design,
         source=Path(path).name,
     )
-    headline = Declared(wanted[0]) if wanted is not None and len(scores) == 1 else None
+    headline = Declared(wanted[0]) if wanted is not None and len(wanted) == 1 else None
     return Collected(evidence, records.notes, headline)
+
+
+def _reference_loss(records: tokens.TokenRecords, names: Sequence[str]) -> dict[str, FloatArray]:
+    """Minus the loss of the texts (n,) under the reference model of the file, where it is asked for."""
+    for name in names:
+        if name != REFERENCE_LOSS:
+            hint = nearest(name, [REFERENCE_LOSS]) or "the other scores of the file are the audited model's"
+            raise InputError("reference.score", f"{REFERENCE_LOSS}, for token-logprobs", repr(name), hint)
+    values, offsets = records.reference_log_p, records.reference_offsets
+    if not names:
+        return {}
+    if values is None or offsets is None:
+        hint = "write what the reference model says of each text"
+        raise InputError("reference.score", "reference_logprobs in the file", "none", hint)
+    return {REFERENCE_LOSS: tokens.loss(values, offsets)}
 
 
 def from_pairs(
@@ -372,6 +404,7 @@ def from_pairs(
     signal: SignalKind = "score",
     attack: Attack | None = None,
     design: str | None = None,
+    references: Sequence[str] = (),
     rng: np.random.Generator,
 ) -> Collected:
     """Read pairs of .npy files, one of members and one of non-members.
@@ -380,7 +413,8 @@ def from_pairs(
     ----------
     members, nonmembers : mappings to paths
         ``signal`` (the scores, losses, logits or probabilities) and, as needed, ``labels``, ``covariates``, ``texts``,
-        ``units``, ``groups``, ``propensities``; both mappings have the same keys.
+        ``units``, ``groups``, ``propensities``, ``references``; both mappings have the same keys.
+    references : names of the columns of ``references``
     signal, attack, design, rng : as in :func:`from_table`
     """
     check_signal(signal, attack)
@@ -409,11 +443,12 @@ def from_pairs(
         "source": f"{Path(members['signal']).name}, {Path(nonmembers['signal']).name}",
     }
     if signal == "score":
-        scored = Collected(Evidence(score=data["signal"], member=member, **fields))
+        read = Collected(Evidence(score=data["signal"], member=member, **fields))
     else:
         outputs = _outputs(signal, data["signal"], data.get("labels"))
-        scored = from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
-    return scored.beside({name: data[name] for name in ("propensities",) if name in data})
+        read = from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
+    read = read.beside({name: data[name] for name in ("propensities",) if name in data})
+    return read if "references" not in data else _with_references(read, references, data["references"], signal=signal)
 
 
 def looks_like_losses(evidence: Evidence, auc_high: float | None) -> str:
@@ -466,3 +501,21 @@ def _join(inside: str | Path, outside: str | Path, kind: str) -> tuple[NDArray[A
 def with_headline(collected: Collected, headline: Headline | None) -> Collected:
     """Return the collection with the headline that the user asked for, if any."""
     return collected if headline is None else replace(collected, headline=headline)
+
+
+def _with_references(collected: Collected, names: Sequence[str], values: ArrayLike, *, signal: SignalKind) -> Collected:
+    """Return the collection with scores of reference models (n,) or (n, k), by name, beside those of the target.
+
+    They are losses, which are turned, unless the target's ``signal`` is a score.
+    """
+    evidence, columns = collected.evidence, np.asarray(values)
+    columns = columns[:, None] if columns.ndim == 1 else columns
+    if columns.ndim != 2 or columns.shape[1] != len(names):
+        allowed = f"{len(names)} column{'s' * (len(names) > 1)}, for {' and '.join(names)}"
+        raise InputError("references", allowed, f"shape {columns.shape}", "name one or two references, a column each")
+    taken = next((name for name in names if name in evidence.scores), None)
+    if taken is not None:
+        raise InputError("reference.score", "a name that no audited score has", taken, "name it otherwise")
+    read = Evidence(score=dict(zip(names, columns.T, strict=True)), member=evidence.member)  # the door: finite numbers
+    turned = {name: score if signal == "score" else -score for name, score in read.scores.items()}
+    return replace(collected, evidence=evidence.replace(score={**evidence.scores, **turned}))

@@ -283,6 +283,9 @@ def summary(findings: Findings) -> str:
         lines.append(f"  AUC of the covariates alone: {findings.covariates_alone.reading}")
     if findings.overlap is not None:
         lines += [f"  {one_line(reason)}" for reason in findings.overlap.reasons]
+    if findings.reference is not None:
+        said, refused = findings.reference, () if findings.overlap is None else findings.overlap.reasons
+        lines.append(f"  {' '.join(text for text in (said.text, said.conditions) if text not in refused)}")
     if findings.memorisation is not None:
         lines += ["", findings.memorisation.sentence]
     lines += _privacy_lines(findings, said=" ".join(lines))

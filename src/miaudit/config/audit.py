@@ -13,6 +13,7 @@ from pydantic import Field
 
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
 from miaudit.auditing.plan import Bounds, Headline, Plan
+from miaudit.auditing.reference import Reference
 from miaudit.collect import outputs, propensity_sample, run_campaign
 from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
@@ -46,7 +47,9 @@ _SIGNAL_OF: dict[str, SignalKind] = {
     "logits": "logits",
     "probabilities": "probabilities",
 }
-_COLUMNS = dict(zip(("labels", "covariates", "text", "unit", "group", "propensity"), SIDE_FILES, strict=True))
+_COLUMNS = dict(
+    zip(("labels", "covariates", "text", "unit", "group", "propensity"), SIDE_FILES, strict=False)
+)  # references are scores, by name
 _HOLDS = {  # what the files of a pair hold
     "losses": "losses (.npy)",
     "scores": "scores of an attack, higher for members (.npy)",
@@ -58,6 +61,7 @@ _HOLDS = {  # what the files of a pair hold
     "units": "units (.npy)",
     "groups": "groups (.npy)",
     "propensities": "known probabilities of membership (.npy), for zero-run: nothing is learned then",
+    "references": "scores of reference models (.npy), or losses as theirs are, one column or two",
 }
 # Keys that not every audit reads.
 _SAMPLE_ARGUMENTS = ("member", "covariates", "text", "unit", "categories")
@@ -187,6 +191,7 @@ OUTPUTS = Keys(
     make=_one_source,
 )
 REPORTING = Keys(keys_of(Plan, "primary_metric", "threshold_for_concern", "levels", "prior", "row_level", "raw_only"))
+REFERENCE = Keys(keys_of(Reference.named))
 CLAIM = Keys(
     {
         name: Annotated[float | None, options_of(source)[name][1]]
@@ -229,6 +234,7 @@ class Options(File):
     attack: Annotated[Mapped, ATTACK] = Field(default_factory=dict)
     evaluation: Annotated[Mapped, EVALUATED] = Field(default_factory=dict)
     reporting: Annotated[Mapped, REPORTING] = Field(default_factory=dict)
+    reference: Annotated[Mapped, REFERENCE] = Field(default_factory=dict)
     privacy: Annotated[Mapped, PRIVACY] = Field(default_factory=dict)
 
     @property
@@ -293,7 +299,11 @@ class Options(File):
         if given.keys() & {"classifier", "propensity_sample_path"}:
             given.setdefault("propensity_model", "line")
         options = {name: value for name, value in given.items() if name in fields and name != "headline"}
-        return Plan(**options, bounds=self.bounds())
+        return Plan(**options, reference=self.references(), bounds=self.bounds())
+
+    def references(self) -> Reference | None:
+        """Return which scores are of reference models; None where there are none."""
+        return Reference.named(**self.reference) if self.reference else None
 
     def bounds(self) -> Bounds | None:
         """Return what is asked of privacy bounds; None where none are wanted."""
@@ -375,8 +385,9 @@ class AuditConfig(Options):
 
     def collect(self, base: Path, *, rng: np.random.Generator) -> Collected:
         """Read the outputs, with paths relative to ``base``, and turn them into evidence."""
-        named = self.signal != "score" or "type" in self.attack
+        named, asked = self.signal != "score" or "type" in self.attack, self.references()
         options: Mapped = {"attack": self.attack_options() if named else None, "design": self.design, "rng": rng}
+        options["references"] = () if asked is None else asked.names
         if self.source == "table":
             columns = {name: self.evaluation[name] for name in _TABLE_ARGUMENTS if name in self.evaluation}
             return with_headline(
@@ -385,6 +396,12 @@ class AuditConfig(Options):
         signal, *sides = self.pair()
         inside, outside = ({name: base / path for name, path in side.items()} for side in sides)
         return with_headline(outputs.from_pairs(inside, outside, signal=signal, **options), self.headline())
+
+    def references(self) -> Reference | None:
+        """Return which scores are of reference models; of a pair of files one is named reference by default."""
+        of_files = {"score": "reference"} if "member_references_path" in self.evaluation else {}
+        given = {**of_files, **self.reference}
+        return Reference.named(**given) if given else None
 
 
 class TableConfig(Options):
@@ -486,9 +503,16 @@ class CampaignConfig(Options):
     ) -> Collected:
         """Train, ask and score, with paths relative to ``base``. Runs the code that the target names."""
         if self.target.kind == outputs.TOKENS:
-            read = outputs.from_tokens(base / self.data.path, names=self.attack_options(), design=self.design)
+            asked = self.references()
+            names = () if asked is None else asked.names
+            options: Mapped = {"names": self.attack_options(), "design": self.design, "references": names}
+            read = outputs.from_tokens(base / self.data.path, **options)
             return with_headline(read, self.headline())
-        return with_headline(run_campaign.collect(self.campaign(base), rng=rng, progress=progress), self.headline())
+        campaign = self.campaign(base)
+        if self.reference and campaign.target.kind != "signals":  # before anything is trained
+            hint = "miaudit collect writes the scores: put the reference's beside them, and name it to miaudit audit"
+            raise InputError("reference", "none, for a model whose scores are made here", "one", hint)
+        return with_headline(run_campaign.collect(campaign, rng=rng, progress=progress), self.headline())
 
 
 AnyConfig = AuditConfig | CampaignConfig | TableConfig

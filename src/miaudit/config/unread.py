@@ -21,12 +21,14 @@ _OF_SYNTHETIC = tuple(f"synthetic.{name}" for name in ("schema_path", "secrets",
 _OF_BOUNDS = tuple(f"privacy.{name}" for name in ("delta", "guesses", "correction", "margin"))
 _OF_LEARNING = ("evaluation.propensity_model", "evaluation.classifier", "evaluation.propensity_sample_path")
 _OF_GIVEN = ("evaluation.propensity", *(f"evaluation.{side}_propensities_path" for side in ("member", "nonmember")))
+_OF_REFERENCE = tuple(f"reference.{name}" for name in ("score", "use", "trained_on_neither"))
 OF_ZERO_RUN = (
     *(f"evaluation.{name}" for name in ("categories", "components", "estimator")),
     *_OF_LEARNING,
     *_OF_GIVEN,
     "reporting.raw_only",
     *_OF_BOUNDS[2:],
+    *_OF_REFERENCE,
 )
 
 
@@ -53,6 +55,7 @@ def unread(
     scores, randomised = signal == "score", design in ("one-run", "multi-run")
     table, columns, text = source == "synthetic", True, True
     found = set(given)
+    no_files = source == "pair" and "evaluation.member_references_path" not in found
     of_sample = "evaluation.propensity_sample_path" in found
     if evidence is not None:
         columns = evidence.covariates is not None
@@ -68,6 +71,7 @@ def unread(
         (("attack.type", *_OF_RATIOS), scores, "for scores", "scores are already an attack's"),
         (_OF_LABELS, scores, "for scores", "it goes with logits and probabilities"),
         (_OF_BOUNDS, not bounds, "without bounds", "it goes with bounds on privacy parameters"),
+        (_OF_REFERENCE, no_files, "without files of reference scores", "it goes with those of both sides"),
         (OF_ZERO_RUN, randomised, f"with design {design}", "it goes with zero-run"),
         (("privacy.guesses",), design == "multi-run", "with design multi-run", "there every run counts"),
         (("evaluation.categories",), not columns, "without covariates", "it goes with covariates, and with zero-run"),
