@@ -39,7 +39,6 @@ _DRAWS = 15  # scores without meaning, whose limits of the TPR are typical
 _SUSPECTS = 3  # columns without which the audit is tried
 _FEWEST = 100  # records of each class that are left over when rows are left out
 _STEP, _LEAST_LEFT, _TRIES = 0.02, 0.1, 3  # of the records, when the rarest are left out
-_LEVELS = 12  # values of a column whose shares are named instead of its mean
 _APART = 0.3  # standard deviations from which a column is named
 
 
@@ -311,17 +310,20 @@ def _without_rows(
         if again.answered:
             break
     if tried is None:
+        alike = _marks(evidence, evidence.member, plan)
+        if alike and correction.overlap.without_match > 0:
+            share = f"{correction.overlap.without_match:.0%}"
+            yield Remedy(f"Add non-members like the {share} of members that none is like: {'; '.join(alike)}.")
         return
     keep, again = tried
     gone = ~keep & evidence.member
-    marks = _marks(evidence, gone)
     out = (
         f"Leave out the {np.count_nonzero(gone):,} members ({gone.sum() / evidence.n_members:.0%}) that hardly any "
         f"non-member is like, and {np.count_nonzero(~keep & ~evidence.member):,} non-members like them"
     )
     rows = tuple(np.flatnonzero(~keep).tolist())
     yield Remedy(f"{out}: {_in_words(again)}, for the members that are left.", again.answered, rows)
-    if marks:
+    if marks := _marks(evidence, gone, plan):
         yield Remedy(f"Or add non-members that are like those members: {'; '.join(marks)}.")
 
 
@@ -384,8 +386,8 @@ def _others(names: tuple[str, ...], i: int, evidence: Evidence) -> tuple[str, ..
 
 def _alone(column: FloatArray, evidence: Evidence) -> float:
     """AUC of one column in the better direction, 0.5 to 1."""
-    found = Sample.of(evidence.replace(score=column)).auc(0.95).value or 0.5
-    return max(found, 1 - found)
+    found = Sample.of(evidence.replace(score=column)).auc(0.95)
+    return 0.5 + abs((found.value or 0.0) - 0.5)
 
 
 def _in_words(again: Outlook) -> str:
@@ -394,8 +396,8 @@ def _in_words(again: Outlook) -> str:
     return f"it would be answered, the AUC known within {again.half_width[0]:.3f} to {again.half_width[1]:.3f}"
 
 
-def _marks(evidence: Evidence, gone: BoolArray) -> tuple[str, ...]:
-    """Say in which columns, at most three, the members that are left out differ most from the non-members."""
+def _marks(evidence: Evidence, gone: BoolArray, plan: Plan) -> tuple[str, ...]:
+    """Say in which columns, at most three, some members differ most from the non-members; of categories, by level."""
     x = evidence.covariates
     if x is None:
         return ()
@@ -406,14 +408,14 @@ def _marks(evidence: Evidence, gone: BoolArray) -> tuple[str, ...]:
     told: list[tuple[float, str]] = []
     for i, name in enumerate(names):
         levels = np.unique(x[:, i])
-        if len(levels) <= _LEVELS and (levels == np.rint(levels)).all():
+        if name in plan.categories or len(levels) == 2:
             lift = [float((theirs[:, i] == v).mean() - (others[:, i] == v).mean()) for v in levels]
             v = levels[int(np.argmax(lift))]
             share, rest = (float((part[:, i] == v).mean()) for part in (theirs, others))
             spread = math.sqrt(max(share * (1 - share), rest * (1 - rest), 1e-4))
             told.append((max(lift) / spread, f"{name} = {v:g} ({share:.0%} of them, {rest:.0%} of the non-members)"))
         else:
-            means = f"{theirs[:, i].mean():.3g}, of the non-members {others[:, i].mean():.3g}"
+            means = f"{theirs[:, i].mean():.4g}, of the non-members {others[:, i].mean():.4g}"
             told.append((float(apart[i]), f"{name} (on average {means})"))
     return tuple(text for size, text in sorted(told, reverse=True)[:3] if size > _APART)
 

@@ -57,8 +57,7 @@ def plan(
 ) -> None:
     """Say what an audit will be able to see, before any data is collected, or any score of zero-run records.
 
-    Give numbers of records; or, for records whose membership nobody drew, their covariates: what the audit would
-    refuse, how wide its intervals would be, and what would help.
+    From covariates of records whose membership nobody drew: what would refuse it, how wide it is, what helps.
     """
     given = options.given(context)
     if file is not None or {*_OF_TABLE, *_OF_SIDES} & set(given):
@@ -149,9 +148,12 @@ def _records(wish: Wish) -> str:
     """Say how many records a wish takes, for the best and for the worst score."""
     if max(wish.factor) <= 1:
         return "the records there are suffice"
-    best, worst = (f"{number:,}" if number is not None else "no number of" for number in wish.nonmembers)
+    best, worst = wish.nonmembers
     times = f"{max(1.0, wish.factor[0]):.1f} to {wish.factor[1]:.1f} times as many of both classes"
-    return f"{best} to {worst} non-members in all, or {times}, if further ones are like these"
+    if best is None:
+        return f"more non-members alone do not suffice; {times} would, if further ones are like these"
+    most = "more than there can be" if worst is None else f"{worst:,}"
+    return f"{best:,} to {most} non-members in all, or {times}, if further ones are like these"
 
 
 # -- numbers of records ------------------------------------------------------------------------------------------------
