@@ -429,9 +429,9 @@ def beforehand(
     evidence: Evidence, plan: Plan | None, stability: concentration.Measured | None = None
 ) -> tuple[str, ...]:
     """Remark on evidence what an audit that is repeated cannot know: equal rows, and stability of the training."""
-    confidence = plan.confidence if isinstance(plan, Plan) else Plan().confidence
-    stable = concentration.of_one_model(evidence, stability, confidence)
-    return (*_equal_rows(evidence), *([stable] if stable else []))
+    if stability is None:
+        return _equal_rows(evidence)
+    return (*_equal_rows(evidence), concentration.of_one_model(evidence, stability, (plan or Plan()).confidence))
 
 
 def _equal_rows(evidence: Evidence) -> tuple[str, ...]:
