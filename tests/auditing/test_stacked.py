@@ -85,9 +85,14 @@ def test_a_plan_of_a_line_is_written_as_before_there_was_a_stack() -> None:
     assert written_plan.decode(written_plan.encode(Plan())) == Plan()
 
 
-def test_what_does_not_go_with_the_stack_is_refused() -> None:
-    with pytest.raises(InputError, match=r"none, beside the stack.*propensity_model"):
-        audited(draw(bent=False, n=200), nuisance=Nuisance(classifier=GaussianNB()))
+def test_a_classifier_of_the_caller_takes_the_place_of_the_stack() -> None:
+    found = audited(draw(bent=False, n=400), nuisance=Nuisance(classifier=GaussianNB()))
+    assert found.overlap is not None
+    assert "GaussianNB" in found.overlap.propensity
+    assert found.overlap.learning is not None  # judged as learned by one model, by its learning curve too
+
+
+def test_an_unknown_model_is_refused() -> None:
     with pytest.raises(InputError, match="propensity_model"):
         Plan(propensity_model="forest")
 
@@ -127,8 +132,8 @@ def test_texts_beside_named_covariates_and_small_groups_are_answered_too() -> No
 
 @pytest.mark.long
 def test_units_stay_whole_in_every_step() -> None:
-    evidence = draw(bent=True, n=1600, effect=1.0)
-    twice = evidence.take(np.repeat(np.arange(1600), 2)).replace(unit=np.repeat(np.arange(1600), 2))
+    evidence, who = draw(bent=False, effect=1.0), np.repeat(np.arange(1600), 2)
+    twice = evidence.take(who).replace(unit=who)
     once, both = audited(evidence), audited(twice)
     assert both.verdict.status == "flagged"
     widths = [m.high - m.low for f in (once, both) for m in f.metrics if (m.name, m.estimator) == ("auc", "aipw")]

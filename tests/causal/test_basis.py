@@ -39,7 +39,7 @@ def test_the_bends_and_a_line_span_every_natural_cubic_spline() -> None:
 
 def test_rare_levels_are_pooled_and_unknown_ones_are_rare() -> None:
     site = np.r_[np.repeat([0.0, 1.0, 2.0], 20), 7.0, 8.0]
-    basis = Basis.of(site[:, None], ["site"], declared=(0,))
+    basis = Basis.fitted(site[:, None], ["site"], declared=(0,))[0]
     assert basis.names == ("site = 0", "site = 1", "site = 2", "site: rare levels")
     seen = basis(np.array([[1.0], [7.0], [99.0]])) > 0
     assert seen.tolist() == [[False, True, False, False], [False, False, False, True], [False, False, False, True]]
@@ -48,17 +48,18 @@ def test_rare_levels_are_pooled_and_unknown_ones_are_rare() -> None:
 @pytest.mark.parametrize(("levels", "indicators"), [(2, 0), (3, 3), (40, 40), (41, 0)])
 def test_whole_numbers_of_few_levels_are_codes_and_amounts(levels: int, indicators: int) -> None:
     x = (np.arange(400.0) % levels)[:, None]
-    basis = Basis.of(x, ["n"])
+    basis = Basis.fitted(x, ["n"])[0]
     assert (basis.sorts[0], basis.sorts[2]) == (1, indicators)
 
 
 def test_constant_columns_have_no_function() -> None:
-    assert Basis.of(np.c_[np.ones(50), np.arange(50.0)], ["one", "n"]).sorts[0] == 1
+    assert Basis.fitted(np.c_[np.ones(50), np.arange(50.0)], ["one", "n"])[0].sorts[0] == 1
 
 
 def test_functions_are_standardised_on_the_training_rows() -> None:
     x = np.random.default_rng(0).lognormal(sigma=3, size=(300, 3))
-    made = Basis.of(x, list("abc"))(x)
+    basis, made = Basis.fitted(x, list("abc"))
+    assert np.allclose(basis(x), made)
     assert np.allclose(made.mean(axis=0), 0, atol=1e-9)
     assert np.allclose(made.std(axis=0), 1)
 
@@ -68,7 +69,7 @@ def test_the_product_that_membership_goes_with_is_found_and_hardly_any_other() -
     for rng in np.random.default_rng(1).spawn(40):
         x = rng.normal(size=(1500, 8))
         member = rng.random(1500) < special.expit(0.7 * x[:, 2] * x[:, 5] + 0.8 * x[:, 0])
-        basis = Basis.of(x, [str(i) for i in range(8)])
+        basis = Basis.fitted(x, [str(i) for i in range(8)])[0]
         pairs = {tuple(pair) for pair in Products.of(basis(x), basis, member).pairs.tolist()}
         found += (2, 5) in pairs
         others += len(pairs - {(2, 5)})
@@ -82,14 +83,14 @@ def test_products_are_tried_after_the_main_effects() -> None:
     x = rng.normal(size=(3000, 2))
     x[:, 1] += x[:, 0]
     member = rng.random(3000) < special.expit(2 * (x[:, 0] > 0.5) - 0.6)
-    basis = Basis.of(x, ["u", "v"])
+    basis = Basis.fitted(x, ["u", "v"])[0]
     assert len(Products.of(basis(x), basis, member).pairs) == 0
 
 
 def test_a_design_does_not_look_at_the_rows_that_it_is_applied_to() -> None:
     rng = np.random.default_rng(3)
     x, member = rng.normal(size=(400, 3)), rng.random(400) < 0.5
-    design = Design.of(x[:300], member[:300], list("abc"))
+    design = Design.fitted(x[:300], member[:300], list("abc"))[0]
     one = design(x[300:])
     assert np.array_equal(one[:50], design(x[300:350]))
     assert one.shape[1] == len(design.ridge)

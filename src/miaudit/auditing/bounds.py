@@ -26,7 +26,7 @@ _UNDECLARED = (
     "Nobody declared how membership came about, and a bound needs it: declare the design (one-run or multi-run if "
     "inclusion was randomised, else zero-run)."
 )
-_TREES = 100
+_TREES, _QUICK_TREES = 100, 40
 _ROWS_OF_A_TREE = 5000
 # The challenge learns the propensity again from half of the records. With many covariates that noise alone refutes it
 # at 5%: enough to withhold bounds, which need every log-odds within the margin. Beyond this it is no noise, and the
@@ -72,7 +72,7 @@ def assess(
     seen = evidence.covariates is not None or evidence.text is not None
     if evidence.design == "zero-run" and not reasons and correction is not None:
         if seen:
-            challenged = _challenge(evidence, options, correction, challenge_rng)
+            challenged = _challenge(evidence, options, correction, stacked, challenge_rng)
             challenged = replace(challenged, text=f"{OF_LINE} {challenged.text}") if stacked else challenged
         # A margin that was stated is what the challenge tested; without one, any misfit voids the bounds.
         told = correction.misfit if options.margin is None else ""
@@ -184,11 +184,13 @@ def _one_record_each(
     return alone, replace(correction, propensity=again), said
 
 
-def _challenge(evidence: Evidence, options: Bounds, correction: Correction, rng: np.random.Generator) -> Challenge:
+def _challenge(
+    evidence: Evidence, options: Bounds, correction: Correction, stacked: bool, rng: np.random.Generator
+) -> Challenge:
     """Test the propensities against several kinds of classifiers, on held-out rows."""
     draw, bet = rng.spawn(2)
-    competitors = _competitors(int(draw.integers(2**31)), evidence.n)
     nuisance = correction.nuisance
+    competitors = _competitors(int(draw.integers(2**31)), evidence.n, quick=stacked)
     with threadpool_limits(1):  # threads of boosting that wait for each other on busy cores cost many times as much
         found = challenge(
             evidence,
@@ -223,14 +225,18 @@ def _way_out(smallest: float | None) -> str:
     return f"Next: {better}, or state a margin on the log-odds of {math.ceil(100 * smallest) / 100:g} or more."
 
 
-def _competitors(seed: int, n: int) -> dict[str, Any]:
-    """Return classifiers that detect nonlinear effects, each cheap enough for n rows."""
-    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+def _competitors(seed: int, n: int, *, quick: bool) -> dict[str, Any]:
+    """Return classifiers that detect nonlinear effects, each cheap enough for n rows; quick ones beside a stack."""
+    from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
     from sklearn.naive_bayes import GaussianNB
 
+    boosted = HistGradientBoostingClassifier(max_iter=_TREES // 2, random_state=seed)
+    if quick:
+        trees = ExtraTreesClassifier(_QUICK_TREES, min_samples_leaf=5, random_state=seed)
+        return {"gradient boosting": boosted, "extremely randomised trees": trees, "naive Bayes": GaussianNB()}
     share = None if n <= _ROWS_OF_A_TREE else _ROWS_OF_A_TREE / n
     return {
-        "gradient boosting": HistGradientBoostingClassifier(max_iter=_TREES // 2, random_state=seed),
+        "gradient boosting": boosted,
         "a random forest": RandomForestClassifier(_TREES, min_samples_leaf=5, max_samples=share, random_state=seed),
         "naive Bayes": GaussianNB(),
     }

@@ -19,6 +19,7 @@ from miaudit.causal import (
     crossfit,
     duplicates,
     effects,
+    gaps,
     propensity,
     replicates,
     sensitivity,
@@ -119,8 +120,9 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     if evidence.covariates is None and evidence.text is None and nuisance.propensity is None:
         return "there are no covariates to correct the difference between members and non-members with"
     encoding = _encoding(evidence, plan, nuisance)
-    if plan.propensity_model == "stack" and nuisance.classifier is not None:
-        raise InputError("classifier", "none, beside the stack", "one", 'set Plan(propensity_model="line")')
+    coded = encoding.columns if isinstance(encoding, covariates.Categories) else ()
+    if plan.propensity_model == "stack" and nuisance.outcome is None:
+        nuisance = replace(nuisance, outcome=Regression(coded))  # read by AIPW only
     if nuisance.propensity is not None:
         nuisance.propensity.matched(evidence)
     fit_rng, curve_rng, twin_rng, seen_rng, word_rng, doubt_rng = rng.spawn(6)
@@ -129,11 +131,13 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         # Balance is asked of what the propensity could see: components, not the hundreds of columns behind them.
         seen = covariates.compared(evidence, encoding, seed=crossfit.seed_of(seen_rng))
         twins = _twins(evidence, twin_rng)
-        learned, curve, beside = _learned(evidence, plan, nuisance, encoding, seed, curve_rng)
+        learned, curve = _learned(evidence, plan, nuisance, encoding, seed, curve_rng)
         if learned.features is None:
             learned = replace(learned, features=seen.covariates)
+        beside = None if plan.bounds is None else learned.line
         asked = [] if seen.covariates is None else [one for one in (learned, beside) if one is not None]
-        fits = [challenge.measure(seen, one, rng=doubt_rng) for one in asked]
+        trees = challenge.Challenger.of(seen, learned, rng=doubt_rng) if asked else None
+        fits = [challenge.measure(seen, one, challenger=trees, rng=doubt_rng) for one in asked]
     except InputError as error:
         return f"the propensity cannot be learned ({error})"
     measured = balance.measure(seen, learned, confidence=plan.confidence)
@@ -146,8 +150,9 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
             f"the records to {curve.full:.3f} at all of them, so part of the shift is still uncorrected."
         )
     fit = fits[0] if fits else None
-    misfit = _misfit(fit, evidence, plan)
-    reasons = tuple(text for text in (*judged.reasons, misfit, *said, still) if text)
+    misfit = _misfit(fit, seen, learned, plan)
+    bare = gaps.sparse_levels(evidence, coded) if plan.propensity_model == "stack" else ""
+    reasons = tuple(text for text in (*judged.reasons, bare, misfit, *said, still) if text)
     shown = replace(
         judged,
         status="refused" if reasons else judged.status,
@@ -160,32 +165,26 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         fit=fit,
     )
     corrected = Correction(learned, shown, still, misfit, encoding, nuisance, seed)
-    return corrected if beside is None else _with_line(corrected, beside, fits[1].sentence)
+    if learned.line is None:
+        return corrected
+    missed = (
+        f"{OF_LINE} {fits[1].sentence} Next: state a margin on the log-odds." if fits[1:] and fits[1].rejected else ""
+    )
+    own = replace(nuisance, propensity=None)  # a stack that was given comes with its line, which is no known propensity
+    return replace(corrected, line=replace(corrected, propensity=learned.line, misfit=missed, nuisance=own))
 
 
 def _learned(
     evidence: Evidence, plan: Plan, nuisance: Nuisance, encoding: Encoding, seed: int, rng: np.random.Generator
-) -> tuple[Propensity, LearningCurve | None, Propensity | None]:
-    """Return the propensity, the learning curve of a line or a classifier, and the line beside a stack."""
+) -> tuple[Propensity, LearningCurve | None]:
+    """Return the propensity, and the learning curve of a line or a classifier."""
     if nuisance.propensity is not None:
-        return nuisance.propensity, None, None
+        return nuisance.propensity, None
+    if plan.propensity_model == "stack" and nuisance.classifier is None:
+        return propensity.stacked(evidence, encoding=encoding, rng=np.random.default_rng(seed)), None
     options: dict[str, Any] = {"classifier": nuisance.classifier, "encoding": encoding}
-    if plan.propensity_model == "stack":
-        learned = propensity.stacked(evidence, encoding=encoding, rng=np.random.default_rng(seed))
-        return learned, None, propensity.fit(evidence, **options, folds=_folds(learned), rng=rng)
     learned = propensity.fit(evidence, **options, rng=np.random.default_rng(seed))
-    return learned, propensity.learning_curve(evidence, **options, folds=_folds(learned), rng=rng), None
-
-
-def _with_line(corrected: Correction, line: Propensity, missed: str) -> Correction:
-    """Put the line beside a stack, with what refutes it, and give AIPW a regression for each mean."""
-    if missed:
-        missed = f"{OF_LINE} {missed} Next: state a margin on the log-odds."
-    beside, nuisance = replace(corrected, propensity=line, misfit=missed), corrected.nuisance
-    if nuisance.outcome is None:
-        coded = corrected.encoding.columns if isinstance(corrected.encoding, covariates.Categories) else ()
-        nuisance = replace(nuisance, outcome=Regression(coded))
-    return replace(corrected, nuisance=nuisance, line=beside)
+    return learned, propensity.learning_curve(evidence, **options, folds=_folds(learned), rng=rng)
 
 
 def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Metric | str | None:
@@ -386,13 +385,20 @@ def _of_words(evidence: Evidence, blind: Estimate, confidence: float, rng: np.ra
     return (reason,) if reason else ()
 
 
-def _misfit(fit: LackOfFit | None, evidence: Evidence, plan: Plan) -> str:
-    """Return in words that the propensity is refuted and what it misses; empty if it is not."""
+def _misfit(fit: LackOfFit | None, seen: Evidence, learned: Propensity, plan: Plan) -> str:
+    """Return in words that the propensity is refuted, what it misses and where; empty if it is not."""
     if fit is None or not fit.rejected:
         return ""
-    coded = _codes(evidence).difference(plan.categories)
+    coded = _codes(seen).difference(plan.categories)
     codes = [name for name in fit.missed if name in coded]
     step = f"declare {challenge.listed(codes)} as categories (--categories)" if codes else ""
+    if learned.stacked:
+        names = seen.covariate_names or tuple(f"covariate {i}" for i in range(np.asarray(seen.covariates).shape[1]))
+        columns = [names.index(name) for name in fit.missed[:2] if name in names]
+        found = gaps.where(seen, learned.odds, columns) if columns else ""
+        place = f" {found[0].upper()}{found[1:]}." if found else ""
+        more = f" Next: {step}." if step else ""
+        return f"{fit.sentence} Weights that miss a part of the shift show that part as memorisation.{place}{more}"
     other = "learn the propensity with a classifier that sees it (Nuisance(classifier=...))"
     return (
         f"{fit.sentence} Weights that miss a part of the shift show that part as memorisation. "

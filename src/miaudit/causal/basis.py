@@ -41,7 +41,7 @@ class Scale:
         """Learn ranks and knots from training values (n,)."""
         ordered = np.sort(values)
         scale = cls(ordered, np.empty(0))
-        return cls(ordered, np.unique(np.quantile(scale.scores(values), _KNOTS)))
+        return cls(ordered, np.unique(np.quantile(scale.scores(ordered), _KNOTS)))
 
     def scores(self, values: FloatArray) -> FloatArray:
         """Return the normal scores (n,) of mid-ranks, held inside those of the training rows."""
@@ -53,12 +53,11 @@ class Scale:
         """Return the curved part (n, knots - 2) of the natural cubic spline of normal scores (n,)."""
         if len(self.knots) < 3:
             return np.empty((len(z), 0))
-        t, last, before = self.knots, self.knots[-1], self.knots[-2]
-
-        def cubic(knot: float) -> FloatArray:
-            return np.asarray((np.maximum(z - knot, 0) ** 3 - np.maximum(z - last, 0) ** 3) / (last - knot))
-
-        return np.column_stack([cubic(knot) - cubic(before) for knot in t[:-2]])
+        t, last = self.knots, self.knots[-1]
+        above = np.maximum(z - t[:, None], 0)
+        cubes = above * above * above
+        slopes = (cubes[:-1] - cubes[-1]) / (last - t[:-1, None])
+        return np.asarray((slopes[:-1] - slopes[-1]).T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +81,8 @@ class Basis:
     spread: FloatArray
 
     @classmethod
-    def of(cls, x: FloatArray, names: Sequence[str], declared: Sequence[int] = ()) -> Basis:
-        """Make the basis of covariates.
+    def fitted(cls, x: FloatArray, names: Sequence[str], declared: Sequence[int] = ()) -> tuple[Basis, FloatArray]:
+        """Make the basis of covariates, and its functions of them (n, p), standardised.
 
         Parameters
         ----------
@@ -93,9 +92,9 @@ class Basis:
 
         Examples
         --------
-        >>> basis = Basis.of(np.array([[1.0, 0], [2, 1], [3, 2], [4, 1]] * 5), ["pay", "site"])
-        >>> basis.sorts
-        (2, 4, 7)
+        >>> basis, made = Basis.fitted(np.array([[1.0, 0], [2, 1], [3, 2], [4, 1]] * 5), ["pay", "site"])
+        >>> basis.sorts, made.shape
+        ((2, 4, 7), (20, 13))
         """
         amounts: list[tuple[int, Scale]] = []
         codes: list[tuple[int, FloatArray, bool]] = []
@@ -112,9 +111,9 @@ class Basis:
         start = cls(tuple(amounts), tuple(codes), (), (0, 0, 0), np.zeros(0), np.ones(0))
         raw, labels, sorts = start._raw(x, names)
         spread = raw.std(axis=0)
-        return cls(
-            tuple(amounts), tuple(codes), labels, sorts, raw.mean(axis=0), np.where(spread > _ROUNDING, spread, np.inf)
-        )
+        spread = np.where(spread > _ROUNDING, spread, np.inf)
+        made = cls(tuple(amounts), tuple(codes), labels, sorts, raw.mean(axis=0), spread)
+        return made, (raw - made.centre) / spread
 
     def _raw(self, x: FloatArray, names: Sequence[str]) -> tuple[FloatArray, tuple[str, ...], tuple[int, int, int]]:
         scores = [scale.scores(x[:, column]) for column, scale in self.amounts]
@@ -227,14 +226,23 @@ class Design:
     products: Products
 
     @classmethod
-    def of(cls, x: FloatArray, member: BoolArray, names: Sequence[str], declared: Sequence[int] = ()) -> Design:
-        """Make it from training rows x (n, d) and their labels (n,); ``declared`` are positions of codes."""
-        basis = Basis.of(x, names, declared)
-        return cls(basis, Products.of(basis(x), basis, member))
+    def fitted(
+        cls, x: FloatArray, member: BoolArray, names: Sequence[str], declared: Sequence[int] = ()
+    ) -> tuple[Design, FloatArray]:
+        """Make it from training rows x (n, d) and their labels (n,), and their features (n, p).
+
+        ``declared`` are positions of codes.
+        """
+        basis, main = Basis.fitted(x, names, declared)
+        made = cls(basis, Products.of(main, basis, member))
+        return made, made.features(main)
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Return the features (n, p) of rows x (n, d)."""
-        main = self.basis(x)
+        return self.features(self.basis(x))
+
+    def features(self, main: FloatArray) -> FloatArray:
+        """Return the features (n, p) of rows of the basis (n, p')."""
         return np.hstack([main, self.products(main)])
 
     @property

@@ -321,10 +321,43 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
+@dataclass(frozen=True, eq=False)
+class Challenger:
+    """Extremely randomised trees that foresee membership of the records of the other folds.
+
+    Attributes
+    ----------
+    fold : array (n,), in which each record is held out
+    forests : which records each did not see (n,), and its trees
+    logit : array (n,), the log-odds of membership by trees that did not see the record, not calibrated
+    """
+
+    fold: IntArray
+    forests: list[tuple[BoolArray, Any]]
+    logit: FloatArray
+
+    @classmethod
+    def of(cls, evidence: Evidence, propensity: Propensity, *, rng: np.random.Generator) -> Challenger:
+        """Learn them on the folds of the propensity they will be held against, or on folds of their own."""
+        if evidence.covariates is None:
+            raise InputError("evidence.covariates", "what the propensity was learned from", "none", "pass covariates=")
+        place, learn = rng.spawn(2)
+        folds = crossfit.FOLDS if propensity.folds is None else propensity.folds
+        fold = covariates.folds_of(folds, evidence.member, covariates.codes(evidence), place)
+        x, seeds = evidence.covariates.astype(np.float32), learn.spawn(int(fold.max()) + 1)
+        with threadpool_limits(1):
+            forests = [
+                (fold == k, _forest(x, evidence.member, fold == k, propensity.stacked, seeds[k]))
+                for k in np.unique(fold)
+            ]
+        return cls(fold, forests, _log_odds(forests, x))
+
+
 def measure(
     evidence: Evidence,
     propensity: Propensity,
     *,
+    challenger: Challenger | None = None,
     rng: np.random.Generator,
 ) -> LackOfFit:
     """Test whether a forest or a product of covariates predicts membership better than a propensity.
@@ -342,6 +375,7 @@ def measure(
         What a learned one could still change by itself, its scale and the coefficients of its features, is no evidence
         against it (the tangent space of a score test): that is noise of learning, which balance judges. A given one is
         tested as it stands, its scale included.
+    challenger : trees of the same records, where they are learned already
     rng : draws folds, where the propensity has none, and trees
 
     Raises
@@ -364,32 +398,23 @@ def measure(
     >>> measure(evidence, truth, rng=rng).rejected
     False
     """
-    if evidence.covariates is None:
-        raise InputError("evidence.covariates", "what the propensity was learned from", "none", "pass covariates=")
-    place, learn, shuffle = rng.spawn(3)
-    code = covariates.codes(evidence)
-    folds = crossfit.FOLDS if propensity.folds is None else propensity.folds
-    fold = covariates.folds_of(folds, evidence.member, code, place)
-    x = evidence.covariates.astype(np.float32)
-    with threadpool_limits(1):
-        seeds = learn.spawn(int(fold.max()) + 1)
-        forests = [
-            (fold == k, _forest(x, evidence.member, fold == k, propensity.stacked, seeds[k])) for k in np.unique(fold)
-        ]
+    trees = challenger or Challenger.of(evidence, propensity, rng=rng)
+    shuffle = rng.spawn(1)[0]
+    x = np.asarray(evidence.covariates)
     values = propensity.matched(evidence).values
-    statistic = partial(_z, evidence, values, fold, _tangents(propensity, values))
-    z = statistic(_log_odds(forests, x))
+    statistic = partial(_z, evidence, values, trees.fold, _tangents(propensity, values))
+    z = statistic(trees.logit)
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
     if propensity.stacked:
         product_z, product_limit, product = _unbalanced(evidence, propensity, names)
     else:
-        product_z, product_limit, pair = _products(evidence, values, evidence.covariates)
+        product_z, product_limit, pair = _products(evidence, values, x)
         product = tuple(names[i] for i in pair)
     limit = STACKED_LIMIT if propensity.stacked else LIMIT
     by_forest, by_product = z > limit, _above(product_z, product_limit)
     missed = product if by_product else ()
     if by_forest:
-        missed = tuple(names[i] for i in _missed(statistic, forests, x, z, shuffle))
+        missed = tuple(names[i] for i in _missed(statistic, trees.forests, x.astype(np.float32), z, shuffle))
     return LackOfFit(z, limit, product_z, product_limit, product, missed, by_forest or by_product)
 
 
@@ -511,8 +536,7 @@ def _unbalanced(
 
     Functions are those of the basis, and products and squares of its first normal scores (statistics.md, section 13).
     """
-    basis = Basis.of(np.asarray(evidence.covariates), names)
-    main = basis(np.asarray(evidence.covariates))
+    basis, main = Basis.fitted(np.asarray(evidence.covariates), names)
     few = range(min(basis.sorts[0], _MOST_FACTORS))
     pairs = [(i, j) for i in few for j in few if i <= j]
     both = [(basis.names[i], basis.names[j]) if i < j else (f"{basis.names[i]}, squared",) for i, j in pairs]

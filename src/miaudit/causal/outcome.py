@@ -234,10 +234,13 @@ class Regression:
         return stack.Regressed.how
 
     def fit(self, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator) -> stack.Regressed:
-        """Divide the evidence, into the folds of the propensity where it has some."""
+        """Divide the evidence, as the propensity did where it has folds or is a stack."""
         if evidence.n_nonmembers < FEWEST_NONMEMBERS:
             allowed = f"at least {FEWEST_NONMEMBERS} non-members for an outcome model"
             raise InputError("evidence", allowed, str(evidence.n_nonmembers), "use method='hajek'")
+        shared = getattr(propensity, "models", None)
+        if shared is not None and shared.learns_scores:
+            return stack.Regressed(shared, evidence.score)
         place, seed = rng.spawn(2)
         folds = getattr(propensity, "folds", None)
         code = encodings.codes(evidence)

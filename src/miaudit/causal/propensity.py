@@ -60,7 +60,8 @@ class Propensity:
     dropped : names of constant covariates that were left out
     logistic : whether the model is the default, linear in ``features`` (the score term of statistics.md, section 3)
     rows_per_covariate : rows that the propensity was learned from, for each feature; None if given
-    stacked : whether the model is that of :func:`stacked`
+    models : folds and features of a stack (:func:`stacked`), which regressions of the score share; None of others
+    line : the line in the covariates that stands in a stack, on the same folds
 
     Examples
     --------
@@ -77,7 +78,8 @@ class Propensity:
     dropped: tuple[str, ...] = ()
     logistic: bool = False
     rows_per_covariate: float | None = None
-    stacked: bool = False
+    models: stack.Folds | None = None
+    line: Propensity | None = None
 
     @classmethod
     def given(cls, values: ArrayLike, how: str = "given") -> Propensity:
@@ -104,6 +106,11 @@ class Propensity:
         return cls(pi, how)
 
     @property
+    def stacked(self) -> bool:
+        """Whether the model is that of :func:`stacked`."""
+        return self.models is not None
+
+    @property
     def odds(self) -> FloatArray:
         """Weights w = pi / (1 - pi) (n,) by which non-members represent members."""
         return self.values / (1 - self.values)
@@ -120,7 +127,8 @@ class Propensity:
         separate records, it also keeps how many those were: what they leave uncertain is as uncertain in a part.
         """
         features = None if self.features is None else self.features[rows]
-        part = replace(Propensity.given(self.values[rows], self.how), features=features)
+        models = None if self.models is None else self.models.of_rows(rows)
+        part = replace(Propensity.given(self.values[rows], self.how), features=features, models=models)
         if self.folds is not None or self.rows_per_covariate is None:
             return part
         return replace(part, logistic=self.logistic, rows_per_covariate=self.rows_per_covariate)
@@ -219,13 +227,8 @@ class Nuisance:
         whole, part = self.propensity, self.propensity.of_rows(rows)
         if whole.folds is not None:  # learned from the evidence itself: a part is no better known than the whole
             per_covariate = whole.rows_per_covariate
-            part = replace(
-                part,
-                folds=whole.folds[rows],
-                logistic=whole.logistic,
-                rows_per_covariate=per_covariate,
-                stacked=whole.stacked,
-            )
+            folds, logistic = whole.folds[rows], whole.logistic
+            part = replace(part, folds=folds, logistic=logistic, rows_per_covariate=per_covariate)
         return replace(self, propensity=part)
 
 
@@ -361,20 +364,23 @@ def stacked(
     (True, 'cross-fitted in 5 folds')
     """
     chosen = crossfit.encoding_of(evidence, encoding)
-    place, learn = rng.spawn(2)
-    audited, parts, fold = covariates.divide(evidence, None, chosen, folds, place)
-    line = np.empty(evidence.n)
-    for part, seed in zip(parts, learn.spawn(len(parts)), strict=True):
-        line[part.held_out] = crossfit.learn(part, chosen, None, rng=seed).logit(part.apply) + part.prior_shift
-    assert fold is not None  # noqa: S101 (there is no separate sample)
-    shared = stack.Folds.of_table(audited, chosen, evidence.member, fold, seed=crossfit.seed_of(place))
-    logit, shares = stack.log_odds(shared, {"line": line})
-    features = covariates.fit(chosen, audited, seed=crossfit.seed_of(place))(audited)
+    straight, place = rng.spawn(2)
+    line = fit(evidence, encoding=chosen, folds=folds, rng=straight)
+    assert line.folds is not None  # noqa: S101 (there is no separate sample)
+    table, seed = covariates.table_of(evidence, chosen), crossfit.seed_of(place)
+    models = stack.Folds.of_table(table, chosen, evidence.member, line.folds, seed=seed)
+    logit, shares = stack.log_odds(models, {"line": line.logit})
     said = ", ".join(f"{share:.2f} of {name}" for name, share in shares.items() if share >= 0.005) or "of nothing"
-    how = f"cross-fitted in {len(parts)} folds: {_named(chosen)}, a stack ({said})"
-    clip, clipped = float(crossfit.expit(np.array(-stack.MOST_LOG_ODDS))), np.abs(logit) >= stack.MOST_LOG_ODDS
-    told = how, clip, float(clipped.mean()), fold, features, audited.dropped, False, evidence.n / features.shape[1]
-    return Propensity(crossfit.expit(logit), *told, stacked=True)
+    return replace(
+        line,
+        values=crossfit.expit(logit),
+        how=f"cross-fitted in {len(models.features)} folds: {_named(chosen)}, a stack ({said})",
+        clip=float(crossfit.expit(np.array(-stack.MOST_LOG_ODDS))),
+        clipped=float((np.abs(logit) >= stack.MOST_LOG_ODDS).mean()),
+        logistic=False,
+        models=models,
+        line=line,
+    )
 
 
 class Refitting(TypedDict, total=False):

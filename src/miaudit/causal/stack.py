@@ -9,11 +9,12 @@ which calibrates as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
 from threadpoolctl import threadpool_limits
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
@@ -34,6 +35,8 @@ _BOOSTED: dict[str, Any] = {
     "early_stopping": False,
 }
 _TREES, _LEAF = 40, 4
+_MOST_TRIED = 12  # covariates at a split of a tree that regresses the score
+_FEWEST = 10  # non-members that a score is regressed among
 _RIDGES = np.logspace(-1, 4, 21)
 
 
@@ -46,14 +49,16 @@ class Folds:
     x : array (n, d), finite
     member : array (n,)
     fold : array (n,), in which each record is held out; units whole
-    designs : by fold, made on the other records
+    features : by fold an array (n, p): functions of the covariates, made on the other records
+    ridge : by fold an array (p,), the relative penalty of each feature
     seed : of trees
     """
 
     x: FloatArray
     member: BoolArray
     fold: IntArray
-    designs: Mapping[int, Design]
+    features: Mapping[int, FloatArray]
+    ridge: Mapping[int, FloatArray]
     seed: int
 
     @classmethod
@@ -68,8 +73,13 @@ class Folds:
         seed: int,
     ) -> Folds:
         """Make the basis of each fold on the other records; ``declared`` are positions of codes."""
-        designs = {int(k): Design.of(x[fold != k], member[fold != k], names, declared) for k in np.unique(fold)}
-        return cls(x, member, fold, designs, seed)
+        features, ridge = {}, {}
+        for k in np.unique(fold).tolist():
+            out = fold == k
+            design, inside = Design.fitted(x[~out], member[~out], names, declared)
+            features[k], ridge[k] = np.empty((len(x), inside.shape[1])), design.ridge
+            features[k][~out], features[k][out] = inside, design(x[out])
+        return cls(x, member, fold, features, ridge, seed)
 
     @classmethod
     def of_table(cls, table: Table, encoding: Encoding, member: BoolArray, fold: IntArray, *, seed: int) -> Folds:
@@ -83,6 +93,17 @@ class Folds:
             return cls.of(table.numbers, member, fold, names=table.names, declared=declared, seed=seed)
         x = covariates.fit(encoding, table, seed=seed)(table)
         return cls.of(x, member, fold, names=[f"component {i + 1}" for i in range(x.shape[1])], seed=seed)
+
+    @property
+    def learns_scores(self) -> bool:
+        """Whether each fold leaves non-members to learn a score from, as one of a single unit does not."""
+        left = [np.count_nonzero(~self.member & (self.fold != k)) for k in np.unique(self.fold)]
+        return bool(min(left) >= _FEWEST)
+
+    def of_rows(self, rows: NDArray[Any]) -> Folds:
+        """Take some of the records (indices or a mask) with their features."""
+        features = {k: made[rows] for k, made in self.features.items()}
+        return replace(self, x=self.x[rows], member=self.member[rows], fold=self.fold[rows], features=features)
 
 
 # -- membership -------------------------------------------------------------------------------------------------------
@@ -140,12 +161,12 @@ def _bent(folds: Folds) -> FloatArray:
     """Return the held-out log-odds (n,) of a ridge regression on the basis, at the penalty that is best for all."""
     y = folds.member.astype(np.float64)
     held = np.empty((len(PENALTIES), len(y)))
-    for k, design in folds.designs.items():
+    for k, features in folds.features.items():
         out = folds.fold == k
-        inside, outside = (crossfit.with_ones(design(folds.x[rows])) for rows in (~out, out))
+        inside, outside = (crossfit.with_ones(features[rows]) for rows in (~out, out))
         beta, share = np.zeros(inside.shape[1]), float((~out).mean())
         for i, penalty in enumerate(PENALTIES):
-            ridge = np.r_[0.0, penalty * share * design.ridge]
+            ridge = np.r_[0.0, penalty * share * folds.ridge[k]]
             beta, _ = crossfit.minimise(inside, y[~out], ridge, beta, tolerance=1e-4)
             held[i, out] = outside @ beta
     losses = crossfit.log_loss(held, y).mean(axis=1)
@@ -157,7 +178,7 @@ def _boosted(folds: Folds) -> FloatArray:
 
     held = np.empty(len(folds.x))
     with threadpool_limits(1):  # threads of boosting that wait for each other on busy cores cost many times as much
-        for k in folds.designs:
+        for k in folds.features:
             out = folds.fold == k
             trees = HistGradientBoostingClassifier(**_BOOSTED, random_state=folds.seed)
             held[out] = crossfit.raw_logit(trees.fit(folds.x[~out], folds.member[~out]), folds.x[out])
@@ -196,13 +217,14 @@ def regression(folds: Folds, target: FloatArray) -> FloatArray:
     from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 
     x, found, outsiders = folds.x, np.empty((3, len(target))), ~folds.member
+    few = min(x.shape[1], _MOST_TRIED)
     with threadpool_limits(1):
-        for k, design in folds.designs.items():
+        for k, made in folds.features.items():
             out = folds.fold == k
             rows = ~out & outsiders
             boosted = HistGradientBoostingRegressor(**_BOOSTED, random_state=folds.seed)
-            trees = ExtraTreesRegressor(_TREES, min_samples_leaf=_LEAF, random_state=folds.seed)
-            found[0, out] = _ridge(design(x[rows]), target[rows], design.ridge, design(x[out]))
+            trees = ExtraTreesRegressor(_TREES, min_samples_leaf=_LEAF, max_features=few, random_state=folds.seed)
+            found[0, out] = _ridge(made[rows], target[rows], folds.ridge[k], made[out])
             found[1, out] = boosted.fit(x[rows], target[rows]).predict(x[out])
             found[2, out] = trees.fit(x[rows].astype(np.float32), target[rows]).predict(x[out].astype(np.float32))
     centre = float(target[outsiders].mean())
@@ -212,18 +234,22 @@ def regression(folds: Folds, target: FloatArray) -> FloatArray:
 
 def _ridge(inside: FloatArray, target: FloatArray, relative: FloatArray, outside: FloatArray) -> FloatArray:
     """Predict by a ridge regression whose penalty is the best by generalised cross-validation (Golub et al. 1979)."""
-    scaled, scale = inside / np.sqrt(relative), 1 / np.sqrt(relative)
-    centre, mean = scaled.mean(axis=0), float(target.mean())
-    u, s, vt = np.linalg.svd(scaled - centre, full_matrices=False)
-    projected = u.T @ (target - mean)
-    total, best = float(((target - mean) ** 2).sum()), (np.inf, np.zeros(len(s)))
+    scale = 1 / np.sqrt(relative)
+    scaled, mean = inside * scale, float(target.mean())
+    centre = scaled.mean(axis=0)
+    scaled -= centre
+    energy, axes = linalg.eigh(scaled.T @ scaled)  # of the moments: a tenth of the time of the singular values
+    energy = np.maximum(energy, 0.0)
+    moment = axes.T @ (scaled.T @ (target - mean))
+    total, best = float(((target - mean) ** 2).sum()), (np.inf, moment)
     for penalty in _RIDGES:
-        kept = s**2 / (s**2 + penalty)
-        residual = total - float(projected**2 @ (2 * kept - kept**2))
-        loss = residual / (1 - (kept.sum() + 1) / len(target)) ** 2
+        slope = moment / (energy + penalty)
+        residual = total - float(slope @ (2 * moment - energy * slope))
+        freedom = float((energy / (energy + penalty)).sum()) + 1
+        loss = residual / (1 - freedom / len(target)) ** 2
         if loss < best[0]:
-            best = loss, s / (s**2 + penalty) * projected
-    return np.asarray(mean + (outside * scale - centre) @ (vt.T @ best[1]))
+            best = loss, slope
+    return np.asarray(mean + (outside * scale - centre) @ (axes @ best[1]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,114 @@
+"""Gaps of a comparison: levels that hardly a non-member has, and values where members still stand out after weighting.
+
+Each is said with what to do about it: records to add, or to leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from miaudit.arrays import BoolArray, FloatArray
+from miaudit.evidence import Evidence
+
+_BARE_MEMBERS = 0.1  # share in levels without non-members above which there is no answer
+_FEWEST_IN_LEVEL = 3
+_MOST_LEVELS = 5  # that are named
+_FEW_LEVELS = 12  # a column with so many is asked level by level
+
+
+def sparse_levels(evidence: Evidence, declared: Sequence[int]) -> str:
+    """Refuse where too many members are in levels of a declared category that hardly any non-member has.
+
+    Parameters
+    ----------
+    evidence : with covariates (n, d)
+    declared : positions of the categories
+
+    Returns
+    -------
+    str
+        Why, and what would help, if more than 10% of the members are in levels with fewer than 3 non-members; else "".
+
+    Examples
+    --------
+    >>> site = np.repeat([1.0, 2.0], [80, 20])
+    >>> evidence = Evidence(score=site, member=np.arange(100) % 2 | (site == 2), covariates=site[:, None])
+    >>> sparse_levels(evidence, [0]).partition(":")[0]
+    '33.3% of members are in levels with fewer than 3 non-members (covariate 0 = 2)'
+    """
+    x = np.asarray(evidence.covariates)
+    names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
+    bare, told = np.zeros(evidence.n, dtype=np.bool_), []
+    for column in declared:
+        levels, place = np.unique(x[:, column], return_inverse=True)
+        outside, inside = (
+            np.bincount(place[rows], minlength=len(levels)) for rows in (~evidence.member, evidence.member)
+        )
+        few = np.flatnonzero((outside < _FEWEST_IN_LEVEL) & (inside > 0))
+        bare |= np.isin(place, few)
+        most = few[np.argsort(-inside[few], kind="stable")]
+        more = f" and {len(most) - _MOST_LEVELS:,} more" if len(most) > _MOST_LEVELS else ""
+        told += (
+            [f"{names[column]} = {', '.join(f'{x:g}' for x in levels[most[:_MOST_LEVELS]])}{more}"] if len(most) else []
+        )
+    share = float(bare[evidence.member].mean())
+    if share <= _BARE_MEMBERS:
+        return ""
+    return (
+        f"{share:.1%} of members are in levels with fewer than {_FEWEST_IN_LEVEL} non-members ({'; '.join(told)}): "
+        f"nothing tells what their scores would have been. Next: add non-members of these levels, or leave out their "
+        f"members, which answers for the others only."
+    )
+
+
+def where(evidence: Evidence, weight: FloatArray, columns: Sequence[int]) -> str:
+    """Say among which values of one or two covariates members and weighted non-members differ the most.
+
+    Parameters
+    ----------
+    evidence : with covariates (n, d)
+    weight : array (n,) of non-members; members' are not read
+    columns : positions of one covariate or two
+
+    Returns
+    -------
+    str
+        Where, the two shares, and what to add or to leave out.
+
+    Examples
+    --------
+    >>> x = np.arange(40.0)
+    >>> evidence = Evidence(score=x, member=x > 19, covariates=x[:, None], covariate_names=["age"])
+    >>> where(evidence, np.ones(40), [0]).partition(":")[0]
+    '0.0% of members have low age, and 70.0% of the weighted non-members'
+    """
+    x, member = np.asarray(evidence.covariates), evidence.member
+    names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
+    cells: list[tuple[str, BoolArray]] = [("", np.ones(len(x), dtype=np.bool_))]
+    for column in columns:
+        parts = _parts(x[:, column], names[column], halves=len(columns) > 1)
+        cells = [(f"{a} and {b}" if a else b, rows & part) for a, rows in cells for b, part in parts]
+    outside = np.where(member, 0.0, weight) / weight[~member].sum()
+    shares = [(float(rows[member].mean()), float(outside[rows].sum())) for _, rows in cells]
+    worst = max(range(len(cells)), key=lambda i: abs(shares[i][0] - shares[i][1]))
+    inside, beside = shares[worst]
+    who, whom = ("non-members", "members") if inside > beside else ("members", "non-members")
+    return (
+        f"{inside:.1%} of members have {cells[worst][0]}, and {beside:.1%} of the weighted non-members: "
+        f"add {who} like that, or leave out such {whom}"
+    )
+
+
+def _parts(values: FloatArray, name: str, *, halves: bool) -> list[tuple[str, BoolArray]]:
+    """Divide by levels, where there are few, else at the median or at thirds."""
+    levels = np.unique(values)
+    if len(levels) <= _FEW_LEVELS:
+        return [(f"{name} = {level:g}", values == level) for level in levels]
+    if halves:
+        middle = np.median(values)
+        return [(f"high {name}", values > middle), (f"low {name}", values <= middle)]
+    low, high = np.quantile(values, (1 / 3, 2 / 3))
+    between = (values > low) & (values <= high)
+    return [(f"high {name}", values > high), (f"middling {name}", between), (f"low {name}", values <= low)]

@@ -1,0 +1,52 @@
+"""Gaps: levels without non-members, and where members stand out after weighting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from miaudit import Evidence
+from miaudit.causal import gaps
+
+
+def sited(bare: int, rng: np.random.Generator) -> Evidence:
+    """A thousand of each class in twenty sites, of which so many have members only, but for two non-members each."""
+    member, site = np.repeat([True, False], 1000), np.tile(np.arange(1000) % 20, 2)
+    outside = np.flatnonzero(~member)
+    site[outside] = bare + np.arange(1000) % (20 - bare)
+    for k in range(bare):
+        site[outside[2 * k : 2 * k + 2]] = k
+    x = np.c_[site, rng.normal(size=2000)]
+    return Evidence(score=x[:, 1], member=member, covariates=x, covariate_names=("site", "age"), design="zero-run")
+
+
+def test_too_many_members_in_levels_without_non_members_are_refused_and_the_levels_named() -> None:
+    rng = np.random.default_rng(0)
+    assert gaps.sparse_levels(sited(2, rng), [0]) == ""  # a tenth, which is what is tolerated
+    said = gaps.sparse_levels(sited(3, rng), [0])
+    assert said.startswith("15.0% of members are in levels with fewer than 3 non-members (site = 0, 1, 2):")
+    assert "leave out their members" in said
+    assert gaps.sparse_levels(sited(3, rng), []) == ""  # not declared: a number, and no level
+
+
+def test_where_members_stand_out_is_the_cell_that_was_made_to() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(8000, 2))
+    high = (x[:, 0] > 0) & (x[:, 1] < 0)
+    member = rng.random(8000) < np.where(high, 0.7, 0.4)
+    evidence = Evidence(score=x[:, 0], member=member, covariates=x, covariate_names=("age", "hours"))
+    said = gaps.where(evidence, np.ones(8000), [0, 1])
+    assert "high age and low hours" in said
+    assert "add non-members like that, or leave out such members" in said
+    turned = gaps.where(evidence.replace(member=~member), np.ones(8000), [0, 1])
+    assert "high age and low hours" in turned
+    assert "add members like that, or leave out such non-members" in turned
+    right = np.where(high, 7 / 3, 2 / 3)  # the control: weights that are right leave hardly anything
+    shares = [float(word.strip("%")) for word in gaps.where(evidence, right, [0, 1]).split() if word.endswith("%")]
+    assert abs(shares[0] - shares[1]) < 3
+
+
+def test_levels_are_told_one_by_one() -> None:
+    kind = np.repeat([0.0, 1.0, 2.0], 100)
+    evidence = Evidence(score=kind, member=(np.arange(300) % 4 == 0) | (kind == 2), covariates=kind[:, None])
+    # Two thirds of the members are of the third kind, and none of the non-members.
+    assert "have covariate 0 = 2, and 0.0% of" in gaps.where(evidence, np.ones(300), [0])
