@@ -76,7 +76,7 @@ def test_by_covariates_a_refusal_says_what_would_help(run: Run, covariates: Call
     code, out, _ = run("plan", str(covariates(4.0)), "--covariates", "age", "--covariates", "hours")
     assert code == 4
     assert "would be refused" in out
-    assert "What would help:\n  Leave out the " in out
+    assert "What would help, each by itself:\n  Leave out the " in out
     assert "Without age, which alone tells" in out
 
 

@@ -283,7 +283,7 @@ def _levels(evidence: Evidence, correction: Correction, plan: Plan, rng: np.rand
 def _remedies(
     evidence: Evidence, plan: Plan, correction: Correction, found: Outlook, rng: np.random.Generator
 ) -> Iterator[Remedy]:
-    """Yield what would help, the most useful first: rows to leave out, rows to add, columns that stand in the way."""
+    """Yield what would help by itself, the most useful first: rows to leave out or to add, columns in the way."""
     rows_rng, columns_rng = rng.spawn(2)
     yield from _without_rows(evidence, plan, correction, found.power, rows_rng)
     overlap = correction.overlap
@@ -293,7 +293,7 @@ def _remedies(
     if short > 1:
         needed = math.ceil(found.nonmembers * short)
         yield Remedy(
-            f"Or more non-members: at least about {needed:,} in all ({needed - found.nonmembers:,} more), if the "
+            f"More non-members: at least about {needed:,} in all ({needed - found.nonmembers:,} more), if the "
             "others are like those there are; fewer, if they are like the members."
         )
     yield from _without_columns(evidence, plan, correction, found.power, columns_rng)
@@ -324,7 +324,7 @@ def _without_rows(
     rows = tuple(np.flatnonzero(~keep).tolist())
     yield Remedy(f"{out}: {_in_words(again)}, for the members that are left.", again.answered, rows)
     if marks := _marks(evidence, gone, plan):
-        yield Remedy(f"Or add non-members that are like those members: {'; '.join(marks)}.")
+        yield Remedy(f"Add non-members that are like those members: {'; '.join(marks)}.")
 
 
 def _comparable(evidence: Evidence, propensity: Propensity) -> Iterator[BoolArray]:

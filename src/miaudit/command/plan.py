@@ -137,7 +137,7 @@ def _outlook_text(found: Outlook) -> Iterator[str]:
             yield f"  TPR at an FPR of {percent(level.fpr)}: {shown}, for a score of the first kind"
     yield from (f"To {_WISHED[wish.wanted]} {wish.value:g}: {_records(wish)}" for wish in found.wishes)
     if not found.answered:
-        yield "What would help:" if found.remedies else "Nothing that was tried would help."
+        yield "What would help, each by itself:" if found.remedies else "Nothing that was tried would help."
         yield from (f"  {remedy.text}" for remedy in found.remedies)
 
 
