@@ -257,15 +257,20 @@ def _deviations(plan: Plan) -> float:
 
 
 def _following(evidence: Evidence, correction: Correction, plan: Plan, rng: np.random.Generator) -> float:
-    """Half the interval that the audit would give a score that is nothing but the covariates' own log-odds.
+    """Half the widest interval that the audit would give a score that is a covariate: one of the two that differ most.
 
-    AIPW adds to the standard error what its regression and the weights say differently, which is most for such a score.
+    AIPW adds to the standard error what its regression and the weights say differently, which is most for such scores.
+    The log-odds themselves are none: where nothing differs they are noise that was learned, and opposed to membership.
     """
-    score = np.log(correction.propensity.odds)
+    x = correction.propensity.features
+    if x is None:
+        return 0.0
+    apart = np.abs(x[evidence.member].mean(axis=0) - x[~evidence.member].mean(axis=0)) / (x.std(axis=0) + 1e-12)
     options: dict[str, Any] = {"method": plan.estimator, "outcome": correction.nuisance.outcome}
     options["confidence"] = plan.confidence
-    found = effects.auc(evidence.replace(score=score), correction.propensity, **options, rng=rng)
-    return (found.high - found.low) / 2
+    scores = [evidence.replace(score=x[:, i]) for i in np.argsort(-apart)[:2]]
+    found = [effects.auc(score, correction.propensity, **options, rng=rng) for score in scores]
+    return max((one.high - one.low) / 2 for one in found)
 
 
 def _levels(evidence: Evidence, correction: Correction, plan: Plan, rng: np.random.Generator) -> Iterator[Level]:
