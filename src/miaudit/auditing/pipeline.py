@@ -17,6 +17,7 @@ from miaudit.auditing.plan import Bootstrap, Case, Declared, Plan, choose
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import concentration, effects
 from miaudit.causal.challenge import Challenge
+from miaudit.causal.classifiers import CLASSIFIERS
 from miaudit.causal.duplicates import Repeats
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
@@ -217,9 +218,18 @@ def _corrected(
     assess_rng, rest = rng.spawn(2)
     if case.audited.design != "zero-run":
         return None, "", rest
-    nuisance = (nuisance or Nuisance()).of_rows(case.rows)
+    nuisance = _named_classifier(nuisance or Nuisance(), case.plan).of_rows(case.rows)
     assessed = zero_run.assess(case.audited, case.plan, nuisance, rng=assess_rng)
     return (None, assessed, rest) if isinstance(assessed, str) else (assessed, _obstacle(assessed), rest)
+
+
+def _named_classifier(nuisance: Nuisance, plan: Plan) -> Nuisance:
+    """Learn with the classifier that the plan names, if it names one and the propensity is not there already."""
+    if plan.classifier is None or nuisance.propensity is not None:
+        return nuisance
+    if nuisance.classifier is not None:
+        raise InputError("classifier", "one, of the plan or of the nuisance models", "both", "choose one of the two")
+    return replace(nuisance, classifier=CLASSIFIERS[plan.classifier]())
 
 
 def _challenged(

@@ -11,11 +11,13 @@ from typing import Annotated, Any
 import numpy as np
 
 from miaudit.arrays import IndexArray
+from miaudit.causal.classifiers import CLASSIFIERS
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import accounting, selection
 from miaudit.dp.mechanism import Mechanism, check_mechanism, from_mapping
 from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.dp.zero_run import Correction, bounds
+from miaudit.dp.zero_run.correction_options import correction_said
 from miaudit.errors import InputError, Option, check_options, nearest
 from miaudit.evidence import Evidence
 from miaudit.metrics import classical, definition
@@ -23,7 +25,10 @@ from miaudit.metrics.classical import Sample, tpr_name
 
 ESTIMATORS = ("hajek", "aipw")
 MODELS = ("line", "stack")
-UNSAID = {"propensity_model": "line"}  # options that came later, as they are where a file says nothing of them
+UNSAID: dict[str, Any] = {
+    "propensity_model": "line",
+    "classifier": None,
+}  # options that came later, as they are where a file says nothing of them
 
 
 @dataclass(frozen=True)
@@ -154,9 +159,12 @@ class Bounds:
     correction: Annotated[
         str | Correction,
         Option(
-            "Of zero-run bounds for the shift: thinning, conditional or composition.",
+            "Of zero-run bounds for the shift: thinning, conditional or composition; with options behind a colon, "
+            "such as conditional:aware,signed or thinning:half-width=0.2,seeds=40 (docs/configuration.md).",
             "thinning is the default",
             choices=bounds.CORRECTIONS,
+            read=correction_said,
+            default="thinning",
         ),
     ] = "thinning"
     margin: Annotated[
@@ -228,6 +236,9 @@ class Plan:
         What membership of zero-run evidence is learned with: a logistic line in the covariates, or the stack of
         :func:`miaudit.causal.propensity.stacked`, for shifts that are no line. With the stack AIPW takes one regression
         for each metric, and bounds rest on the line that is learned beside it.
+    classifier : "boosting", "forest" or "naive-bayes", optional
+        What membership is learned with in the place of ``propensity_model``, cross-fitted and calibrated as the line
+        is; ``Nuisance(classifier=...)`` takes any other.
     bounds : Bounds, or None for none
         Lower bounds on privacy parameters, and the claim to judge by them.
     raw_only : bool
@@ -314,6 +325,14 @@ class Plan:
             choices=MODELS,
         ),
     ] = "line"
+    classifier: Annotated[
+        str | None,
+        Option(
+            "Learn membership with a classifier instead (zero-run): boosting, forest or naive-bayes.",
+            "leave it out for the propensity model",
+            choices=CLASSIFIERS,
+        ),
+    ] = None
     bounds: Bounds | None = field(default_factory=Bounds)
 
     def __post_init__(self) -> None:

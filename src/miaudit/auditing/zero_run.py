@@ -23,6 +23,7 @@ from miaudit.causal import (
     propensity,
     replicates,
     sensitivity,
+    separation,
 )
 from miaudit.causal.balance import Overlap
 from miaudit.causal.challenge import LackOfFit
@@ -119,7 +120,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     """
     if evidence.covariates is None and evidence.text is None and nuisance.propensity is None:
         return "there are no covariates to correct the difference between members and non-members with"
-    encoding = _encoding(evidence, plan, nuisance)
+    encoding = encoding_of(evidence, plan, nuisance)
     coded = encoding.columns if isinstance(encoding, covariates.Categories) else ()
     if plan.propensity_model == "stack" and nuisance.outcome is None:
         nuisance = replace(nuisance, outcome=Regression(coded))  # read by AIPW only
@@ -143,6 +144,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     measured = balance.measure(seen, learned, confidence=plan.confidence)
     judged = balance.judge_overlap(measured, differences=not learned.stacked)
     said = _of_words(evidence, measured.blind_auc, plan.confidence, word_rng)
+    apart, left_out = _of_columns(evidence, measured.blind_auc, learned, plan)
     still = ""
     if curve is not None and curve.rising:
         still = (
@@ -152,12 +154,12 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     fit = fits[0] if fits else None
     misfit = _misfit(fit, seen, learned, plan)
     bare = gaps.sparse_levels(evidence, coded) if plan.propensity_model == "stack" else ""
-    reasons = tuple(text for text in (*judged.reasons, bare, misfit, *said, still) if text)
+    reasons = tuple(text for text in (*judged.reasons, *apart, bare, misfit, *said, still) if text)
     shown = replace(
         judged,
         status="refused" if reasons else judged.status,
         reasons=reasons,
-        warnings=(*judged.warnings, *_twins_in_words(twins), *_unseen(seen)),
+        warnings=(*judged.warnings, *left_out, *_twins_in_words(twins), *_unseen(seen)),
         propensity=learned.how,
         clipped=learned.clipped,
         duplicates=None if twins is None else twins[0],
@@ -204,7 +206,7 @@ def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator
     if evidence.covariates is None and evidence.text is None:
         return None
     try:
-        learned = propensity.fit(evidence, encoding=_encoding(evidence, plan, Nuisance()), rng=rng)
+        learned = propensity.fit(evidence, encoding=encoding_of(evidence, plan, Nuisance()), rng=rng)
     except InputError as error:
         return f"How well the covariates alone tell members from non-members cannot be learned ({error})."
     blind = Evidence(score=np.log(learned.odds), member=evidence.member, unit=evidence.unit)
@@ -285,7 +287,7 @@ def in_words(corrected: Correction, plan: Plan) -> tuple[str, ...]:
         model = f", with an outcome model for the AUC and the average effect: {nuisance.outcome_model.how}"
     again = ""
     if plan.n_bootstrap:
-        came = "given" if corrected.line is None else "learned once"
+        came = "given" if corrected.propensity.rows_per_covariate is None else "learned once"
         again = (
             f" The bootstrap keeps these weights, which were {came}: what is uncertain about them is not in its limits."
             if nuisance.propensity is not None or corrected.line is not None
@@ -322,8 +324,8 @@ def _mislabelled(
     return Mislabelled(members, nonmembers, found.value, found.low, found.high)
 
 
-def _encoding(evidence: Evidence, plan: Plan, nuisance: Nuisance) -> Encoding:
-    """Describe the encoding of the covariates."""
+def encoding_of(evidence: Evidence, plan: Plan, nuisance: Nuisance) -> Encoding:
+    """Describe how covariates and texts become numbers, by the plan or by the caller's own encoding."""
     if nuisance.outcome is not None and plan.estimator != "aipw":
         raise InputError("outcome", f"none, for the estimator {plan.estimator}", "one", 'set Plan(estimator="aipw")')
     if nuisance.encoding is not None:
@@ -383,6 +385,15 @@ def _of_words(evidence: Evidence, blind: Estimate, confidence: float, rng: np.ra
         return ()
     _, reason = balance.words_alone(evidence, blind, confidence=confidence, rng=rng)
     return (reason,) if reason else ()
+
+
+def _of_columns(
+    evidence: Evidence, blind: Estimate, learned: Propensity, plan: Plan
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Say which covariates separate the classes, and which were left out; findings of a line stay word for word."""
+    if plan.propensity_model == "line" and plan.classifier is None:
+        return (), ()
+    return separation.in_words(evidence, blind.value, plan.categories), separation.constant(learned.dropped)
 
 
 def _misfit(fit: LackOfFit | None, seen: Evidence, learned: Propensity, plan: Plan) -> str:

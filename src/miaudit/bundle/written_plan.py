@@ -33,6 +33,8 @@ _RECORDS: dict[str, type] = {
     "conditional": zero_run.Conditional,
     "composition": zero_run.Composition,
     "seed-stable": zero_run.SeedStable,
+    "standard-errors": zero_run.StandardErrors,
+    "scheffe": zero_run.Scheffe,
     "gaussian-noise": mechanism.GaussianNoise,
     "laplace-noise": mechanism.LaplaceNoise,
     "poisson-subsampled": mechanism.PoissonSubsampled,

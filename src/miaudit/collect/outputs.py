@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
+from miaudit.auditing import propensities
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.errors import InputError, Option, nearest
 from miaudit.evidence import Evidence
@@ -42,7 +43,7 @@ SignalKind = Literal["score", "loss", "logits", "probabilities"]
 TOKENS = "token-logprobs"
 GAUSSIAN_LIRA = "gaussian_lira"
 # What a file of each class may hold, beside the outputs themselves.
-SIDE_FILES = ("labels", "covariates", "texts", "units", "groups")
+SIDE_FILES = ("labels", "covariates", "texts", "units", "groups", "propensities")
 Model = TypeVar("Model")
 
 
@@ -50,13 +51,23 @@ Model = TypeVar("Model")
 class Collected:
     """Evidence, what its collector has to say about it, and the score that the chosen attack declares to be the one.
 
-    ``headline`` is None where the plan decides; ``vulnerability`` says which records leak, where shadow models told.
+    ``headline`` is None where the plan decides; ``vulnerability`` says which records leak, where shadow models told;
+    ``propensity`` is what was given beside the scores, array (n,) in (0, 1); ``sample`` holds the separate records that
+    it is learned from.
     """
 
     evidence: Evidence
     notes: tuple[str, ...] = ()
     headline: Headline | None = None
     vulnerability: Vulnerability | None = None
+    propensity: FloatArray | None = None
+    sample: Evidence | None = None
+
+    def beside(self, given: Mapping[str, NDArray[Any]]) -> Collected:
+        """Return the collection with propensities, by the name of their column, or without where there are none."""
+        for name, values in given.items():
+            return replace(self, propensity=propensities.given(name, values, self.evidence))
+        return self
 
 
 @dataclass(frozen=True)
@@ -262,6 +273,9 @@ def from_table(
         ),
     ] = None,
     group: Annotated[str | None, Option("Column of groups to report one by one.")] = None,
+    propensity: Annotated[
+        str | None, Option("Column of known probabilities of membership (zero-run): nothing is learned then.")
+    ] = None,
     categories: str | Sequence[str] = (),
     design: str | None = None,
     rng: np.random.Generator,
@@ -279,13 +293,15 @@ def from_table(
     labels : str, for logits and probabilities
     attack : Attack, for losses, logits and probabilities
     covariates, text, unit, group, categories, design : as in :meth:`Evidence.load`
+    propensity : str, optional; P(member | covariates) of each record, in (0, 1)
     rng : generator of folds
     """
     check_signal(signal, attack)
+    given = tables.read_columns(path, [propensity] if propensity else [])
     columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group, "design": design}
     columns["categories"] = categories
     if signal == "score":
-        return Collected(Evidence.load(path, score=score, member=member, **columns))
+        return Collected(Evidence.load(path, score=score, member=member, **columns)).beside(given)
     if score is None or member is None:
         raise InputError("score and member", f"names of columns, for signal {signal}", "none", "name both")
     names = [score] if isinstance(score, str) else list(score)
@@ -295,7 +311,7 @@ def from_table(
     # A column of the right length stands in for the score, so that all other columns pass the door of evidence.
     rest = Evidence.load(path, score=member, member=member, **columns)
     matrix = values[names[0]] if len(names) == 1 else np.column_stack([values[name] for name in names])
-    return from_outputs(
+    scored = from_outputs(
         **_outputs(signal, matrix, values[labels] if labels else None),
         member=rest.member,
         attack=attack,
@@ -308,6 +324,7 @@ def from_table(
         design=rest.design,
         source=f"{Path(path).name}: {', '.join(names)}",
     )
+    return scored.beside(given)
 
 
 def from_tokens(
@@ -365,7 +382,7 @@ def from_pairs(
     ----------
     members, nonmembers : mappings to paths
         ``signal`` (the scores, losses, logits or probabilities) and, as needed, ``labels``, ``covariates``, ``texts``,
-        ``units``, ``groups``; both mappings have the same keys.
+        ``units``, ``groups``, ``propensities``; both mappings have the same keys.
     signal, attack, design, rng : as in :func:`from_table`
     """
     check_signal(signal, attack)
@@ -373,9 +390,11 @@ def from_pairs(
     fields["design"] = design
     fields["source"] = f"{Path(members['signal']).name}, {Path(nonmembers['signal']).name}"
     if signal == "score":
-        return Collected(Evidence(score=data["signal"], member=member, **fields))
-    outputs = _outputs(signal, data["signal"], data.get("labels"))
-    return from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
+        scored = Collected(Evidence(score=data["signal"], member=member, **fields))
+    else:
+        outputs = _outputs(signal, data["signal"], data.get("labels"))
+        scored = from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
+    return scored.beside({name: data[name] for name in ("propensities",) if name in data})
 
 
 def unscored(

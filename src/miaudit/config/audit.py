@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
 from miaudit.auditing.plan import Bounds, Headline, Plan
-from miaudit.collect import outputs, run_campaign
+from miaudit.collect import outputs, propensity_sample, run_campaign
 from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
 from miaudit.config.section import (
@@ -27,17 +28,17 @@ from miaudit.config.section import (
     validated,
 )
 from miaudit.config.target import DataSection, ShadowSection, TargetSection
+from miaudit.config.unread import Source, unread
 from miaudit.dp import selection
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
-from miaudit.evidence import DESIGNS, Design, Evidence
+from miaudit.evidence import DESIGNS, Design
 from miaudit.findings.table import TableFindings
 from miaudit.io.tables import read_yaml
 from miaudit.synthesis.table_attacks import table_files
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
-Source = Literal["table", "pair", "target", "tokens", "synthetic"]
 Mapped = dict[str, Any]
 _SIGNAL_OF: dict[str, SignalKind] = {
     "losses": "loss",
@@ -45,7 +46,7 @@ _SIGNAL_OF: dict[str, SignalKind] = {
     "logits": "logits",
     "probabilities": "probabilities",
 }
-_COLUMNS = {"labels": "labels", "covariates": "covariates", "text": "texts", "unit": "units", "group": "groups"}
+_COLUMNS = dict(zip(("labels", "covariates", "text", "unit", "group", "propensity"), SIDE_FILES, strict=True))
 _HOLDS = {  # what the files of a pair hold
     "losses": "losses (.npy)",
     "scores": "scores of an attack, higher for members (.npy)",
@@ -56,22 +57,11 @@ _HOLDS = {  # what the files of a pair hold
     "texts": "texts (.npy), what each record says: a covariate too",
     "units": "units (.npy)",
     "groups": "groups (.npy)",
+    "propensities": "known probabilities of membership (.npy), for zero-run: nothing is learned then",
 }
 # Keys that not every audit reads.
-_TABLE_ARGUMENTS = ("score", "member", "signal", "labels", "covariates", "text", "unit", "group", "categories")
-_OF_COLUMNS = tuple(f"evaluation.{name}" for name in ("score", "member", "labels", "covariates", "text", "group"))
-_OF_SIDES = tuple(f"evaluation.{side}_{kind}_path" for kind in SIDE_FILES for side in ("member", "nonmember"))
-_OF_LABELS = ("evaluation.labels", *_OF_SIDES[:2])
-_OF_RATIOS = tuple(f"attack.{name}" for name in ("variance", "statistic", "statistics", "folds"))
-_OF_SCORES = ("attack.type", "attack.headline", "evaluation.signal")
-_OF_BUNDLES = ("share", "seal")  # of the command line only
-_OF_SYNTHETIC = tuple(f"synthetic.{name}" for name in ("schema_path", "secrets", "known", "records"))
-_OF_BOUNDS = tuple(f"privacy.{name}" for name in ("delta", "guesses", "correction", "margin"))
-OF_ZERO_RUN = (
-    *(f"evaluation.{name}" for name in ("categories", "components", "estimator", "propensity_model")),
-    "reporting.raw_only",
-    *_OF_BOUNDS[2:],
-)
+_SAMPLE_ARGUMENTS = ("member", "covariates", "text", "unit", "categories")
+_TABLE_ARGUMENTS = ("score", "signal", "labels", "group", "propensity", *_SAMPLE_ARGUMENTS)
 
 
 def _attacks(value: object) -> tuple[str, ...]:
@@ -160,7 +150,14 @@ ATTACK = Keys(
 )
 EVALUATED = Keys(
     {
-        **keys_of(Plan, "categories", "components", "estimator", "propensity_model"),
+        **keys_of(Plan, "categories", "components", "estimator", "propensity_model", "classifier"),
+        "propensity_sample_path": Annotated[
+            str | None,
+            Option(
+                "Other records (.npz, .parquet, .csv) with membership and the same columns of covariates, which the "
+                "propensity is learned from (zero-run)."
+            ),
+        ],
         "output_dir": Annotated[str, Option("Folder for findings.json, report.html and figures/.")],
         "design": Annotated[
             Design | None,
@@ -206,52 +203,6 @@ PRIVACY = Keys(
     },
     make=_bounds_for_a_claim,
 )
-
-
-def unread(
-    given: Iterable[str],
-    source: Source,
-    *,
-    signal: str = "",
-    design: str | None = None,
-    bounds: bool = True,
-    evidence: Evidence | None = None,
-) -> Iterator[tuple[str, str, str]]:
-    """Yield the keys that were given and that nothing reads, each with the reason and with what it goes with.
-
-    Parameters
-    ----------
-    given : keys with their sections, such as ``reporting.prior``
-    source : what the audit reads
-    signal : what the outputs are, where they are given
-    design : as declared, or as the evidence has it
-    bounds : whether bounds on privacy parameters are wanted
-    evidence : what was read, once it was
-    """
-    scores, randomised = signal == "score", design in ("one-run", "multi-run")
-    table, columns, text = source == "synthetic", True, True
-    if evidence is not None:
-        columns = evidence.covariates is not None
-        text = columns or evidence.text is not None
-    beside = {"synthetic": "beside a synthetic table", "tokens": "for token-logprobs", "pair": "for two files"}
-    rules = (
-        (_OF_SYNTHETIC, not table, "without a synthetic table", "it goes with one"),
-        (_OF_COLUMNS, source in beside, beside.get(source, ""), "it names a column of a table"),
-        (("evaluation.unit",), source in ("tokens", "pair"), beside.get(source, ""), "it names a column of a table"),
-        (_OF_SIDES, source != "pair", "without files of members and of non-members", "it goes with those"),
-        ((*_OF_SCORES, *OF_ZERO_RUN, *_OF_BUNDLES), table, "beside a synthetic table", "it goes with scores"),
-        (_OF_RATIOS, source in ("synthetic", "tokens"), beside.get(source, ""), "it goes with gaussian_lira"),
-        (("attack.type", *_OF_RATIOS), scores, "for scores", "scores are already an attack's"),
-        (_OF_LABELS, scores, "for scores", "it goes with logits and probabilities"),
-        (_OF_BOUNDS, not bounds, "without bounds", "it goes with bounds on privacy parameters"),
-        (OF_ZERO_RUN, randomised, f"with design {design}", "it goes with zero-run"),
-        (("privacy.guesses",), design == "multi-run", "with design multi-run", "there every run counts"),
-        (("evaluation.categories",), not columns, "without covariates", "it goes with covariates, and with zero-run"),
-        (("evaluation.components",), not text, "without covariates", "it goes with covariates, and with zero-run"),
-    )
-    found = set(given)
-    for keys, applies, why, place in rules:
-        yield from ((key, why, place) for key in keys if applies and key in found)
 
 
 SYNTHETIC = Keys(
@@ -336,9 +287,11 @@ class Options(File):
         return ()
 
     def plan(self) -> Plan:
-        """Return the options of the audit."""
+        """Return the options of the audit; a classifier, and a separate sample, take the place of the default model."""
         fields = options_of(Plan)
         given = {**self.attack, **self.evaluation, **self.reporting}
+        if given.keys() & {"classifier", "propensity_sample_path"}:
+            given.setdefault("propensity_model", "line")
         options = {name: value for name, value in given.items() if name in fields and name != "headline"}
         return Plan(**options, bounds=self.bounds())
 
@@ -353,6 +306,15 @@ class Options(File):
             made = Claim.gaussian(**claim) if "mu" in claim else Claim.epsilon_delta(**{"delta": delta, **claim})
             options["claim"] = made
         return Bounds(**options)
+
+    def with_sample(self, collected: Collected, base: Path) -> Collected:
+        """Read the separate records that the propensity is learned from, with paths relative to ``base``."""
+        path, audited = self.evaluation.get("propensity_sample_path"), collected.evidence
+        if path is None or audited.design != "zero-run":
+            return collected
+        named = {name: self.evaluation[name] for name in _SAMPLE_ARGUMENTS if name in self.evaluation}
+        table = base / self.evaluation["table_path"] if "table_path" in self.evaluation else None
+        return replace(collected, sample=propensity_sample.read(base / path, audited, table=table, **named))
 
     def names(self) -> tuple[str, ...]:
         """Return the attacks that were named, or the default one."""
