@@ -186,3 +186,56 @@ def test_collecting_keeps_given_propensities(place: Path, run: Run) -> None:
         assert code == 0, err
     assert np.array_equal(np.load("e.npz")["propensity"], pl.read_csv("audit.csv")["pi"].to_numpy())
     assert answered(run("audit", "e.csv", "--propensity", "propensity", "--no-bounds", "--primary", "auc", "--json"))
+
+
+N = 400
+DRAWN = np.random.default_rng(5)
+AGE = DRAWN.normal(size=N)
+INSIDE = DRAWN.random(N) < 1 / (1 + np.exp(-0.5 * AGE))
+STACK = ["--design", "zero-run", "--primary", "auc", "--propensity-model", "stack", "--no-bounds", "--json"]
+STACK += ["--estimator", "aipw"]
+EMPTY = "k: expected a value in every row, received 400 empty rows; it says nothing: leave the column out"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("columns", "named", "said"),
+    [
+        (
+            {"when": INSIDE + 0.01 * AGE},
+            ["age", "when"],
+            r"when \(1\.000\)\. Leave it out if it was made",
+        ),
+        ({"site": np.where(INSIDE & (np.arange(N) % 5 == 0), "z", "a")}, ["age", "site"], r"site = 1"),
+        ({"k": np.ones(N)}, ["k"], "expected a column that varies, received 1 constant; add covariates that vary"),
+        ({f"x{i}": np.random.default_rng(i).normal(size=N) for i in range(330)}, [], "received 331 features; condense"),
+    ],
+)
+def test_covariates_that_cannot_be_corrected_for_are_refused_with_words(
+    place: Path, run: Run, columns: dict[str, np.ndarray], named: list[str], said: str
+) -> None:
+    pl.DataFrame({"score": AGE, "member": INSIDE, "age": AGE, **columns}).write_csv("t.csv")
+    names = named or ["age", *columns]
+    more = ["--categories", "site"] if "site" in columns else []
+    words = ["audit", "t.csv", "--score", "score", "--member", "member", "--covariates", ",".join(names)]
+    code, out, err = run(*words, *more, *STACK)
+    assert code == 4, err
+    found = json.loads(out)
+    told = " ".join([found["verdict"]["text"], *(found["overlap"] or {"reasons": []})["reasons"]])
+    assert found["verdict"]["status"] in ("refused", "not-testable") and re.search(said, told), told
+    del place
+
+
+@pytest.mark.parametrize(
+    ("gaps", "said"),
+    [
+        (N, "k: expected a value in every row, received 400 empty rows; it says nothing: leave the column out"),
+        (9, "9 m"),
+    ],
+)
+def test_missing_covariates_are_refused_with_what_to_do(place: Path, run: Run, gaps: int, said: str) -> None:
+    k = pl.Series([None if i < gaps else float(i) for i in range(N)], dtype=pl.Float64)
+    pl.DataFrame({"score": AGE, "member": INSIDE, "k": k}).write_csv("t.csv")
+    code, _, err = run("audit", "t.csv", "--score", "score", "--member", "member", "--covariates", "k", *STACK)
+    assert code == 1 and said in err and len(err.splitlines()) == 1, err
+    del place

@@ -15,7 +15,7 @@ from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.auditing import bounds, zero_run
 from miaudit.auditing.plan import Bootstrap, Case, Declared, Plan, choose
 from miaudit.auditing.zero_run import Correction
-from miaudit.causal import effects
+from miaudit.causal import concentration, effects
 from miaudit.causal.challenge import Challenge
 from miaudit.causal.classifiers import CLASSIFIERS
 from miaudit.causal.duplicates import Repeats
@@ -65,6 +65,7 @@ def audit(
     notes: Sequence[str] = (),
     repeat: Mapping[str, Any] | None = None,
     vulnerability: Vulnerability | None = None,
+    stability: concentration.Measured | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Findings:
     """Measure how much an attack reveals about membership, and how reliable the numbers are.
@@ -84,6 +85,8 @@ def audit(
         How to repeat the audit (command, seed); shown with the findings.
     vulnerability : Vulnerability, optional
         Which records leak, from shadow models; shown with the findings, and no part of the verdict.
+    stability : miaudit.collect.stability.Stability, optional
+        Of the training, in units of the score, for one-run and zero-run evidence: what it guarantees is shown.
     progress : function of the bootstrap replicates drawn so far and their total, optional
 
     Returns
@@ -110,7 +113,7 @@ def audit(
         plan=plan,
         nuisance=nuisance,
         rng=rng,
-        notes=(*notes, *equal_rows(evidence)) if isinstance(evidence, Evidence) else notes,
+        notes=(*notes, *beforehand(evidence, plan, stability)) if isinstance(evidence, Evidence) else notes,
         repeat=repeat,
         vulnerability=vulnerability,
         progress=progress,
@@ -223,6 +226,15 @@ def _corrected(
     return (None, assessed, rest) if isinstance(assessed, str) else (assessed, _obstacle(assessed), rest)
 
 
+def _named_classifier(nuisance: Nuisance, plan: Plan) -> Nuisance:
+    """Learn with the classifier that the plan names, if it names one and the propensity is not there already."""
+    if plan.classifier is None or nuisance.propensity is not None:
+        return nuisance
+    if nuisance.classifier is not None:
+        raise InputError("classifier", "one, of the plan or of the nuisance models", "both", "choose one of the two")
+    return replace(nuisance, classifier=CLASSIFIERS[plan.classifier]())
+
+
 def _controlled(
     case: Case, correction: Correction | None, obstacle: str, rng: np.random.Generator
 ) -> tuple[Correction | None, str, ReferenceFindings | None]:
@@ -235,15 +247,6 @@ def _controlled(
         return correction, obstacle, found
     refused = correction.refuted(found.text)
     return refused, _obstacle(refused), found
-
-
-def _named_classifier(nuisance: Nuisance, plan: Plan) -> Nuisance:
-    """Learn with the classifier that the plan names, if it names one and the propensity is not there already."""
-    if plan.classifier is None or nuisance.propensity is not None:
-        return nuisance
-    if nuisance.classifier is not None:
-        raise InputError("classifier", "one, of the plan or of the nuisance models", "both", "choose one of the two")
-    return replace(nuisance, classifier=CLASSIFIERS[plan.classifier]())
 
 
 def _challenged(
@@ -449,7 +452,16 @@ def _odd_scores(samples: Mapping[str, Sample]) -> Iterator[str]:
             )
 
 
-def equal_rows(evidence: Evidence) -> tuple[str, ...]:
+def beforehand(
+    evidence: Evidence, plan: Plan | None, stability: concentration.Measured | None = None
+) -> tuple[str, ...]:
+    """Remark on evidence what an audit that is repeated cannot know: equal rows, and stability of the training."""
+    if stability is None:
+        return _equal_rows(evidence)
+    return (*_equal_rows(evidence), concentration.of_one_model(evidence, stability, (plan or Plan()).confidence))
+
+
+def _equal_rows(evidence: Evidence) -> tuple[str, ...]:
     """Say where equal covariates (texts) stand on one side beyond chance though no unit holds several records.
 
     A remark of whoever has the covariates: where these are withheld, an audit that is repeated cannot make it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import FloatArray, IndexArray
+from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing import propensities
@@ -34,6 +35,7 @@ __all__ = [
     "looks_like_losses",
     "of_outputs",
     "one_run",
+    "unscored",
     "with_headline",
 ]
 
@@ -314,7 +316,7 @@ def from_table(
     # A column of the right length stands in for the score, so that all other columns pass the door of evidence.
     rest = Evidence.load(path, score=member, member=member, **columns)
     matrix = values[names[0]] if len(names) == 1 else np.column_stack([values[name] for name in names])
-    scored = from_outputs(
+    read = from_outputs(
         **_outputs(signal, matrix, values[labels] if labels else None),
         member=rest.member,
         attack=attack,
@@ -322,7 +324,7 @@ def from_table(
         source=f"{Path(path).name}: {', '.join(names)}",
         **{name: getattr(rest, name) for name in _DESCRIBED},
     )
-    return _beside(scored.beside(given), path, references, signal)
+    return _beside(read.beside(given), path, references, signal)
 
 
 def _beside(read: Collected, path: str | Path, references: Sequence[str], signal: SignalKind) -> Collected:
@@ -414,39 +416,49 @@ def from_pairs(
     signal, attack, design, rng : as in :func:`from_table`
     """
     check_signal(signal, attack)
-    data: dict[str, NDArray[Any]] = {}
-    sizes = (0, 0)
-    for kind in ("signal", *SIDE_FILES):
-        if (kind in members) != (kind in nonmembers):
-            raise InputError(kind, "a file of members and one of non-members", "only one", "give both, or neither")
-        if kind in members:
-            data[kind], counted = _join(members[kind], nonmembers[kind], kind if kind != "signal" else signal)
-            sizes = counted if kind == "signal" else sizes
-            if counted != sizes:
-                raise InputError(
-                    kind,
-                    f"{sizes[0]} and {sizes[1]} rows, as in the {signal}",
-                    f"{counted[0]} and {counted[1]}",
-                    "check the files",
-                )
-    member = np.arange(sum(sizes)) < sizes[0]
-    fields: dict[str, Any] = {
-        "covariates": data.get("covariates"),
-        "text": data.get("texts"),
-        "unit": data.get("units"),
-        "group": data.get("groups"),
-        "design": design,
-        "source": f"{Path(members['signal']).name}, {Path(nonmembers['signal']).name}",
-    }
+    data, member, fields = _sides(members, nonmembers, signal)
+    fields["design"] = design
+    fields["source"] = f"{Path(members['signal']).name}, {Path(nonmembers['signal']).name}"
     if signal == "score":
-        scored = Collected(Evidence(score=data["signal"], member=member, **fields))
+        read = Collected(Evidence(score=data["signal"], member=member, **fields))
     else:
         outputs = _outputs(signal, data["signal"], data.get("labels"))
-        scored = from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
-    scored = scored.beside({name: data[name] for name in ("propensities",) if name in data})
-    if "references" not in data:
-        return scored
-    return _with_references(scored, references, data["references"], signal=signal)
+        read = from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
+    read = read.beside({name: data[name] for name in ("propensities",) if name in data})
+    return read if "references" not in data else _with_references(read, references, data["references"], signal=signal)
+
+
+def unscored(
+    path: str | Path | None,
+    *,
+    member: str | None = None,
+    covariates: str | Sequence[str] = (),
+    members: Mapping[str, str | Path] | None = None,
+    nonmembers: Mapping[str, str | Path] | None = None,
+    **columns: Any,
+) -> Evidence:
+    """Read what is known of members and non-members before any score is: zero-run evidence whose scores are all zero.
+
+    Parameters
+    ----------
+    path : a table with a column of membership; or None, with files of each class
+    member, covariates : names of columns; without covariates and text those that evidence is saved with
+    members, nonmembers : mappings to paths, as in :func:`from_pairs`
+    columns : ``text``, ``unit`` and ``categories``, as in :meth:`Evidence.load`
+    """
+    if path is None:
+        data, inside, fields = _sides(members or {}, nonmembers or {}, "covariates")
+        if not {"covariates", "texts"} & set(data):
+            raise InputError("covariates", "covariates or texts of both classes", "neither", "name their files")
+        return Evidence(score=np.zeros(len(inside)), member=inside, design="zero-run", **fields)
+    member = member or "member"
+    if not covariates and not columns.get("text"):
+        covariates = [name for name in tables.column_names(path) if re.match(r"covariates$|covariate\.", name)]
+        if not covariates:
+            raise InputError("covariates", "names of columns", "none", "name them (--covariates), or a text (--text)")
+    # The column of membership stands in for the score, so that all columns pass the door of evidence.
+    rest = Evidence.load(path, score=member, member=member, covariates=covariates, design="zero-run", **columns)
+    return rest.replace(score=np.zeros(rest.n))
 
 
 def looks_like_losses(evidence: Evidence, auc_high: float | None) -> str:
@@ -480,6 +492,33 @@ def _outputs(signal: SignalKind, values: NDArray[Any], labels: NDArray[Any] | No
             raise InputError("labels", "none, for losses", "labels", "leave them out, or pass logits")
         return {"losses": values}
     return {signal: values, "labels": labels}
+
+
+def _sides(
+    members: Mapping[str, str | Path], nonmembers: Mapping[str, str | Path], first: str
+) -> tuple[dict[str, NDArray[Any]], BoolArray, dict[str, Any]]:
+    """Read files of both classes: the arrays by kind, who is a member, and the fields of evidence.
+
+    ``first`` is what the signal is called, with whose rows those of the others must agree.
+    """
+    data: dict[str, NDArray[Any]] = {}
+    sizes: tuple[int, int] | None = None
+    for kind in ("signal", *SIDE_FILES):
+        if (kind in members) != (kind in nonmembers):
+            raise InputError(kind, "a file of members and one of non-members", "only one", "give both, or neither")
+        if kind in members:
+            data[kind], counted = _join(members[kind], nonmembers[kind], kind if kind != "signal" else first)
+            sizes = sizes or counted
+            if counted != sizes:
+                raise InputError(
+                    kind,
+                    f"{sizes[0]} and {sizes[1]} rows, as in the {first}",
+                    f"{counted[0]} and {counted[1]}",
+                    "check the files",
+                )
+    inside, outside = sizes or (0, 0)
+    named = {"covariates": "covariates", "text": "texts", "unit": "units", "group": "groups"}
+    return data, np.arange(inside + outside) < inside, {field: data.get(kind) for field, kind in named.items()}
 
 
 def _join(inside: str | Path, outside: str | Path, kind: str) -> tuple[NDArray[Any], tuple[int, int]]:

@@ -47,7 +47,9 @@ _SIGNAL_OF: dict[str, SignalKind] = {
     "logits": "logits",
     "probabilities": "probabilities",
 }
-_COLUMNS = dict(zip(("labels", "covariates", "text", "unit", "group", "propensity"), SIDE_FILES, strict=False))
+_COLUMNS = dict(
+    zip(("labels", "covariates", "text", "unit", "group", "propensity"), SIDE_FILES, strict=False)
+)  # references are scores, by name
 _HOLDS = {  # what the files of a pair hold
     "losses": "losses (.npy)",
     "scores": "scores of an attack, higher for members (.npy)",
@@ -58,8 +60,8 @@ _HOLDS = {  # what the files of a pair hold
     "texts": "texts (.npy), what each record says: a covariate too",
     "units": "units (.npy)",
     "groups": "groups (.npy)",
-    "references": "scores of reference models (.npy), or losses as theirs are, one column or two",
     "propensities": "known probabilities of membership (.npy), for zero-run: nothing is learned then",
+    "references": "scores of reference models (.npy), or losses as theirs are, one column or two",
 }
 # Keys that not every audit reads.
 _SAMPLE_ARGUMENTS = ("member", "covariates", "text", "unit", "categories")
