@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import special
+from scipy.optimize import nnls
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 
 import miaudit as ma
 from miaudit import Evidence, Nuisance, Plan
 from miaudit.causal import effects, propensity, stack
+from miaudit.causal.basis import Design
 from miaudit.causal.covariates import Categories
 from miaudit.causal.outcome import Regression
-from miaudit.causal.stack import Folds
+from miaudit.causal.stack import Folds, Regressed
 from miaudit.errors import InputError
 from miaudit.metrics.roc import Roc
 
@@ -64,7 +67,43 @@ def test_the_ridge_has_the_penalty_of_least_generalised_cross_validation() -> No
         if loss < best[0]:
             best = loss, np.linalg.solve(gram, ones.T @ y)
     there = rng.normal(size=(9, 6))
-    assert np.allclose(stack._ridge(x, y, relative, there), np.c_[np.ones(9), there] @ best[1])
+    intercept, slopes = stack._Ridge.of(x, relative).fit(x, y)
+    assert np.allclose(intercept + there @ slopes, np.c_[np.ones(9), there] @ best[1])
+
+
+def test_regressions_are_those_of_the_straightforward_loop() -> None:
+    """Trees asked leaf by leaf, models fitted fold by fold for one target; what is shared changes nothing."""
+    rng = np.random.default_rng(8)
+    x, member, score = product(240, rng)
+    held, target = folds(x, member), score**3
+    parts, outside = np.empty((3, 240)), ~member
+    for k in range(5):
+        out, rows = held.fold == k, (held.fold != k) & outside
+        design, _ = Design.fitted(x[held.fold != k], member[held.fold != k], ["0", "1", "2"])
+        intercept, slopes = stack._Ridge.of(design(x[rows]), design.ridge).fit(design(x[rows]), target[rows])
+        parts[0, out] = intercept + design(x[out]) @ slopes
+        boosted = HistGradientBoostingRegressor(**stack._BOOSTED, max_bins=255, random_state=0)
+        parts[1, out] = boosted.fit(x[rows], target[rows]).predict(x[out])
+        trees = ExtraTreesRegressor(40, min_samples_leaf=4, max_features=3, random_state=0)
+        trees.fit(x[rows], np.argsort(np.argsort(score[rows])) + 1.0)
+        near, far = trees.apply(x[rows]), trees.apply(x[out])
+        parts[2, out] = [
+            np.mean([target[rows][near[:, t] == leaf].mean() for t, leaf in enumerate(leaves)]) for leaves in far
+        ]
+    centre = target[outside].mean()
+    shares, _ = nnls((parts[:, outside] - centre).T, target[outside] - centre)
+    expected = np.clip(centre + shares @ (parts - centre), target[outside].min(), target[outside].max())
+    law = Regressed(held, score)
+    assert np.allclose(law.expected(lambda y: y**3), expected, atol=1e-6)
+    assert not np.allclose(law.mean, expected, atol=1e-2)  # the control: another function
+
+
+def test_columns_of_many_levels_keep_a_bin_for_each() -> None:
+    rng = np.random.default_rng(9)
+    x, member = rng.normal(size=(400, 2)), np.arange(400) % 2 == 0
+    assert stack._boosting(folds(x, member))["max_bins"] == 63
+    x[:, 1] = np.arange(400) % 100
+    assert stack._boosting(folds(x, member))["max_bins"] == 255
 
 
 def test_nobody_is_predicted_by_models_that_saw_them() -> None:
@@ -180,7 +219,7 @@ def test_the_auc_is_that_of_the_formula(answered: tuple[Evidence, propensity.Pro
     a, y, w = evidence.member, evidence.score, np.where(evidence.member, 0.0, pi.odds)
     inside = np.sort(y[a])
     h = 1 - np.searchsorted(inside, y) / len(inside)  # no ties here
-    m, share = stack.regression(law.folds, h), w / w.sum()
+    m, share = law.expected(lambda y: 1 - np.searchsorted(inside, y) / len(inside)), w / w.sum()
     value, weighted = m[a].mean() + share @ (h - m), share @ h
     below = np.array([share @ (y < score) for score in y[a]])
     parts = np.zeros((2, len(y)))

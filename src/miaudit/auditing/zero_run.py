@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from miaudit.arrays import FloatArray, IntArray
 from miaudit.auditing import reference
@@ -104,6 +105,7 @@ class Correction:
         return counts, ((block, np.broadcast_to(values, (block.stop - block.start, evidence.n))) for block in blocks)
 
 
+@threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
 def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random.Generator) -> Correction | str:
     """Learn the propensity by cross-fitting and measure overlap; a sentence where not even that is possible.
 
@@ -216,6 +218,7 @@ def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator
     return Metric("auc", "raw", found.value, found.low, found.high, plan.confidence, said)
 
 
+@threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
 def metrics(
     evidence: Evidence,
     learned: Propensity,

@@ -23,7 +23,6 @@ from typing import Annotated, Any
 import numpy as np
 from annotated_types import MinLen
 from scipy import linalg, special
-from threadpoolctl import threadpool_limits
 
 from miaudit.arrays import (
     BoolArray,
@@ -39,6 +38,7 @@ from miaudit.arrays import (
 )
 from miaudit.causal import covariates, crossfit, propensity
 from miaudit.causal.basis import Basis
+from miaudit.causal.cores import at_once
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.crossfit import expit
 from miaudit.causal.propensity import Propensity
@@ -100,6 +100,7 @@ def challenge(
     given: Propensity | None = None,
     gamma: float = 0.1,
     level: float = 0.05,
+    inner: int = crossfit.INNER_FOLDS,
     rng: np.random.Generator,
 ) -> Challenge:
     """Test the propensity once against competitors, on rows that none of them has seen.
@@ -116,6 +117,7 @@ def challenge(
     given : the propensity of each record, where it is known or was learned elsewhere; it is challenged as it is
     gamma : margin on the log-odds, 0 or more; at 0 about one sound learned propensity in eight is refuted
     level : of the test, in (0, 1)
+    inner : folds of the training half on which a competitor is calibrated, 2 or more: its cost
 
     Raises
     ------
@@ -133,7 +135,7 @@ def challenge(
     """
     _check(competitors, gamma, level)
     models = competitors if given is not None else (classifier, *competitors)
-    rows, logits = propensity.held_out_logits(evidence, models, encoding=encoding, rng=rng)
+    rows, logits = propensity.held_out_logits(evidence, models, encoding=encoding, inner=inner, rng=rng)
     if evidence.unit_codes is not None and (given is None or given.rows_per_covariate is not None):
         # Log-odds learned from records speak of records that all have the same chance to be drawn.
         alike = drawn_alike(evidence.unit_codes[rows], rng, of=sizes(evidence.unit_codes)[rows])
@@ -345,11 +347,11 @@ class Challenger:
         folds = crossfit.FOLDS if propensity.folds is None else propensity.folds
         fold = covariates.folds_of(folds, evidence.member, covariates.codes(evidence), place)
         x, seeds = evidence.covariates.astype(np.float32), learn.spawn(int(fold.max()) + 1)
-        with threadpool_limits(1):
-            forests = [
-                (fold == k, _forest(x, evidence.member, fold == k, propensity.stacked, seeds[k]))
-                for k in np.unique(fold)
-            ]
+
+        def learned(k: int) -> tuple[BoolArray, Any]:
+            return fold == k, _forest(x, evidence.member, fold == k, propensity.stacked, seeds[k])
+
+        forests = at_once(learned, np.unique(fold).tolist())
         return cls(fold, forests, _log_odds(forests, x))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from miaudit.causal import covariates
+from miaudit.causal.cores import at_once
 from miaudit.causal.covariates import Encoding, Part, Table, resample
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -311,6 +313,7 @@ def learn(
     strength: float | None = None,
     *,
     refuse_few_rows: bool = True,
+    inner: int = INNER_FOLDS,
     rng: np.random.Generator,
 ) -> Model:
     """Fit encoder, model (the logistic one where the classifier is None) and calibration on training rows."""
@@ -319,18 +322,18 @@ def learn(
     if refuse_few_rows:
         refuse_wide(x)
     y = member.astype(np.float64)
-    inner = covariates.assign(member, part.code, INNER_FOLDS, rng)
+    fold = covariates.assign(member, part.code, INNER_FOLDS if classifier is None else inner, rng)
     if classifier is None:
         ones = with_ones(x)
         strengths = STRENGTHS if strength is None else (float(strength),)
-        chosen, held, start = choose_strength(ones, y, inner, strengths)
+        chosen, held, start = choose_strength(ones, y, fold, strengths)
         coefficients, _ = minimise(ones, y, penalty_of(ones, chosen), start)
         slope, offset = platt(held, y)
         return Model(encoder, slope, offset, coefficients, chosen)
     held = np.empty(len(y))
-    for k in np.unique(inner):
-        some = fit_classifier(classifier, x[inner != k], member[inner != k], seed_of(rng))
-        held[inner == k] = raw_logit(some, x[inner == k])
+    for k in np.unique(fold):
+        some = fit_classifier(classifier, x[fold != k], member[fold != k], seed_of(rng))
+        held[fold == k] = raw_logit(some, x[fold == k])
     slope, offset = platt(held, y)
     return Model(encoder, slope, offset, estimator=fit_classifier(classifier, x, member, seed_of(rng)))
 
@@ -415,22 +418,27 @@ def refits(
     _, parts, fold = covariates.divide(evidence, train, chosen, folds, place)
     source = evidence if train is None else train
     drawn = resample(source, replicates, strata=fold, rng=draw) if counts is None else _counts(counts, source)
-    again = [
-        _replicates_of(learn(part, chosen, classifier, strength, rng=seed), part, drawn, workers, seed)
-        for part, seed in zip(parts, learning.spawn(len(parts)), strict=True)
-    ]
+
+    def learned(task: tuple[Part, np.random.Generator]) -> Callable[[slice], FloatArray]:
+        part, seed = task
+        return _replicates_of(learn(part, chosen, classifier, strength, rng=seed), part, drawn, workers, seed)
+
+    again = at_once(learned, zip(parts, learning.spawn(len(parts)), strict=True), classifier)
     size = max(_FEWEST_TOGETHER, _NUMBERS // evidence.n) if classifier is None else _PER_WORKER * workers
 
     def blocks() -> Iterator[tuple[slice, FloatArray]]:
         for first in range(0, len(drawn), size):
             block = slice(first, min(first + size, len(drawn)))
             out = np.empty((block.stop - first, evidence.n))
-            for part, logits in zip(parts, again, strict=True):
-                values = expit(logits(block) + part.prior_shift)
-                out[:, part.held_out] = clipped(values, clip)[0]
+            for part, logits in zip(parts, at_once(partial(_called, block), again, classifier), strict=True):
+                out[:, part.held_out] = clipped(expit(logits + part.prior_shift), clip)[0]
             yield block, out
 
     return drawn, blocks()
+
+
+def _called(block: slice, logits: Callable[[slice], FloatArray]) -> FloatArray:
+    return logits(block)
 
 
 def _counts(counts: ArrayLike, source: Evidence) -> NDArray[np.uint16]:

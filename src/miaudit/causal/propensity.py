@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray, Share
 from miaudit.causal import covariates, crossfit, stack
+from miaudit.causal.cores import at_once
 from miaudit.causal.covariates import Custom, Encoding, Part, Table, Text, resample
 from miaudit.causal.crossfit import CLIP, FOLDS
 from miaudit.causal.outcome import Law, LocationScale, Regression
@@ -305,10 +306,12 @@ def fit(
     crossfit.check_clip(clip)
     place, learn = rng.spawn(2)
     audited, parts, fold = covariates.divide(evidence, train, chosen, folds, place)
-    models = [
-        crossfit.learn(part, chosen, classifier, strength, refuse_few_rows=refuse_few_rows, rng=seed)
-        for part, seed in zip(parts, learn.spawn(len(parts)), strict=True)
-    ]
+
+    def learned(task: tuple[Part, np.random.Generator]) -> crossfit.Model:
+        part, seed = task
+        return crossfit.learn(part, chosen, classifier, strength, refuse_few_rows=refuse_few_rows, rng=seed)
+
+    models = at_once(learned, zip(parts, learn.spawn(len(parts)), strict=True), classifier)
     logit = np.empty(evidence.n)
     for part, model in zip(parts, models, strict=True):
         logit[part.held_out] = model.logit(part.apply) + part.prior_shift
@@ -374,7 +377,7 @@ def stacked(
     return replace(
         line,
         values=crossfit.expit(logit),
-        how=f"cross-fitted in {len(models.features)} folds: {_named(chosen)}, a stack ({said})",
+        how=f"cross-fitted in {len(models.designs)} folds: {_named(chosen)}, a stack ({said})",
         clip=float(crossfit.expit(np.array(-stack.MOST_LOG_ODDS))),
         clipped=float((np.abs(logit) >= stack.MOST_LOG_ODDS).mean()),
         logistic=False,
@@ -442,6 +445,7 @@ def held_out_logits(
     classifiers: Sequence[Any],
     *,
     encoding: Encoding | None = None,
+    inner: int = crossfit.INNER_FOLDS,
     rng: np.random.Generator,
 ) -> tuple[IntArray, list[FloatArray]]:
     """Fit each classifier on a random half of the units and apply it to the other half.
@@ -450,6 +454,7 @@ def held_out_logits(
     ----------
     evidence, encoding, rng : as in :func:`fit`
     classifiers : scikit-learn classifiers with ``predict_proba``; None is the default model
+    inner : folds of that half on which a classifier is calibrated
 
     Returns
     -------
@@ -474,10 +479,12 @@ def held_out_logits(
     part = covariates.fold_part(
         table, evidence.member, code, covariates.folds_of(2, evidence.member, code, place) == 0, 0.0
     )
-    logits = [
-        crossfit.learn(part, chosen, classifier, rng=seed).logit(part.apply)
-        for classifier, seed in zip(classifiers, learn.spawn(len(classifiers)), strict=True)
-    ]
+
+    def learned(model: tuple[Any, np.random.Generator]) -> FloatArray:
+        classifier, seed = model
+        return crossfit.learn(part, chosen, classifier, inner=inner, rng=seed).logit(part.apply)
+
+    logits = at_once(learned, zip(classifiers, learn.spawn(len(classifiers)), strict=True), *classifiers)
     drawn = one_of_each(code[part.held_out], place)
     return np.flatnonzero(part.held_out)[drawn], [logit[drawn] for logit in logits]
 

@@ -8,18 +8,19 @@ which calibrates as well.
 # ruff: noqa: PLC0415 - scikit-learn and scipy.optimize load when used
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
-from threadpoolctl import threadpool_limits
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import covariates, crossfit
 from miaudit.causal.basis import Design
+from miaudit.causal.cores import at_once
 from miaudit.causal.covariates import Categories, Encoding, Numbers, Table
 from miaudit.errors import InputError
 
@@ -34,10 +35,12 @@ _BOOSTED: dict[str, Any] = {
     "l2_regularization": 5.0,
     "early_stopping": False,
 }
+_FEW_BINS, _MOST_BINS = 63, 255  # at least twice as quick with the few
 _TREES, _LEAF = 40, 4
 _MOST_TRIED = 12  # covariates at a split of a tree that regresses the score
 _FEWEST = 10  # non-members that a score is regressed among
 _RIDGES = np.logspace(-1, 4, 21)
+_BLOCK = 20_000  # records whose features are made at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,16 +52,18 @@ class Folds:
     x : array (n, d), finite
     member : array (n,)
     fold : array (n,), in which each record is held out; units whole
-    features : by fold an array (n, p): functions of the covariates, made on the other records
-    ridge : by fold an array (p,), the relative penalty of each feature
+    kept : array (m,), ascending: records that models may learn from; units whole
+    designs : by fold, made on the kept records of the others
+    features : by fold an array (m, p): functions of the covariates of the kept records
     seed : of trees
     """
 
     x: FloatArray
     member: BoolArray
     fold: IntArray
+    kept: IntArray
+    designs: Mapping[int, Design]
     features: Mapping[int, FloatArray]
-    ridge: Mapping[int, FloatArray]
     seed: int
 
     @classmethod
@@ -70,19 +75,36 @@ class Folds:
         *,
         names: Sequence[str],
         declared: Sequence[int] = (),
+        kept: IntArray | None = None,
         seed: int,
     ) -> Folds:
         """Make the basis of each fold on the other records; ``declared`` are positions of codes."""
-        features, ridge = {}, {}
-        for k in np.unique(fold).tolist():
-            out = fold == k
-            design, inside = Design.fitted(x[~out], member[~out], names, declared)
-            features[k], ridge[k] = np.empty((len(x), inside.shape[1])), design.ridge
-            features[k][~out], features[k][out] = inside, design(x[out])
-        return cls(x, member, fold, features, ridge, seed)
+        rows = np.arange(len(x)) if kept is None else kept
+        near, label, place = x[rows], member[rows], fold[rows]
+
+        def made(k: int) -> tuple[Design, FloatArray]:
+            out = place == k
+            design, inside = Design.fitted(near[~out], label[~out], names, declared)
+            features = np.empty((len(rows), inside.shape[1]))
+            features[~out], features[out] = inside, design(near[out])
+            return design, features
+
+        numbers = np.unique(fold).tolist()
+        found = dict(zip(numbers, at_once(made, numbers), strict=True))
+        designs, features = ({k: pair[i] for k, pair in found.items()} for i in (0, 1))
+        return cls(x, member, fold, rows, designs, features, seed)
 
     @classmethod
-    def of_table(cls, table: Table, encoding: Encoding, member: BoolArray, fold: IntArray, *, seed: int) -> Folds:
+    def of_table(
+        cls,
+        table: Table,
+        encoding: Encoding,
+        member: BoolArray,
+        fold: IntArray,
+        *,
+        kept: IntArray | None = None,
+        seed: int,
+    ) -> Folds:
         """Take columns as they are; texts, and columns that are condensed, as the encoding's components of all rows.
 
         Nothing is fitted to membership but the products.
@@ -90,23 +112,38 @@ class Folds:
         if isinstance(encoding, Numbers | Categories) and table.numbers is not None:
             coded = encoding.columns if isinstance(encoding, Categories) else ()
             declared = [i for i, column in enumerate(table.columns) if column in coded]
-            return cls.of(table.numbers, member, fold, names=table.names, declared=declared, seed=seed)
+            return cls.of(table.numbers, member, fold, names=table.names, declared=declared, kept=kept, seed=seed)
         x = covariates.fit(encoding, table, seed=seed)(table)
-        return cls.of(x, member, fold, names=[f"component {i + 1}" for i in range(x.shape[1])], seed=seed)
+        names = [f"component {i + 1}" for i in range(x.shape[1])]
+        return cls.of(x, member, fold, names=names, kept=kept, seed=seed)
 
     @property
     def learns_scores(self) -> bool:
         """Whether each fold leaves non-members to learn a score from, as one of a single unit does not."""
-        left = [np.count_nonzero(~self.member & (self.fold != k)) for k in np.unique(self.fold)]
-        return bool(min(left) >= _FEWEST)
+        outside, place = ~self.member[self.kept], self.fold[self.kept]
+        return bool(min(np.count_nonzero(outside & (place != k)) for k in np.unique(self.fold)) >= _FEWEST)
 
     def of_rows(self, rows: NDArray[Any]) -> Folds:
         """Take some of the records (indices or a mask) with their features."""
-        features = {k: made[rows] for k, made in self.features.items()}
-        return replace(self, x=self.x[rows], member=self.member[rows], fold=self.fold[rows], features=features)
+        place = np.full(len(self.x), -1)
+        place[self.kept] = np.arange(len(self.kept))
+        there = place[rows]
+        kept = np.flatnonzero(there >= 0)
+        features = {k: made[there[kept]] for k, made in self.features.items()}
+        return replace(
+            self, x=self.x[rows], member=self.member[rows], fold=self.fold[rows], kept=kept, features=features
+        )
 
-
-# -- membership -------------------------------------------------------------------------------------------------------
+    def held_out(self, k: int) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Yield the records of a fold, some at a time, and their features."""
+        mine = self.fold[self.kept] == k
+        yield self.kept[mine], self.features[k][mine]
+        others = self.fold == k
+        others[self.kept] = False
+        rest = np.flatnonzero(others)
+        for first in range(0, len(rest), _BLOCK):
+            rows = rest[first : first + _BLOCK]
+            yield rows, self.designs[k](self.x[rows])
 
 
 def log_odds(folds: Folds, others: Mapping[str, FloatArray]) -> tuple[FloatArray, dict[str, float]]:
@@ -161,14 +198,19 @@ def _bent(folds: Folds) -> FloatArray:
     """Return the held-out log-odds (n,) of a ridge regression on the basis, at the penalty that is best for all."""
     y = folds.member.astype(np.float64)
     held = np.empty((len(PENALTIES), len(y)))
-    for k, features in folds.features.items():
-        out = folds.fold == k
-        inside, outside = (crossfit.with_ones(features[rows]) for rows in (~out, out))
-        beta, share = np.zeros(inside.shape[1]), float((~out).mean())
-        for i, penalty in enumerate(PENALTIES):
-            ridge = np.r_[0.0, penalty * share * folds.ridge[k]]
-            beta, _ = crossfit.minimise(inside, y[~out], ridge, beta, tolerance=1e-4)
-            held[i, out] = outside @ beta
+
+    def fill(k: int) -> None:
+        rows = folds.fold[folds.kept] != k
+        inside, target = crossfit.with_ones(folds.features[k][rows]), y[folds.kept][rows]
+        beta, curvature, found = np.zeros(inside.shape[1]), None, []
+        for penalty in PENALTIES:
+            ridge = np.r_[0.0, penalty * float(rows.mean()) * folds.designs[k].ridge]
+            beta, curvature = crossfit.minimise(inside, target, ridge, beta, curvature=curvature, tolerance=1e-4)
+            found.append(beta)
+        for out, features in folds.held_out(k):
+            held[:, out] = (crossfit.with_ones(features) @ np.column_stack(found)).T
+
+    at_once(fill, folds.designs)
     losses = crossfit.log_loss(held, y).mean(axis=1)
     return np.asarray(held[int(np.argmin(losses))])
 
@@ -176,32 +218,120 @@ def _bent(folds: Folds) -> FloatArray:
 def _boosted(folds: Folds) -> FloatArray:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    held = np.empty(len(folds.x))
-    with threadpool_limits(1):  # threads of boosting that wait for each other on busy cores cost many times as much
-        for k in folds.features:
-            out = folds.fold == k
-            trees = HistGradientBoostingClassifier(**_BOOSTED, random_state=folds.seed)
-            held[out] = crossfit.raw_logit(trees.fit(folds.x[~out], folds.member[~out]), folds.x[out])
+    held, x, member = np.empty(len(folds.x)), folds.x[folds.kept], folds.member[folds.kept]
+    options = _boosting(folds)
+
+    def fill(k: int) -> None:
+        out, rows = folds.fold == k, folds.fold[folds.kept] != k
+        trees = HistGradientBoostingClassifier(**options)
+        held[out] = crossfit.raw_logit(trees.fit(x[rows], member[rows]), folds.x[out])
+
+    at_once(fill, folds.designs)
     return held
+
+
+def _boosting(folds: Folds) -> dict[str, Any]:
+    """Return the options of boosting: few bins, at quantiles, save where a column's values get a bin each in many."""
+    levels = [len(np.unique(column)) for column in folds.x[folds.kept].T]
+    many = any(_FEW_BINS < count <= _MOST_BINS for count in levels)
+    return {**_BOOSTED, "max_bins": _MOST_BINS if many else _FEW_BINS, "random_state": folds.seed}
 
 
 # -- the score among the non-members ----------------------------------------------------------------------------------
 
 
-def regression(folds: Folds, target: FloatArray) -> FloatArray:
-    """Regress a function of the score on the covariates among the non-members of the other folds.
+@dataclass(frozen=True, eq=False)
+class _Ridge:
+    """Ridge regressions of any targets on the same features, by one decomposition of their moments.
 
-    A ridge regression on the basis, boosting and extremely randomised trees, in the non-negative combination that fits
-    held-out non-members best.
+    Attributes
+    ----------
+    centre, scale : arrays (p,)
+    energy : array (p,) of eigenvalues, not negative; axes : array (p, p)
+    """
 
-    Parameters
+    centre: FloatArray
+    scale: FloatArray
+    energy: FloatArray
+    axes: FloatArray
+
+    @classmethod
+    def of(cls, features: FloatArray, relative: FloatArray) -> _Ridge:
+        """Decompose features (m, p), whose penalties are ``relative`` (p,) to each other."""
+        scale, centre = 1 / np.sqrt(relative), features.mean(axis=0)
+        scaled = (features - centre) * scale
+        energy, axes = linalg.eigh(scaled.T @ scaled)  # of the moments: a tenth of the time of the singular values
+        return cls(centre, scale, np.maximum(energy, 0.0), axes)
+
+    def fit(self, features: FloatArray, target: FloatArray) -> tuple[float, FloatArray]:
+        """Return intercept and slopes (p,) at the best penalty by generalised cross-validation (Golub et al. 1979)."""
+        mean = float(target.mean())
+        moment = self.axes.T @ (self.scale * (features.T @ (target - mean)))
+        total, best = float(((target - mean) ** 2).sum()), (np.inf, moment)
+        for penalty in _RIDGES:
+            slope = moment / (self.energy + penalty)
+            residual = total - float(slope @ (2 * moment - self.energy * slope))
+            freedom = float((self.energy / (self.energy + penalty)).sum()) + 1
+            loss = residual / (1 - freedom / len(target)) ** 2
+            if loss < best[0]:
+                best = loss, slope
+        slopes = self.scale * (self.axes @ best[1])
+        return mean - float(self.centre @ slopes), slopes
+
+
+@dataclass(frozen=True, eq=False)
+class _Learned:
+    """What the regressions of a fold share, whatever function of the score is asked for.
+
+    Attributes
+    ----------
+    inside : array (m,), the non-members that are learned from, among the kept records
+    ridge : of their features
+    leaves, beyond : arrays (trees, m) and (trees, held out), the leaf of each record
+    """
+
+    inside: IntArray
+    ridge: _Ridge
+    leaves: IntArray
+    beyond: IntArray
+
+    @classmethod
+    def of(cls, folds: Folds, k: int, score: FloatArray) -> _Learned:
+        """Learn from the ranks of the score, which all its monotone functions share."""
+        from scipy.stats import rankdata
+        from sklearn.ensemble import ExtraTreesRegressor
+
+        inside = np.flatnonzero(~folds.member[folds.kept] & (folds.fold[folds.kept] != k))
+        rows = folds.kept[inside]
+        few = min(folds.x.shape[1], _MOST_TRIED)
+        trees = ExtraTreesRegressor(_TREES, min_samples_leaf=_LEAF, max_features=few, random_state=folds.seed)
+        near, far = (folds.x[some].astype(np.float32) for some in (rows, folds.fold == k))
+        trees.fit(near, rankdata(score[rows]))
+        ridge = _Ridge.of(folds.features[k][inside], folds.designs[k].ridge)
+        return cls(inside, ridge, *(trees.apply(part).T.astype(np.int32) for part in (near, far)))
+
+    def of_trees(self, target: FloatArray) -> FloatArray:
+        """Return the mean over the trees of the target's (m,) mean in the leaf of each record held out."""
+        found = np.zeros(self.beyond.shape[1])
+        for leaf, there in zip(self.leaves, self.beyond, strict=True):
+            count = np.bincount(leaf)
+            found += (np.bincount(leaf, weights=target) / np.maximum(count, 1))[there]
+        return found / len(self.leaves)
+
+
+@dataclass(frozen=True, eq=False)
+class Regressed:
+    """The law of a non-member's score as far as regressions of it go: any mean, and no curve.
+
+    A function of the score is regressed on the covariates among the non-members of the other folds: a ridge regression
+    on the basis, boosting, and extremely randomised trees that were grown on the score's ranks, in the non-negative
+    combination that fits held-out non-members best.
+
+    Attributes
     ----------
     folds : the records
-    target : array (n,); only the non-members' values are read
-
-    Returns
-    -------
-    array (n,), E[target | x, non-member] of each record, within the range of the target
+    score : array (n,); only the non-members' values are read
+    how : what to say about the model
 
     Examples
     --------
@@ -209,58 +339,9 @@ def regression(folds: Folds, target: FloatArray) -> FloatArray:
     >>> x = rng.normal(size=(1000, 2))
     >>> member = rng.random(1000) < 0.5
     >>> folds = Folds.of(x, member, np.arange(1000) % 5, names=["u", "v"], seed=0)
-    >>> found = regression(folds, x[:, 0] + rng.normal(size=1000))
+    >>> found = Regressed(folds, x[:, 0] + rng.normal(size=1000)).mean
     >>> bool(np.corrcoef(found, x[:, 0])[0, 1] > 0.95)
     True
-    """
-    from scipy.optimize import nnls
-    from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
-
-    x, found, outsiders = folds.x, np.empty((3, len(target))), ~folds.member
-    few = min(x.shape[1], _MOST_TRIED)
-    with threadpool_limits(1):
-        for k, made in folds.features.items():
-            out = folds.fold == k
-            rows = ~out & outsiders
-            boosted = HistGradientBoostingRegressor(**_BOOSTED, random_state=folds.seed)
-            trees = ExtraTreesRegressor(_TREES, min_samples_leaf=_LEAF, max_features=few, random_state=folds.seed)
-            found[0, out] = _ridge(made[rows], target[rows], folds.ridge[k], made[out])
-            found[1, out] = boosted.fit(x[rows], target[rows]).predict(x[out])
-            found[2, out] = trees.fit(x[rows].astype(np.float32), target[rows]).predict(x[out].astype(np.float32))
-    centre = float(target[outsiders].mean())
-    shares, _ = nnls((found[:, outsiders] - centre).T, target[outsiders] - centre)
-    return np.clip(centre + shares @ (found - centre), target[outsiders].min(), target[outsiders].max())
-
-
-def _ridge(inside: FloatArray, target: FloatArray, relative: FloatArray, outside: FloatArray) -> FloatArray:
-    """Predict by a ridge regression whose penalty is the best by generalised cross-validation (Golub et al. 1979)."""
-    scale = 1 / np.sqrt(relative)
-    scaled, mean = inside * scale, float(target.mean())
-    centre = scaled.mean(axis=0)
-    scaled -= centre
-    energy, axes = linalg.eigh(scaled.T @ scaled)  # of the moments: a tenth of the time of the singular values
-    energy = np.maximum(energy, 0.0)
-    moment = axes.T @ (scaled.T @ (target - mean))
-    total, best = float(((target - mean) ** 2).sum()), (np.inf, moment)
-    for penalty in _RIDGES:
-        slope = moment / (energy + penalty)
-        residual = total - float(slope @ (2 * moment - energy * slope))
-        freedom = float((energy / (energy + penalty)).sum()) + 1
-        loss = residual / (1 - freedom / len(target)) ** 2
-        if loss < best[0]:
-            best = loss, slope
-    return np.asarray(mean + (outside * scale - centre) @ (axes @ best[1]))
-
-
-@dataclass(frozen=True, eq=False)
-class Regressed:
-    """The law of a non-member's score as far as regressions of it go: any mean, and no curve.
-
-    Attributes
-    ----------
-    folds : the records
-    score : array (n,)
-    how : what to say about the model
     """
 
     folds: Folds
@@ -272,14 +353,19 @@ class Regressed:
         """Number of records."""
         return len(self.score)
 
+    @cached_property
+    def _learned(self) -> dict[int, _Learned]:
+        numbers = list(self.folds.designs)
+        return dict(zip(numbers, at_once(lambda k: _Learned.of(self.folds, k, self.score), numbers), strict=True))
+
     @property
     def mean(self) -> FloatArray:
         """E[Y(0) | x] of each record (n,), in units of the score."""
-        return regression(self.folds, self.score)
+        return self._regressed(self.score)
 
     def expected(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
         """Return E[function(Y(0)) | x] of each record (n,), by a regression of its own."""
-        return regression(self.folds, function(self.score))
+        return self._regressed(function(self.score))
 
     def exceedance(self, threshold: float) -> FloatArray:
         """Return P(Y(0) >= t | x) of each record (n,)."""
@@ -293,3 +379,28 @@ class Regressed:
             "Regression",
             "use method='hajek' for it: an outcome model adds little to a curve",
         )
+
+    def _regressed(self, target: FloatArray) -> FloatArray:
+        """Return E[target | x, non-member] of each record (n,), within the range of the target (n,)."""
+        from scipy.optimize import nnls
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        folds, found, outsiders = self.folds, np.empty((3, self.n)), ~self.folds.member
+        options = _boosting(folds)
+
+        def fill(k: int) -> None:
+            out, mine = folds.fold == k, self._learned[k]
+            rows = folds.kept[mine.inside]
+            values = target[rows]
+            intercept, slopes = mine.ridge.fit(folds.features[k][mine.inside], values)
+            for some, features in folds.held_out(k):
+                found[0, some] = intercept + features @ slopes
+            trees = HistGradientBoostingRegressor(**options)
+            found[1, out] = trees.fit(folds.x[rows], values).predict(folds.x[out])
+            found[2, out] = mine.of_trees(values)
+
+        self._learned  # noqa: B018 (learned before the threads ask for it)
+        at_once(fill, folds.designs)
+        centre = float(target[outsiders].mean())
+        shares, _ = nnls((found[:, outsiders] - centre).T, target[outsiders] - centre)
+        return np.clip(centre + shares @ (found - centre), target[outsiders].min(), target[outsiders].max())

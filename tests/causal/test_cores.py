@@ -1,0 +1,53 @@
+"""Work on several cores: the same results in the same order, and one thread for each piece."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from miaudit.causal import cores
+from miaudit.causal.cores import at_once
+
+
+def threads_of_each(_: int) -> int:
+    np.ones((2, 2)) @ np.ones((2, 2))
+    return max(pool["num_threads"] for pool in threadpool_info())
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_results_come_in_order_and_each_piece_has_one_thread(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sklearn.ensemble  # noqa: F401 (its OpenMP is there to be limited)
+
+    monkeypatch.setattr(cores, "available", lambda: number)
+    assert at_once(lambda k: k * k, range(7)) == [k * k for k in range(7)]
+    assert at_once(threads_of_each, range(4)) == [1] * 4
+
+
+def test_an_error_of_a_piece_is_told() -> None:
+    with pytest.raises(ZeroDivisionError):
+        at_once(lambda k: 1 / k, [1, 0, 2])
+
+
+def test_models_of_the_caller_are_fitted_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Own:
+        pass
+
+    def where(_: Any) -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    monkeypatch.setattr(cores, "available", lambda: 2)
+    assert at_once(where, range(3), None, Own()) == [True] * 3
+    assert at_once(where, range(3), None) == [False] * 3  # the control
+
+
+def test_inside_a_thread_of_many_there_is_one_core() -> None:
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(cores.available()))
+    thread.start()
+    thread.join()
+    assert found == [1]
+    assert 1 <= cores.available() <= 4
