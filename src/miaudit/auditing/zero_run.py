@@ -240,11 +240,14 @@ def metrics(
     """
     found = {}
     chosen = plan.estimator if evidence.n_nonmembers >= FEWEST_NONMEMBERS else ESTIMATOR
+    outcome = nuisance.outcome
+    if chosen == "aipw" and isinstance(outcome, Regression):
+        outcome = outcome.fit(evidence, learned, rng)  # once for all metrics
     for name in names or plan.metric_names:
         metric = definition.of(name)
         method = chosen if metric.outcome_model else ESTIMATOR
         estimate = effects.of(metric)(
-            evidence, learned, method=method, outcome=nuisance.outcome, confidence=confidence, rng=rng
+            evidence, learned, method=method, outcome=outcome, confidence=confidence, rng=rng
         )
         found[name] = method, estimate
     return found
