@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ from sklearn.naive_bayes import GaussianNB
 
 import miaudit as ma
 from miaudit import Evidence, Nuisance, Plan
+from miaudit.auditing import pipeline
 from miaudit.bundle import written_plan
+from miaudit.causal import propensity, stack
 from miaudit.errors import InputError
 
 Run = Callable[..., tuple[int, str, str]]
@@ -138,3 +141,21 @@ def test_units_stay_whole_in_every_step() -> None:
     assert both.verdict.status == "flagged"
     widths = [m.high - m.low for f in (once, both) for m in f.metrics if (m.name, m.estimator) == ("auc", "aipw")]
     assert 0.8 < widths[1] / widths[0] < 1.25  # records seen twice are no new ones
+
+
+@pytest.mark.long
+def test_of_very_many_records_a_drawn_part_is_audited_and_the_findings_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whole units, the same again, and as that part alone would be; with a given propensity all are audited."""
+    monkeypatch.setattr(stack, "MOST_LEARNED", 800)
+    single = draw(bent=True, effect=1.0)
+    evidence = single.replace(unit=np.arange(1600) // 2)
+    plan = replace(STACK, bounds=None)
+    found, _, rows = pipeline.examine(evidence, plan=plan, rng=np.random.default_rng(0))
+    assert rows is not None
+    assert 800 <= len(rows) <= 802
+    assert np.array_equal(rows[0::2] + 1, rows[1::2])
+    assert any("of 1,600 records were audited, drawn at random by whole units" in text for text in found.notes)
+    assert (found.counts.member_records or 0) + (found.counts.nonmember_records or 0) == len(rows)
+    assert found == pipeline.examine(evidence, plan=plan, rng=np.random.default_rng(0))[0]
+    given = Nuisance(propensity=propensity.Propensity.given(np.full(1600, 0.5)))
+    assert pipeline.examine(single, plan=plan, nuisance=given, rng=np.random.default_rng(0))[2] is None

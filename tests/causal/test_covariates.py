@@ -170,3 +170,16 @@ def test_texts_without_words_are_refused() -> None:
     table = covariates.table_of(evidence_of(None, 4, ["", "!", "?", "."]), Text())
     with pytest.raises(InputError, match="words"):
         covariates.fit(Text(), table, seed=0)
+
+
+def test_a_sample_is_seeded_keeps_units_whole_and_both_classes() -> None:
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 400, 1000)
+    member = code < 40  # one unit in ten
+    rows = covariates.sampled(member, code, 300, np.random.default_rng(1))
+    assert np.array_equal(rows, covariates.sampled(member, code, 300, np.random.default_rng(1)))
+    assert not np.array_equal(rows, covariates.sampled(member, code, 300, np.random.default_rng(2)))
+    assert np.array_equal(np.isin(code, code[rows]), np.isin(np.arange(1000), rows))  # no unit is divided
+    assert 300 <= len(rows) < 310
+    assert member[rows].sum() == member.sum()  # all of the rare class
+    assert np.array_equal(covariates.sampled(member, code, 1000, rng), np.arange(1000))

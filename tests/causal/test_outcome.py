@@ -6,7 +6,10 @@ from scipy import stats
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeRegressor
 
-from miaudit.causal.outcome import Law, LocationScale, draw_folds
+from miaudit import Evidence
+from miaudit.causal import stack
+from miaudit.causal.outcome import Law, LocationScale, Regression, draw_folds
+from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
 from worlds.confounded import Confounded
 
@@ -116,3 +119,19 @@ def test_bad_input() -> None:
         LocationScale().fit(x, y, np.arange(60) < 50, rng=rng())
     with pytest.raises(InputError, match="as many rows"):
         LocationScale().fit(x[:-1], y, a, rng=rng())
+
+
+def test_of_very_many_records_regressions_learn_from_a_part_and_predict_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack, "MOST_LEARNED", 400)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1200, 2))
+    evidence = Evidence(score=x[:, 0] + rng.normal(size=1200), member=rng.random(1200) < 0.5, covariates=x)
+    law = Regression().fit(evidence, Propensity.given(np.full(1200, 0.5)), np.random.default_rng(1))
+    assert law.how.endswith("learned from 400 of 1,200 records")
+    assert np.corrcoef(law.mean, x[:, 0])[0, 1] > 0.9
+    others = np.ones(1200, dtype=np.bool_)
+    others[law.folds.kept] = False
+    changed = evidence.replace(score=np.where(others, 9.0, evidence.score))  # what is not learned from is not read
+    again = Regression().fit(changed, Propensity.given(np.full(1200, 0.5)), np.random.default_rng(1))
+    assert np.array_equal(again._learned[0].leaves, law._learned[0].leaves)
+    assert all(made.shape == (400, law.folds.features[0].shape[1]) for made in law.folds.features.values())

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from miaudit.arrays import FloatArray, IntArray
 from miaudit.auditing import reference
-from miaudit.auditing.plan import Plan
+from miaudit.auditing.plan import Case, Plan
 from miaudit.causal import (
     balance,
     challenge,
@@ -26,6 +26,7 @@ from miaudit.causal import (
     replicates,
     sensitivity,
     separation,
+    stack,
 )
 from miaudit.causal.balance import Overlap
 from miaudit.causal.challenge import LackOfFit
@@ -103,6 +104,31 @@ class Correction:
         starts = range(0, count, _BLOCK)
         blocks = (slice(first, min(first + _BLOCK, count)) for first in starts)
         return counts, ((block, np.broadcast_to(values, (block.stop - block.start, evidence.n))) for block in blocks)
+
+
+def sampled(case: Case, nuisance: Nuisance | None, rng: np.random.Generator) -> Case:
+    """Draw as many records as a stack learns from, by whole units and as many of each class, where there are more.
+
+    What says how members and non-members differ would else be less certain than what is measured by it: intervals that
+    count every record would be too short. With propensities or a classifier of the caller every record is audited.
+    """
+    own = nuisance is not None and (nuisance.propensity is not None or nuisance.classifier is not None)
+    evidence, learns = case.audited, case.plan.propensity_model == "stack" and case.plan.classifier is None and not own
+    if evidence.design != "zero-run" or not learns or evidence.n <= stack.MOST_LEARNED:
+        return case
+    code = covariates.codes(evidence)
+    rows = covariates.sampled(evidence.member, code, stack.MOST_LEARNED, rng.spawn(1)[0])
+    said = (
+        f"{len(rows):,} of {evidence.n:,} records were audited, drawn at random by whole units: the propensity, the "
+        "regressions and the challenger learn from no more."
+    )
+    return replace(
+        case,
+        audited=evidence.take(rows),
+        rows=rows if case.rows is None else case.rows[rows],
+        references={name: values[rows] for name, values in case.references.items()},
+        notes=(*case.notes, said),
+    )
 
 
 @threadpool_limits.wrap(limits=1)  # type: ignore[untyped-decorator]
@@ -246,9 +272,7 @@ def metrics(
     for name in names or plan.metric_names:
         metric = definition.of(name)
         method = chosen if metric.outcome_model else ESTIMATOR
-        estimate = effects.of(metric)(
-            evidence, learned, method=method, outcome=outcome, confidence=confidence, rng=rng
-        )
+        estimate = effects.of(metric)(evidence, learned, method=method, outcome=outcome, confidence=confidence, rng=rng)
         found[name] = method, estimate
     return found
 

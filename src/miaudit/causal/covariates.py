@@ -478,6 +478,25 @@ def assign(member: BoolArray, code: IntArray, count: int, rng: np.random.Generat
     return rng.permutation(count)[fold][code]
 
 
+def sampled(member: BoolArray, code: IntArray, most: int, rng: np.random.Generator) -> IntArray:
+    """Draw about ``most`` rows, ascending, by whole units: as many with members as without, where there are so many.
+
+    Examples
+    --------
+    >>> rows = sampled(np.arange(1000) < 100, np.arange(1000) // 2, 300, np.random.default_rng(0))
+    >>> len(rows), int((rows < 100).sum()), bool((rows[0::2] + 1 == rows[1::2]).all())
+    (300, 100, True)
+    """
+    if len(member) <= most:
+        return np.arange(len(member))
+    inside, size = unit_kind(member, code) > 0, np.bincount(code)
+    room = min(size[inside].sum(), max(most // 2, most - size[~inside].sum()))
+    kept, order = np.zeros(len(size), dtype=np.bool_), rng.permutation(len(size))
+    for units, limit in ((order[inside[order]], room), (order[~inside[order]], most - room)):
+        kept[units] = np.cumsum(size[units]) - size[units] < limit
+    return np.flatnonzero(kept[code])
+
+
 def _refuse_audited_rows(evidence: Evidence, audited: Table, train: Evidence, table: Table) -> None:
     """Refuse a training sample that shares more rows with the audited one than chance would.
 

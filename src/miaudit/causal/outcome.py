@@ -254,8 +254,10 @@ class Regression:
         )
         encoding = Categories(self.categories) if self.categories else Numbers()
         table = encodings.table_of(plain, encoding)
-        shared = stack.Folds.of_table(table, encoding, evidence.member, fold, seed=crossfit.seed_of(seed))
-        return stack.Regressed(shared, evidence.score)
+        kept = encodings.sampled(evidence.member, code, stack.MOST_LEARNED, seed)
+        shared = stack.Folds.of_table(table, encoding, evidence.member, fold, kept=kept, seed=crossfit.seed_of(seed))
+        some = f", learned from {len(kept):,} of {evidence.n:,} records" if len(kept) < evidence.n else ""
+        return stack.Regressed(shared, evidence.score, stack.Regressed.how + some)
 
 
 def law_of(outcome: Any, evidence: Evidence, propensity: PropensityLike, rng: np.random.Generator | None) -> AnyLaw:

@@ -40,6 +40,7 @@ _TREES, _LEAF = 40, 4
 _MOST_TRIED = 12  # covariates at a split of a tree that regresses the score
 _FEWEST = 10  # non-members that a score is regressed among
 _RIDGES = np.logspace(-1, 4, 21)
+MOST_LEARNED = 100_000  # records: from more the models would gain little
 _BLOCK = 20_000  # records whose features are made at a time
 
 
