@@ -359,7 +359,8 @@ def _privacy(findings: Findings) -> dict[str, Any] | None:
     challenge, claim, found = findings.challenge, findings.claim, findings.bounds
     if not (challenge or claim or found or findings.no_bound):
         return None
-    tested = "Line beside the stack" if findings.plan.get("propensity_model") == "stack" else "Propensity"
+    stacked = findings.overlap is not None and "a stack (" in findings.overlap.propensity
+    tested = "Line beside the stack" if stacked else "Propensity"
     return {
         "void": tested if findings.is_void else "",
         "challenge": _challenge(challenge) if challenge else None,
