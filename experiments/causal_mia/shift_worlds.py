@@ -13,6 +13,7 @@ import gzip
 import json
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,10 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 import miaudit
-from miaudit import Evidence, Nuisance, Plan
-from miaudit.causal import propensity
-from miaudit.causal.covariates import Categories, Numbers
-from miaudit.causal.outcome import Regression
-from miaudit.errors import InputError
+from miaudit import Evidence, Plan
 
 RESULTS = Path("results/experiments/causal_mia")
-PLAN = Plan(fpr_targets=(0.1,), primary_metric="auc", estimator="aipw", bounds=None)
+PLAN = Plan(fpr_targets=(0.1,), primary_metric="auc", estimator="aipw", propensity_model="stack", bounds=None)
 ANSWERED = ("flagged", "clear", "inconclusive")
 Drawn = tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, ...]]  # covariates, member, score, positions of codes
 
@@ -196,12 +193,7 @@ def evidence_of(name: str, n: int, seed: int, folder: Path) -> tuple[Evidence, t
 def audit(name: str, n: int, seed: int, folder: Path) -> dict[str, Any]:
     """What one audit says: its status and the causal AUC with its limits."""
     evidence, codes, rng = evidence_of(name, n, seed, folder)
-    try:
-        learned = propensity.stacked(evidence, encoding=Categories(codes) if codes else Numbers(), rng=rng)
-    except InputError as error:
-        return {"seed": seed, "status": "not-testable", "text": str(error)}
-    nuisance = Nuisance(propensity=learned, outcome=Regression(codes))
-    found = miaudit.audit(evidence, plan=PLAN, nuisance=nuisance, rng=rng)
+    found = miaudit.audit(evidence, plan=replace(PLAN, categories=tuple(map(str, codes))), rng=rng)
     said: dict[str, Any] = {"seed": seed, "status": found.verdict.status, "text": found.verdict.text}
     if found.verdict.status in ANSWERED:
         causal = next(m for m in found.metrics if (m.name, m.estimator) == ("auc", "aipw"))

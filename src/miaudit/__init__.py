@@ -5,6 +5,7 @@ __version__ = "0.1.0"
 from miaudit import attacks, causal, collect, disclosure, dp, errors, metrics, synthesis
 from miaudit.auditing.pipeline import audit
 from miaudit.auditing.plan import Bounds, Plan
+from miaudit.auditing.reference import Reference
 from miaudit.causal.propensity import Nuisance
 from miaudit.dp.verdict import Claim
 from miaudit.evidence import Evidence
@@ -18,6 +19,7 @@ __all__ = [
     "Findings",
     "Nuisance",
     "Plan",
+    "Reference",
     "__version__",
     "attacks",
     "audit",

@@ -123,6 +123,8 @@ app.command(
     "Example: miaudit export results/audit --to model-card --model NAME --out card.md"
 )(export)
 app.command(epilog="Exit code 0, whatever the findings conclude.")(report)
-app.command(epilog="Example: miaudit plan --members 1000 --nonmembers 1000; or: miaudit plan --fpr 0.001 --tpr 0.05")(
-    plan
-)
+app.command(
+    epilog="Exit codes: 0 done; 1 could not run; 2 usage; 4 a zero-run audit would be refused. Examples: miaudit plan "
+    "--members 1000 --nonmembers 1000; miaudit plan --fpr 0.001 --tpr 0.05; miaudit plan records.csv --member member "
+    "--covariates age,year"
+)(plan)

@@ -449,13 +449,11 @@ def _numbers(values: ArrayLike, name: str, ndim: int) -> FloatArray:
     # Written so that NaN fails too. Beyond the limit squares overflow, and no score means anything by such a number.
     bad = ~(np.abs(result) <= LARGEST)
     if bad.any():
-        row = int(np.argwhere(bad)[0][0])
-        raise InputError(
-            name,
-            f"finite numbers up to {LARGEST:g}",
-            f"{int(bad.sum())} NaN, infinite or larger, the first in row {row}",
-            "drop or repair them",
-        )
+        missing = np.isnan(result)
+        what = "missing (NaN)" if (bad == missing).all() else "NaN, infinite or larger"
+        received = f"{np.count_nonzero(bad):,} {what}, the first in row {int(np.argwhere(bad)[0][0])}"
+        step = "it says nothing: leave it out" if missing.all() else "fill them, or leave these records out"
+        raise InputError(name, f"finite numbers up to {LARGEST:g}", received, step)
     return _frozen(result)
 
 

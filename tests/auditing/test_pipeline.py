@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -387,3 +387,21 @@ def test_digests_and_repeats_are_recorded() -> None:
     assert findings.evidence["source"] == "somewhere"
     assert findings.repeat["seed"] == 7
     assert findings.notes[0] == "a note"
+
+
+def test_an_audit_of_one_model_shows_what_its_stability_guarantees() -> None:
+    @dataclass(frozen=True)
+    class Seen:
+        alpha: float = 1e-4
+        beta: float = 1e-4
+        pairs: int = 20
+
+    draws = np.random.default_rng(0)
+    evidence = Evidence(score=draws.random(600), member=np.arange(600) % 2 == 0, design="one-run")
+    plan = Plan(primary_metric="auc", bounds=None)
+    plain, seen = (audit(evidence, plan=plan, stability=one, rng=np.random.default_rng(0)) for one in (None, Seen()))
+    assert any("Theorem 5.4" in note and "is within" in note for note in seen.notes)
+    assert not any("Theorem 5.4" in note for note in plain.notes)
+    assert seen.metrics == plain.metrics  # it is shown, and no part of the verdict
+    with pytest.raises(InputError, match="stability: expected none"):
+        audit(evidence.replace(design="multi-run"), plan=plan, stability=Seen(), rng=np.random.default_rng(0))

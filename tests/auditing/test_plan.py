@@ -18,6 +18,7 @@ from miaudit.auditing.plan import (
     Split,
     headline_named,
 )
+from miaudit.auditing.reference import Reference
 from miaudit.dp.mechanism import GaussianNoise, LaplaceNoise
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError
@@ -89,11 +90,19 @@ def test_a_split_leaves_something_on_both_sides(share: float) -> None:
 
 def test_plans_are_frozen_and_plain() -> None:
     plan = Plan(headline=Declared("loss"), intervals=Bootstrap(), n_bootstrap=200, propensity_model="stack")
+    plan = dataclasses.replace(plan, classifier="forest")
+    plan = dataclasses.replace(plan, reference=Reference("small", "older", trained_on_neither=True))
     with pytest.raises(dataclasses.FrozenInstanceError):
         plan.confidence = 0.9
     plain = plan.to_dict()
     assert plain["headline"] == {"kind": "declared", "score": "loss"}
     assert plain["intervals"] == {"kind": "bootstrap"}
+    assert plain["reference"] == {
+        "kind": "reference",
+        "covariate": "small",
+        "test": "older",
+        "trained_on_neither": True,
+    }
     assert json.loads(json.dumps(plain)) == plain
     assert set(plain) == {field.name for field in dataclasses.fields(Plan)}
 

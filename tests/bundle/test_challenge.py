@@ -39,6 +39,21 @@ def test_a_submission_that_points_the_wrong_way_decides_nothing(tmp_path):
     assert turned.text.startswith("Undecided: the submitted scores point the wrong way")
 
 
+@pytest.mark.long
+def test_reference_scores_stay_beside_a_submission(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=800)
+    member = rng.random(800) < 1 / (1 + np.exp(-x))
+    scores = {"loss": x + rng.normal(size=800), "older": x + rng.normal(size=800)}
+    held = ma.Evidence(score=scores, member=member, covariates=x, design="zero-run")
+    plan = Plan(bounds=None, primary_metric="auc", reference=ma.Reference(test="older"))
+    record(held, plan=plan, rng=rng)[1].write(tmp_path / "b.zip")
+    found = challenge.by_scores(read(tmp_path / "b.zip"), scores["loss"] + member, rng=rng)
+    assert found.status == "won"
+    assert [score.score for score in found.findings.scores] == ["challenger"]
+    assert found.findings.reference.test == "older"
+
+
 def opened(bundle, keys, submit, what=challenge.by_scores):
     """The opening of an owner who has received these submissions."""
     found = [what(bundle, values, rng=np.random.default_rng(0)).submission for values in submit]

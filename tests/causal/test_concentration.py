@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from miaudit.causal import concentration as c
+from miaudit.collect import stability
 from miaudit.errors import InputError
+from miaudit.evidence import Evidence
 from miaudit.metrics.roc import Roc
 
 
@@ -125,3 +128,72 @@ def test_bad_input() -> None:
             overlap=0.5,
             propensity_error=-1,
         )
+
+
+# -- on the page of an audit -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Seen:
+    alpha: float
+    beta: float
+    pairs: int = 20
+
+
+def one_model(design: str | None, n: int = 4000) -> Evidence:
+    draws = np.random.default_rng(0)
+    return Evidence(score=draws.random(n), member=np.arange(n) % 2 == 0, design=design)
+
+
+@pytest.mark.parametrize(("design", "theorem"), [("one-run", "Theorem 5.4"), ("zero-run", "Theorem 6.4")])
+def test_of_one_model_whose_stability_was_measured_the_theorem_stands_there(design: str, theorem: str) -> None:
+    evidence = one_model(design)
+    width = float(np.ptp(evidence.score))
+    shared = {
+        "members": 2000,
+        "nonmembers": 2000,
+        "confidence": 0.95,
+        "error_stability": 1e-4,
+        "training_stability": 1e-4,
+        "width": width,
+    }
+    bound = c.one_run_ate(**shared) if design == "one-run" else c.zero_run_ate(**shared, overlap=0.1)
+    said = c.of_one_model(evidence, Seen(1e-4, 1e-4), 0.95)
+    assert f"is within {bound.radius:.3g} of the estimate with 95% confidence" in said
+    assert theorem in said
+    assert "no guarantee" in said
+    loose = c.of_one_model(evidence, Seen(0.1, 0.1), 0.95)  # the control: an unstable trainer
+    assert f"{theorem} of causal-mia guarantees nothing" in loose
+
+
+@pytest.mark.parametrize(
+    "evidence", [one_model("multi-run"), one_model(None), one_model("one-run").replace(score=np.zeros(4000))]
+)
+def test_a_stability_of_other_evidence_is_refused(evidence: Evidence) -> None:
+    with pytest.raises(InputError, match="stability: expected none"):
+        c.of_one_model(evidence, Seen(0.1, 0.1), 0.95)
+
+
+def test_the_guarantee_holds_for_a_trainer_whose_stability_was_measured() -> None:
+    """A mean of numbers in [0, 1], whose loss is the distance: one-run audits again and again."""
+    draws, n, errors = np.random.default_rng(2), 400, []
+    data = draws.random(5000)
+    found = stability.estimate(
+        lambda rows: data[rows].mean(),
+        lambda mean, rows: np.abs(data[rows] - mean),
+        records=n // 2,
+        replacements=np.arange(n, n + 50),
+        test=np.arange(1000, 5000),
+        pairs=20,
+        rng=draws,
+    )
+    for _ in range(400):
+        x, member = draws.random(n), draws.permutation(np.arange(n) < n // 2)
+        score = -np.abs(x - x[member].mean())
+        errors.append(float(score[member].mean() - score[~member].mean()))
+    radius = c.one_run_ate(
+        members=n // 2, nonmembers=n // 2, confidence=0.95, error_stability=found.alpha, training_stability=found.beta
+    ).radius
+    truth = float(np.mean(errors))
+    assert np.max(np.abs(np.array(errors) - truth)) < radius
+    assert radius < 1  # of a width of one: it says something

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logit
+from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestClassifier
@@ -332,3 +334,64 @@ def test_a_bootstrap_that_refits() -> None:
     assert found["auc"][1] - found["auc"][0] < by_influence.high - by_influence.low  # which errs on the safe side
     with pytest.raises(InputError, match="one row a replicate"):
         replicates.bootstrap_limits(evidence, odds[:, :-1], counts)
+
+
+# -- comparisons of potential scores (causal-mia, Appendix A.2) --------------------------------------------------------
+
+
+def couplings(d: float, draws: np.random.Generator, n: int = 400_000) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Scores of the same records with and without membership: N(d, 1) and N(0, 1) each time; both are never seen."""
+    z = draws.normal(size=n)
+    least = d + z
+    common = draws.random(n) < np.exp(d * d / 2 - d * least)  # min(f0 / f1, 1): where the scores may be equal
+    rest = _above_the_other(d, draws, n)
+    return {
+        "the same rank": (d + z, z),
+        "independent": (d + z, draws.normal(size=n)),
+        "the opposite rank": (d + z, -z),
+        "equal where they can be": (least, np.where(common, least, -rest + d)),
+    }
+
+
+def _above_the_other(d: float, draws: np.random.Generator, n: int) -> np.ndarray:
+    """Draw from the part of N(d, 1) above N(0, 1), whose mirror at d / 2 is the part of N(0, 1) above N(d, 1)."""
+    found = np.empty(0)
+    while len(found) < n:
+        y = d + draws.normal(size=2 * n)
+        found = np.r_[found, y[draws.random(2 * n) > np.exp(d * d / 2 - d * y)]]
+    return found[:n]
+
+
+def test_the_chance_that_membership_raises_a_score_has_bounds_only() -> None:
+    """PNS = P(Y(1) > Y(0)) of one record: the same evidence goes with 0.20 and with 1; the advantage is its floor."""
+    d = 0.5
+    floor = 2 * norm.cdf(d / 2) - 1  # sup of TPR - FPR
+    pns = {}
+    for name, (inside, outside) in couplings(d, rng(0)).items():
+        for y, mean in ((inside, d), (outside, 0.0)):  # all that evidence can ever show is the same
+            assert np.quantile(y, [0.1, 0.5, 0.9]) == pytest.approx(norm.ppf([0.1, 0.5, 0.9]) + mean, abs=0.015)
+        pns[name] = float(np.mean(inside > outside))
+    assert min(pns.values()) == pytest.approx(floor, abs=0.005)
+    assert pns["the same rank"] == 1.0
+    assert pns["independent"] == pytest.approx(norm.cdf(d / math.sqrt(2)), abs=0.005)  # the AUC is but one of them
+
+
+def test_the_win_proportion_is_the_auc_of_two_members_and_not_of_one() -> None:
+    """WP = P(Y_i(1) > Y_j(0) | both members): where all scores rise by a constant, PNS is 1 and WP is not."""
+    draws, n = rng(3), 60_000
+    x = draws.normal(size=n)
+    pi = 1 / (1 + np.exp(-x))
+    member = draws.random(n) < pi
+    absent = x + draws.normal(size=n)
+    present = absent + 0.3
+    evidence = Evidence(score=np.where(member, present, absent), member=member, covariates=x[:, None])
+    known = SimpleNamespace(values=pi, odds=pi / (1 - pi), features=None)
+    found = effects.auc(evidence, known, rng=rng())
+    inside = np.flatnonzero(member)
+    others = np.sort(absent[inside])
+    truth = float(np.mean(np.searchsorted(others, present[inside]) / len(inside)))  # all pairs of members
+    assert abs(found.value - truth) < 0.01
+    assert found.low < truth < found.high
+    assert np.mean(present[inside] > absent[inside]) == 1.0  # PNS, which nothing that is observed tells
+    raw = effects.auc(evidence, known, method="difference", rng=rng())
+    assert raw.low > truth + 0.1  # the control: pairs of a member and a non-member compare two populations

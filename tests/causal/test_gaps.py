@@ -50,3 +50,8 @@ def test_levels_are_told_one_by_one() -> None:
     evidence = Evidence(score=kind, member=(np.arange(300) % 4 == 0) | (kind == 2), covariates=kind[:, None])
     # Two thirds of the members are of the third kind, and none of the non-members.
     assert "have covariate 0 = 2, and 0.0% of" in gaps.where(evidence, np.ones(300), [0])
+
+
+def test_texts_alone_have_no_levels() -> None:
+    texts = Evidence(score=np.zeros(4), member=[1, 1, 0, 0], text=["a", "b", "a", "c"])
+    assert gaps.sparse_levels(texts, ()) == ""

@@ -183,3 +183,27 @@ def test_folds_keep_units_together() -> None:
     ).evidence.scores["gaussian_lira"]
     np.testing.assert_array_equal(a[1:3], b[1:3])
     assert not np.array_equal(a[3:], b[3:])
+
+
+def test_what_is_known_before_any_score_is_read_from_a_table_and_from_files_of_both_classes(tmp_path: Path) -> None:
+    member, x = np.array([True, True, False]), np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    said, who = np.array(["a b", "c", "d"]), np.array([7, 7, 8])
+    np.savez(tmp_path / "table.npz", member=member, covariates=x, said=said, who=who)
+    names = {"covariates": "covariates", "text": "said", "unit": "who"}
+    table = from_outputs.unscored(tmp_path / "table.npz", **names)
+    sides = []
+    for side, rows in (("in", member), ("out", ~member)):
+        paths = {kind: tmp_path / f"{side}_{kind}.npy" for kind in ("covariates", "texts", "units")}
+        for path, values in zip(paths.values(), (x, said, who), strict=True):
+            np.save(path, values[rows])
+        sides.append(paths)
+    pair = from_outputs.unscored(None, members=sides[0], nonmembers=sides[1])
+    assert pair.digest == table.replace(covariate_names=()).digest
+    assert (pair.design, pair.score.tolist(), pair.text.tolist()) == ("zero-run", [0, 0, 0], said.tolist())
+    found = from_outputs.unscored(tmp_path / "table.npz")  # the names that evidence is saved with
+    assert (found.covariates.tolist(), found.text) == (x.tolist(), None)
+    with pytest.raises(InputError, match="covariates or texts of both classes"):
+        from_outputs.unscored(None, members={"units": sides[0]["units"]}, nonmembers={"units": sides[1]["units"]})
+    np.save(sides[1]["texts"], np.array(["d", "e"]))
+    with pytest.raises(InputError, match="2 and 1 rows, as in the covariates"):
+        from_outputs.unscored(None, members=sides[0], nonmembers=sides[1])

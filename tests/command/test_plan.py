@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from command.test_audit import Run
@@ -31,3 +34,105 @@ def test_plan_says_what_bounds_and_claims_are_within_reach(run: Run) -> None:
     assert [c["refutable"] for c in found["claim"]] == [False, False]
     assert found["claim"][0]["reachable"] == found["bounds"][0]["epsilon"] < 7
     assert "not refutable by so many records" in run("plan", *size, "--claim-epsilon", "7")[1]
+
+
+# -- zero-run ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def covariates(tmp_path: Path) -> Callable[[float], Path]:
+    """Write a table of members and non-members who differ by a slope, without any score."""
+
+    def written(slope: float) -> Path:
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(1500, 2))
+        member = rng.random(1500) < 1 / (1 + np.exp(-slope * x[:, 0]))
+        path = tmp_path / "records.npz"
+        np.savez(path, member=member, age=x[:, 0], hours=x[:, 1])
+        return path
+
+    return written
+
+
+@pytest.mark.long
+def test_by_covariates_plan_says_how_wide_and_how_many_more(run: Run, covariates: Callable[[float], Path]) -> None:
+    line = ("--propensity-model", "line", "--estimator", "hajek")
+    asked = (str(covariates(0.7)), "--covariates", "age,hours", *line, "--half-width", "0.02", "--auc", "0.9")
+    code, out, _ = run("plan", *asked)
+    assert code == 0
+    assert "would be answered, as far as covariates decide" in out
+    assert "AUC: within 0.0" in out
+    assert "To know the AUC within 0.02: " in out
+    assert "To tell from 0.5 an AUC of 0.9: the records there are suffice" in out
+    code, out, _ = run("plan", *asked, "--json")
+    found = json.loads(out)
+    assert (code, found["answered"]) == (0, True)
+    assert found["half_width"][0] < found["half_width"][1]
+    assert [level["fpr"] for level in found["levels"]] == [0.001, 0.01, 0.1]
+
+
+@pytest.mark.long
+def test_by_covariates_a_refusal_says_what_would_help(run: Run, covariates: Callable[[float], Path]) -> None:
+    code, out, _ = run("plan", str(covariates(4.0)), "--covariates", "age", "--covariates", "hours")
+    assert code == 4
+    assert "would be refused" in out
+    assert "What would help, each by itself:\n  Leave out the " in out
+    assert "Without age, which alone tells" in out
+
+
+@pytest.mark.long
+def test_files_of_both_classes_say_what_a_table_says(
+    run: Run, covariates: Callable[[float], Path], tmp_path: Path
+) -> None:
+    table = np.load(covariates(0.7))
+    x, member = np.column_stack([table["age"], table["hours"]]), table["member"]
+    sides = []
+    for name, rows in (("member", member), ("nonmember", ~member)):
+        np.save(tmp_path / f"{name}.npy", x[rows])
+        sides += [f"--{name}-covariates", str(tmp_path / f"{name}.npy")]
+    order = np.argsort(~member, kind="stable")
+    np.savez(tmp_path / "sorted.npz", member=member[order], covariates=x[order])
+    one = run("plan", *sides, "--json", "--propensity-model", "line", "--estimator", "hajek")
+    two = run("plan", str(tmp_path / "sorted.npz"), "--json", "--propensity-model", "line", "--estimator", "hajek")
+    assert one[0] == two[0] == 0
+    assert json.loads(one[1]) == json.loads(two[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--members", "10", "--nonmembers", "10", "--half-width", "0.1"), "--half-width goes with covariates"),
+        (("--members", "10", "--nonmembers", "10", "--categories", "age"), "--categories goes with covariates"),
+        (("TABLE", "--members", "10"), "--members goes with numbers of records"),
+        (("TABLE", "--claim-mu", "1"), "--claim-mu goes with numbers of records"),
+        (("TABLE", "--member-units", "u.npy"), "--member-units would not be used beside a FILE"),
+        (("--covariates", "age"), "--covariates would not be used without a FILE"),
+    ],
+)
+def test_what_goes_with_numbers_and_what_with_covariates(
+    run: Run, covariates: Callable[[float], Path], arguments: tuple[str, ...], said: str
+) -> None:
+    table = str(covariates(0.5))
+    code, _, err = run("plan", *(table if a == "TABLE" else a for a in arguments))
+    assert code == 2
+    assert said in " ".join(err.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("TABLE",), "covariates: expected names of columns"),
+        (("TABLE", "--covariates", "age", "--half-width", "3"), "half_width: expected a number in (0, 0.5)"),
+        (("TABLE", "--covariates", "age", "--categories", "sex"), "categories"),
+        (("--member-covariates", "a.npy"), "only one"),
+        (("--member-units", "a.npy", "--nonmember-units", "b.npy"), "a.npy"),
+    ],
+)
+def test_bad_covariates_are_one_line(
+    run: Run, covariates: Callable[[float], Path], arguments: tuple[str, ...], said: str
+) -> None:
+    table = str(covariates(0.5))
+    code, _, err = run("plan", *(table if a == "TABLE" else a for a in arguments))
+    assert code == 1
+    assert said in err
+    assert len(err.splitlines()) == 1

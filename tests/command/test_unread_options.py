@@ -76,7 +76,7 @@ def test_every_option_of_an_audit_has_its_place() -> None:
 
     from miaudit.command.audit import audit as command
     from miaudit.command.options import KEYS
-    from miaudit.config import audit as configuration
+    from miaudit.config import unread as configuration
 
     options = set(inspect.signature(command).parameters)
     always = {"context", "file", "members", "nonmembers", "synthetic", "design", "fpr", "confidence", "primary"}

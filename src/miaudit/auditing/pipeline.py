@@ -15,8 +15,9 @@ from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.auditing import bounds, zero_run
 from miaudit.auditing.plan import Bootstrap, Case, Declared, Plan, choose
 from miaudit.auditing.zero_run import Correction
-from miaudit.causal import effects
+from miaudit.causal import concentration, effects
 from miaudit.causal.challenge import Challenge
+from miaudit.causal.classifiers import CLASSIFIERS
 from miaudit.causal.duplicates import Repeats
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
@@ -29,6 +30,7 @@ from miaudit.findings.audit import (
     GroupFindings,
     Memorisation,
     Metric,
+    ReferenceFindings,
     ScoreFindings,
     Vulnerability,
 )
@@ -63,6 +65,7 @@ def audit(
     notes: Sequence[str] = (),
     repeat: Mapping[str, Any] | None = None,
     vulnerability: Vulnerability | None = None,
+    stability: concentration.Measured | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Findings:
     """Measure how much an attack reveals about membership, and how reliable the numbers are.
@@ -82,6 +85,8 @@ def audit(
         How to repeat the audit (command, seed); shown with the findings.
     vulnerability : Vulnerability, optional
         Which records leak, from shadow models; shown with the findings, and no part of the verdict.
+    stability : miaudit.collect.stability.Stability, optional
+        Of the training, in units of the score, for one-run and zero-run evidence: what it guarantees is shown.
     progress : function of the bootstrap replicates drawn so far and their total, optional
 
     Returns
@@ -108,7 +113,7 @@ def audit(
         plan=plan,
         nuisance=nuisance,
         rng=rng,
-        notes=(*notes, *equal_rows(evidence)) if isinstance(evidence, Evidence) else notes,
+        notes=(*notes, *beforehand(evidence, plan, stability)) if isinstance(evidence, Evidence) else notes,
         repeat=repeat,
         vulnerability=vulnerability,
         progress=progress,
@@ -145,6 +150,7 @@ def examine(
     alone: Metric | str | None = None
     if evidence.design is None:  # a generator of its own, drawn last: no other draw moves
         alone = zero_run.covariates_alone(case.audited, plan, rng=correct_rng.spawn(1)[0])
+    correction, obstacle, referenced = _controlled(case, correction, obstacle, correct_rng)
     claim, upper = bounds.claimed(plan.bounds)
     bounded, no_bound, challenge = bounds.assess(case, claim, correction, obstacle=obstacle, rng=bound_rng)
     correction, obstacle = _challenged(correction, obstacle, challenge)
@@ -181,6 +187,7 @@ def examine(
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
         covariates_alone=alone if isinstance(alone, Metric) else None,
+        reference=referenced,
     )
     return findings, None if correction is None else correction.propensity, case.rows
 
@@ -214,9 +221,32 @@ def _corrected(
     assess_rng, rest = rng.spawn(2)
     if case.audited.design != "zero-run":
         return None, "", rest
-    nuisance = (nuisance or Nuisance()).of_rows(case.rows)
+    nuisance = _named_classifier(nuisance or Nuisance(), case.plan).of_rows(case.rows)
     assessed = zero_run.assess(case.audited, case.plan, nuisance, rng=assess_rng)
     return (None, assessed, rest) if isinstance(assessed, str) else (assessed, _obstacle(assessed), rest)
+
+
+def _named_classifier(nuisance: Nuisance, plan: Plan) -> Nuisance:
+    """Learn with the classifier that the plan names, if it names one and the propensity is not there already."""
+    if plan.classifier is None or nuisance.propensity is not None:
+        return nuisance
+    if nuisance.classifier is not None:
+        raise InputError("classifier", "one, of the plan or of the nuisance models", "both", "choose one of the two")
+    return replace(nuisance, classifier=CLASSIFIERS[plan.classifier]())
+
+
+def _controlled(
+    case: Case, correction: Correction | None, obstacle: str, rng: np.random.Generator
+) -> tuple[Correction | None, str, ReferenceFindings | None]:
+    """Measure the reference scores, and refuse where the one that tests the correction refutes it."""
+    if not case.references:
+        return correction, obstacle, None
+    later = rng.spawn(1)[0]  # no other draw moves
+    found = zero_run.of_references(case.audited, case.references, correction, case.plan, rng=later)
+    if correction is None or found is None or not found.refuted:
+        return correction, obstacle, found
+    refused = correction.refuted(found.text)
+    return refused, _obstacle(refused), found
 
 
 def _challenged(
@@ -422,7 +452,16 @@ def _odd_scores(samples: Mapping[str, Sample]) -> Iterator[str]:
             )
 
 
-def equal_rows(evidence: Evidence) -> tuple[str, ...]:
+def beforehand(
+    evidence: Evidence, plan: Plan | None, stability: concentration.Measured | None = None
+) -> tuple[str, ...]:
+    """Remark on evidence what an audit that is repeated cannot know: equal rows, and stability of the training."""
+    if stability is None:
+        return _equal_rows(evidence)
+    return (*_equal_rows(evidence), concentration.of_one_model(evidence, stability, (plan or Plan()).confidence))
+
+
+def _equal_rows(evidence: Evidence) -> tuple[str, ...]:
     """Say where equal covariates (texts) stand on one side beyond chance though no unit holds several records.
 
     A remark of whoever has the covariates: where these are withheld, an audit that is repeated cannot make it.

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
 
-from miaudit.arrays import IndexArray
+from miaudit.arrays import FloatArray, IndexArray
+from miaudit.auditing.reference import UNUSED, Reference, parted
+from miaudit.causal.classifiers import CLASSIFIERS
 from miaudit.causal.propensity import Propensity
 from miaudit.dp import accounting, selection
 from miaudit.dp.mechanism import Mechanism, check_mechanism, from_mapping
 from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.dp.zero_run import Correction, bounds
+from miaudit.dp.zero_run.correction_options import correction_said
 from miaudit.errors import InputError, Option, check_options, nearest
 from miaudit.evidence import Evidence
 from miaudit.metrics import classical, definition
@@ -23,7 +26,8 @@ from miaudit.metrics.classical import Sample, tpr_name
 
 ESTIMATORS = ("hajek", "aipw")
 MODELS = ("line", "stack")
-UNSAID = {"propensity_model": "line"}  # options that came later, as they were before: findings leave them out
+# Options that came later, as they were before: findings leave them out.
+UNSAID: dict[str, Any] = {"propensity_model": "line", "classifier": None, "reference": None}
 
 
 @dataclass(frozen=True)
@@ -154,9 +158,12 @@ class Bounds:
     correction: Annotated[
         str | Correction,
         Option(
-            "Of zero-run bounds for the shift: thinning, conditional or composition.",
+            "Of zero-run bounds for the shift: thinning, conditional or composition; with options behind a colon, "
+            "such as conditional:aware,signed or thinning:half-width=0.2,seeds=40 (docs/configuration.md).",
             "thinning is the default",
             choices=bounds.CORRECTIONS,
+            read=correction_said,
+            default="thinning",
         ),
     ] = "thinning"
     margin: Annotated[
@@ -228,9 +235,14 @@ class Plan:
         What membership of zero-run evidence is learned with: the stack of
         :func:`miaudit.causal.propensity.stacked`, for shifts that are no line too, or a logistic line in the
         covariates. With the stack AIPW takes one regression for each metric, and bounds rest on the line that is
-        learned beside it. A classifier of your own, or given propensities, take the place of either.
+        learned beside it. Given propensities take the place of either.
+    classifier : "boosting", "forest" or "naive-bayes", optional
+        What membership is learned with in the place of ``propensity_model``, cross-fitted and calibrated as the line
+        is; ``Nuisance(classifier=...)`` takes any other.
     bounds : Bounds, or None for none
         Lower bounds on privacy parameters, and the claim to judge by them.
+    reference : Reference, optional
+        Scores of a reference model, as covariate and as test of the correction of zero-run evidence.
     raw_only : bool
         Show the uncorrected metrics of a zero-run audit that is refused, labelled raw; never with a verdict.
     row_level : int
@@ -316,6 +328,15 @@ class Plan:
             choices=MODELS,
         ),
     ] = "stack"
+    classifier: Annotated[
+        str | None,
+        Option(
+            "Learn membership with a classifier instead (zero-run): boosting, forest or naive-bayes.",
+            "leave it out for the propensity model",
+            choices=CLASSIFIERS,
+        ),
+    ] = None
+    reference: Reference | None = None
     bounds: Bounds | None = field(default_factory=Bounds)
 
     def __post_init__(self) -> None:
@@ -350,6 +371,8 @@ class Plan:
             raise InputError("components", "none, beside categories", str(self.components), "choose one of the two")
         if self.bounds is not None and not isinstance(self.bounds, Bounds):
             raise InputError("bounds", "Bounds of miaudit.auditing.plan, or None", repr(self.bounds), "pass Bounds()")
+        if self.reference is not None:
+            self._check_kind("reference", Reference)
         self._check_primary()
 
     @property
@@ -377,7 +400,7 @@ class Plan:
     def _check_kind(self, name: str, kinds: Any) -> None:
         value = getattr(self, name)
         if not isinstance(value, kinds):
-            allowed = " or ".join(kind.__name__ for kind in kinds.__args__)
+            allowed = " or ".join(kind.__name__ for kind in getattr(kinds, "__args__", (kinds,)))
             raise InputError(name, f"{allowed} of miaudit.auditing.plan", repr(value), "pass one of these records")
 
     def _check_primary(self) -> None:
@@ -420,7 +443,10 @@ def _require(condition: bool, name: str, allowed: str, received: object, next_st
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What is audited by a plan: measured scores and records, the score of the verdict, and the price of the choice."""
+    """What is audited by a plan: measured scores and records, the score of the verdict, and the price of the choice.
+
+    ``references`` are the reference scores (n,) of the audited records by name, of zero-run evidence.
+    """
 
     plan: Plan
     audited: Evidence
@@ -432,6 +458,7 @@ class Case:
     notes: tuple[str, ...] = ()
     exploratory: bool = False
     rows: IndexArray | None = None  # of the evidence, where only a part of it is audited
+    references: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @cached_property
     def samples(self) -> dict[str, Sample]:
@@ -445,8 +472,18 @@ def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Case:
     Raises
     ------
     InputError
-        If the plan names a score that the evidence does not have, or a split leaves a class empty.
+        If the plan names a score that the evidence does not have, or a split leaves a class empty; for reference scores
+        that :func:`miaudit.auditing.reference.parted` refuses.
     """
+    audited, references = parted(evidence, plan.reference)
+    case = _chosen(audited, plan, rng)
+    if case.rows is not None:
+        references = {name: values[case.rows] for name, values in references.items()}
+    unused = (UNUSED,) if plan.reference is not None and not references else ()
+    return replace(case, references=references, notes=(*case.notes, *unused))
+
+
+def _chosen(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> Case:
     names = tuple(evidence.scores)
     if isinstance(plan.headline, Declared):
         if plan.headline.score not in names:

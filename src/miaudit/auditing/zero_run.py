@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import FloatArray, IntArray
+from miaudit.auditing import reference
 from miaudit.auditing.plan import Plan
 from miaudit.causal import (
     balance,
@@ -23,6 +24,7 @@ from miaudit.causal import (
     propensity,
     replicates,
     sensitivity,
+    separation,
 )
 from miaudit.causal.balance import Overlap
 from miaudit.causal.challenge import LackOfFit
@@ -31,7 +33,7 @@ from miaudit.causal.outcome import FEWEST_NONMEMBERS, Regression
 from miaudit.causal.propensity import LearningCurve, Nuisance, Propensity
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
-from miaudit.findings.audit import Memorisation, Metric, Mislabelled
+from miaudit.findings.audit import Memorisation, Metric, Mislabelled, ReferenceFindings
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Estimate, Sample
 
@@ -119,7 +121,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     """
     if evidence.covariates is None and evidence.text is None and nuisance.propensity is None:
         return "there are no covariates to correct the difference between members and non-members with"
-    encoding = _encoding(evidence, plan, nuisance)
+    encoding = encoding_of(evidence, plan, nuisance)
     coded = encoding.columns if isinstance(encoding, covariates.Categories) else ()
     if plan.propensity_model == "stack" and nuisance.outcome is None:
         nuisance = replace(nuisance, outcome=Regression(coded))  # read by AIPW only
@@ -143,6 +145,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     measured = balance.measure(seen, learned, confidence=plan.confidence)
     judged = balance.judge_overlap(measured, differences=not learned.stacked)
     said = _of_words(evidence, measured.blind_auc, plan.confidence, word_rng)
+    apart, left_out = _of_columns(evidence, measured.blind_auc, learned, plan)
     still = ""
     if curve is not None and curve.rising:
         still = (
@@ -152,12 +155,12 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     fit = fits[0] if fits else None
     misfit = _misfit(fit, seen, learned, plan)
     bare = gaps.sparse_levels(evidence, coded) if plan.propensity_model == "stack" else ""
-    reasons = tuple(text for text in (*judged.reasons, bare, misfit, *said, still) if text)
+    reasons = tuple(text for text in (*judged.reasons, *apart, bare, misfit, *said, still) if text)
     shown = replace(
         judged,
         status="refused" if reasons else judged.status,
         reasons=reasons,
-        warnings=(*judged.warnings, *_twins_in_words(twins), *_unseen(seen)),
+        warnings=(*judged.warnings, *left_out, *_twins_in_words(twins), *_unseen(seen)),
         propensity=learned.how,
         clipped=learned.clipped,
         duplicates=None if twins is None else twins[0],
@@ -204,7 +207,7 @@ def covariates_alone(evidence: Evidence, plan: Plan, *, rng: np.random.Generator
     if evidence.covariates is None and evidence.text is None:
         return None
     try:
-        learned = propensity.fit(evidence, encoding=_encoding(evidence, plan, Nuisance()), rng=rng)
+        learned = propensity.fit(evidence, encoding=encoding_of(evidence, plan, Nuisance()), rng=rng)
     except InputError as error:
         return f"How well the covariates alone tell members from non-members cannot be learned ({error})."
     blind = Evidence(score=np.log(learned.odds), member=evidence.member, unit=evidence.unit)
@@ -220,9 +223,10 @@ def metrics(
     nuisance: Nuisance,
     confidence: float,
     *,
+    names: Sequence[str] | None = None,
     rng: np.random.Generator,
 ) -> dict[str, tuple[str, Estimate]]:
-    """Compute the causal metrics of one score, by the names of the classical ones.
+    """Compute the causal metrics of one score, or those of these names, by the names of the classical ones.
 
     Where there are too few non-members for an outcome model (in a group), the Hajek weights stand alone.
 
@@ -233,7 +237,7 @@ def metrics(
     """
     found = {}
     chosen = plan.estimator if evidence.n_nonmembers >= FEWEST_NONMEMBERS else ESTIMATOR
-    for name in plan.metric_names:
+    for name in names or plan.metric_names:
         metric = definition.of(name)
         method = chosen if metric.outcome_model else ESTIMATOR
         estimate = effects.of(metric)(
@@ -241,6 +245,35 @@ def metrics(
         )
         found[name] = method, estimate
     return found
+
+
+def of_references(
+    audited: Evidence,
+    scores: Mapping[str, FloatArray],
+    corrected: Correction | None,
+    plan: Plan,
+    *,
+    rng: np.random.Generator,
+) -> ReferenceFindings | None:
+    """Measure reference scores (n,) as the audited ones are, and judge the correction by the one that tests it.
+
+    None without reference scores. Nothing is corrected where the correction is refused already.
+    """
+    if plan.reference is None or not scores:
+        return None
+    sure = reference.CONFIDENCE
+    each = {name: audited.replace(score={name: values}) for name, values in scores.items()}
+    raw = {name: _auc("raw", Sample.of(one).auc(sure)) for name, one in each.items()}
+    found, test = None, plan.reference.test
+    if test is not None and corrected is not None and corrected.answered:
+        asked: dict[str, Any] = {"names": ("auc",), "rng": rng}
+        method, auc = metrics(each[test], corrected.propensity, plan, corrected.nuisance, sure, **asked)["auc"]
+        found = _auc(method, auc)
+    return reference.judged(plan.reference, raw, found)
+
+
+def _auc(estimator: str, found: Estimate) -> Metric:
+    return Metric("auc", estimator, found.value, found.low, found.high, found.confidence, found.note)
 
 
 def bootstrapped(
@@ -285,7 +318,7 @@ def in_words(corrected: Correction, plan: Plan) -> tuple[str, ...]:
         model = f", with an outcome model for the AUC and the average effect: {nuisance.outcome_model.how}"
     again = ""
     if plan.n_bootstrap:
-        came = "given" if corrected.line is None else "learned once"
+        came = "given" if corrected.propensity.rows_per_covariate is None else "learned once"
         again = (
             f" The bootstrap keeps these weights, which were {came}: what is uncertain about them is not in its limits."
             if nuisance.propensity is not None or corrected.line is not None
@@ -322,8 +355,8 @@ def _mislabelled(
     return Mislabelled(members, nonmembers, found.value, found.low, found.high)
 
 
-def _encoding(evidence: Evidence, plan: Plan, nuisance: Nuisance) -> Encoding:
-    """Describe the encoding of the covariates."""
+def encoding_of(evidence: Evidence, plan: Plan, nuisance: Nuisance) -> Encoding:
+    """Describe how covariates and texts become numbers, by the plan or by the caller's own encoding."""
     if nuisance.outcome is not None and plan.estimator != "aipw":
         raise InputError("outcome", f"none, for the estimator {plan.estimator}", "one", 'set Plan(estimator="aipw")')
     if nuisance.encoding is not None:
@@ -338,7 +371,11 @@ def _encoding(evidence: Evidence, plan: Plan, nuisance: Nuisance) -> Encoding:
 def _numeric_encoding(
     evidence: Evidence, plan: Plan
 ) -> covariates.Numbers | covariates.Categories | covariates.Reduced:
-    if plan.components is not None:
+    alone = plan.reference is not None and plan.reference.covariate is not None
+    if plan.components is not None and not (alone and _columns(evidence) == 1):
+        if alone:
+            hint = "use it as test, or condense the covariates beforehand and leave components out"
+            raise InputError("reference", "no covariate, beside components of covariates", "one", hint)
         return covariates.Reduced(plan.components)
     if not plan.categories:
         return covariates.Numbers()
@@ -350,6 +387,10 @@ def _numeric_encoding(
             hint = nearest(name, names) or f"it has {', '.join(names[:12]) or 'none'}"
             raise InputError("categories", "names of covariates", repr(name), hint)
     return covariates.Categories(tuple(names.index(name) for name in plan.categories))
+
+
+def _columns(evidence: Evidence) -> int:
+    return 0 if evidence.covariates is None else evidence.covariates.shape[1]
 
 
 def _folds(learned: Propensity) -> int | IntArray:
@@ -383,6 +424,15 @@ def _of_words(evidence: Evidence, blind: Estimate, confidence: float, rng: np.ra
         return ()
     _, reason = balance.words_alone(evidence, blind, confidence=confidence, rng=rng)
     return (reason,) if reason else ()
+
+
+def _of_columns(
+    evidence: Evidence, blind: Estimate, learned: Propensity, plan: Plan
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Say which covariates separate the classes, and which were left out; findings of a line stay word for word."""
+    if plan.propensity_model == "line" and plan.classifier is None:
+        return (), ()
+    return separation.in_words(evidence, blind.value, plan.categories), separation.constant(learned.dropped)
 
 
 def _misfit(fit: LackOfFit | None, seen: Evidence, learned: Propensity, plan: Plan) -> str:

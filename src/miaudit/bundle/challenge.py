@@ -101,7 +101,9 @@ def by_scores(
     ahead = found.low is not None and found.low > 0
     # An attack that knows nothing is stronger than one that is worse than nothing, and shows nothing.
     won = ahead and (replicates.difference(first, nothing, **options)[metric].low or 0) > 0
-    again = _audited(evidence.replace(score={CHALLENGER: submitted}), bundle, None, rng)
+    kept = () if bundle.plan.reference is None else bundle.plan.reference.names
+    beside = {name: evidence.scores[name] for name in kept}
+    again = _audited(evidence.replace(score={CHALLENGER: submitted, **beside}), bundle, None, rng)
     said = f"{_said_of_scores(metric, found, won, ahead, len(judged))} {_paid(made_before)}"
     doubt = _refused(bundle) or ("" if won else _inverted(first, again, bundle.plan.confidence))
     return contest.outcome(

@@ -22,6 +22,7 @@ from miaudit.auditing.plan import Plan
 from miaudit.bundle import archive, arrays, plain_json, sealing, sharing, written_plan
 from miaudit.bundle.sealing import SEALED, Keys, Opening, Sealed
 from miaudit.bundle.sharing import Columns, Share
+from miaudit.causal import concentration
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.evidence import Evidence
@@ -152,6 +153,7 @@ def record(
     notes: Sequence[str] = (),
     repeat: Mapping[str, Any] | None = None,
     vulnerability: Vulnerability | None = None,
+    stability: concentration.Measured | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Examined, Bundle, Keys]:
     """Audit evidence as :func:`miaudit.audit` does, and keep what repeats the audit.
@@ -166,7 +168,7 @@ def record(
         The bundle then holds the audit of the open records, and a commitment to that of all; what was handed in beside
         the evidence (notes, repeat, vulnerability, propensities) stays out of it. Records are shuffled, ``Keys.order``
         says where each stood, and the operating system seeds the audit in place of ``rng``.
-    evidence, plan, nuisance, rng, notes, repeat, vulnerability, progress : as in :func:`miaudit.audit`
+    evidence, plan, nuisance, rng, notes, repeat, vulnerability, stability, progress : as in :func:`miaudit.audit`
 
     Returns
     -------
@@ -192,7 +194,7 @@ def record(
     sharing.check_sealing(level, seal=seal)
     plan = plan or Plan()
     if not seal:  # it counts labels, and covariates that may be withheld
-        notes = (*notes, *pipeline.equal_rows(evidence))
+        notes = (*notes, *pipeline.beforehand(evidence, plan, stability))
     order = None
     if seal:
         sealing.check(evidence, plan)

@@ -10,12 +10,14 @@ import numpy as np
 
 from miaudit.auditing.plan import UNSAID, Bootstrap, Bounds, Calibrated, Declared, Exploratory, Plan, Split
 from miaudit.auditing.plan import Bonferroni as BonferroniHeadline
+from miaudit.auditing.reference import Reference
 from miaudit.dp import mechanism, selection, verdict, zero_run
 from miaudit.errors import InputError
 
 _RECORDS: dict[str, type] = {
     "plan": Plan,
     "bounds": Bounds,
+    "reference": Reference,
     "headline-bonferroni": BonferroniHeadline,
     "headline-split": Split,
     "headline-declared": Declared,
@@ -33,6 +35,8 @@ _RECORDS: dict[str, type] = {
     "conditional": zero_run.Conditional,
     "composition": zero_run.Composition,
     "seed-stable": zero_run.SeedStable,
+    "standard-errors": zero_run.StandardErrors,
+    "scheffe": zero_run.Scheffe,
     "gaussian-noise": mechanism.GaussianNoise,
     "laplace-noise": mechanism.LaplaceNoise,
     "poisson-subsampled": mechanism.PoissonSubsampled,

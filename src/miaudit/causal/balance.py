@@ -33,8 +33,9 @@ from miaudit.metrics.units import Units
 Status = Literal["answered", "warned", "refused"]
 
 _BLIND_AUC = (0.80, 0.95)
-_EFFECTIVE_SIZE = (300.0, 100.0)
-_LARGEST_WEIGHT = 0.10
+FEWEST_EFFECTIVE = 100.0
+_EFFECTIVE_SIZE = (300.0, FEWEST_EFFECTIVE)
+LARGEST_WEIGHT = 0.10
 _BEYOND = (0.10, 0.25)
 _DIFFERENCE = (0.10, 0.20)
 _FAMILYWISE = 0.005
@@ -317,7 +318,7 @@ def _effective(balance: Balance) -> tuple[Status, str]:
 
 def _heaviest(balance: Balance) -> tuple[Status, str]:
     one = "record" if balance.of == "records" else "unit"
-    status, limits = _above(balance.largest_share, None, _LARGEST_WEIGHT, ".0%")
+    status, limits = _above(balance.largest_share, None, LARGEST_WEIGHT, ".0%")
     share = _percent(balance.largest_share)
     return status, f"One {one} of the non-members carries {share} of all weight, {limits}."
 

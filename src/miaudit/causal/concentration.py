@@ -9,10 +9,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
 
 from miaudit.errors import InputError
+from miaudit.evidence import Evidence
 
 _HALVINGS = 200
+_OVERLAP = 0.1  # eta of Theorem 6.4 that is spoken of: propensities up to 0.9
+
+
+class Measured(Protocol):
+    """Stability of training as it was seen, in units of the score: :class:`miaudit.collect.stability.Stability`."""
+
+    @property
+    def alpha(self) -> float: ...  # noqa: D102
+    @property
+    def beta(self) -> float: ...  # noqa: D102
+    @property
+    def pairs(self) -> int: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -176,6 +192,59 @@ def zero_run_ate(
         f"training stability {training_stability:g}, width {width:g}"
     )
     return Bound(width * radius, confidence, "Theorem 6.4, constants of Appendix F, divisor n1", conditions)
+
+
+def of_one_model(evidence: Evidence, stability: Measured, confidence: float) -> str:
+    """Say of one model what a stability that was measured guarantees of the average effect.
+
+    Parameters
+    ----------
+    evidence : one-run or zero-run, with the one score that the stability was measured of
+    stability : in units of the score
+    confidence : of the statement, in (0, 1)
+
+    Raises
+    ------
+    InputError
+        For a stability of other evidence: of several scores, or of one whose training no record shares with another.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> evidence = Evidence(score=np.arange(4000.0) % 7, member=np.arange(4000) % 2, design="one-run")
+    >>> said = of_one_model(evidence, SimpleNamespace(alpha=1e-3, beta=1e-3, pairs=20), 0.95)
+    >>> said.partition(" with 95%")[0].rpartition("If ")[2]
+    'no record moves them more, the average effect on the score is within 0.788 of the estimate'
+    """
+    width = float(np.ptp(next(iter(evidence.scores.values()))))
+    if evidence.design not in ("one-run", "zero-run") or len(evidence.scores) > 1 or width == 0:
+        varied = "" if width else " without any difference"
+        received = f"{len(evidence.scores)}{varied} of design {evidence.design}"
+        allowed = "none, but for one score of one-run or zero-run evidence"
+        raise InputError("stability", allowed, received, "leave it out, or choose one with evidence.only(name)")
+    sizes: dict[str, int] = {"members": evidence.n_members, "nonmembers": evidence.n_nonmembers}
+    moved: dict[str, Any] = {"error_stability": stability.alpha, "training_stability": stability.beta}
+    one_run = evidence.design == "one-run"
+    bound = (
+        one_run_ate(**sizes, **moved, confidence=confidence, width=width)
+        if one_run
+        else zero_run_ate(**sizes, **moved, confidence=confidence, width=width, overlap=_OVERLAP)
+    )
+    seen = (
+        f"Stability of training was measured: one record of {stability.pairs} moved the average test score by up to "
+        f"{stability.alpha:.3g} (alpha) and the score of another training record by up to {stability.beta:.3g} (beta)."
+    )
+    if bound.radius >= width:
+        return (
+            f"{seen} With that Theorem {'5.4' if one_run else '6.4'} of causal-mia guarantees nothing for so many "
+            "records: the intervals are asymptotic ones, and rest on more stability than was seen or on more records."
+        )
+    theorem = "5.4" if one_run else f"6.4, for known propensities up to {1 - _OVERLAP:g} and Horvitz-Thompson weights"
+    return (
+        f"{seen} If no record moves them more, the average effect on the score is within {bound.radius:.3g} of the "
+        f"estimate with {confidence:.0%} confidence at any number of records (causal-mia, Theorem {theorem}; scores in "
+        f"a range of {width:.3g}, as seen). A few replacements are a lower estimate of alpha and beta, no guarantee."
+    )
 
 
 def underparametrised_effect(

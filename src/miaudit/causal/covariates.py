@@ -479,7 +479,10 @@ def assign(member: BoolArray, code: IntArray, count: int, rng: np.random.Generat
 
 
 def _refuse_audited_rows(evidence: Evidence, audited: Table, train: Evidence, table: Table) -> None:
-    """Refuse a training sample that shares more rows with the audited one than chance would."""
+    """Refuse a training sample that shares more rows with the audited one than chance would.
+
+    Where m rows hold no row twice, one more row is among them with a chance of about 6 / m at most (95%).
+    """
     if train is evidence or train.digest == evidence.digest:
         share = 1.0
         by_chance = 0.0
@@ -488,7 +491,7 @@ def _refuse_audited_rows(evidence: Evidence, audited: Table, train: Evidence, ta
         names, counts = np.unique(seen, return_counts=True)
         by_chance = float(counts[counts > 1].sum() / len(seen))
         share = float(np.isin(mine, names).mean())
-    if share > by_chance + 0.1:
+    if share > by_chance + (0.1 if by_chance else min(0.1, max(0.01, 10 / train.n))):
         raise InputError(
             "train",
             "records other than the audited ones",

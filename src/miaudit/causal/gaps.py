@@ -38,6 +38,8 @@ def sparse_levels(evidence: Evidence, declared: Sequence[int]) -> str:
     >>> sparse_levels(evidence, [0]).partition(":")[0]
     '33.3% of members are in levels with fewer than 3 non-members (covariate 0 = 2)'
     """
+    if not declared:
+        return ""
     x = np.asarray(evidence.covariates)
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
     bare, told = np.zeros(evidence.n, dtype=np.bool_), []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import FloatArray, IndexArray
+from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
+from miaudit.auditing import propensities
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.errors import InputError, Option, nearest
 from miaudit.evidence import Evidence
@@ -33,14 +35,17 @@ __all__ = [
     "looks_like_losses",
     "of_outputs",
     "one_run",
+    "unscored",
     "with_headline",
 ]
 
 SignalKind = Literal["score", "loss", "logits", "probabilities"]
 TOKENS = "token-logprobs"
+REFERENCE_LOSS = "reference_loss"
 GAUSSIAN_LIRA = "gaussian_lira"
 # What a file of each class may hold, beside the outputs themselves.
-SIDE_FILES = ("labels", "covariates", "texts", "units", "groups")
+SIDE_FILES = ("labels", "covariates", "texts", "units", "groups", "propensities", "references")
+_DESCRIBED = ("covariates", "covariate_names", "text", "unit", "group", "design")  # by a table, beside its outputs
 Model = TypeVar("Model")
 
 
@@ -48,13 +53,23 @@ Model = TypeVar("Model")
 class Collected:
     """Evidence, what its collector has to say about it, and the score that the chosen attack declares to be the one.
 
-    ``headline`` is None where the plan decides; ``vulnerability`` says which records leak, where shadow models told.
+    ``headline`` is None where the plan decides; ``vulnerability`` says which records leak, where shadow models told;
+    ``propensity`` is what was given beside the scores, array (n,) in (0, 1); ``sample`` holds the separate records that
+    it is learned from.
     """
 
     evidence: Evidence
     notes: tuple[str, ...] = ()
     headline: Headline | None = None
     vulnerability: Vulnerability | None = None
+    propensity: FloatArray | None = None
+    sample: Evidence | None = None
+
+    def beside(self, given: Mapping[str, NDArray[Any]]) -> Collected:
+        """Return the collection with propensities, by the name of their column, or without where there are none."""
+        for name, values in given.items():
+            return replace(self, propensity=propensities.given(name, values, self.evidence))
+        return self
 
 
 @dataclass(frozen=True)
@@ -260,8 +275,12 @@ def from_table(
         ),
     ] = None,
     group: Annotated[str | None, Option("Column of groups to report one by one.")] = None,
+    propensity: Annotated[
+        str | None, Option("Column of known probabilities of membership (zero-run): nothing is learned then.")
+    ] = None,
     categories: str | Sequence[str] = (),
     design: str | None = None,
+    references: Sequence[str] = (),
     rng: np.random.Generator,
 ) -> Collected:
     """Read evidence, losses, logits or probabilities from one .npz, .parquet or .csv file.
@@ -277,13 +296,17 @@ def from_table(
     labels : str, for logits and probabilities
     attack : Attack, for losses, logits and probabilities
     covariates, text, unit, group, categories, design : as in :meth:`Evidence.load`
+    propensity : str, optional; P(member | covariates) of each record, in (0, 1)
+    references : columns of reference scores, where they are none of the evidence already
     rng : generator of folds
     """
     check_signal(signal, attack)
+    given = tables.read_columns(path, [propensity] if propensity else [])
     columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group, "design": design}
     columns["categories"] = categories
     if signal == "score":
-        return Collected(Evidence.load(path, score=score, member=member, **columns))
+        read = Collected(Evidence.load(path, score=score, member=member, **columns)).beside(given)
+        return _beside(read, path, references, signal)
     if score is None or member is None:
         raise InputError("score and member", f"names of columns, for signal {signal}", "none", "name both")
     names = [score] if isinstance(score, str) else list(score)
@@ -293,23 +316,31 @@ def from_table(
     # A column of the right length stands in for the score, so that all other columns pass the door of evidence.
     rest = Evidence.load(path, score=member, member=member, **columns)
     matrix = values[names[0]] if len(names) == 1 else np.column_stack([values[name] for name in names])
-    return from_outputs(
+    read = from_outputs(
         **_outputs(signal, matrix, values[labels] if labels else None),
         member=rest.member,
         attack=attack,
         rng=rng,
-        covariates=rest.covariates,
-        covariate_names=rest.covariate_names,
-        text=rest.text,
-        unit=rest.unit,
-        group=rest.group,
-        design=rest.design,
         source=f"{Path(path).name}: {', '.join(names)}",
+        **{name: getattr(rest, name) for name in _DESCRIBED},
     )
+    return _beside(read.beside(given), path, references, signal)
+
+
+def _beside(read: Collected, path: str | Path, references: Sequence[str], signal: SignalKind) -> Collected:
+    """Read the columns of reference scores that are not among the scores already."""
+    names = [name for name in references if name not in read.evidence.scores]
+    columns = list(tables.read_columns(path, names).values())
+    return _with_references(read, names, np.column_stack(columns), signal=signal) if columns else read
 
 
 def from_tokens(
-    path: str | Path, *, names: Sequence[str] | None = None, k: float = 0.2, design: str | None = None
+    path: str | Path,
+    *,
+    names: Sequence[str] | None = None,
+    k: float = 0.2,
+    design: str | None = None,
+    references: Sequence[str] = (),
 ) -> Collected:
     r"""Read token log-probabilities (.jsonl) and score the texts; no model is needed.
 
@@ -320,6 +351,7 @@ def from_tokens(
         Default: every score that the file has the arrays for. ``token_loss`` is ``loss``.
     k : share of least likely tokens, in (0, 1], of ``min_k`` and ``min_k_plus_plus``
     design : of the evidence; texts are a covariate unless memberships were drawn
+    references : ``reference_loss`` is the loss of the reference model, of ``reference_logprobs``
 
     Examples
     --------
@@ -333,7 +365,7 @@ def from_tokens(
     """
     records = tokens.read_jsonl(path)
     wanted = None if not names else ["loss" if name == "token_loss" else name for name in names]
-    scores = records.scores(wanted, k=k)
+    scores = {**records.scores(wanted, k=k), **_reference_loss(records, references)}
     text = records.text if design in (None, "zero-run") else None
     evidence = Evidence(
         score=scores,
@@ -344,8 +376,23 @@ def from_tokens(
         design=design,
         source=Path(path).name,
     )
-    headline = Declared(wanted[0]) if wanted is not None and len(scores) == 1 else None
+    headline = Declared(wanted[0]) if wanted is not None and len(wanted) == 1 else None
     return Collected(evidence, records.notes, headline)
+
+
+def _reference_loss(records: tokens.TokenRecords, names: Sequence[str]) -> dict[str, FloatArray]:
+    """Minus the loss of the texts (n,) under the reference model of the file, where it is asked for."""
+    for name in names:
+        if name != REFERENCE_LOSS:
+            hint = nearest(name, [REFERENCE_LOSS]) or "the other scores of the file are the audited model's"
+            raise InputError("reference.score", f"{REFERENCE_LOSS}, for token-logprobs", repr(name), hint)
+    values, offsets = records.reference_log_p, records.reference_offsets
+    if not names:
+        return {}
+    if values is None or offsets is None:
+        hint = "write what the reference model says of each text"
+        raise InputError("reference.score", "reference_logprobs in the file", "none", hint)
+    return {REFERENCE_LOSS: tokens.loss(values, offsets)}
 
 
 def from_pairs(
@@ -355,6 +402,7 @@ def from_pairs(
     signal: SignalKind = "score",
     attack: Attack | None = None,
     design: str | None = None,
+    references: Sequence[str] = (),
     rng: np.random.Generator,
 ) -> Collected:
     """Read pairs of .npy files, one of members and one of non-members.
@@ -363,38 +411,54 @@ def from_pairs(
     ----------
     members, nonmembers : mappings to paths
         ``signal`` (the scores, losses, logits or probabilities) and, as needed, ``labels``, ``covariates``, ``texts``,
-        ``units``, ``groups``; both mappings have the same keys.
+        ``units``, ``groups``, ``propensities``, ``references``; both mappings have the same keys.
+    references : names of the columns of ``references``
     signal, attack, design, rng : as in :func:`from_table`
     """
     check_signal(signal, attack)
-    data: dict[str, NDArray[Any]] = {}
-    sizes = (0, 0)
-    for kind in ("signal", *SIDE_FILES):
-        if (kind in members) != (kind in nonmembers):
-            raise InputError(kind, "a file of members and one of non-members", "only one", "give both, or neither")
-        if kind in members:
-            data[kind], counted = _join(members[kind], nonmembers[kind], kind if kind != "signal" else signal)
-            sizes = counted if kind == "signal" else sizes
-            if counted != sizes:
-                raise InputError(
-                    kind,
-                    f"{sizes[0]} and {sizes[1]} rows, as in the {signal}",
-                    f"{counted[0]} and {counted[1]}",
-                    "check the files",
-                )
-    member = np.arange(sum(sizes)) < sizes[0]
-    fields: dict[str, Any] = {
-        "covariates": data.get("covariates"),
-        "text": data.get("texts"),
-        "unit": data.get("units"),
-        "group": data.get("groups"),
-        "design": design,
-        "source": f"{Path(members['signal']).name}, {Path(nonmembers['signal']).name}",
-    }
+    data, member, fields = _sides(members, nonmembers, signal)
+    fields["design"] = design
+    fields["source"] = f"{Path(members['signal']).name}, {Path(nonmembers['signal']).name}"
     if signal == "score":
-        return Collected(Evidence(score=data["signal"], member=member, **fields))
-    outputs = _outputs(signal, data["signal"], data.get("labels"))
-    return from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
+        read = Collected(Evidence(score=data["signal"], member=member, **fields))
+    else:
+        outputs = _outputs(signal, data["signal"], data.get("labels"))
+        read = from_outputs(**outputs, member=member, attack=attack, rng=rng, **fields)
+    read = read.beside({name: data[name] for name in ("propensities",) if name in data})
+    return read if "references" not in data else _with_references(read, references, data["references"], signal=signal)
+
+
+def unscored(
+    path: str | Path | None,
+    *,
+    member: str | None = None,
+    covariates: str | Sequence[str] = (),
+    members: Mapping[str, str | Path] | None = None,
+    nonmembers: Mapping[str, str | Path] | None = None,
+    **columns: Any,
+) -> Evidence:
+    """Read what is known of members and non-members before any score is: zero-run evidence whose scores are all zero.
+
+    Parameters
+    ----------
+    path : a table with a column of membership; or None, with files of each class
+    member, covariates : names of columns; without covariates and text those that evidence is saved with
+    members, nonmembers : mappings to paths, as in :func:`from_pairs`
+    columns : ``text``, ``unit`` and ``categories``, as in :meth:`Evidence.load`
+    """
+    if path is None:
+        data, inside, fields = _sides(members or {}, nonmembers or {}, "covariates")
+        if not {"covariates", "texts"} & set(data):
+            raise InputError("covariates", "covariates or texts of both classes", "neither", "name their files")
+        return Evidence(score=np.zeros(len(inside)), member=inside, design="zero-run", **fields)
+    member = member or "member"
+    if not covariates and not columns.get("text"):
+        covariates = [name for name in tables.column_names(path) if re.match(r"covariates$|covariate\.", name)]
+        if not covariates:
+            raise InputError("covariates", "names of columns", "none", "name them (--covariates), or a text (--text)")
+    # The column of membership stands in for the score, so that all columns pass the door of evidence.
+    rest = Evidence.load(path, score=member, member=member, covariates=covariates, design="zero-run", **columns)
+    return rest.replace(score=np.zeros(rest.n))
 
 
 def looks_like_losses(evidence: Evidence, auc_high: float | None) -> str:
@@ -430,6 +494,33 @@ def _outputs(signal: SignalKind, values: NDArray[Any], labels: NDArray[Any] | No
     return {signal: values, "labels": labels}
 
 
+def _sides(
+    members: Mapping[str, str | Path], nonmembers: Mapping[str, str | Path], first: str
+) -> tuple[dict[str, NDArray[Any]], BoolArray, dict[str, Any]]:
+    """Read files of both classes: the arrays by kind, who is a member, and the fields of evidence.
+
+    ``first`` is what the signal is called, with whose rows those of the others must agree.
+    """
+    data: dict[str, NDArray[Any]] = {}
+    sizes: tuple[int, int] | None = None
+    for kind in ("signal", *SIDE_FILES):
+        if (kind in members) != (kind in nonmembers):
+            raise InputError(kind, "a file of members and one of non-members", "only one", "give both, or neither")
+        if kind in members:
+            data[kind], counted = _join(members[kind], nonmembers[kind], kind if kind != "signal" else first)
+            sizes = sizes or counted
+            if counted != sizes:
+                raise InputError(
+                    kind,
+                    f"{sizes[0]} and {sizes[1]} rows, as in the {first}",
+                    f"{counted[0]} and {counted[1]}",
+                    "check the files",
+                )
+    inside, outside = sizes or (0, 0)
+    named = {"covariates": "covariates", "text": "texts", "unit": "units", "group": "groups"}
+    return data, np.arange(inside + outside) < inside, {field: data.get(kind) for field, kind in named.items()}
+
+
 def _join(inside: str | Path, outside: str | Path, kind: str) -> tuple[NDArray[Any], tuple[int, int]]:
     first, second = tables.read_array(inside, f"members ({kind})"), tables.read_array(outside, f"non-members ({kind})")
     for name, array in (("members", first), ("non-members", second)):
@@ -447,3 +538,21 @@ def _join(inside: str | Path, outside: str | Path, kind: str) -> tuple[NDArray[A
 def with_headline(collected: Collected, headline: Headline | None) -> Collected:
     """Return the collection with the headline that the user asked for, if any."""
     return collected if headline is None else replace(collected, headline=headline)
+
+
+def _with_references(collected: Collected, names: Sequence[str], values: ArrayLike, *, signal: SignalKind) -> Collected:
+    """Return the collection with scores of reference models (n,) or (n, k), by name, beside those of the target.
+
+    They are losses, which are turned, unless the target's ``signal`` is a score.
+    """
+    evidence, columns = collected.evidence, np.asarray(values)
+    columns = columns[:, None] if columns.ndim == 1 else columns
+    if columns.ndim != 2 or columns.shape[1] != len(names):
+        allowed = f"{len(names)} column{'s' * (len(names) > 1)}, for {' and '.join(names)}"
+        raise InputError("references", allowed, f"shape {columns.shape}", "name one or two references, a column each")
+    taken = next((name for name in names if name in evidence.scores), None)
+    if taken is not None:
+        raise InputError("reference.score", "a name that no audited score has", taken, "name it otherwise")
+    read = Evidence(score=dict(zip(names, columns.T, strict=True)), member=evidence.member)  # the door: finite numbers
+    turned = {name: score if signal == "score" else -score for name, score in read.scores.items()}
+    return replace(collected, evidence=evidence.replace(score={**evidence.scores, **turned}))

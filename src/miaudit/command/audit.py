@@ -11,7 +11,8 @@ from miaudit.command import options
 from miaudit.command.options import KEYS, BundleOut, Json, Out, Overwrite, Seal, Seed, Share, flag, taken, takes
 from miaudit.command.results import BundleWish, check_free, complain, computed, deliver, summary
 from miaudit.command.synthetic_table import audit_table
-from miaudit.config.audit import OF_ZERO_RUN, AnyConfig, AuditConfig, CampaignConfig, Source, TableConfig, unread
+from miaudit.config.audit import AnyConfig, AuditConfig, CampaignConfig, TableConfig
+from miaudit.config.unread import OF_ZERO_RUN, Source, unread
 
 if TYPE_CHECKING:
     from miaudit.collect.outputs import Collected
@@ -63,6 +64,7 @@ def audit(
     rng = np.random.default_rng(seed)
     collected = settings.collect(Path(), rng=rng)
     _refuse(keys, source, collected)
+    collected = settings.with_sample(collected, Path())
     findings = computed(collected, plan, rng, seed, model=settings.model, bundle=wish)
     if signal == "score":
         auc = next((m for m in findings.metrics if (m.name, m.estimator) == ("auc", "raw")), None)

@@ -67,7 +67,11 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (INPUT, "evaluation", ("group", *(f"{side}_groups_path" for side in _SIDES), "design")),
     (ZERO_RUN, "evaluation", ("covariates", *(f"{side}_covariates_path" for side in _SIDES))),
     (ZERO_RUN, "evaluation", ("text", *(f"{side}_texts_path" for side in _SIDES))),
-    (ZERO_RUN, "evaluation", ("categories", "components", "estimator", "propensity_model")),
+    (ZERO_RUN, "evaluation", ("categories", "components", "estimator", "propensity_model", "classifier")),
+    (ZERO_RUN, "evaluation", ("propensity", *(f"{side}_propensities_path" for side in _SIDES))),
+    (ZERO_RUN, "evaluation", ("propensity_sample_path",)),
+    (ZERO_RUN, "reference", ("score", "use", "trained_on_neither")),
+    (ZERO_RUN, "evaluation", tuple(f"{side}_references_path" for side in _SIDES)),
     (ZERO_RUN, "reporting", ("raw_only",)),
     (RATIO, "attack", ("variance", "statistic", "folds")),
     (RATIO, "attack.statistics", ("mu_in", "sigma_in", "mu_out", "sigma_out")),
@@ -93,6 +97,7 @@ _NAMES = {  # of parameters that are not called as their key, without the _path 
     "synthetic.secrets": "secret",
     "privacy.bounds": "no_bounds",
     "model.name": "model_name",
+    **{f"reference.{name}": f"reference_{name}" for name in ("score", "use")},
     **{f"privacy.claim.{name}": f"claim_{name}" for name in ("epsilon", "delta", "mu")},
 }
 KEYS: dict[str, tuple[str, str]] = {
@@ -196,7 +201,8 @@ def validated(said: Mapping[str, Any], kind: type[AnyFile]) -> AnyFile:
         line = next(iter(problems(error, kind)))
         found = error.errors()[0]
         place, _, rest = re.sub(r"\.\d+:", ":", line, count=1).partition(": ")
-        for head in ("privacy.claim.", "attack.statistics.", *(f"{name}." for name in kind.model_fields)):
+        sections = sorted(kind.model_fields.keys() - {"reference"})  # whose keys say little by themselves
+        for head in ("privacy.claim.", "attack.statistics.", *(f"{name}." for name in sections)):
             place = place.removeprefix(head)
         names = {path.rpartition(".")[2]: flag(name) for name, (path, _) in KEYS.items() if path.endswith("_path")}
         told = f"{names.get(place, place)}: {rest}"

@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from miaudit.command import options
-from miaudit.command.options import OUTPUT, Seed, taken, takes
+from miaudit.command.options import OUTPUT, ZERO_RUN, Seed, flag, taken, takes
 from miaudit.command.results import say
 from miaudit.config.audit import Options
 from miaudit.errors import InputError
 from miaudit.metrics.definition import amount, percent, written
 
+if TYPE_CHECKING:
+    from miaudit.auditing.outlook import Outlook, Wish
+
 _DESIGNS = {"one-run": "one run", "multi-run": "one model for each record"}
 
 
-@takes(**{name: taken(name) for name in ("fpr", "confidence", "delta", "claim_epsilon", "claim_delta", "claim_mu")})
+_OF_TABLE = ("member", "covariates", "text", "unit")
+_OF_SIDES = tuple(f"{side}_{kind}" for kind in ("covariates", "texts", "units") for side in ("member", "nonmember"))
+_LEARNED = ("categories", "components", "estimator", "propensity_model")
+_OF_ZERO_RUN = (*_OF_TABLE, *_OF_SIDES, *_LEARNED)
+_OF_NUMBERS = ("delta", "claim_epsilon", "claim_delta", "claim_mu")
+
+
+@takes(**{name: taken(name) for name in (*_OF_ZERO_RUN, "fpr", "confidence", *_OF_NUMBERS)})
 def plan(
     context: typer.Context,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="For zero-run: a table (.npz, .parquet, .csv) with a column of membership and covariates, no scores.",
+            show_default=False,
+        ),
+    ] = None,
     members: Annotated[int | None, typer.Option(help="Members (or units of members) that you can audit.")] = None,
     nonmembers: Annotated[int | None, typer.Option(help="Non-members that you can audit.")] = None,
     tpr: Annotated[
@@ -27,12 +45,131 @@ def plan(
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="To tell from this TPR instead of from chance.")] = None,
     power: Annotated[float, typer.Option(help="Share of such audits that should succeed.")] = 0.8,
+    half_width: Annotated[
+        float | None,
+        typer.Option(help="A half-width of the AUC's interval to reach.", rich_help_panel=ZERO_RUN),
+    ] = None,
+    auc: Annotated[float | None, typer.Option(help="An AUC to tell from one half.", rich_help_panel=ZERO_RUN)] = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print plain values.", rich_help_panel=OUTPUT)] = False,
     seed: Seed = 0,
-    **chosen: Any,
+    **_chosen: Any,
 ) -> None:
-    """Say what an audit will be able to see, before any data is collected."""
+    """Say what an audit will be able to see, before any data is collected, or any score of zero-run records.
+
+    From covariates of records whose membership nobody drew: what would refuse it, how wide it is, what helps.
+    """
+    given = options.given(context)
+    if file is not None or {*_OF_TABLE, *_OF_SIDES} & set(given):
+        for name in ("members", "nonmembers", "tpr", "threshold", *_OF_NUMBERS):
+            if name in given:
+                raise typer.BadParameter(f"{flag(name)} goes with numbers of records, not with covariates")
+        _zero_run(file, given, {"power": power, "half_width": half_width, "auc": auc}, seed, json=json)
+    for name in ("half_width", "auc", *_LEARNED):
+        if name in given:
+            raise typer.BadParameter(f"{flag(name)} goes with covariates: a FILE, or files of both classes")
+    _of_numbers(given, members, nonmembers, tpr, threshold, power, seed, json=json)
+
+
+# -- zero-run ----------------------------------------------------------------------------------------------------------
+
+
+def _zero_run(file: Path | None, given: dict[str, Any], asked: dict[str, Any], seed: int, *, json: bool) -> NoReturn:
+    """Tell the outlook of an audit by covariates, and exit as that audit would with nothing to find."""
+    import json as encoder
+    from dataclasses import asdict
+
+    import numpy as np
+
+    from miaudit.auditing import outlook
+    from miaudit.collect import outputs
+
+    beside, where = (
+        (_OF_TABLE, "without a FILE; give files of both classes")
+        if file is None
+        else (
+            _OF_SIDES,
+            "beside a FILE; name its columns",
+        )
+    )
+    for name in beside:
+        if name in given:
+            raise typer.BadParameter(f"{flag(name)} would not be used {where}")
+    known = {name: value for name, value in given.items() if name in (*_LEARNED, "fpr", "confidence")}
+    audited = options.validated(options.content(known), Options).plan()
+    if file is None:
+        sides = (
+            {kind: given[f"{side}_{kind}"] for kind in ("covariates", "texts", "units") if f"{side}_{kind}" in given}
+            for side in ("member", "nonmember")
+        )
+        evidence = outputs.unscored(None, members=next(sides), nonmembers=next(sides))
+    else:
+        columns = options.content({name: given[name] for name in _OF_TABLE if name in given}).get("evaluation", {})
+        evidence = outputs.unscored(file, **columns, categories=audited.categories)
+    found = outlook.of(evidence, audited, **asked, rng=np.random.default_rng(seed))
+    say(encoder.dumps(asdict(found), indent=1) if json else "\n".join(_outlook_text(found)))
+    raise typer.Exit(0 if found.answered else 4)
+
+
+def _outlook_text(found: Outlook) -> Iterator[str]:
+    count = f"{found.members:,} members and {found.nonmembers:,} non-members"
+    become = "answered" if found.answered else "refused"
+    yield f"A zero-run audit of {count} would be {become}, as far as covariates decide."
+    yield from (f"  {reason}" for reason in found.reasons)
+    if found.overlap is not None:
+        blind, heaviest = found.overlap.blind_auc, found.overlap.largest_weight
+        yield (
+            f"  The covariates alone tell members from non-members by an AUC of {blind:.3f}; weighted, the non-members "
+            f"count for {found.overlap.effective_sample_size:,.0f} independent ones, the heaviest for {heaviest:.1%}."
+        )
+        yield from (f"  {warning}" for warning in found.overlap.warnings)
+    if found.half_width is not None and found.smallest_auc is not None:
+        yield (
+            f"Without leakage ({percent(found.confidence)} intervals), from a score that has nothing to do with the "
+            "covariates to one that follows them as far as one can:"
+        )
+        yield f"  AUC: within {found.half_width[0]:.3f} to {found.half_width[1]:.3f} of 0.5"
+        low, high = (amount("auc", value, "up") for value in found.smallest_auc)
+        yield f"  AUC: {low} to {high} or more would be told from 0.5 in {found.power:.0%} of audits"
+        for level in found.levels:
+            limits = f"{percent(level.low, 'down')} to {percent(level.high, 'up')}"
+            shown = limits if level.resolvable else f"no lower limit, and {percent(level.high, 'up')} or less"
+            yield f"  TPR at an FPR of {percent(level.fpr)}: {shown}, for a score of the first kind"
+    yield from (f"To {_WISHED[wish.wanted]} {wish.value:g}: {_records(wish)}" for wish in found.wishes)
+    if not found.answered:
+        yield "What would help, each by itself:" if found.remedies else "Nothing that was tried would help."
+        yield from (f"  {remedy.text}" for remedy in found.remedies)
+
+
+_WISHED = {"half_width": "know the AUC within", "auc": "tell from 0.5 an AUC of"}
+
+
+def _records(wish: Wish) -> str:
+    """Say how many records a wish takes, for the best and for the worst score."""
+    if max(wish.factor) <= 1:
+        return "the records there are suffice"
+    best, worst = wish.nonmembers
+    times = f"{max(1.0, wish.factor[0]):.1f} to {wish.factor[1]:.1f} times as many of both classes"
+    if best is None:
+        return f"more non-members alone do not suffice; {times} would, if further ones are like these"
+    most = "more than there can be" if worst is None else f"{worst:,}"
+    return f"{best:,} to {most} non-members in all, or {times}, if further ones are like these"
+
+
+# -- numbers of records ------------------------------------------------------------------------------------------------
+
+
+def _of_numbers(
+    written: dict[str, Any],
+    members: int | None,
+    nonmembers: int | None,
+    tpr: float | None,
+    threshold: float | None,
+    power: float,
+    seed: int,
+    *,
+    json: bool,
+) -> None:
     import json as encoder
     from dataclasses import asdict
 
@@ -42,9 +179,9 @@ def plan(
 
     if (members is None) != (nonmembers is None) or (members is None and tpr is None):
         raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect, or all three")
-    confidence, delta = chosen["confidence"], chosen["delta"]
-    given = {name: value for name, value in options.given(context).items() if name in chosen}
+    given = {name: value for name, value in written.items() if name in ("fpr", "confidence", *_OF_NUMBERS)}
     asked = options.validated(options.content(given), Options).plan()
+    confidence, delta = asked.confidence, written.get("delta", taken("delta")[1])
     claim = None if asked.bounds is None else asked.bounds.claim
     if claim is not None and members is None:
         raise typer.BadParameter("a claim is refuted by records: give --members and --nonmembers too")

@@ -199,11 +199,15 @@ def computed(
     """Audit what was collected, with the command line that repeats it written into the findings."""
     from dataclasses import replace
 
+    from miaudit.auditing import propensities
+
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
     stages = "propensity, overlap, corrected metrics, challenge, bounds"
     with progress("bootstrap", meanwhile=stages if collected.evidence.design == "zero-run" else "") as told:
+        own = propensities.from_elsewhere(collected.evidence, chosen, collected.propensity, collected.sample, rng=rng)
         options: dict[str, Any] = {
             "plan": chosen,
+            "nuisance": own,
             "rng": rng,
             "notes": collected.notes,
             "repeat": repeat(seed=seed, **({"model": model} if model else {})),
@@ -226,6 +230,9 @@ def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any]) ->
     """Audit, and write the bundle and the owner's keys; nobody but its owner can read those."""
     from miaudit.bundle import record
 
+    if collected.sample is not None:
+        received = "one of a propensity that was learned from a separate sample, which no bundle holds"
+        raise InputError("--bundle", "an audit that others can repeat", received, "leave the bundle or the sample out")
     examined, made, keys = record(collected.evidence, share=wish.share, seal=wish.seal, **options)
     if wish.needs_keys:
         keys.write(wish.keys)
@@ -276,6 +283,9 @@ def summary(findings: Findings) -> str:
         lines.append(f"  AUC of the covariates alone: {findings.covariates_alone.reading}")
     if findings.overlap is not None:
         lines += [f"  {one_line(reason)}" for reason in findings.overlap.reasons]
+    if findings.reference is not None:
+        said, refused = findings.reference, () if findings.overlap is None else findings.overlap.reasons
+        lines.append(f"  {' '.join(text for text in (said.text, said.conditions) if text not in refused)}")
     if findings.memorisation is not None:
         lines += ["", findings.memorisation.sentence]
     lines += _privacy_lines(findings, said=" ".join(lines))

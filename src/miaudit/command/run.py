@@ -65,7 +65,7 @@ def run(
     sealed = wish is not None and wish.seal and isinstance(settings, configuration.CampaignConfig)
     drawing = np.random.default_rng() if sealed else rng
     collected = _collected(settings, config, drawing)
-    model = settings.model
+    collected, model = settings.with_sample(collected, config.parent), settings.model
     findings = computed(collected, settings.plan(), rng, settings.seed, model=model, bundle=wish)
     deliver(findings, lambda: summary(findings), target, overwrite=overwrite, json=json)
 
@@ -98,7 +98,9 @@ def collect(
     if out.exists() and not overwrite:
         raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
     collected = _collected(settings, config, rng)
-    collected.evidence.save(out)
+    given = {} if collected.propensity is None else {"propensity": collected.propensity}
+    columns = collected.evidence.columns(one_number_each=out.suffix.lower() == ".csv")
+    tables.write_columns(out, {**columns, **given})
     leaks = () if collected.vulnerability is None else (one_line(collected.vulnerability.text),)
     notes = (f"Note: {one_line(note)}" for note in collected.notes)
     say("\n".join([repr(collected.evidence), *leaks, *notes, f"\nEvidence: {out}"]))
@@ -106,7 +108,8 @@ def collect(
 
 def _collected(settings: AnyConfig, config: Path, rng: Any) -> Collected:
     """Evidence of what a configuration describes; code that it names is said before it runs."""
-    from miaudit.config.audit import AuditConfig, TableConfig, unread
+    from miaudit.config.audit import AuditConfig, TableConfig
+    from miaudit.config.unread import unread
 
     if isinstance(settings, TableConfig):
         raise InputError("synthetic", "a target or outputs", "a synthetic table", "miaudit run audits it")

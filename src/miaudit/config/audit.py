@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
 from miaudit.auditing.plan import Bounds, Headline, Plan
-from miaudit.collect import outputs, run_campaign
+from miaudit.auditing.reference import Reference
+from miaudit.collect import outputs, propensity_sample, run_campaign
 from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
 from miaudit.config.section import (
@@ -27,17 +29,17 @@ from miaudit.config.section import (
     validated,
 )
 from miaudit.config.target import DataSection, ShadowSection, TargetSection
+from miaudit.config.unread import Source, unread
 from miaudit.dp import selection
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
-from miaudit.evidence import DESIGNS, Design, Evidence
+from miaudit.evidence import DESIGNS, Design
 from miaudit.findings.table import TableFindings
 from miaudit.io.tables import read_yaml
 from miaudit.synthesis.table_attacks import table_files
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
-Source = Literal["table", "pair", "target", "tokens", "synthetic"]
 Mapped = dict[str, Any]
 _SIGNAL_OF: dict[str, SignalKind] = {
     "losses": "loss",
@@ -45,7 +47,9 @@ _SIGNAL_OF: dict[str, SignalKind] = {
     "logits": "logits",
     "probabilities": "probabilities",
 }
-_COLUMNS = {"labels": "labels", "covariates": "covariates", "text": "texts", "unit": "units", "group": "groups"}
+_COLUMNS = dict(
+    zip(("labels", "covariates", "text", "unit", "group", "propensity"), SIDE_FILES, strict=False)
+)  # references are scores, by name
 _HOLDS = {  # what the files of a pair hold
     "losses": "losses (.npy)",
     "scores": "scores of an attack, higher for members (.npy)",
@@ -56,22 +60,12 @@ _HOLDS = {  # what the files of a pair hold
     "texts": "texts (.npy), what each record says: a covariate too",
     "units": "units (.npy)",
     "groups": "groups (.npy)",
+    "propensities": "known probabilities of membership (.npy), for zero-run: nothing is learned then",
+    "references": "scores of reference models (.npy), or losses as theirs are, one column or two",
 }
 # Keys that not every audit reads.
-_TABLE_ARGUMENTS = ("score", "member", "signal", "labels", "covariates", "text", "unit", "group", "categories")
-_OF_COLUMNS = tuple(f"evaluation.{name}" for name in ("score", "member", "labels", "covariates", "text", "group"))
-_OF_SIDES = tuple(f"evaluation.{side}_{kind}_path" for kind in SIDE_FILES for side in ("member", "nonmember"))
-_OF_LABELS = ("evaluation.labels", *_OF_SIDES[:2])
-_OF_RATIOS = tuple(f"attack.{name}" for name in ("variance", "statistic", "statistics", "folds"))
-_OF_SCORES = ("attack.type", "attack.headline", "evaluation.signal")
-_OF_BUNDLES = ("share", "seal")  # of the command line only
-_OF_SYNTHETIC = tuple(f"synthetic.{name}" for name in ("schema_path", "secrets", "known", "records"))
-_OF_BOUNDS = tuple(f"privacy.{name}" for name in ("delta", "guesses", "correction", "margin"))
-OF_ZERO_RUN = (
-    *(f"evaluation.{name}" for name in ("categories", "components", "estimator", "propensity_model")),
-    "reporting.raw_only",
-    *_OF_BOUNDS[2:],
-)
+_SAMPLE_ARGUMENTS = ("member", "covariates", "text", "unit", "categories")
+_TABLE_ARGUMENTS = ("score", "signal", "labels", "group", "propensity", *_SAMPLE_ARGUMENTS)
 
 
 def _attacks(value: object) -> tuple[str, ...]:
@@ -160,7 +154,14 @@ ATTACK = Keys(
 )
 EVALUATED = Keys(
     {
-        **keys_of(Plan, "categories", "components", "estimator", "propensity_model"),
+        **keys_of(Plan, "categories", "components", "estimator", "propensity_model", "classifier"),
+        "propensity_sample_path": Annotated[
+            str | None,
+            Option(
+                "Other records (.npz, .parquet, .csv) with membership and the same columns of covariates, which the "
+                "propensity is learned from (zero-run)."
+            ),
+        ],
         "output_dir": Annotated[str, Option("Folder for findings.json, report.html and figures/.")],
         "design": Annotated[
             Design | None,
@@ -190,6 +191,7 @@ OUTPUTS = Keys(
     make=_one_source,
 )
 REPORTING = Keys(keys_of(Plan, "primary_metric", "threshold_for_concern", "levels", "prior", "row_level", "raw_only"))
+REFERENCE = Keys(keys_of(Reference.named))
 CLAIM = Keys(
     {
         name: Annotated[float | None, options_of(source)[name][1]]
@@ -206,52 +208,6 @@ PRIVACY = Keys(
     },
     make=_bounds_for_a_claim,
 )
-
-
-def unread(
-    given: Iterable[str],
-    source: Source,
-    *,
-    signal: str = "",
-    design: str | None = None,
-    bounds: bool = True,
-    evidence: Evidence | None = None,
-) -> Iterator[tuple[str, str, str]]:
-    """Yield the keys that were given and that nothing reads, each with the reason and with what it goes with.
-
-    Parameters
-    ----------
-    given : keys with their sections, such as ``reporting.prior``
-    source : what the audit reads
-    signal : what the outputs are, where they are given
-    design : as declared, or as the evidence has it
-    bounds : whether bounds on privacy parameters are wanted
-    evidence : what was read, once it was
-    """
-    scores, randomised = signal == "score", design in ("one-run", "multi-run")
-    table, columns, text = source == "synthetic", True, True
-    if evidence is not None:
-        columns = evidence.covariates is not None
-        text = columns or evidence.text is not None
-    beside = {"synthetic": "beside a synthetic table", "tokens": "for token-logprobs", "pair": "for two files"}
-    rules = (
-        (_OF_SYNTHETIC, not table, "without a synthetic table", "it goes with one"),
-        (_OF_COLUMNS, source in beside, beside.get(source, ""), "it names a column of a table"),
-        (("evaluation.unit",), source in ("tokens", "pair"), beside.get(source, ""), "it names a column of a table"),
-        (_OF_SIDES, source != "pair", "without files of members and of non-members", "it goes with those"),
-        ((*_OF_SCORES, *OF_ZERO_RUN, *_OF_BUNDLES), table, "beside a synthetic table", "it goes with scores"),
-        (_OF_RATIOS, source in ("synthetic", "tokens"), beside.get(source, ""), "it goes with gaussian_lira"),
-        (("attack.type", *_OF_RATIOS), scores, "for scores", "scores are already an attack's"),
-        (_OF_LABELS, scores, "for scores", "it goes with logits and probabilities"),
-        (_OF_BOUNDS, not bounds, "without bounds", "it goes with bounds on privacy parameters"),
-        (OF_ZERO_RUN, randomised, f"with design {design}", "it goes with zero-run"),
-        (("privacy.guesses",), design == "multi-run", "with design multi-run", "there every run counts"),
-        (("evaluation.categories",), not columns, "without covariates", "it goes with covariates, and with zero-run"),
-        (("evaluation.components",), not text, "without covariates", "it goes with covariates, and with zero-run"),
-    )
-    found = set(given)
-    for keys, applies, why, place in rules:
-        yield from ((key, why, place) for key in keys if applies and key in found)
 
 
 SYNTHETIC = Keys(
@@ -278,6 +234,7 @@ class Options(File):
     attack: Annotated[Mapped, ATTACK] = Field(default_factory=dict)
     evaluation: Annotated[Mapped, EVALUATED] = Field(default_factory=dict)
     reporting: Annotated[Mapped, REPORTING] = Field(default_factory=dict)
+    reference: Annotated[Mapped, REFERENCE] = Field(default_factory=dict)
     privacy: Annotated[Mapped, PRIVACY] = Field(default_factory=dict)
 
     @property
@@ -336,11 +293,17 @@ class Options(File):
         return ()
 
     def plan(self) -> Plan:
-        """Return the options of the audit."""
+        """Return the options of the audit; a classifier, and a separate sample, take the place of the default model."""
         fields = options_of(Plan)
         given = {**self.attack, **self.evaluation, **self.reporting}
+        if given.keys() & {"classifier", "propensity_sample_path"}:
+            given.setdefault("propensity_model", "line")
         options = {name: value for name, value in given.items() if name in fields and name != "headline"}
-        return Plan(**options, bounds=self.bounds())
+        return Plan(**options, reference=self.references(), bounds=self.bounds())
+
+    def references(self) -> Reference | None:
+        """Return which scores are of reference models; None where there are none."""
+        return Reference.named(**self.reference) if self.reference else None
 
     def bounds(self) -> Bounds | None:
         """Return what is asked of privacy bounds; None where none are wanted."""
@@ -353,6 +316,15 @@ class Options(File):
             made = Claim.gaussian(**claim) if "mu" in claim else Claim.epsilon_delta(**{"delta": delta, **claim})
             options["claim"] = made
         return Bounds(**options)
+
+    def with_sample(self, collected: Collected, base: Path) -> Collected:
+        """Read the separate records that the propensity is learned from, with paths relative to ``base``."""
+        path, audited = self.evaluation.get("propensity_sample_path"), collected.evidence
+        if path is None or audited.design != "zero-run":
+            return collected
+        named = {name: self.evaluation[name] for name in _SAMPLE_ARGUMENTS if name in self.evaluation}
+        table = base / self.evaluation["table_path"] if "table_path" in self.evaluation else None
+        return replace(collected, sample=propensity_sample.read(base / path, audited, table=table, **named))
 
     def names(self) -> tuple[str, ...]:
         """Return the attacks that were named, or the default one."""
@@ -413,8 +385,9 @@ class AuditConfig(Options):
 
     def collect(self, base: Path, *, rng: np.random.Generator) -> Collected:
         """Read the outputs, with paths relative to ``base``, and turn them into evidence."""
-        named = self.signal != "score" or "type" in self.attack
+        named, asked = self.signal != "score" or "type" in self.attack, self.references()
         options: Mapped = {"attack": self.attack_options() if named else None, "design": self.design, "rng": rng}
+        options["references"] = () if asked is None else asked.names
         if self.source == "table":
             columns = {name: self.evaluation[name] for name in _TABLE_ARGUMENTS if name in self.evaluation}
             return with_headline(
@@ -423,6 +396,12 @@ class AuditConfig(Options):
         signal, *sides = self.pair()
         inside, outside = ({name: base / path for name, path in side.items()} for side in sides)
         return with_headline(outputs.from_pairs(inside, outside, signal=signal, **options), self.headline())
+
+    def references(self) -> Reference | None:
+        """Return which scores are of reference models; of a pair of files one is named reference by default."""
+        of_files = {"score": "reference"} if "member_references_path" in self.evaluation else {}
+        given = {**of_files, **self.reference}
+        return Reference.named(**given) if given else None
 
 
 class TableConfig(Options):
@@ -524,9 +503,16 @@ class CampaignConfig(Options):
     ) -> Collected:
         """Train, ask and score, with paths relative to ``base``. Runs the code that the target names."""
         if self.target.kind == outputs.TOKENS:
-            read = outputs.from_tokens(base / self.data.path, names=self.attack_options(), design=self.design)
+            asked = self.references()
+            names = () if asked is None else asked.names
+            options: Mapped = {"names": self.attack_options(), "design": self.design, "references": names}
+            read = outputs.from_tokens(base / self.data.path, **options)
             return with_headline(read, self.headline())
-        return with_headline(run_campaign.collect(self.campaign(base), rng=rng, progress=progress), self.headline())
+        campaign = self.campaign(base)
+        if self.reference and campaign.target.kind != "signals":  # before anything is trained
+            hint = "miaudit collect writes the scores: put the reference's beside them, and name it to miaudit audit"
+            raise InputError("reference", "none, for a model whose scores are made here", "one", hint)
+        return with_headline(run_campaign.collect(campaign, rng=rng, progress=progress), self.headline())
 
 
 AnyConfig = AuditConfig | CampaignConfig | TableConfig

@@ -38,6 +38,7 @@ __all__ = [
     "Metric",
     "Mislabelled",
     "Overlap",
+    "ReferenceFindings",
     "RocLimit",
     "ScoreFindings",
     "Separation",
@@ -269,6 +270,31 @@ class Memorisation:
 
 
 @dataclass(frozen=True)
+class ReferenceFindings:
+    """What scores of a reference model, which membership cannot have touched, say of the correction.
+
+    Attributes
+    ----------
+    covariate, test : names of the reference scores; None where there is none
+    trained_on_neither : whether its conditions were stated; nothing checks them
+    raw : uncorrected AUC of each reference score, the covariate's first
+    corrected : AUC of the test by the correction of the audited scores; None where there was none
+    refuted : whether that AUC excludes one half
+    text : the same in words
+    conditions : under which a reference is to be relied on, and whether they were stated
+    """
+
+    covariate: str | None
+    test: str | None
+    trained_on_neither: bool
+    raw: Annotated[tuple[Measured, ...], Len(1, 2)]
+    corrected: Measured | None
+    refuted: bool
+    text: Text
+    conditions: Text
+
+
+@dataclass(frozen=True)
 class Separation:
     """Shares of the records in bins of the separation of their shadow models, and what chance alone would give.
 
@@ -387,7 +413,7 @@ class Findings(FindingsRecord):
 
     KIND = "audit"
     DERIVED = ("exit_code", "verdict.exit_code")
-    LATER = ("vulnerability", "covariates_alone")
+    LATER = ("vulnerability", "covariates_alone", "reference")
 
     verdict: Verdict
     metrics: tuple[Measured, ...]
@@ -410,6 +436,7 @@ class Findings(FindingsRecord):
     repeat: Annotated[Mapping[str, Any], _REPEAT] = field(default_factory=dict)
     vulnerability: Vulnerability | None = None
     covariates_alone: Measured | None = None
+    reference: ReferenceFindings | None = None
 
     @property
     def exit_code(self) -> int:

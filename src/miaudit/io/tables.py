@@ -431,7 +431,8 @@ def _to_numpy(column: pl.Series) -> NDArray[Any]:
     if column.null_count():
         if column.dtype.is_float():
             return column.to_numpy()  # nulls become NaN and are refused where finite numbers are needed
-        raise InputError(name, "a value in every row", f"{column.null_count()} empty rows", "fill or drop them")
+        step = "fill or drop them" if column.null_count() < len(column) else "it says nothing: leave the column out"
+        raise InputError(name, "a value in every row", f"{column.null_count()} empty rows", step)
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
         return np.asarray(column.cast(pl.String).to_list(), dtype=np.str_)
     if column.dtype == pl.Int128:  # numpy has no such type; what fits one that it has is as good

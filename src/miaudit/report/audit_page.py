@@ -75,6 +75,7 @@ def page(findings: Findings) -> str:
         cards=_cards(findings),
         memorisation=_memorisation(findings),
         overlap=_overlap(findings),
+        reference=_reference(findings),
         control=_control(findings),
         metrics=[_metric_row(findings, metric) for metric in findings.metrics],
         bootstrapped=any(metric.bootstrap for metric in findings.metrics),
@@ -251,6 +252,24 @@ def _overlap(findings: Findings) -> dict[str, Any] | None:
         "fit": _fit(found.fit),
         "left_out": found.status == "refused" and not findings.metrics,
     }
+
+
+def _reference(findings: Findings) -> dict[str, Any] | None:
+    """What scores of a reference model say of the correction, and the conditions of it."""
+    found = findings.reference
+    if not found:
+        return None
+    tone, word = ("refused", "Correction refuted") if found.refuted else ("clear", "Correction not refuted")
+    if found.corrected is None:
+        tone, word = "inconclusive", "Not tested"
+    facts = [
+        (f"Raw AUC of {name}", amount("auc", metric.value), f"{metric.interval}; a reference, no target")
+        for name, metric in zip((n for n in (found.covariate, found.test) if n is not None), found.raw, strict=True)
+    ]
+    if found.corrected is not None:
+        shown = amount("auc", found.corrected.value)
+        facts.append((f"Corrected AUC of {found.test}", shown, f"{found.corrected.interval}; it should be 0.5"))
+    return {"tone": tone, "word": word, "facts": facts, "text": found.text, "conditions": found.conditions}
 
 
 def _learned(learning: LearningCurve | None) -> str:

@@ -289,3 +289,63 @@ def test_delta_ds_outside_its_range_is_refused(delta: float) -> None:
 def test_closeness_outside_its_range_is_refused(closeness: float) -> None:
     with pytest.raises(InputError, match="closeness: expected a finite number"):
         Shift.of_closeness(closeness)
+
+
+# -- what the paper prints, and what is not offered --------------------------------------------------------------------
+
+
+def test_equation_14_is_what_is_left_of_mu_when_the_shift_is_taken_off() -> None:
+    """With a lower bound in the place of mu_tot, and the ceiling of the shift in that of mu_ds."""
+    found = composition.mu_lower_bound(Shift(0.3), **COUNTS, confidence=0.975).value
+    together = one_run.mu_lower_bound(**COUNTS, confidence=0.975).value
+    assert found == math.sqrt(together**2 - Shift(0.3).mu ** 2) > 0
+
+
+def test_equation_14_with_estimates_shows_a_leak_where_there_is_no_algorithm() -> None:
+    """A few records that their covariates give away: the average of the shift says little, the best guesses much."""
+    tpr, fpr = 0.04, 0.0004  # of the mark that one member in 25 has, and hardly any non-member; no model is asked
+    total = norm.ppf(tpr) - norm.ppf(fpr)
+    average = math.sqrt(2) * norm.ppf(0.5 + (tpr - fpr) / 2)  # mu of the Gaussian shift with the AUC of the covariates
+    assert math.sqrt(max(0.0, total**2 - average**2)) > 1.5  # and the true leak is 0
+    ceiling = Shift(math.log(tpr / fpr))  # the log-odds of a record with the mark, members and others equally many
+    found = composition.mu_lower_bound(ceiling, correct=400, guesses=404, canaries=20_000)
+    assert one_run.mu_lower_bound(correct=400, guesses=404, canaries=20_000).value > 1  # members and mark, composed
+    assert found.value == 0
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
+def test_equation_4_holds_on_average_where_raw_rates_do_not(epsilon: float) -> None:
+    """Proposition 1, by enumeration: randomised response, asked by a guesser who also sees a covariate."""
+    keep, share = math.exp(epsilon) / (1 + math.exp(epsilon)), {0: 0.5, 1: 0.5}
+    pi = {0: 0.2, 1: 0.9}
+
+    def says_member(member: bool, x: int) -> float:
+        """Answer of the mechanism; where x = 1 the guesser says "member" whatever it is."""
+        return 1.0 if x == 1 else (keep if member else 1 - keep)
+
+    def rate(member: bool, weighted: bool) -> float:
+        mass = {x: share[x] * (pi[x] if member else 1 - pi[x]) for x in share}
+        weight = {x: mass[x] / ((pi[x] if member else 1 - pi[x]) if weighted else sum(mass.values())) for x in share}
+        return sum(weight[x] * says_member(member, x) for x in share)
+
+    def most(fpr: float) -> float:
+        return min(math.exp(epsilon) * fpr, 1 - math.exp(-epsilon) * (1 - fpr))
+
+    assert rate(True, weighted=True) <= most(rate(False, weighted=True)) + 1e-12
+    assert rate(True, weighted=False) > most(rate(False, weighted=False)) + 0.02  # the control: what the shift does
+
+
+def test_equation_4_on_one_model_is_no_test() -> None:
+    """All memberships are told with probability 0.2, else none: (0, 0.2)-DP, and one model shows one draw of rates."""
+    rng, n, delta = np.random.default_rng(0), 400, 0.2
+    limit = 0.025 ** (1 / n)  # Clopper-Pearson: of n members, all found; of n non-members, none accused
+    refuted, rates = [], []
+    for _ in range(1000):
+        told = rng.random() < delta
+        rates.append(float(told))
+        refuted.append(told and limit > (1 - limit) + delta)
+    assert np.mean(rates) == pytest.approx(delta, abs=0.04)  # on average TPR = FPR + delta, as Proposition 1 says
+    assert np.mean(refuted) > 0.15  # and a test at 5% by the rates of one model is wrong in a fifth of all
+    # The bounds that are offered count the failure of all at once: no refutation.
+    assert one_run.epsilon_p_value(0.0, correct=n, guesses=n, canaries=n, delta=delta) > 0.05
+    assert one_run.epsilon_p_value(0.0, correct=n, guesses=n, canaries=n, delta=1e-6) < 1e-3  # a control

@@ -1,0 +1,82 @@
+"""Covariates that tell members from non-members by themselves, and those that say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from miaudit.arrays import BoolArray, FloatArray
+from miaudit.evidence import Evidence
+from miaudit.metrics.roc import Roc
+
+SEPARATED = 0.95  # of the AUC, as the overlap has it (docs/balance.md)
+_ROWS_OF_A_LEVEL = 20  # on average, below which shares of levels fit noise
+_MOST_NAMED = 3
+
+
+def alone(evidence: Evidence, categories: Sequence[str] = ()) -> dict[str, float]:
+    """Return the covariates that separate members from non-members alone, each with its AUC, the largest first.
+
+    Parameters
+    ----------
+    evidence : with covariates (n, d)
+    categories : names of the covariates that are codes: their levels are ordered by the share of members
+
+    Examples
+    --------
+    >>> x = np.c_[np.arange(40) % 5, np.repeat([0, 1], 20)]
+    >>> evidence = Evidence(score=range(40), member=x[:, 1], covariates=x, covariate_names=["day", "source"])
+    >>> alone(evidence)
+    {'source': 1.0}
+    """
+    x, member = evidence.covariates, evidence.member
+    if x is None:
+        return {}
+    names = evidence.covariate_names or [f"covariate {i}" for i in range(x.shape[1])]
+    found = {name: _auc(x[:, i], member, coded=name in categories) for i, name in enumerate(names)}
+    strong = {name: auc for name, auc in found.items() if auc > SEPARATED}
+    return dict(sorted(strong.items(), key=lambda item: -item[1]))
+
+
+def in_words(evidence: Evidence, blind: float | None, categories: Sequence[str] = ()) -> tuple[str, ...]:
+    """Say which covariates separate the classes, and what to do, where all of them together do; else nothing.
+
+    Parameters
+    ----------
+    blind : AUC of all covariates together
+    """
+    if blind is None or blind <= SEPARATED:
+        return ()
+    found = alone(evidence, categories)
+    if not found:
+        return (
+            "No covariate separates them alone. Leave out what was made from membership or after training; of records "
+            "that nothing else is like, nothing can be said: add non-members that are like the members.",
+        )
+    told = ", ".join(f"{name} ({auc:.3f})" for name, auc in list(found.items())[:_MOST_NAMED])
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return (
+        f"By the AUC of a covariate alone: {told}{more}. Leave it out if it was made from membership or after "
+        "training; if it says when or where records come from, add non-members with the members' values of it.",
+    )
+
+
+def constant(names: Sequence[str]) -> tuple[str, ...]:
+    """Say that covariates have one value only and were left out; nothing where there are none."""
+    if not names:
+        return ()
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    verb = "has one value only and was" if len(names) == 1 else "have one value only and were"
+    return (f"{', '.join(names[:_MOST_NAMED])}{more} {verb} left out.",)
+
+
+def _auc(values: FloatArray, member: BoolArray, *, coded: bool) -> float:
+    """Return the AUC of a covariate in its better direction; of codes that of the levels' shares of members."""
+    if coded:
+        levels, place = np.unique(values, return_inverse=True)
+        if len(levels) * _ROWS_OF_A_LEVEL > len(values):
+            return 0.5
+        values = (np.bincount(place, weights=member) / np.bincount(place))[place]
+    auc = Roc.of(values, member).auc
+    return float(max(auc, 1 - auc))

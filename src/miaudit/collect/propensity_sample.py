@@ -1,0 +1,104 @@
+"""A separate sample of records from which the propensity of the audited ones is learned, as the papers have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.errors import InputError
+from miaudit.evidence import Evidence
+from miaudit.io import tables
+
+NAME = "propensity sample"
+
+
+def read(
+    path: str | Path,
+    audited: Evidence,
+    *,
+    member: str | None = None,
+    covariates: str | Sequence[str] | None = None,
+    text: str | None = None,
+    unit: str | None = None,
+    categories: str | Sequence[str] = (),
+    table: str | Path | None = None,
+) -> Evidence:
+    """Read membership and covariates of other records, in the columns that the audited ones have.
+
+    Parameters
+    ----------
+    path : path of an .npz, .parquet or .csv file
+    audited : the evidence whose propensity is wanted
+    member, covariates, text, unit, categories : names of columns, as they were named for the audited records
+        Without names those that :meth:`Evidence.save` writes: ``member``, ``covariates`` or ``covariate.NAME``,
+        ``text``, ``unit``.
+    table : the file of the audited records, by whose text the codes of categories are made
+
+    Returns
+    -------
+    Evidence
+        With zeros as its score; its covariates have the names, the order and the codes of the audited ones.
+
+    Raises
+    ------
+    InputError
+        For a missing column, one class only, and whatever else is no evidence.
+    """
+    known = tables.column_names(path, NAME)
+    member = member or "member"
+    columns = [covariates] if isinstance(covariates, str) else list(covariates or _saved(audited, known))
+    words = None if audited.text is None else text or "text"
+    units = unit or ("unit" if "unit" in known else None)
+    coded = [categories] if isinstance(categories, str) else list(categories)
+    try:
+        found = Evidence.load(
+            path, score=member, member=member, covariates=columns or None, text=words, unit=units, categories=coded
+        )
+    except InputError as error:
+        raise InputError(f"{NAME}: {error.argument}", error.allowed, error.received, error.next_step) from None
+    (theirs, received), (ours, allowed) = map(_columns, (found, audited))
+    if theirs != ours:
+        raise InputError(NAME, allowed, received, "give it the covariates of the audited records")
+    x = None if found.covariates is None else found.covariates.copy()
+    for name in coded:
+        column = None if table is None else _recoded(path, table, name)
+        if column is not None and x is not None:
+            x[:, found.covariate_names.index(name.removeprefix("covariate."))] = column
+    return found.replace(score=np.zeros(found.n), covariates=x)
+
+
+def _columns(evidence: Evidence) -> tuple[object, str]:
+    """Return what the covariates of two samples must have in common, and that in words."""
+    width = 0 if evidence.covariates is None else evidence.covariates.shape[1]
+    named = f" ({', '.join(evidence.covariate_names)})" if evidence.covariate_names else ""
+    return (width, evidence.covariate_names), f"{width} column{'s' * (width != 1)} of covariates{named}"
+
+
+def _saved(audited: Evidence, known: Sequence[str]) -> list[str]:
+    """Return the columns of the audited covariates under the names that a saved file has for them."""
+    if audited.covariates is None:
+        return []
+    if not audited.covariate_names:
+        width = audited.covariates.shape[1]
+        return ["covariates"] if "covariates" in known else [f"covariate.{i}" for i in range(width)]
+    return [f"covariate.{name}" if f"covariate.{name}" in known else name for name in audited.covariate_names]
+
+
+def _recoded(path: str | Path, table: str | Path, name: str) -> NDArray[Any] | None:
+    """Return the codes (n,) of a category, which are those of the audited table; None where it has codes of its own.
+
+    Levels that the audited records do not have come after theirs.
+    """
+    theirs, ours = (tables.read_columns(one, [name])[name] for one in (path, table))
+    if theirs.dtype.kind != "U" and ours.dtype.kind != "U":
+        return None
+    if theirs.dtype.kind != ours.dtype.kind:
+        kinds = [("text" if values.dtype.kind == "U" else "numbers") for values in (ours, theirs)]
+        raise InputError(f"{NAME}: {name}", f"{kinds[0]}, as in {Path(table).name}", kinds[1], "write both alike")
+    levels = np.unique(ours)
+    order = {level: code for code, level in enumerate([*levels, *np.setdiff1d(theirs, levels)])}
+    return np.array([order[level] for level in theirs], dtype=np.float64)

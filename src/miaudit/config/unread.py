@@ -1,0 +1,85 @@
+"""Keys of an audit that were given and that nothing reads: said or refused, never ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from miaudit.collect.outputs import SIDE_FILES
+from miaudit.evidence import Evidence
+
+Source = Literal["table", "pair", "target", "tokens", "synthetic"]
+_OF_COLUMNS = tuple(
+    f"evaluation.{name}" for name in ("score", "member", "labels", "covariates", "text", "group", "propensity")
+)
+_OF_SIDES = tuple(f"evaluation.{side}_{kind}_path" for kind in SIDE_FILES for side in ("member", "nonmember"))
+_OF_LABELS = ("evaluation.labels", *_OF_SIDES[:2])
+_OF_RATIOS = tuple(f"attack.{name}" for name in ("variance", "statistic", "statistics", "folds"))
+_OF_SCORES = ("attack.type", "attack.headline", "evaluation.signal")
+_OF_BUNDLES = ("share", "seal")  # of the command line only
+_OF_SYNTHETIC = tuple(f"synthetic.{name}" for name in ("schema_path", "secrets", "known", "records"))
+_OF_BOUNDS = tuple(f"privacy.{name}" for name in ("delta", "guesses", "correction", "margin"))
+_OF_LEARNING = ("evaluation.propensity_model", "evaluation.classifier", "evaluation.propensity_sample_path")
+_OF_GIVEN = ("evaluation.propensity", *(f"evaluation.{side}_propensities_path" for side in ("member", "nonmember")))
+_OF_REFERENCE = tuple(f"reference.{name}" for name in ("score", "use", "trained_on_neither"))
+OF_ZERO_RUN = (
+    *(f"evaluation.{name}" for name in ("categories", "components", "estimator")),
+    *_OF_LEARNING,
+    *_OF_GIVEN,
+    "reporting.raw_only",
+    *_OF_BOUNDS[2:],
+    *_OF_REFERENCE,
+)
+
+
+def unread(
+    given: Iterable[str],
+    source: Source,
+    *,
+    signal: str = "",
+    design: str | None = None,
+    bounds: bool = True,
+    evidence: Evidence | None = None,
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the keys that were given and that nothing reads, each with the reason and with what it goes with.
+
+    Parameters
+    ----------
+    given : keys with their sections, such as ``reporting.prior``
+    source : what the audit reads
+    signal : what the outputs are, where they are given
+    design : as declared, or as the evidence has it
+    bounds : whether bounds on privacy parameters are wanted
+    evidence : what was read, once it was
+    """
+    scores, randomised = signal == "score", design in ("one-run", "multi-run")
+    table, columns, text = source == "synthetic", True, True
+    found = set(given)
+    no_files = source == "pair" and "evaluation.member_references_path" not in found
+    of_sample = "evaluation.propensity_sample_path" in found
+    if evidence is not None:
+        columns = evidence.covariates is not None
+        text = columns or evidence.text is not None
+    beside = {"synthetic": "beside a synthetic table", "tokens": "for token-logprobs", "pair": "for two files"}
+    rules = (
+        (_OF_SYNTHETIC, not table, "without a synthetic table", "it goes with one"),
+        (_OF_COLUMNS, source in beside, beside.get(source, ""), "it names a column of a table"),
+        (("evaluation.unit",), source in ("tokens", "pair"), beside.get(source, ""), "it names a column of a table"),
+        (_OF_SIDES, source != "pair", "without files of members and of non-members", "it goes with those"),
+        ((*_OF_SCORES, *OF_ZERO_RUN, *_OF_BUNDLES), table, "beside a synthetic table", "it goes with scores"),
+        (_OF_RATIOS, source in ("synthetic", "tokens"), beside.get(source, ""), "it goes with gaussian_lira"),
+        (("attack.type", *_OF_RATIOS), scores, "for scores", "scores are already an attack's"),
+        (_OF_LABELS, scores, "for scores", "it goes with logits and probabilities"),
+        (_OF_BOUNDS, not bounds, "without bounds", "it goes with bounds on privacy parameters"),
+        (_OF_REFERENCE, no_files, "without files of reference scores", "it goes with those of both sides"),
+        (OF_ZERO_RUN, randomised, f"with design {design}", "it goes with zero-run"),
+        (("privacy.guesses",), design == "multi-run", "with design multi-run", "there every run counts"),
+        (("evaluation.categories",), not columns, "without covariates", "it goes with covariates, and with zero-run"),
+        (("evaluation.components",), not text, "without covariates", "it goes with covariates, and with zero-run"),
+        (_OF_LEARNING, bool(found & set(_OF_GIVEN)), "beside given propensities", "nothing is learned then"),
+        (_OF_LEARNING[1:], not text, "without covariates", "it goes with covariates, and with zero-run"),
+        (_OF_LEARNING[:1], "evaluation.classifier" in found, "beside a classifier", "choose one of the two"),
+        (_OF_LEARNING[:1], of_sample, "for a separate sample", "a line is learned from it, or a classifier"),
+    )
+    for keys, applies, why, place in rules:
+        yield from ((key, why, place) for key in keys if applies and key in found)

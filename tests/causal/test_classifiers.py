@@ -1,0 +1,38 @@
+"""The named classifiers: each learns what it is there for, alike for a seed, from as few rows as a line does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from miaudit import Evidence
+from miaudit.causal import propensity
+from miaudit.causal.classifiers import CLASSIFIERS
+
+
+def world(n: int) -> Evidence:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 2))
+    member = rng.random(n) < 1 / (1 + np.exp(-2 * x[:, 0] * x[:, 1]))
+    return Evidence(score=x[:, 0], member=member, covariates=x, design="zero-run")
+
+
+@pytest.mark.parametrize(
+    ("name", "sees"), [("boosting", True), pytest.param("forest", True, marks=pytest.mark.long), ("naive-bayes", False)]
+)
+def test_trees_see_a_product_and_naive_bayes_does_not(name: str, sees: bool) -> None:
+    evidence = world(1200)
+    truth = 2 * evidence.covariates.prod(axis=1)
+    first, again = (
+        propensity.fit(evidence, classifier=CLASSIFIERS[name](), folds=2, rng=np.random.default_rng(1))
+        for _ in range(2)
+    )
+    assert np.array_equal(first.values, again.values)
+    assert (np.corrcoef(first.logit, truth)[0, 1] > 0.6) == sees
+
+
+@pytest.mark.parametrize("name", sorted(CLASSIFIERS))
+def test_they_learn_from_as_few_rows_as_a_line_does(name: str) -> None:
+    evidence = world(40)
+    found = propensity.fit(evidence, classifier=CLASSIFIERS[name](), folds=2, rng=np.random.default_rng(1))
+    assert ((found.values > 0) & (found.values < 1)).all()

@@ -1,0 +1,40 @@
+"""Which keys nothing reads, by source and design; what the commands make of it is in command/test_unread_options.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from miaudit import Evidence
+from miaudit.config.unread import OF_ZERO_RUN, unread
+
+GIVEN = "evaluation.propensity"
+SAMPLE, MODEL, CLASSIFIER = (
+    f"evaluation.{name}" for name in ("propensity_sample_path", "propensity_model", "classifier")
+)
+
+
+def names(*given: str, **known: object) -> set[str]:
+    return {key for key, _, _ in unread(given, **{"source": "table", "design": "zero-run", **known})}
+
+
+def test_each_way_to_a_propensity_excludes_the_others() -> None:
+    assert names(GIVEN) == names(SAMPLE) == names(MODEL) == names(SAMPLE, CLASSIFIER) == set()
+    assert names(GIVEN, SAMPLE, MODEL, CLASSIFIER) == {SAMPLE, MODEL, CLASSIFIER}
+    assert names(MODEL, CLASSIFIER) == names(MODEL, SAMPLE) == {MODEL}
+    sides = ("evaluation.member_propensities_path", "evaluation.nonmember_propensities_path")
+    assert names(*sides, CLASSIFIER, source="pair") == {CLASSIFIER}
+    assert names(*sides) == set(sides)  # files of two sides say nothing of a table
+    assert names(GIVEN, source="pair") == names(GIVEN, source="tokens") == {GIVEN}
+
+
+@pytest.mark.parametrize("design", ["one-run", "multi-run"])
+def test_of_drawn_memberships_nothing_is_learned(design: str) -> None:
+    assert names(*OF_ZERO_RUN, design=design) == set(OF_ZERO_RUN)
+
+
+def test_without_covariates_there_is_nothing_to_learn_from() -> None:
+    bare = Evidence(score=[0.0, 1.0], member=[0, 1], design="zero-run")
+    assert names(SAMPLE, CLASSIFIER, evidence=bare) == {SAMPLE, CLASSIFIER}
+    assert names(GIVEN, evidence=bare) == set()
+    worded = bare.replace(text=["a", "b"])
+    assert names(SAMPLE, CLASSIFIER, evidence=worded) == set()
