@@ -18,7 +18,7 @@ def test_scores_decide_nothing_where_the_audit_was_refused(tmp_path):
     """Weights that miss the shift would let whoever scores by the shift win."""
     rng = np.random.default_rng(0)
     held = placebo.draw("product", 2000, rng)
-    record(held, plan=Plan(bounds=None), rng=rng)[1].write(tmp_path / "b.zip")
+    record(held, plan=Plan(propensity_model="line", bounds=None), rng=rng)[1].write(tmp_path / "b.zip")
     bundle = read(tmp_path / "b.zip")
     assert bundle.findings.verdict.status == "refused"
     found = challenge.by_scores(bundle, held.covariates[:, 0] * held.covariates[:, 1], rng=rng)
