@@ -72,7 +72,7 @@ def test_bounds_rest_on_the_line_and_say_so_where_it_is_refuted(tmp_path: Path) 
 def test_a_bundle_repeats_it(tmp_path: Path, run: Run) -> None:
     evidence = draw(bent=True, n=800)
     save(tmp_path / "t.npz", evidence)
-    run("audit", tmp_path / "t.npz", *ASKED, *STACKED, "--out", tmp_path / "o", "--bundle", tmp_path / "b.zip")
+    run("audit", tmp_path / "t.npz", *ASKED, "--out", tmp_path / "o", "--bundle", tmp_path / "b.zip")
     code, out, err = run("verify", tmp_path / "b.zip")
     assert code == 0, err
     assert "came out again" in out
