@@ -12,7 +12,6 @@ from itertools import combinations
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from scipy import stats
 
 from miaudit.arrays import FloatArray
 from miaudit.errors import InputError, Option, nearest
@@ -208,6 +207,8 @@ def _refuted(low: float, reference: Reference) -> str:
 
 
 def _refuse_copies(audited: Mapping[str, FloatArray], references: Mapping[str, FloatArray]) -> None:
+    from scipy import stats  # noqa: PLC0415 - heavy, and only needed here
+
     ranks = {name: stats.rankdata(values) for name, values in {**audited, **references}.items()}
     for name in references:
         if np.ptp(ranks[name]) == 0:
