@@ -90,9 +90,9 @@ def bias(rows: list[dict[str, Any]]) -> float:
 
 @pytest.mark.parametrize("uses", [{"test": "older"}, {"covariate": "small", "test": "older"}])
 def test_where_the_covariates_suffice_it_rejects_at_most_at_its_level(pool: Executor, uses: dict[str, str]) -> None:
-    count, above, below = rejected(audits(pool, 200, uses))
+    count, above, below = rejected(audits(pool, 100, uses))
     print(f"\nvalid, {uses}: {above} above and {below} below one half of {count}")
-    assert count >= 180
+    assert count >= 90
     assert stats.binom.sf(above + below - 1, count, 0.05) > 0.01
 
 
@@ -105,7 +105,7 @@ def test_a_leak_of_the_target_is_no_reason_to_reject(pool: Executor) -> None:
 
 
 def test_a_correction_that_misses_a_trait_is_rejected(pool: Executor) -> None:
-    count, above, below = rejected(audits(pool, 60, {"test": "older"}, trait=TRAIT))
+    count, above, below = rejected(audits(pool, 40, {"test": "older"}, trait=TRAIT))
     print(f"\nhidden trait: {above} above and {below} below one half of {count}")
     assert above >= 0.9 * count
     assert not below

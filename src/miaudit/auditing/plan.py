@@ -475,11 +475,13 @@ def choose(evidence: Evidence, plan: Plan, *, rng: np.random.Generator) -> Case:
         If the plan names a score that the evidence does not have, or a split leaves a class empty; for reference scores
         that :func:`miaudit.auditing.reference.parted` refuses.
     """
+    if plan.reference is None:
+        return _chosen(evidence, plan, rng)
     audited, references = parted(evidence, plan.reference)
     case = _chosen(audited, plan, rng)
     if case.rows is not None:
         references = {name: values[case.rows] for name, values in references.items()}
-    unused = (UNUSED,) if plan.reference is not None and not references else ()
+    unused = () if references else (UNUSED,)
     return replace(case, references=references, notes=(*case.notes, *unused))
 
 

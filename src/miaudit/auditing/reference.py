@@ -119,7 +119,7 @@ if it holds, else use the reference as test
         return tuple(name for name in (self.covariate, self.test) if name is not None)
 
 
-def parted(evidence: Evidence, reference: Reference | None) -> tuple[Evidence, Mapping[str, FloatArray]]:
+def parted(evidence: Evidence, reference: Reference) -> tuple[Evidence, Mapping[str, FloatArray]]:
     """Take the reference scores out of the audited ones, and put one among the covariates.
 
     Returns
@@ -132,8 +132,6 @@ def parted(evidence: Evidence, reference: Reference | None) -> tuple[Evidence, M
     InputError
         For unknown names, randomised membership, and scores that are constant or copies of others.
     """
-    if reference is None:
-        return evidence, {}
     if evidence.design not in ("zero-run", None):
         hint = "leave it out: membership was randomised, so nothing is corrected"
         raise InputError("reference", "none, unless the design is zero-run", str(evidence.design), hint)

@@ -199,12 +199,14 @@ def computed(
     """Audit what was collected, with the command line that repeats it written into the findings."""
     from dataclasses import replace
 
-    from miaudit.auditing import propensities
-
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
+    own = None
     stages = "propensity, overlap, corrected metrics, challenge, bounds"
     with progress("bootstrap", meanwhile=stages if collected.evidence.design == "zero-run" else "") as told:
-        own = propensities.from_elsewhere(collected.evidence, chosen, collected.propensity, collected.sample, rng=rng)
+        if collected.propensity is not None or collected.sample is not None:
+            from miaudit.auditing.propensities import from_elsewhere
+
+            own = from_elsewhere(collected.evidence, chosen, collected.propensity, collected.sample, rng=rng)
         options: dict[str, Any] = {
             "plan": chosen,
             "nuisance": own,
