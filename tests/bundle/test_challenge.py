@@ -110,7 +110,7 @@ def test_a_better_propensity_wins_and_a_worse_does_not(tmp_path, seal):
     x = rng.normal(size=2000) * 1.5
     member = rng.random(2000) < 1 / (1 + np.exp(1.5 - x**2))  # a line in x cannot see it
     held = ma.Evidence(score=rng.normal(size=2000), member=member, covariates=x, design="zero-run")
-    _, bundle, keys = record(held, plan=Plan(bounds=None), rng=rng, seal=seal)
+    _, bundle, keys = record(held, plan=Plan(bounds=None, propensity_model="line"), rng=rng, seal=seal)
     x = x[keys.order] if seal else x
     right, wrong = 1 / (1 + np.exp(1.5 - x**2)), np.clip(1 / (1 + np.exp(3 * x)), 0.01, 0.99)
     keys = opened(bundle, keys, (right, wrong), challenge.by_propensity) if seal else None
