@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,10 @@ def test_a_bent_shift_is_answered_by_the_stack_and_refused_by_the_line() -> None
     assert leak.verdict.status == "flagged"
     line = audited(draw(bent=True), LINE)
     assert line.verdict.status == "refused"
+    weights = audited(draw(bent=True), replace(STACK, estimator="hajek"))
+    beside = {m.name: (m.value, m.low, m.high) for m in placebo.metrics if m.estimator == "hajek"}
+    assert beside == {m.name: (m.value, m.low, m.high) for m in weights.metrics if m.estimator == "hajek"}
+    assert [m.estimator for m in placebo.metrics if m.name == "auc"] == ["aipw", "hajek", "raw"]
 
 
 @pytest.mark.long
