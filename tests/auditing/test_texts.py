@@ -14,6 +14,7 @@ from miaudit import Evidence, Findings, Plan, audit
 from miaudit.collect import outputs
 from miaudit.errors import InputError
 
+
 def line(**options: object) -> Plan:
     """A plan as it was before the stack: weights of a straight line, which is what these tests are about."""
     return Plan(**{"propensity_model": "line", "estimator": "hajek", **options})  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from miaudit.errors import InputError
 from worlds import placebo
 from worlds.aligned import Aligned
 
+
 def line(**options: object) -> Plan:
     """A plan as it was before the stack: weights of a straight line, which is what these tests are about."""
     return Plan(**{"propensity_model": "line", "estimator": "hajek", **options})  # type: ignore[arg-type]

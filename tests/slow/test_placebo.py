@@ -1,7 +1,8 @@
 """Placebos: populations that differ while nothing is memorised, and a leak that a shift hides; run with ``-s``.
 
-The figures of docs/validity.md, of the logistic line. Whole audits, from evidence to exit code, without bounds. The control is the same audit
-without the test for lack of fit: the weights then leave the shift standing, and the verdict believes it.
+The figures of docs/validity.md, of the logistic line. Whole audits, from evidence to exit code, without bounds. The
+control is the same audit without the test for lack of fit: the weights then leave the shift standing, and the verdict
+believes it.
 """
 
 from __future__ import annotations
