@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -280,3 +281,25 @@ def test_a_whole_audit_takes_both(answered: tuple[Evidence, propensity.Propensit
     assert any("Bounds rest on a line" in text for text in found.no_bound)
     line = ma.audit(evidence, plan=replace(plan, propensity_model="line"), rng=np.random.default_rng(0))
     assert line.verdict.status == "refused"  # the control: a line misses the product
+
+
+def test_features_are_held_of_the_records_that_are_learned_from_only() -> None:
+    rng = np.random.default_rng(10)
+    x, member = rng.normal(size=(20_000, 8)), rng.random(20_000) < 0.5
+    fold = np.arange(20_000) % 5
+
+    def most(kept: np.ndarray | None) -> float:
+        tracemalloc.start()
+        held = Folds.of(x, member, fold, names=list("abcdefgh"), kept=kept, seed=0)
+        rows = [part for k in range(5) for part, _ in held.held_out(k)]
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert np.array_equal(np.sort(np.concatenate(rows)), np.arange(20_000))  # each record is held out once
+        return peak / (20_000 * 40 * 8 * 5)  # of the features of all records in all folds
+
+    some = np.arange(0, 20_000, 21)
+    assert most(some) < 0.5
+    assert most(None) > 0.9  # the control
+    held = Folds.of(x, member, fold, names=list("abcdefgh"), kept=some, seed=0)
+    for rows, features in held.held_out(0):
+        assert np.allclose(features, held.designs[0](x[rows]))
