@@ -231,7 +231,9 @@ def spread(
     errors = np.empty(n)
     for part, model in zip(parts, models, strict=True):
         replicates = crossfit.replicates_of(model, part, drawn, 1, rng)
-        errors[part.held_out] = replicates(slice(None)).std(axis=0, ddof=1)
+        size = max(1, _NUMBERS // len(part.member))
+        blocks = [replicates(slice(first, first + size)) for first in range(0, len(drawn), size)]
+        errors[part.held_out] = np.concatenate(blocks).std(axis=0, ddof=1)
     return errors
 
 
