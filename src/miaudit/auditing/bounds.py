@@ -175,7 +175,7 @@ def _one_record_each(
     alone = evidence.take(one_of_each(evidence.unit_codes, draw))
     nuisance = correction.nuisance
     try:
-        how = {"classifier": nuisance.classifier, "screened": correction.propensity.screened}
+        how: dict[str, Any] = {"classifier": nuisance.classifier, "screened": correction.propensity.screened}
         again = propensity.fit(alone, **how, encoding=correction.encoding, rng=learn)
     except InputError as error:
         return evidence, None, f"the propensity cannot be learned from one record of each unit ({error})"

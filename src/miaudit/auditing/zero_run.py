@@ -75,13 +75,7 @@ class Correction:
     @property
     def bounds_rest_on(self) -> str:
         """Say what bounds rest on, where it is not the propensity of the metrics; empty if it is."""
-        if self.line is None:
-            return ""
-        if not self.line.propensity.screened:
-            return OF_LINE
-        added = ", ".join(self.line.propensity.added)
-        enlarged = f" and {added}," if added else ", to which a screen of splines and products added nothing,"
-        return f"Bounds rest on a line in the covariates{enlarged} since its errors are known."
+        return "" if self.line is None else _resting_on(self.line.propensity)
 
     @property
     def answered(self) -> bool:
@@ -187,11 +181,19 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
     if line is None:
         return corrected
     own = replace(nuisance, propensity=None)  # a stack that was given comes with its line, which is no known propensity
-    corrected = replace(corrected, line=replace(corrected, propensity=line, misfit="", nuisance=own))
-    if not (fits[1:] and fits[1].rejected):
-        return corrected
-    missed = f"{corrected.bounds_rest_on} {fits[1].sentence} Next: state a margin on the log-odds."
-    return replace(corrected, line=replace(corrected.line, misfit=missed))
+    missed = ""
+    if fits[1:] and fits[1].rejected:
+        missed = f"{_resting_on(line)} {fits[1].sentence} Next: state a margin on the log-odds."
+    return replace(corrected, line=replace(corrected, propensity=line, misfit=missed, nuisance=own))
+
+
+def _resting_on(line: Propensity) -> str:
+    """Say which line bounds rest on."""
+    if not line.screened:
+        return OF_LINE
+    added = ", ".join(line.added)
+    enlarged = f" and {added}," if added else ", to which a screen of splines and products added nothing,"
+    return f"Bounds rest on a line in the covariates{enlarged} since its errors are known."
 
 
 def _beside(

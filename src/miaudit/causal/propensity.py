@@ -142,7 +142,7 @@ class Propensity:
         if self.folds is not None or self.rows_per_covariate is None:
             return part
         errors = None if self.errors is None else self.errors[rows]
-        known = {"rows_per_covariate": self.rows_per_covariate, "errors": errors, "added": self.added}
+        known: dict[str, Any] = {"rows_per_covariate": self.rows_per_covariate, "errors": errors, "added": self.added}
         return replace(part, logistic=self.logistic, **known)
 
     def matched(self, evidence: Evidence) -> Propensity:
@@ -339,8 +339,8 @@ def fit(
     strengths = [model.strength for model in models if model.strength is not None]
     few = "" if refuse_few_rows else "; with more features than rows allowed"
     added = tuple(dict.fromkeys(name for model in models if screened for name in model.screen.added))
-    model = f"{_model_named(classifier, strengths)}{', enlarged by ' * bool(added)}{', '.join(added)}"
-    how = f"{where}: {_named(chosen)}, {model}, Platt calibration{few}"
+    learned = f"{_model_named(classifier, strengths)}{', enlarged by ' * bool(added)}{', '.join(added)}"
+    how = f"{where}: {_named(chosen)}, {learned}, Platt calibration{few}"
     linear, ratio = classifier is None, rows / (features.shape[1] + len(added))
     found = Propensity(values, how, clip, clipped, fold, features, audited.dropped, linear, ratio)
     if not screened:

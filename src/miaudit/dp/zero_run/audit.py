@@ -465,7 +465,7 @@ def _bootstrap(ev: Evidence, propensity: Propensity, rng: np.random.Generator) -
     encoded = Evidence(score=ev.score, member=ev.member, covariates=propensity.features, unit=ev.unit)
     number = int(np.clip(_LARGEST_REPLICATES // ev.n, 50, _REPLICATES))
     clip = propensity.clip or propensities.CLIP
-    kept = {"folds": propensity.folds, "clip": clip, "screened": propensity.screened}
+    kept: dict[str, Any] = {"folds": propensity.folds, "clip": clip, "screened": propensity.screened}
     return propensities.bootstrap(encoded, replicates=number, **kept, rng=rng)
 
 
