@@ -14,11 +14,11 @@ from miaudit.bundle import written_plan
 def audited(leak: float, **options: str) -> ma.Findings:
     """Audit where membership goes with a product of two covariates, which the attack knows."""
     rng = np.random.default_rng(3)
-    x = rng.normal(size=(3000, 3))
+    x = rng.normal(size=(2000, 3))
     pull = 0.4 * x[:, 0] + 0.8 * x[:, 0] * x[:, 1]
-    member = rng.random(3000) < special.expit(pull)
+    member = rng.random(2000) < special.expit(pull)
     evidence = Evidence(
-        score=pull + rng.normal(size=3000) + leak * member,
+        score=pull + rng.normal(size=2000) + leak * member,
         member=member,
         covariates=x,
         covariate_names=["age", "hours", "pay"],
@@ -28,6 +28,7 @@ def audited(leak: float, **options: str) -> ma.Findings:
     return ma.audit(evidence, plan=plan, rng=np.random.default_rng(0))
 
 
+@pytest.mark.long
 def test_a_product_that_voids_the_bounds_of_a_line_enters_a_screened_one() -> None:
     line, screened = audited(2.0), audited(2.0, bounds_model="screened")
     assert not line.bounds
@@ -38,9 +39,7 @@ def test_a_product_that_voids_the_bounds_of_a_line_enters_a_screened_one() -> No
     assert screened.challenge is not None
     assert "Bounds rest on a line in the covariates and a product of age and hours," in screened.challenge.text
     # the metrics are those of the plan's propensity, whatever bounds rest on
-    assert [m.value for rows in screened.metrics.values() for m in rows] == [
-        m.value for rows in line.metrics.values() for m in rows
-    ]
+    assert screened.metrics == line.metrics
 
 
 def test_nothing_is_shown_where_nothing_leaks() -> None:
