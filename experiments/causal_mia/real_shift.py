@@ -35,6 +35,7 @@ from miaudit.metrics.roc import Roc
 RESULTS = Path("results/experiments/causal_mia")
 EXPECTED = Path(__file__).parent / "real_shift_expected.json"
 COLUMNS = ("members / non-members", "truth", "raw", "corrected", "blind AUC", "effective non-members", "verdicts")
+LINE = miaudit.Plan(propensity_model="line", estimator="hajek")
 VERDICTS = ("flagged", "clear", "inconclusive")  # all others are no answer
 WITHIN = {"truth": 0.0015, "raw": 0.0015, "corrected": 0.0015, "blind": 0.006, "effective": 5.0}  # other machines
 
@@ -69,7 +70,7 @@ def audit(split: Split, target: Any, rng: np.random.Generator) -> dict[str, Any]
     truth = evidence_against(1, None)
     x = split.covariates(*(np.concatenate(pair) for pair in zip(split.members, split.shifted, strict=True)))
     shifted = evidence_against(2, x)
-    found = miaudit.audit(shifted, rng=rng)
+    found = miaudit.audit(shifted, plan=LINE, rng=rng)
     answered = found.verdict.status in VERDICTS
     assert found.overlap is not None
     return {
