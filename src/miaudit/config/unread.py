@@ -77,7 +77,12 @@ def unread(
         (("evaluation.categories",), not columns, "without covariates", "it goes with covariates, and with zero-run"),
         (("evaluation.components",), not text, "without covariates", "it goes with covariates, and with zero-run"),
         (_OF_LEARNING, bool(found & set(_OF_GIVEN)), "beside given propensities", "nothing is learned then"),
-        (_OF_BOUNDS[-1:], bool(found & {*_OF_GIVEN, *_OF_LEARNING[1:]}), "here", "it goes with a line that is learned"),
+        (
+            _OF_BOUNDS[-1:],
+            bool(found & {*_OF_GIVEN, *_OF_LEARNING[1:]}),
+            "without a line",
+            "it enlarges the one learned here",
+        ),
         (_OF_LEARNING[1:], not text, "without covariates", "it goes with covariates, and with zero-run"),
         (_OF_LEARNING[:1], "evaluation.classifier" in found, "beside a classifier", "choose one of the two"),
         (_OF_LEARNING[:1], of_sample, "for a separate sample", "a line is learned from it, or a classifier"),
