@@ -38,3 +38,10 @@ def test_without_covariates_there_is_nothing_to_learn_from() -> None:
     assert names(GIVEN, evidence=bare) == set()
     worded = bare.replace(text=["a", "b"])
     assert names(SAMPLE, CLASSIFIER, evidence=worded) == set()
+
+
+def test_what_bounds_learn_with_goes_with_a_line_and_with_bounds() -> None:
+    model = "evaluation.bounds_model"
+    assert names(model) == names(model, MODEL) == set()
+    assert names(model, GIVEN) == names(model, bounds=False) == names(model, design="one-run") == {model}
+    assert names(model, CLASSIFIER) == names(model, SAMPLE) == {model}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from miaudit.auditing.plan import Bounds, Case, Test
-from miaudit.auditing.zero_run import OF_LINE, Correction
+from miaudit.auditing.zero_run import Correction
 from miaudit.causal import propensity
 from miaudit.causal.challenge import Challenge, challenge
 from miaudit.causal.crossfit import INNER_FOLDS
@@ -63,7 +63,8 @@ def assess(
     options, evidence, challenged, drawn = case.plan.bounds, case.audited, None, ""
     if options is None:
         return (), (), None
-    stacked = correction is not None and correction.line is not None
+    stacked = correction is not None and correction.propensity.stacked
+    rests_on = "" if correction is None else correction.bounds_rest_on
     correction = None if correction is None else correction.for_bounds
     challenge_rng, bound_rng = rng.spawn(2)
     reasons = _not_testable(evidence, options, correction, obstacle)
@@ -74,7 +75,7 @@ def assess(
     if evidence.design == "zero-run" and not reasons and correction is not None:
         if seen:
             challenged = _challenge(evidence, options, correction, stacked, challenge_rng)
-            challenged = replace(challenged, text=f"{OF_LINE} {challenged.text}") if stacked else challenged
+            challenged = replace(challenged, text=f"{rests_on} {challenged.text}") if rests_on else challenged
         # A margin that was stated is what the challenge tested; without one, any misfit voids the bounds.
         told = correction.misfit if options.margin is None else ""
         reasons = (challenged.text,) if challenged is not None and challenged.rejected else (told,) if told else ()
@@ -175,7 +176,8 @@ def _one_record_each(
     alone = evidence.take(one_of_each(evidence.unit_codes, draw))
     nuisance = correction.nuisance
     try:
-        again = propensity.fit(alone, classifier=nuisance.classifier, encoding=correction.encoding, rng=learn)
+        how: dict[str, Any] = {"classifier": nuisance.classifier, "screened": correction.propensity.screened}
+        again = propensity.fit(alone, **how, encoding=correction.encoding, rng=learn)
     except InputError as error:
         return evidence, None, f"the propensity cannot be learned from one record of each unit ({error})"
     said = (
@@ -197,6 +199,7 @@ def _challenge(
         list(competitors.values()),
         classifier=nuisance.classifier,
         encoding=correction.encoding,
+        screened=correction.propensity.screened,
         given=nuisance.propensity,
         gamma=_MARGIN if options.margin is None else options.margin,
         inner=_QUICK_FOLDS if stacked else INNER_FOLDS,

@@ -26,8 +26,9 @@ from miaudit.metrics.classical import Sample, tpr_name
 
 ESTIMATORS = ("hajek", "aipw")
 MODELS = ("line", "stack")
+BOUNDS_MODELS = ("line", "screened")
 # Options that came later, as they were before: findings leave them out.
-UNSAID: dict[str, Any] = {"propensity_model": "line", "classifier": None, "reference": None}
+UNSAID: dict[str, Any] = {"propensity_model": "line", "classifier": None, "reference": None, "bounds_model": "line"}
 
 
 @dataclass(frozen=True)
@@ -239,6 +240,9 @@ class Plan:
     classifier : "boosting", "forest" or "naive-bayes", optional
         What membership is learned with in the place of ``propensity_model``, cross-fitted and calibrated as the line
         is; ``Nuisance(classifier=...)`` takes any other.
+    bounds_model : "line" or "screened"
+        The logistic model of membership that zero-run bounds rest on: a line in the covariates, or that line enlarged
+        by the splines and products that pass Bonferroni's 5% on its training rows (:mod:`miaudit.causal.screen`).
     bounds : Bounds, or None for none
         Lower bounds on privacy parameters, and the claim to judge by them.
     reference : Reference, optional
@@ -337,6 +341,15 @@ class Plan:
         ),
     ] = None
     reference: Reference | None = None
+    bounds_model: Annotated[
+        str,
+        Option(
+            "What bounds learn membership with (zero-run): line, or screened, a line and the splines and products that "
+            "its training rows call for.",
+            "line is the default",
+            choices=BOUNDS_MODELS,
+        ),
+    ] = "line"
     bounds: Bounds | None = field(default_factory=Bounds)
 
     def __post_init__(self) -> None:

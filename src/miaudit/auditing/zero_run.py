@@ -53,7 +53,7 @@ class Correction:
     ``still_learning`` is the sentence to refuse with while more records would still improve the propensity (errata A10,
     B20); ``misfit`` the one to refuse with where it misses what the covariates say; both are empty if not.
     ``encoding``, ``nuisance`` and ``seed`` are how it was learned: resamples learn it alike. ``line`` stands beside a
-    stack: what bounds rest on.
+    stack, or beside a line that may not be enlarged as bounds ask for: what bounds rest on.
     """
 
     propensity: Propensity
@@ -68,7 +68,16 @@ class Correction:
     @property
     def for_bounds(self) -> Correction:
         """The correction whose log-odds have known errors, refused where this one is."""
-        return self if self.line is None else replace(self.line, overlap=self.overlap)
+        if self.line is None:
+            return self
+        own = "" if self.propensity.stacked else self.misfit  # what the plain line misses, the screen may have added
+        reasons = tuple(text for text in self.overlap.reasons if text != own or not own)
+        return replace(self.line, overlap=replace(self.overlap, reasons=reasons))
+
+    @property
+    def bounds_rest_on(self) -> str:
+        """Say what bounds rest on, where it is not the propensity of the metrics; empty if it is."""
+        return "" if self.line is None else _resting_on(self.line.propensity)
 
     @property
     def answered(self) -> bool:
@@ -164,7 +173,7 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         learned, curve = _learned(evidence, plan, nuisance, encoding, seed, curve_rng)
         if learned.features is None:
             learned = replace(learned, features=seen.covariates)
-        beside = None if plan.bounds is None else learned.line
+        beside = _beside(evidence, plan, nuisance, encoding, learned, seed)
         asked = [] if seen.covariates is None else [one for one in (learned, beside) if one is not None]
         trees = challenge.Challenger.of(seen, learned, rng=doubt_rng) if asked else None
         fits = [challenge.measure(seen, one, challenger=trees, rng=doubt_rng) for one in asked]
@@ -196,13 +205,36 @@ def assess(evidence: Evidence, plan: Plan, nuisance: Nuisance, *, rng: np.random
         fit=fit,
     )
     corrected = Correction(learned, shown, still, misfit, encoding, nuisance, seed)
-    if learned.line is None:
+    line = learned.line if beside is None else beside
+    if line is None:
         return corrected
-    missed = (
-        f"{OF_LINE} {fits[1].sentence} Next: state a margin on the log-odds." if fits[1:] and fits[1].rejected else ""
-    )
     own = replace(nuisance, propensity=None)  # a stack that was given comes with its line, which is no known propensity
-    return replace(corrected, line=replace(corrected, propensity=learned.line, misfit=missed, nuisance=own))
+    missed = ""
+    if fits[1:] and fits[1].rejected:
+        missed = f"{_resting_on(line)} {fits[1].sentence} Next: state a margin on the log-odds."
+    return replace(corrected, line=replace(corrected, propensity=line, misfit=missed, nuisance=own))
+
+
+def _resting_on(line: Propensity) -> str:
+    """Say which line bounds rest on."""
+    if not line.screened:
+        return OF_LINE
+    added = ", ".join(line.added)
+    enlarged = f" and {added}," if added else ", to which a screen of splines and products added nothing,"
+    return f"Bounds rest on a line in the covariates{enlarged} since its errors are known."
+
+
+def _beside(
+    evidence: Evidence, plan: Plan, nuisance: Nuisance, encoding: Encoding, learned: Propensity, seed: int
+) -> Propensity | None:
+    """Return what bounds rest on beside the propensity of the metrics; None without bounds, or where it is the same."""
+    if plan.bounds is None:
+        return None
+    straight = learned if learned.line is None and nuisance.propensity is None else learned.line
+    if plan.bounds_model == "line" or straight is None or not straight.logistic or straight.folds is None:
+        return learned.line
+    rng = np.random.default_rng(seed)
+    return propensity.fit(evidence, encoding=encoding, folds=straight.folds, screened=True, rng=rng)
 
 
 def _learned(
@@ -371,7 +403,7 @@ def in_words(corrected: Correction, plan: Plan) -> tuple[str, ...]:
         came = "given" if corrected.propensity.rows_per_covariate is None else "learned once"
         again = (
             f" The bootstrap keeps these weights, which were {came}: what is uncertain about them is not in its limits."
-            if nuisance.propensity is not None or corrected.line is not None
+            if nuisance.propensity is not None or corrected.propensity.stacked
             else f" In each of {plan.n_bootstrap:,} bootstrap resamples the propensity was learned again."
         )
         again += " Corrected metrics without bootstrap limits (AIPW, the best threshold) have the default ones only."

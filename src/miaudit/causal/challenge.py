@@ -98,6 +98,7 @@ def challenge(
     classifier: Any = None,
     encoding: Encoding | None = None,
     given: Propensity | None = None,
+    screened: bool = False,
     gamma: float = 0.1,
     level: float = 0.05,
     inner: int = crossfit.INNER_FOLDS,
@@ -112,7 +113,7 @@ def challenge(
 
     Parameters
     ----------
-    evidence, classifier, encoding, rng : as in :func:`miaudit.causal.propensity.fit`
+    evidence, classifier, encoding, screened, rng : as in :func:`miaudit.causal.propensity.fit`
     competitors : scikit-learn classifiers with ``predict_proba``; p-values are multiplied by their number
     given : the propensity of each record, where it is known or was learned elsewhere; it is challenged as it is
     gamma : margin on the log-odds, 0 or more; at 0 about one sound learned propensity in eight is refuted
@@ -135,7 +136,8 @@ def challenge(
     """
     _check(competitors, gamma, level)
     models = competitors if given is not None else (classifier, *competitors)
-    rows, logits = propensity.held_out_logits(evidence, models, encoding=encoding, inner=inner, rng=rng)
+    asked: dict[str, Any] = {"encoding": encoding, "inner": inner, "screened": screened}
+    rows, logits = propensity.held_out_logits(evidence, models, **asked, rng=rng)
     if evidence.unit_codes is not None and (given is None or given.rows_per_covariate is not None):
         # Log-odds learned from records speak of records that all have the same chance to be drawn.
         alike = drawn_alike(evidence.unit_codes[rows], rng, of=sizes(evidence.unit_codes)[rows])

@@ -220,6 +220,18 @@ def fit(encoding: Encoding, table: Table, *, seed: int) -> Callable[[Table], Flo
     return transform
 
 
+def names_of(encoding: Encoding, table: Table, features: int) -> tuple[str, ...]:
+    """Name the features that an encoding fitted on a table gives: of columns, of their levels, else by number."""
+    match encoding:
+        case Numbers():
+            return table.names
+        case Categories(columns=columns) if table.numbers is not None:
+            coded = [table.columns.index(c) for c in columns if c in table.columns]
+            levels = [f"{table.names[c]} = {level:g}" for c in coded for level in np.unique(table.numbers[:, c])]
+            return (*levels, *(name for c, name in enumerate(table.names) if c not in coded))
+    return tuple(f"component {i + 1}" for i in range(features))
+
+
 def _fitted(encoding: Encoding, table: Table, seed: int) -> Any:
     """Return the scikit-learn transformer of an encoding of texts or of numbers, fitted to a table's."""
     if not isinstance(encoding, Text):

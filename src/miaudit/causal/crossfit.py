@@ -24,6 +24,7 @@ from miaudit.causal.covariates import Encoding, Part, Table, resample
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
+Enlarge = Callable[[Part, FloatArray], Any]  # from training rows and their features to what makes further features
 CLIP = 1e-3
 FOLDS = 5
 INNER_FOLDS = 5
@@ -277,9 +278,6 @@ def platt(held: FloatArray, y: FloatArray) -> tuple[float, float]:
     return (float(slope), float(offset)) if slope > 0 else (0.0, math.log(n1 / n0))
 
 
-# -- all replicates -------------------------------------------------------------------------------------------------
-
-
 # -- one model ------------------------------------------------------------------------------------------------------
 
 
@@ -293,6 +291,7 @@ class Model:
     coefficients: FloatArray | None = None  # intercept first
     strength: float | None = None
     estimator: Any = None
+    screen: Any = None  # what enlarged the features
 
     def logit(self, table: Table) -> FloatArray:
         """Return calibrated log-odds (n,) of membership."""
@@ -314,10 +313,13 @@ def learn(
     *,
     refuse_few_rows: bool = True,
     inner: int = INNER_FOLDS,
+    enlarge: Enlarge | None = None,
     rng: np.random.Generator,
 ) -> Model:
     """Fit encoder, model (the logistic one where the classifier is None) and calibration on training rows."""
     encoder = covariates.fit(encoding, part.table, seed=seed_of(rng))
+    screen = None if enlarge is None or classifier is not None else enlarge(part, encoder(part.table))
+    encoder = encoder if screen is None else screen.after(encoder)
     x, member = encoder(part.table), part.member
     if refuse_few_rows:
         refuse_wide(x)
@@ -329,7 +331,7 @@ def learn(
         chosen, held, start = choose_strength(ones, y, fold, strengths)
         coefficients, _ = minimise(ones, y, penalty_of(ones, chosen), start)
         slope, offset = platt(held, y)
-        return Model(encoder, slope, offset, coefficients, chosen)
+        return Model(encoder, slope, offset, coefficients, chosen, screen=screen)
     held = np.empty(len(y))
     for k in np.unique(fold):
         some = fit_classifier(classifier, x[fold != k], member[fold != k], seed_of(rng))
@@ -388,6 +390,7 @@ def refits(
     strength: float | None = None,
     counts: ArrayLike | None = None,
     workers: int = 1,
+    enlarge: Enlarge | None = None,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.uint16], Iterator[tuple[slice, FloatArray]]]:
     """Yield the replicates of :func:`bootstrap` in blocks, one block in memory at a time.
@@ -421,7 +424,8 @@ def refits(
 
     def learned(task: tuple[Part, np.random.Generator]) -> Callable[[slice], FloatArray]:
         part, seed = task
-        return _replicates_of(learn(part, chosen, classifier, strength, rng=seed), part, drawn, workers, seed)
+        model = learn(part, chosen, classifier, strength, enlarge=enlarge, rng=seed)
+        return replicates_of(model, part, drawn, workers, seed)
 
     again = at_once(learned, zip(parts, learning.spawn(len(parts)), strict=True), classifier)
     size = max(_FEWEST_TOGETHER, _NUMBERS // evidence.n) if classifier is None else _PER_WORKER * workers
@@ -450,7 +454,7 @@ def _counts(counts: ArrayLike, source: Evidence) -> NDArray[np.uint16]:
     return drawn.astype(np.uint16)
 
 
-def _replicates_of(
+def replicates_of(
     model: Model, part: Part, counts: NDArray[np.uint16], workers: int, rng: np.random.Generator
 ) -> Callable[[slice], FloatArray]:
     """Return the function that gives calibrated log-odds (block, rows) of some replicates."""
@@ -460,9 +464,12 @@ def _replicates_of(
         ones, beyond = with_ones(x), with_ones(target)
         penalty = penalty_of(ones, model.strength or 1.0)
 
+        ask = None if model.screen is None else model.screen.asked_again(part.member, (ones, beyond), penalty, start)
+
         def solved(block: slice) -> FloatArray:
             found = reweighted(ones, part.member, counts[block][:, part.rows], penalty, start)
-            return model.spread(beyond @ start, found @ beyond.T)
+            raw = found @ beyond.T
+            return model.spread(beyond @ start, raw if ask is None else raw + ask(counts[block][:, part.rows], found))
 
         return solved
     from joblib import Parallel, delayed  # type: ignore[import-untyped]

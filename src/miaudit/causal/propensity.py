@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray, Share
-from miaudit.causal import covariates, crossfit, stack
+from miaudit.causal import covariates, crossfit, screen, stack
 from miaudit.causal.cores import at_once
 from miaudit.causal.covariates import Custom, Encoding, Part, Table, Text, resample
 from miaudit.causal.crossfit import CLIP, FOLDS
@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 
+_RESAMPLES = 100  # whose spread is the standard error of screened log-odds
 _HALVES = 2  # random halves of each training part on the learning curve, each with its complement
 _RISE_Z = 3.0  # the rise must exceed this many standard errors ...
 _RISE_LEAST = 0.01  # ... and this much AUC; see LearningCurve
@@ -63,6 +64,8 @@ class Propensity:
     rows_per_covariate : rows that the propensity was learned from, for each feature; None if given
     models : folds and features of a stack (:func:`stacked`), which regressions of the score share; None of others
     line : the line in the covariates that stands in a stack, on the same folds
+    errors : array (n,), standard errors of the log-odds over resamples that repeat the screen; None if none was made
+    added : splines and products that a screen let in, in words; ``features`` are those of the line alone
 
     Examples
     --------
@@ -81,6 +84,8 @@ class Propensity:
     rows_per_covariate: float | None = None
     models: stack.Folds | None = None
     line: Propensity | None = None
+    errors: FloatArray | None = None
+    added: tuple[str, ...] = ()
 
     @classmethod
     def given(cls, values: ArrayLike, how: str = "given") -> Propensity:
@@ -112,6 +117,11 @@ class Propensity:
         return self.models is not None
 
     @property
+    def screened(self) -> bool:
+        """Whether the line was open to splines and products."""
+        return self.errors is not None
+
+    @property
     def odds(self) -> FloatArray:
         """Weights w = pi / (1 - pi) (n,) by which non-members represent members."""
         return self.values / (1 - self.values)
@@ -132,7 +142,9 @@ class Propensity:
         part = replace(Propensity.given(self.values[rows], self.how), features=features, models=models)
         if self.folds is not None or self.rows_per_covariate is None:
             return part
-        return replace(part, logistic=self.logistic, rows_per_covariate=self.rows_per_covariate)
+        errors = None if self.errors is None else self.errors[rows]
+        known: dict[str, Any] = {"rows_per_covariate": self.rows_per_covariate, "errors": errors, "added": self.added}
+        return replace(part, logistic=self.logistic, **known)
 
     def matched(self, evidence: Evidence) -> Propensity:
         """Return these propensities if their number is that of the evidence's records, else refuse.
@@ -265,6 +277,7 @@ def fit(
     train: Evidence | None = None,
     strength: float | None = None,
     refuse_few_rows: bool = True,
+    screened: bool = False,
     rng: np.random.Generator,
 ) -> Propensity:
     """Fit the propensity of each record on other records.
@@ -284,6 +297,9 @@ def fit(
     strength : C of the logistic regression, more than 0; default: chosen by cross-validation
     refuse_few_rows : bool
         False fits even with more features than rows, which is never valid (errata B20): for reproductions only.
+    screened : bool
+        Enlarge the logistic model by the splines and products that pass Bonferroni's 5% on the training rows
+        (:mod:`miaudit.causal.screen`); standard errors are then those of 100 resamples, each screened again.
     rng : generator of the folds and of the classifier's seeds
 
     Raises
@@ -306,12 +322,14 @@ def fit(
     crossfit.check_clip(clip)
     place, learn = rng.spawn(2)
     audited, parts, fold = covariates.divide(evidence, train, chosen, folds, place)
+    larger = screen.enlarging(chosen, classifier) if screened else None
+    asked: dict[str, Any] = {"refuse_few_rows": refuse_few_rows, "enlarge": larger}
 
-    def learned(task: tuple[Part, np.random.Generator]) -> crossfit.Model:
+    def model_of(task: tuple[Part, np.random.Generator]) -> crossfit.Model:
         part, seed = task
-        return crossfit.learn(part, chosen, classifier, strength, refuse_few_rows=refuse_few_rows, rng=seed)
+        return crossfit.learn(part, chosen, classifier, strength, **asked, rng=seed)
 
-    models = at_once(learned, zip(parts, learn.spawn(len(parts)), strict=True), classifier)
+    models = at_once(model_of, zip(parts, learn.spawn(len(parts)), strict=True), classifier)
     logit = np.empty(evidence.n)
     for part, model in zip(parts, models, strict=True):
         logit[part.held_out] = model.logit(part.apply) + part.prior_shift
@@ -324,9 +342,15 @@ def fit(
     where = f"on {rows:,} separate records" if fold is None else f"cross-fitted in {len(models)} folds"
     strengths = [model.strength for model in models if model.strength is not None]
     few = "" if refuse_few_rows else "; with more features than rows allowed"
-    how = f"{where}: {_named(chosen)}, {_model_named(classifier, strengths)}, Platt calibration{few}"
-    linear, ratio = classifier is None, rows / features.shape[1]
-    return Propensity(values, how, clip, clipped, fold, features, audited.dropped, linear, ratio)
+    added = tuple(dict.fromkeys(name for model in models if screened for name in model.screen.added))
+    learned = f"{_model_named(classifier, strengths)}{', enlarged by ' * bool(added)}{', '.join(added)}"
+    how = f"{where}: {_named(chosen)}, {learned}, Platt calibration{few}"
+    linear, ratio = classifier is None, rows / (features.shape[1] + len(added))
+    found = Propensity(values, how, clip, clipped, fold, features, audited.dropped, linear, ratio)
+    if not screened:
+        return found
+    drawn = resample(evidence if train is None else train, _RESAMPLES, strata=fold, rng=place)
+    return replace(found, errors=screen.spread(evidence.n, parts, models, drawn, place), added=added)
 
 
 def stacked(
@@ -396,11 +420,17 @@ class Refitting(TypedDict, total=False):
     strength: float | None
     counts: ArrayLike | None
     workers: int
+    enlarge: crossfit.Enlarge | None
     rng: Required[np.random.Generator]
 
 
 def bootstrap(
-    evidence: Evidence, train: Evidence | None = None, replicates: int = 600, **options: Unpack[Refitting]
+    evidence: Evidence,
+    train: Evidence | None = None,
+    replicates: int = 600,
+    *,
+    screened: bool = False,
+    **options: Unpack[Refitting],
 ) -> FloatArray:
     """Refit the propensity on resamples of its training records; the audited records stay.
 
@@ -417,6 +447,7 @@ def bootstrap(
     train : separate records to learn from and to resample; default: cross-fitted on ``evidence``
     replicates : number of resamples
     counts : array (replicates, rows) of how often each record was drawn, optional; default :func:`resample`
+    screened : as in :func:`fit`; every replicate is screened again
     workers : number of processes for a classifier other than the default
     rng : generator of resamples, folds and seeds
 
@@ -433,6 +464,9 @@ def bootstrap(
     >>> bootstrap(evidence, replicates=20, rng=rng).shape
     (20, 500)
     """
+    if screened:
+        chosen = crossfit.encoding_of(evidence, options.get("encoding"))
+        options["enlarge"] = screen.enlarging(chosen, options.get("classifier"))
     drawn, blocks = crossfit.refits(evidence, train, replicates, **options)
     out = np.empty((len(drawn), evidence.n))
     for block, values in blocks:
@@ -446,6 +480,7 @@ def held_out_logits(
     *,
     encoding: Encoding | None = None,
     inner: int = crossfit.INNER_FOLDS,
+    screened: bool = False,
     rng: np.random.Generator,
 ) -> tuple[IntArray, list[FloatArray]]:
     """Fit each classifier on a random half of the units and apply it to the other half.
@@ -455,6 +490,7 @@ def held_out_logits(
     evidence, encoding, rng : as in :func:`fit`
     classifiers : scikit-learn classifiers with ``predict_proba``; None is the default model
     inner : folds of that half on which a classifier is calibrated
+    screened : whether the default model is enlarged, as in :func:`fit`
 
     Returns
     -------
@@ -482,7 +518,8 @@ def held_out_logits(
 
     def learned(model: tuple[Any, np.random.Generator]) -> FloatArray:
         classifier, seed = model
-        return crossfit.learn(part, chosen, classifier, inner=inner, rng=seed).logit(part.apply)
+        larger = screen.enlarging(chosen, None) if screened and classifier is None else None
+        return crossfit.learn(part, chosen, classifier, inner=inner, enlarge=larger, rng=seed).logit(part.apply)
 
     logits = at_once(learned, zip(classifiers, learn.spawn(len(classifiers)), strict=True), *classifiers)
     drawn = one_of_each(code[part.held_out], place)

@@ -67,7 +67,11 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (INPUT, "evaluation", ("group", *(f"{side}_groups_path" for side in _SIDES), "design")),
     (ZERO_RUN, "evaluation", ("covariates", *(f"{side}_covariates_path" for side in _SIDES))),
     (ZERO_RUN, "evaluation", ("text", *(f"{side}_texts_path" for side in _SIDES))),
-    (ZERO_RUN, "evaluation", ("categories", "components", "estimator", "propensity_model", "classifier")),
+    (
+        ZERO_RUN,
+        "evaluation",
+        ("categories", "components", "estimator", "propensity_model", "classifier", "bounds_model"),
+    ),
     (ZERO_RUN, "evaluation", ("propensity", *(f"{side}_propensities_path" for side in _SIDES))),
     (ZERO_RUN, "evaluation", ("propensity_sample_path",)),
     (ZERO_RUN, "reference", ("score", "use", "trained_on_neither")),

@@ -154,7 +154,7 @@ ATTACK = Keys(
 )
 EVALUATED = Keys(
     {
-        **keys_of(Plan, "categories", "components", "estimator", "propensity_model", "classifier"),
+        **keys_of(Plan, "categories", "components", "estimator", "propensity_model", "classifier", "bounds_model"),
         "propensity_sample_path": Annotated[
             str | None,
             Option(

@@ -18,7 +18,7 @@ _OF_RATIOS = tuple(f"attack.{name}" for name in ("variance", "statistic", "stati
 _OF_SCORES = ("attack.type", "attack.headline", "evaluation.signal")
 _OF_BUNDLES = ("share", "seal")  # of the command line only
 _OF_SYNTHETIC = tuple(f"synthetic.{name}" for name in ("schema_path", "secrets", "known", "records"))
-_OF_BOUNDS = tuple(f"privacy.{name}" for name in ("delta", "guesses", "correction", "margin"))
+_OF_BOUNDS = ("privacy.delta", "privacy.guesses", "privacy.correction", "privacy.margin", "evaluation.bounds_model")
 _OF_LEARNING = ("evaluation.propensity_model", "evaluation.classifier", "evaluation.propensity_sample_path")
 _OF_GIVEN = ("evaluation.propensity", *(f"evaluation.{side}_propensities_path" for side in ("member", "nonmember")))
 _OF_REFERENCE = tuple(f"reference.{name}" for name in ("score", "use", "trained_on_neither"))
@@ -77,6 +77,12 @@ def unread(
         (("evaluation.categories",), not columns, "without covariates", "it goes with covariates, and with zero-run"),
         (("evaluation.components",), not text, "without covariates", "it goes with covariates, and with zero-run"),
         (_OF_LEARNING, bool(found & set(_OF_GIVEN)), "beside given propensities", "nothing is learned then"),
+        (
+            _OF_BOUNDS[-1:],
+            bool(found & {*_OF_GIVEN, *_OF_LEARNING[1:]}),
+            "without a line",
+            "it enlarges the one learned here",
+        ),
         (_OF_LEARNING[1:], not text, "without covariates", "it goes with covariates, and with zero-run"),
         (_OF_LEARNING[:1], "evaluation.classifier" in found, "beside a classifier", "choose one of the two"),
         (_OF_LEARNING[:1], of_sample, "for a separate sample", "a line is learned from it, or a classifier"),

@@ -103,6 +103,9 @@ class AuditedRecords:
                     "to keep all units)"
                 )
             notes = (f"{said}; the other {ev.n - len(rows):,} left out",)
+        if propensity.screened:
+            enlarged = "".join(f", {name}" for name in propensity.added) or ", to which nothing was added"
+            notes += (f"log-odds of a line in the covariates{enlarged} (splines and products screened at 5%)",)
         return cls(rows, score[rows], ev.member[rows], logit(values[rows]), notes)
 
     def right(self, guess: IntArray) -> BoolArray:
@@ -462,7 +465,8 @@ def _bootstrap(ev: Evidence, propensity: Propensity, rng: np.random.Generator) -
     encoded = Evidence(score=ev.score, member=ev.member, covariates=propensity.features, unit=ev.unit)
     number = int(np.clip(_LARGEST_REPLICATES // ev.n, 50, _REPLICATES))
     clip = propensity.clip or propensities.CLIP
-    return propensities.bootstrap(encoded, replicates=number, folds=propensity.folds, clip=clip, rng=rng)
+    kept: dict[str, Any] = {"folds": propensity.folds, "clip": clip, "screened": propensity.screened}
+    return propensities.bootstrap(encoded, replicates=number, **kept, rng=rng)
 
 
 def _refuse_few_rows_without_bounds(job: Job, option: Thinning | Composition) -> None:

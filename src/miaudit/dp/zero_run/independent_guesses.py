@@ -284,7 +284,8 @@ def standard_errors(propensity: Propensity, replicates: ArrayLike | None = None,
     """Standard error (n,) of each record's log-odds; 0 for given propensities.
 
     The spread over bootstrap replicates where there are any; else, for the default logistic model, sqrt(x' H^-1 x) with
-    the information H of its features, scaled to the rows that each fold's model was learned from.
+    the information H of its features, scaled to the rows that each fold's model was learned from. A screened model
+    brings the spread over its own resamples.
 
     Raises
     ------
@@ -305,6 +306,8 @@ def standard_errors(propensity: Propensity, replicates: ArrayLike | None = None,
         return np.zeros(len(propensity.values))
     if replicates is not None:
         return np.asarray(logit(check_replicates(replicates, len(propensity.values))).std(axis=0, ddof=1))
+    if propensity.errors is not None:
+        return propensity.errors
     if not propensity.logistic or propensity.features is None:
         raise InputError(
             "half_width",
@@ -356,7 +359,8 @@ def _scheffe(
 
     if propensity.features is None:
         raise InputError("half_width", "a learned logistic propensity for Scheffe()", "another", "use StandardErrors()")
-    factor = math.sqrt(float(chdtri(propensity.features.shape[1] + 1, cost)))
+    columns = propensity.features.shape[1] + len(propensity.added)
+    factor = math.sqrt(float(chdtri(columns + 1, cost)))
     spread = standard_errors(propensity, replicates, units)
     how = f"log-odds within Scheffe's band of the learned ones, for all records at once but for probability {cost:.3g}"
     return factor * spread, how, cost

@@ -1,0 +1,321 @@
+"""A line in the covariates, enlarged by the splines and products that its training rows call for.
+
+Each candidate is asked by its score test whether the line misses it: z = sum r c / sqrt(sum w c^2), with the residuals
+r and weights w of the line and c the candidate less what the columns of the line say of it. The strongest enters as
+long as it passes Bonferroni's 5% over all candidates, and the others are asked again beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, special
+
+from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.causal import covariates, crossfit
+from miaudit.causal.basis import Basis
+from miaudit.causal.covariates import Encoding, Part, Table
+from miaudit.errors import InputError
+from miaudit.metrics.trials import independent_share
+
+LEVEL = 0.05  # of all candidates together
+MOST = 15  # functions that may enter
+_LEAST_LEFT = 0.01  # of a candidate's weighted sum of squares, beyond what the line's columns say of it
+_CLIP = 6.0  # of products of normal scores
+# Of the limit: a resample is asked about candidates so near. Of all of them it would let in two or three that mean
+# nothing, since its z has the noise of two samples (docs/zero_run.md).
+_WITHIN = 1.5
+_NUMBERS = 2**22  # of candidates that are held together
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Splines of each column's normal scores, and products of two columns' scores, made without labels.
+
+    Attributes
+    ----------
+    basis : of the training rows
+    pairs : array (k, 2), positions in the basis of what a function is a product of; the second is -1 of a spline
+    """
+
+    basis: Basis
+    pairs: IntArray
+
+    @classmethod
+    def of(cls, x: FloatArray, names: Sequence[str]) -> Candidates:
+        """Learn them from training rows x (n, d)."""
+        basis, _ = Basis.fitted(x, names)
+        alone = np.arange(basis.sorts[0] + basis.sorts[1])
+        first, second = np.triu_indices(len(basis.factors), 1)
+        products = np.column_stack([basis.factors[first], basis.factors[second]])
+        return cls(basis, np.vstack([np.column_stack([alone, np.full(len(alone), -1)]), products]))
+
+    def of_rows(self, main: FloatArray, chosen: IntArray) -> FloatArray:
+        """Return some functions (n, k) of rows of the basis (n, p)."""
+        first, second = self.pairs[chosen].T
+        made = main[:, first]
+        both = second >= 0
+        made[:, both] = np.clip(made[:, both] * main[:, second[both]], -_CLIP, _CLIP)
+        return np.asarray(made)
+
+    def named(self, chosen: IntArray) -> tuple[str, ...]:
+        """Name some functions in words."""
+        names = self.basis.names
+        return tuple(
+            f"a spline of {names[i].removesuffix(', curved')}" if j < 0 else f"a product of {names[i]} and {names[j]}"
+            for i, j in self.pairs[chosen]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Screen:
+    """The functions that entered, and how resamples of the training rows are asked again.
+
+    Attributes
+    ----------
+    candidates : that were asked
+    limit : |z| that Bonferroni asks for
+    chosen : array (k,), those that entered, the strongest first
+    near : array (s,), those that a resample may let enter
+    """
+
+    candidates: Candidates
+    limit: float
+    chosen: IntArray
+    near: IntArray
+
+    @classmethod
+    def of(cls, x: FloatArray, member: BoolArray, names: Sequence[str], *, independent: float = 1.0) -> Screen:
+        """Screen training rows.
+
+        Parameters
+        ----------
+        x : array (n, d), features of the line, which splines and products are made of
+        member : array (n,)
+        names : of the features
+        independent : share of the rows that count as independent, in (0, 1]
+        """
+        candidates = Candidates.of(x, names)
+        count = len(candidates.pairs)
+        limit = -float(special.ndtri(LEVEL / 2 / max(1, count)) / np.sqrt(independent))
+        main, y = candidates.basis(x), member.astype(np.float64)
+        pool, chosen = np.arange(count), np.empty(0, dtype=np.int64)
+        z, design = np.zeros(count), crossfit.with_ones(x)
+        while len(pool):
+            fitted = Fitted.of(design, y)
+            asked = fitted.scores(candidates, main, pool)
+            z[pool] = asked
+            pool = pool[np.abs(asked) > limit]
+            if not len(pool) or len(chosen) == MOST:
+                break
+            best = pool[np.argmax(np.abs(z[pool]))]
+            chosen, pool = np.append(chosen, best), pool[pool != best]
+            design = np.column_stack([design, candidates.of_rows(main, np.array([best]))])
+        others = np.setdiff1d(np.arange(count), chosen)
+        if len(chosen):
+            z[others] = Fitted.of(design, y).scores(candidates, main, others)
+        return cls(candidates, limit, chosen, others[np.abs(z[others]) > limit - _WITHIN])
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """Return the functions that entered (n, k) of any rows (n, d)."""
+        return self.candidates.of_rows(self.candidates.basis(x), self.chosen)
+
+    def after(self, encoder: Callable[[Table], FloatArray]) -> Callable[[Table], FloatArray]:
+        """Return an encoder whose features are those of another, and the functions that entered."""
+
+        def features(table: Table) -> FloatArray:
+            line = encoder(table)
+            return np.hstack([line, self(line)])
+
+        return features
+
+    def asked_again(
+        self, member: BoolArray, rows: tuple[FloatArray, FloatArray], penalty: FloatArray, beta: FloatArray
+    ) -> Again:
+        """Return what screens resamples of the training rows.
+
+        Parameters
+        ----------
+        member : array (n,), of the training rows
+        rows : the columns, ones first, of training rows (n, p) and of those that log-odds are wanted of (m, p)
+        penalty, beta : arrays (p,), of the model of all training rows
+        """
+        design, beyond = rows
+        width = design.shape[1] - len(self.chosen)
+        p = crossfit.expit(design @ beta)
+        fitted = Fitted(design, member - p, p * (1 - p))
+        made, wanted = (
+            self.candidates.of_rows(self.candidates.basis(part[:, 1:width]), self.near) for part in (design, beyond)
+        )
+        near, said = fitted.beyond(made)
+        covariance = linalg.inv((design * fitted.weight[:, None]).T @ design + np.diag(penalty + _ROUNDING))
+        gram = (near * fitted.weight[:, None]).T @ near
+        shrunken = gram + _ROUNDING * np.trace(gram) * np.eye(len(gram))
+        return Again(
+            self.limit, width, covariance, design, beyond, near, wanted - beyond @ said, shrunken, member.astype(float)
+        )
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Name what entered, in words."""
+        return self.candidates.named(self.chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A logistic model of training rows: columns (n, p), residuals and weights (n,)."""
+
+    design: FloatArray
+    residual: FloatArray
+    weight: FloatArray
+
+    @classmethod
+    def of(cls, design: FloatArray, y: FloatArray) -> Fitted:
+        """Fit it, hardly shrunken."""
+        penalty = crossfit.penalty_of(design, crossfit.STRENGTHS[-1])
+        beta, _ = crossfit.minimise(design, y, penalty, np.zeros(design.shape[1]), tolerance=1e-6)
+        p = crossfit.expit(design @ beta)
+        return cls(design, y - p, p * (1 - p))
+
+    def beyond(self, made: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return what the columns do not say of functions (n, k), and the coefficients (p, k) of what they say."""
+        weighted = self.design * self.weight[:, None]
+        gram = weighted.T @ self.design
+        said = linalg.solve(gram + _ROUNDING * np.trace(gram) * np.eye(len(gram)), weighted.T @ made, assume_a="pos")
+        return made - self.design @ said, said
+
+    def scores(self, candidates: Candidates, main: FloatArray, asked: IntArray) -> FloatArray:
+        """Return z (k,) of some candidates; 0 where the columns say nearly all of one."""
+        found = np.empty(len(asked))
+        size = max(1, _NUMBERS // len(main))
+        for first in range(0, len(asked), size):
+            part = slice(first, first + size)
+            made = candidates.of_rows(main, asked[part])
+            left, _ = self.beyond(made)
+            own, whole = (self.weight @ one**2 for one in (left, made - np.average(made, axis=0, weights=self.weight)))
+            z = (self.residual @ left) / np.sqrt(np.where(own > 0, own, np.inf))
+            found[part] = np.where(own > _LEAST_LEFT * whole, z, 0.0)
+        return found
+
+
+def enlarging(encoding: Encoding, classifier: Any = None) -> Callable[[Part, FloatArray], Screen]:
+    """Return what screens the training rows of a part, whose features are those of an encoding.
+
+    Raises
+    ------
+    InputError
+        For a classifier, which is no line.
+    """
+    if classifier is not None:
+        raise InputError("screened", "the logistic model", "a classifier", "leave one of the two out")
+
+    def enlarge(part: Part, x: FloatArray) -> Screen:
+        names = covariates.names_of(encoding, part.table, x.shape[1])
+        return Screen.of(x, part.member, names, independent=independent_share(part.code))
+
+    return enlarge
+
+
+# -- resamples --------------------------------------------------------------------------------------------------------
+
+
+def spread(
+    n: int, parts: Sequence[Part], models: Sequence[crossfit.Model], drawn: NDArray[np.uint16], rng: np.random.Generator
+) -> FloatArray:
+    """Return standard errors (n,) of log-odds over resamples (k, rows), each screened again."""
+    errors = np.empty(n)
+    for part, model in zip(parts, models, strict=True):
+        replicates = crossfit.replicates_of(model, part, drawn, 1, rng)
+        size = max(1, _NUMBERS // len(part.member))
+        blocks = [replicates(slice(first, first + size)) for first in range(0, len(drawn), size)]
+        errors[part.held_out] = np.concatenate(blocks).std(axis=0, ddof=1)
+    return errors
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """The screen of resamples, to first order about the model of all training rows.
+
+    A function that stands in the model leaves a resample's where its Wald statistic is within the limit, and one that
+    does not enters by its score statistic; either moves the other coefficients by one Newton step.
+
+    Attributes
+    ----------
+    limit : of |z|
+    first : position of the first function among the model's columns
+    covariance : array (p, p), of the model's coefficients
+    beyond : array (m, p), the model's columns of the rows that log-odds are wanted of
+    design, near : arrays (n, p), (n, s), the model's columns of training rows, and the candidates beyond these
+    gram : array (s, s), of candidates
+    near_beyond : array (m, s), the candidates of the wanted rows
+    y : array (n,), labels
+    """
+
+    limit: float
+    first: int
+    covariance: FloatArray
+    design: FloatArray
+    beyond: FloatArray
+    near: FloatArray
+    near_beyond: FloatArray
+    gram: FloatArray
+    y: FloatArray
+
+    def __call__(self, counts: NDArray[Any], found: FloatArray) -> FloatArray:
+        """Return by how much log-odds (k, m) of resamples move, whose coefficients without it are found (k, p)."""
+        steps = np.zeros_like(found)
+        for k in np.flatnonzero((np.abs(self._wald(found)) < self.limit).any(axis=1)):
+            steps[k] = self._left_out(found[k])
+        moved = steps @ self.beyond.T
+        if self.near.shape[1]:
+            residual = counts * (self.y - crossfit.expit(found @ self.design.T))
+            scores = residual @ self.near
+            entered = np.zeros_like(scores)
+            for k in np.flatnonzero((np.abs(scores) > self.limit * np.sqrt(np.diag(self.gram))).any(axis=1)):
+                entered[k] = self._entered(scores[k])
+            some = np.flatnonzero(entered.any(axis=0))
+            moved += entered[:, some] @ self.near_beyond[:, some].T
+        return np.asarray(moved)
+
+    def _wald(self, found: FloatArray) -> FloatArray:
+        return np.asarray(found[..., self.first :] / np.sqrt(np.diag(self.covariance))[self.first :])
+
+    def _left_out(self, beta: FloatArray) -> FloatArray:
+        """Return the step (p,) that leaves out functions, the weakest first, until all others pass."""
+        out: list[int] = []
+        step, spread = np.zeros_like(beta), np.diag(self.covariance)
+        while len(out) < len(beta) - self.first:
+            z = np.abs((beta + step)[self.first :]) / np.sqrt(spread[self.first :])
+            z[[i - self.first for i in out]] = np.inf
+            weakest = int(np.argmin(z))
+            if z[weakest] >= self.limit:
+                break
+            out.append(weakest + self.first)
+            gain = linalg.solve(self.covariance[np.ix_(out, out)], self.covariance[out], assume_a="pos")
+            step = -beta[out] @ gain
+            spread = np.maximum(np.diag(self.covariance) - (self.covariance[:, out] * gain.T).sum(axis=1), _ROUNDING)
+        return step
+
+    def _entered(self, score: FloatArray) -> FloatArray:
+        """Return coefficients (s,) of the candidates that enter, the strongest first, 0 of the others."""
+        chosen: list[int] = []
+        left, spread = score, np.diag(self.gram)
+        coefficients = np.zeros_like(score)
+        while len(chosen) < MOST:
+            fresh = spread > _LEAST_LEFT * np.diag(self.gram)
+            z = np.where(fresh, np.abs(left) / np.sqrt(np.where(fresh, spread, 1.0)), 0.0)
+            best = int(np.argmax(z))
+            if z[best] <= self.limit:
+                break
+            chosen.append(best)
+            across = self.gram[np.ix_(chosen, chosen)]
+            effects = linalg.solve(across, np.column_stack([score[chosen], self.gram[chosen]]), assume_a="pos")
+            coefficients[chosen] = effects[:, 0]
+            left = score - self.gram[:, chosen] @ effects[:, 0]
+            spread = np.diag(self.gram) - (self.gram[:, chosen] * effects[:, 1:].T).sum(axis=1)
+        return coefficients
