@@ -34,7 +34,7 @@ from miaudit.report import kinds
 HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/causal_mia")
 GRID = np.linspace(0.0, 1.0, 101)
-PLAN = ma.Plan(fpr_targets=(0.01, 0.1), primary_metric="auc", bounds=None)
+PLAN = ma.Plan(fpr_targets=(0.01, 0.1), primary_metric="auc", bounds=None, propensity_model="line", estimator="hajek")
 LEARNED = ("network", "grain")
 CORRECTED = (*LEARNED, "oracle")
 

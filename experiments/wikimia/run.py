@@ -26,7 +26,7 @@ from miaudit.report import kinds
 
 HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/wikimia")
-PLAN = ma.Plan(fpr_targets=(0.01, 0.1), primary_metric="auc", bounds=None)
+PLAN = ma.Plan(fpr_targets=(0.01, 0.1), primary_metric="auc", bounds=None, propensity_model="line", estimator="hajek")
 COMPONENTS = 50  # of the texts; the default, one for each 100 rows, keeps 7 of them
 
 

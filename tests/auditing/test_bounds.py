@@ -35,7 +35,9 @@ def observed(seed: int, *, mu: float = 0.0, n: int = N, interaction: bool = Fals
 
 
 def audit(evidence: ma.Evidence, *, seed: int = 0, **bounds: Any) -> ma.Findings:
-    return ma.audit(evidence, plan=ma.Plan(bounds=ma.Bounds(**bounds)), rng=np.random.default_rng(seed))
+    return ma.audit(
+        evidence, plan=ma.Plan(propensity_model="line", bounds=ma.Bounds(**bounds)), rng=np.random.default_rng(seed)
+    )
 
 
 def test_one_run_evidence_refutes_a_claim_that_is_too_small() -> None:
@@ -221,7 +223,7 @@ def test_a_propensity_learned_from_other_records_is_bounded_by_its_standard_erro
     learned = propensity.fit(evidence, train=learned_from, rng=np.random.default_rng(0))
     found = ma.audit(
         evidence,
-        plan=ma.Plan(bounds=ma.Bounds()),
+        plan=ma.Plan(propensity_model="line", bounds=ma.Bounds()),
         nuisance=Nuisance(propensity=learned),
         rng=np.random.default_rng(0),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,12 @@ from miaudit.bundle import written_plan
 from miaudit.errors import InputError
 
 Run = Callable[..., tuple[int, str, str]]
-STACK = Plan(estimator="aipw", propensity_model="stack", primary_metric="auc")
+STACK = Plan(primary_metric="auc")
+LINE = Plan(estimator="aipw", propensity_model="line", primary_metric="auc")
 
 
 ASKED = ["--covariates", "age,pay,hours", "--design", "zero-run", "--primary", "auc"]
-STACKED = ["--propensity-model", "stack", "--estimator", "aipw"]
+LINED = ["--propensity-model", "line", "--estimator", "hajek"]
 
 
 def save(path: Path, evidence: Evidence) -> None:
@@ -51,8 +53,12 @@ def test_a_bent_shift_is_answered_by_the_stack_and_refused_by_the_line() -> None
     placebo, leak = audited(draw(bent=True)), audited(draw(bent=True, effect=1.0))
     assert placebo.verdict.status in ("clear", "inconclusive")
     assert leak.verdict.status == "flagged"
-    line = audited(draw(bent=True), Plan(estimator="aipw", primary_metric="auc"))
+    line = audited(draw(bent=True), LINE)
     assert line.verdict.status == "refused"
+    weights = audited(draw(bent=True), replace(STACK, estimator="hajek"))
+    beside = {m.name: (m.value, m.low, m.high) for m in placebo.metrics if m.estimator == "hajek"}
+    assert beside == {m.name: (m.value, m.low, m.high) for m in weights.metrics if m.estimator == "hajek"}
+    assert [m.estimator for m in placebo.metrics if m.name == "auc"] == ["aipw", "hajek", "raw"]
 
 
 @pytest.mark.long
@@ -71,18 +77,18 @@ def test_bounds_rest_on_the_line_and_say_so_where_it_is_refuted(tmp_path: Path) 
 def test_a_bundle_repeats_it(tmp_path: Path, run: Run) -> None:
     evidence = draw(bent=True, n=800)
     save(tmp_path / "t.npz", evidence)
-    run("audit", tmp_path / "t.npz", *ASKED, *STACKED, "--out", tmp_path / "o", "--bundle", tmp_path / "b.zip")
+    run("audit", tmp_path / "t.npz", *ASKED, "--out", tmp_path / "o", "--bundle", tmp_path / "b.zip")
     code, out, err = run("verify", tmp_path / "b.zip")
     assert code == 0, err
     assert "came out again" in out
 
 
 def test_a_plan_of_a_line_is_written_as_before_there_was_a_stack() -> None:
-    assert "propensity_model" not in Plan().to_dict()
-    assert "propensity_model" not in written_plan.encode(Plan())
+    assert "propensity_model" not in LINE.to_dict()
+    assert "propensity_model" not in written_plan.encode(LINE)
     assert STACK.to_dict()["propensity_model"] == "stack"
     assert written_plan.decode(written_plan.encode(STACK)) == STACK
-    assert written_plan.decode(written_plan.encode(Plan())) == Plan()
+    assert written_plan.decode(written_plan.encode(LINE)) == LINE
 
 
 def test_a_classifier_of_the_caller_takes_the_place_of_the_stack() -> None:
@@ -100,20 +106,20 @@ def test_an_unknown_model_is_refused() -> None:
 @pytest.mark.long
 def test_the_command_line_and_a_file_ask_for_it(tmp_path: Path, run: Run) -> None:
     save(tmp_path / "t.npz", draw(bent=True))
-    code, out, err = run("audit", tmp_path / "t.npz", *ASKED, *STACKED, "--json")
+    code, out, err = run("audit", tmp_path / "t.npz", *ASKED, "--json")
     assert code in (0, 4), err
     found = json.loads(out)
     assert found["plan"]["propensity_model"] == "stack"
     assert "a stack (" in found["overlap"]["propensity"]
     (tmp_path / "audit.yaml").write_text(
         "evaluation: {table_path: t.npz, score: score, member: member, covariates: [age, pay, hours],\n"
-        "  design: zero-run, estimator: aipw, propensity_model: stack}\nreporting: {primary_metric: auc}\n"
+        "  design: zero-run}\nreporting: {primary_metric: auc}\n"
     )
     _, same, _ = run("run", tmp_path / "audit.yaml", "--json")
     assert json.loads(same)["metrics"] == found["metrics"]
-    code, _, err = run("audit", tmp_path / "t.npz", *ASKED, "--json")
+    code, _, err = run("audit", tmp_path / "t.npz", *ASKED, *LINED, "--json")
     assert code == 4
-    assert "--propensity-model stack --estimator aipw" in err
+    assert "leave out propensity_model: line" in err.replace("\n", " ")
     code, _, err = run("audit", tmp_path / "t.npz", *ASKED, "--propensity-model", "trees")
     assert code == 1
     assert "one of line, stack" in err.replace("\n", " ") or "line or stack" in err

@@ -14,7 +14,13 @@ from miaudit import Evidence, Findings, Plan, audit
 from miaudit.collect import outputs
 from miaudit.errors import InputError
 
-PLAN = Plan(fpr_targets=(0.1,), primary_metric="auc")
+
+def line(**options: object) -> Plan:
+    """A plan as it was before the stack: weights of a straight line, which is what these tests are about."""
+    return Plan(**{"propensity_model": "line", "estimator": "hajek", **options})  # type: ignore[arg-type]
+
+
+PLAN = line(fpr_targets=(0.1,), primary_metric="auc")
 WORDS = np.array(
     ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf"]
     + ["hotel", "india", "juliet", "kilo", "lima", "mike", "november"]
@@ -82,7 +88,7 @@ def test_texts_with_aipw_groups_units_and_numbers_beside() -> None:
         n, 1.0, covariates=np.c_[rng.normal(size=n), rng.integers(0, 4, n)], covariate_names=["length", "site"],
         group=np.arange(n) % 2, unit=np.arange(n) // 2,
     )  # fmt: skip
-    found = audited(both, Plan(fpr_targets=(0.1,), primary_metric="auc", estimator="aipw", categories=("site",)))
+    found = audited(both, line(fpr_targets=(0.1,), primary_metric="auc", estimator="aipw", categories=("site",)))
     causal = pick(found, "auc", "aipw")
     assert causal.low < true_auc(1.0) < causal.high
     assert found.counts.of == "units"
@@ -98,7 +104,7 @@ def test_texts_with_aipw_groups_units_and_numbers_beside() -> None:
 @pytest.mark.long
 def test_components_condense_texts_and_numbers_each_by_themselves() -> None:
     evidence = world(covariates=np.random.default_rng(3).normal(size=(3000, 12)))
-    found = audited(evidence, Plan(fpr_targets=(0.1,), primary_metric="auc", components=5))
+    found = audited(evidence, line(fpr_targets=(0.1,), primary_metric="auc", components=5))
     assert found.overlap is not None
     plain = [f.name for f in found.overlap.features if "squared" not in f.name]
     assert sorted(plain) == sorted([f"{kind} {i}" for kind in ("component", "text component") for i in range(1, 6)])
@@ -107,7 +113,7 @@ def test_components_condense_texts_and_numbers_each_by_themselves() -> None:
 @pytest.mark.long
 def test_a_word_that_the_components_leave_out_is_not_corrected_for() -> None:
     """The limit that docs/propensity.md states: the word has the least variance, and the SVD keeps the most."""
-    found = audited(world(), Plan(fpr_targets=(0.1,), primary_metric="auc", components=3))
+    found = audited(world(), line(fpr_targets=(0.1,), primary_metric="auc", components=3))
     assert found.verdict.status in ("refused", "not-testable") or pick(found, "auc", "hajek").low > 0.5
 
 
@@ -207,4 +213,4 @@ def test_losses_keep_their_texts(tmp_path: Path) -> None:
 
 def test_categories_need_covariates_by_that_name() -> None:
     with pytest.raises(InputError, match="it has none"):
-        audited(world(200), Plan(categories=("site",)))
+        audited(world(200), line(categories=("site",)))

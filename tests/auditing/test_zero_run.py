@@ -21,7 +21,13 @@ from miaudit.errors import InputError
 from worlds import placebo
 from worlds.aligned import Aligned
 
-PLAN = Plan(fpr_targets=(0.01, 0.1), primary_metric="auc")
+
+def line(**options: object) -> Plan:
+    """A plan as it was before the stack: weights of a straight line, which is what these tests are about."""
+    return Plan(**{"propensity_model": "line", "estimator": "hajek", **options})  # type: ignore[arg-type]
+
+
+PLAN = line(fpr_targets=(0.01, 0.1), primary_metric="auc")
 
 
 def world(shift: float, effect: float, n: int = 3000, seed: int = 0, d: int = 3, **fields: object) -> Evidence:
@@ -62,7 +68,7 @@ def test_shift_alone_is_not_taken_for_memorisation() -> None:
 def test_the_verdict_is_about_an_fpr_that_can_have_a_lower_limit() -> None:
     """The heaviest non-members have the highest scores: few count at 1%, though all together would be enough."""
     evidence, _ = Aligned(leak=2.0).draw(3000, np.random.default_rng(1))
-    found = audited(evidence, Plan(fpr_targets=(0.001, 0.01, 0.1), bounds=None))
+    found = audited(evidence, line(fpr_targets=(0.001, 0.01, 0.1), bounds=None))
     assert found.overlap is not None
     assert 0.01 * found.overlap.effective_sample_size > 3.69  # the control: by this alone it would be about 1%
     assert 0.01 < found.counts.smallest_fpr < 0.1
@@ -100,7 +106,7 @@ def test_without_overlap_there_is_no_number_unless_raw_ones_are_asked_for() -> N
     assert found.memorisation is None
     assert found.overlap is not None
     assert found.overlap.reasons
-    raw = audited(evidence, Plan(fpr_targets=(0.1,), raw_only=True))
+    raw = audited(evidence, line(fpr_targets=(0.1,), raw_only=True))
     assert raw.verdict.status == "refused"
     assert {m.estimator for m in raw.metrics} == {"raw"}
 
@@ -187,15 +193,15 @@ def test_categories_and_components_are_encoded_inside_the_folds() -> None:
         covariate_names=["site", *(f"x{i}" for i in range(30))],
         design="zero-run",
     )
-    found = audited(evidence, Plan(fpr_targets=(0.1,), primary_metric="auc", categories=("site",)))
+    found = audited(evidence, line(fpr_targets=(0.1,), primary_metric="auc", categories=("site",)))
     causal = pick(found, "auc", "hajek")
     assert pick(found, "auc", "raw").low > 0.55
     assert causal.low < 0.5 < causal.high
-    found = audited(evidence, Plan(fpr_targets=(0.1,), primary_metric="auc", components=5))
+    found = audited(evidence, line(fpr_targets=(0.1,), primary_metric="auc", components=5))
     assert found.overlap is not None
     assert len([f for f in found.overlap.features if "squared" not in f.name]) == 5
     with pytest.raises(InputError, match="did you mean site"):
-        audited(evidence, Plan(categories=("sites",)))
+        audited(evidence, line(categories=("sites",)))
 
 
 @pytest.mark.long
@@ -234,7 +240,7 @@ def test_small_groups_are_merged_and_said() -> None:
 
 @pytest.mark.long
 def test_aipw_for_the_auc_and_the_effect_and_never_for_a_low_fpr() -> None:
-    found = audited(world(0.8, 1.0), Plan(fpr_targets=(0.1,), primary_metric="auc", estimator="aipw"))
+    found = audited(world(0.8, 1.0), line(fpr_targets=(0.1,), primary_metric="auc", estimator="aipw"))
     by_name = {m.name: m for m in found.metrics if m.estimator != "raw"}
     assert by_name["auc"].estimator == by_name["ate"].estimator == "aipw"
     assert by_name["tpr_at_fpr_0.1"].estimator == by_name["advantage"].estimator == "hajek"
@@ -243,7 +249,7 @@ def test_aipw_for_the_auc_and_the_effect_and_never_for_a_low_fpr() -> None:
     hajek = pick(audited(world(0.8, 1.0)), "ate", "hajek")
     assert by_name["ate"].high - by_name["ate"].low < hajek.high - hajek.low  # the outcome model explains the covariate
     with pytest.raises(InputError, match="hajek or aipw"):
-        Plan(estimator="ipw")
+        line(estimator="ipw")
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ def test_scores_decide_nothing_where_the_audit_was_refused(tmp_path):
     """Weights that miss the shift would let whoever scores by the shift win."""
     rng = np.random.default_rng(0)
     held = placebo.draw("product", 2000, rng)
-    record(held, plan=Plan(bounds=None), rng=rng)[1].write(tmp_path / "b.zip")
+    record(held, plan=Plan(propensity_model="line", bounds=None), rng=rng)[1].write(tmp_path / "b.zip")
     bundle = read(tmp_path / "b.zip")
     assert bundle.findings.verdict.status == "refused"
     found = challenge.by_scores(bundle, held.covariates[:, 0] * held.covariates[:, 1], rng=rng)
@@ -110,7 +110,7 @@ def test_a_better_propensity_wins_and_a_worse_does_not(tmp_path, seal):
     x = rng.normal(size=2000) * 1.5
     member = rng.random(2000) < 1 / (1 + np.exp(1.5 - x**2))  # a line in x cannot see it
     held = ma.Evidence(score=rng.normal(size=2000), member=member, covariates=x, design="zero-run")
-    _, bundle, keys = record(held, plan=Plan(bounds=None), rng=rng, seal=seal)
+    _, bundle, keys = record(held, plan=Plan(bounds=None, propensity_model="line"), rng=rng, seal=seal)
     x = x[keys.order] if seal else x
     right, wrong = 1 / (1 + np.exp(1.5 - x**2)), np.clip(1 / (1 + np.exp(3 * x)), 0.01, 0.99)
     keys = opened(bundle, keys, (right, wrong), challenge.by_propensity) if seal else None

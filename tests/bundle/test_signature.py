@@ -192,7 +192,7 @@ def test_propensities_that_an_owner_made_of_the_labels_stand_no_bet():
     x = rng.normal(size=1000) * 1.5
     member = rng.random(1000) < 1 / (1 + np.exp(1.5 - x**2))  # a line in x cannot see it
     held = ma.Evidence(score=rng.normal(size=1000), member=member, covariates=x, design="zero-run")
-    _, bundle, keys = record(held, plan=Plan(bounds=None), rng=rng, seal=True)
+    _, bundle, keys = record(held, plan=Plan(propensity_model="line", bounds=None), rng=rng, seal=True)
     content = json.loads(keys.audit)
     content["propensity"] = (0.001 + 0.998 * bundle.labels(keys)).tolist()
     keys = replace(keys, audit=json.dumps(content))

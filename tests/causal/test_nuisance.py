@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from miaudit.causal.outcome import LocationScale
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 
-PLAN = Plan(fpr_targets=(0.1,), primary_metric="auc")
+PLAN = Plan(fpr_targets=(0.1,), primary_metric="auc", propensity_model="line", estimator="hajek")
 
 
 def circle(n: int = 3000, effect: float = 0.0, seed: int = 0) -> tuple[Evidence, np.ndarray]:
@@ -100,9 +101,7 @@ def test_a_known_propensity_follows_its_records_into_groups_and_splits() -> None
         score={"a": evidence.score, "b": evidence.score**3}, group=np.arange(4000) % 2, unit=np.arange(4000)
     )
     known = Propensity.given(special.expit(log_odds))
-    found = audited(
-        grouped, Nuisance(propensity=known), Plan(fpr_targets=(0.1,), primary_metric="auc", headline=Split())
-    )
+    found = audited(grouped, Nuisance(propensity=known), replace(PLAN, headline=Split()))
     assert found.scores[0].metrics[0].estimator == "hajek"
     assert len(found.groups) == 2
     shuffled = np.random.default_rng(0).permutation(log_odds)  # the control: propensities of other records
@@ -115,7 +114,7 @@ def test_a_known_propensity_follows_its_records_into_groups_and_splits() -> None
 @pytest.mark.long
 def test_the_outcome_model_of_the_caller_is_the_one_used_and_named() -> None:
     evidence, log_odds = circle(effect=1.0)
-    plan = Plan(fpr_targets=(0.1,), primary_metric="auc", estimator="aipw")
+    plan = replace(PLAN, estimator="aipw")
     known = Propensity.given(special.expit(log_odds))
     found = audited(evidence, Nuisance(propensity=known, outcome=LinearRegression()), plan)
     assert "LinearRegression, location-scale" in found.corrections[0]
@@ -132,7 +131,7 @@ def test_the_outcome_model_of_the_caller_is_the_one_used_and_named() -> None:
 def test_few_nonmembers_of_a_group_do_without_an_outcome_model() -> None:
     evidence, _ = circle()
     group = np.where(np.isin(np.arange(3000), np.r_[np.arange(15), 2000 + np.arange(15)]), "rare", "common")
-    plan = Plan(fpr_targets=(0.1,), primary_metric="auc", estimator="aipw")
+    plan = replace(PLAN, estimator="aipw")
     found = audited(evidence.replace(group=group), Nuisance(encoding=Custom(square)), plan)
     assert {g.group: g.metrics[1].estimator for g in found.groups} == {"common": "aipw", "rare": "hajek"}
 
@@ -183,7 +182,7 @@ def test_models_that_do_not_go_with_plan_or_evidence_are_refused() -> None:
 @pytest.mark.long
 def test_bootstrap_limits_stand_beside_corrected_metrics_and_learn_the_propensity_again() -> None:
     evidence, log_odds = circle(1500, effect=0.5)
-    plan = Plan(fpr_targets=(0.001, 0.1), primary_metric="auc", n_bootstrap=200)
+    plan = replace(PLAN, fpr_targets=(0.001, 0.1), n_bootstrap=200)
     told: list[tuple[int, int]] = []
     learned = audit(
         evidence,
@@ -217,7 +216,7 @@ def test_bootstrap_limits_are_those_of_effects_on_the_same_resamples() -> None:
     from miaudit.auditing import zero_run
 
     evidence, _ = circle(700, effect=0.5)
-    plan = Plan(fpr_targets=(0.1,), n_bootstrap=120)
+    plan = replace(PLAN, n_bootstrap=120)
     assessed = zero_run.assess(evidence, plan, Nuisance(encoding=Custom(square)), rng=np.random.default_rng(0))
     assert not isinstance(assessed, str)
     found = zero_run.bootstrapped(evidence, assessed, plan, 0.9)["score"]
@@ -239,10 +238,10 @@ def test_bootstrap_intervals_take_the_place_of_the_default_ones() -> None:
     from miaudit.auditing.plan import Bootstrap
 
     evidence, _ = circle(1500, effect=0.5)
-    options: dict[str, Any] = {"fpr_targets": (0.1,), "primary_metric": "auc", "n_bootstrap": 200}
+    plan = replace(PLAN, n_bootstrap=200)
     nuisance = Nuisance(encoding=Custom(square))
-    beside = audited(evidence, nuisance, Plan(**options))
-    placed = audited(evidence, nuisance, Plan(**options, intervals=Bootstrap()))
+    beside = audited(evidence, nuisance, plan)
+    placed = audited(evidence, nuisance, replace(plan, intervals=Bootstrap()))
     for name in ("auc", "ate"):
         metric, before = pick(placed, name, "hajek"), pick(beside, name, "hajek")
         assert before.bootstrap is not None
@@ -255,7 +254,7 @@ def test_bootstrap_intervals_take_the_place_of_the_default_ones() -> None:
 @pytest.mark.long
 def test_a_classifier_is_refitted_and_workers_change_nothing() -> None:
     evidence, _ = circle(500, effect=0.5)
-    plan = Plan(fpr_targets=(0.1,), primary_metric="auc", n_bootstrap=100, raw_only=True)
+    plan = replace(PLAN, n_bootstrap=100, raw_only=True)
     model = LogisticRegression()
     texts = [audited(evidence, Nuisance(Custom(square), model, workers=workers), plan).to_json() for workers in (1, 2)]
     assert texts[0] == texts[1]

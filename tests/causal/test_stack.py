@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import special
@@ -237,5 +239,5 @@ def test_a_whole_audit_takes_both(answered: tuple[Evidence, propensity.Propensit
     # The line that came with the stack is what bounds rest on, and it misses the product.
     assert not found.bounds
     assert any("Bounds rest on a line" in text for text in found.no_bound)
-    line = ma.audit(evidence, plan=plan, rng=np.random.default_rng(0))
+    line = ma.audit(evidence, plan=replace(plan, propensity_model="line"), rng=np.random.default_rng(0))
     assert line.verdict.status == "refused"  # the control: a line misses the product

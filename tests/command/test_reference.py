@@ -14,7 +14,7 @@ from scipy import special
 Run = Callable[..., tuple[int, str, str]]
 OPTIONS = ("--design", "zero-run", "--primary", "auc", "--no-bounds")
 TABLE = ("t.npz", "--score", "loss", "--member", "member", "--covariates", "age", *OPTIONS)
-N = 600
+N = 1000
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_files_of_either_side_and_a_configuration_say_the_same(place: Path, run:
     assert found(run, "run", "c.yaml")["reference"] == two["reference"]
     code, _, err = run("audit", *pair, *files)
     assert code == 1
-    assert "references: expected 1 column, for reference, received shape (600, 2)" in err
+    assert "references: expected 1 column, for reference, received shape (1000, 2)" in err
 
 
 @pytest.mark.long

@@ -129,7 +129,7 @@ def test_a_shift_between_populations_is_no_rise_of_leakage():
         assert "zero-run audit" in found.text
         assert "(raw, not causal)" in comparison_page.page(found)
     again = compare(drifted, shifted(1.0))
-    assert (again.status, next(c for c in again.changes if c.name == "auc").estimator) == ("rose", "hajek")
+    assert (again.status, next(c for c in again.changes if c.name == "auc").estimator) == ("rose", "aipw")
 
 
 @pytest.mark.long

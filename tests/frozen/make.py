@@ -46,7 +46,9 @@ LARGE = 20_000  # characters of a script or style in a page, from which on its d
 
 TABLE = ("audit", "t.npz", "--score", "score", "--member", "member")
 ONE_RUN = (*TABLE, "--design", "one-run", "--primary", "auc")
-ZERO_RUN = ("audit", "zero.npz", "--score", "score", "--member", "member", "--design", "zero-run", "--covariates")
+OBSERVED = ("audit", "zero.npz", "--score", "score", "--member", "member", "--design", "zero-run", "--covariates")
+ZERO_RUN = (*OBSERVED[:-1], "--propensity-model", "line", "--estimator", "hajek", "--covariates")
+TEXT = ("audit", "text.csv", *ZERO_RUN[2:-1], "--text", "text", "--components", "3", "--no-bounds")
 SYNTHETIC = ("audit", "--synthetic", "made.csv", "--members", "members.csv", "--nonmembers", "others.csv")
 
 # Each is run with --json; what it prints is files/findings/NAME.json, and its page and figures are drawn from that.
@@ -54,10 +56,11 @@ FINDINGS: dict[str, tuple[str, ...]] = {
     "one-run": (*ONE_RUN, "--delta", "1e-6", "--threshold", "0.55"),
     "multi-run": (*TABLE, "--design", "multi-run", "--primary", "auc", "--claim-epsilon", "0.5"),
     "zero-run": (*ZERO_RUN, "x0,x1", "--primary", "auc", "--claim-mu", "0.2", "--guesses", "60"),
-    "zero-run-aipw": (*ZERO_RUN, "x0,site", "--categories", "site", "--estimator", "aipw", "--no-bounds"),
+    "zero-run-aipw": (*OBSERVED, "x0,site", "--categories", "site", "--propensity-model", "line", "--no-bounds"),
+    "zero-run-stack": (*OBSERVED, "x0,site", "--categories", "site", "--primary", "auc", "--guesses", "60"),
     "zero-run-composition": (*ZERO_RUN, "x0", "--correction", "composition", "--margin", "0.2", "--delta", "1e-4"),
     "zero-run-conditional": (*ZERO_RUN, "x0", "--correction", "conditional", "--guesses", "60"),
-    "zero-run-text": (*ZERO_RUN[:1], "text.csv", *ZERO_RUN[2:-1], "--text", "text", "--components", "3", "--no-bounds"),
+    "zero-run-text": TEXT,
     "refused": (*ZERO_RUN, "apart"),
     "raw-only": (*ZERO_RUN, "apart", "--raw-only"),
     "undeclared": TABLE,
@@ -96,7 +99,8 @@ BUNDLES: dict[str, tuple[str, ...]] = {
     "one-run": (*ONE_RUN, "--threshold", "0.55"),
     "multi-run": (*TABLE, "--design", "multi-run", "--no-bounds", "--group", "site", "--unit", "person"),
     "zero-run": (*ZERO_RUN, "x0,x1", "--primary", "auc", "--claim-mu", "0.2", "--guesses", "60"),
-    "zero-run-text": (*ZERO_RUN[:1], "text.csv", *ZERO_RUN[2:-1], "--text", "text", "--components", "3", "--no-bounds"),
+    "zero-run-stack": (*OBSERVED, "x0,site", "--categories", "site", "--primary", "auc", "--guesses", "60"),
+    "zero-run-text": TEXT,
     "refused": (*ZERO_RUN, "apart"),
     "several": (*TABLE[:3], "score,other", *TABLE[4:], "--design", "one-run", "--headline", "split"),
     "scores": (*ONE_RUN, "--no-bounds", "--unit", "person", "--share", "scores"),

@@ -17,7 +17,7 @@ def test_the_chart_shows_causal_numbers_under_whole_labels():
     found = compare(shifted(), shifted(1.0))
     rows = comparison_page.charts(found)["differences"].to_dict()["layer"][1]["encoding"]["y"]
     assert rows["sort"][-2:] == ["Advantage (hajek)", "Balanced accuracy (hajek)"]
-    assert all(name.endswith("(hajek)") for name in rows["sort"])
+    assert all(name.endswith(("(aipw)", "(hajek)")) for name in rows["sort"])
     assert rows["axis"]["labelLimit"] >= 7 * max(map(len, rows["sort"]))
     assert comparison_page.charts(compare(findings(0.3), shifted())) == {}
 

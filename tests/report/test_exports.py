@@ -160,6 +160,12 @@ def test_numbers_that_do_not_count_are_not_in_the_metadata(content: ma.Findings)
     assert "raw, not causal" in exports.model_card(raw, model="m")
     assert "auc" not in exports.numbers(raw)
     assert "raw.auc" in exports.numbers(raw)
+    auc = next(metric for metric in content.metrics if metric.name == "auc")
+    corrected = replace(auc, estimator="aipw", value=0.75), replace(auc, estimator="hajek", value=0.5), auc
+    both = replace(raw, metrics=corrected, scores=(replace(raw.scores[0], metrics=corrected),))
+    named = exports.numbers(both)
+    assert (named["auc"], named["hajek.auc"], named["raw.auc"]) == (0.75, 0.5, auc.value)
+    assert both.scores[0].above_chance.count("AUC") == 1
 
 
 @pytest.mark.parametrize(

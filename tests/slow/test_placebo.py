@@ -1,7 +1,8 @@
 """Placebos: populations that differ while nothing is memorised, and a leak that a shift hides; run with ``-s``.
 
-The figures of docs/validity.md. Whole audits, from evidence to exit code, without bounds. The control is the same audit
-without the test for lack of fit: the weights then leave the shift standing, and the verdict believes it.
+The figures of docs/validity.md, of the logistic line. Whole audits, from evidence to exit code, without bounds. The
+control is the same audit without the test for lack of fit: the weights then leave the shift standing, and the verdict
+believes it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ pytestmark = pytest.mark.slow
 
 SURF = Path(__file__).parents[2].parent / "shared" / "data" / "office_caltech10" / "office_caltech10_surf.npz"
 SURF_WORLD = "SURF amazon / caltech10"
-PLAN = Plan(fpr_targets=(0.1,), primary_metric="auc", threshold_for_concern=0.55, bounds=None)
+LINE = {"propensity_model": "line", "estimator": "hajek"}  # test_shift_worlds.py has the stack, the default
+PLAN = Plan(fpr_targets=(0.1,), primary_metric="auc", threshold_for_concern=0.55, bounds=None, **LINE)  # type: ignore[arg-type]
 N, AUDITS, FEW = 2000, 200, 40
 MOST = 0.025
 

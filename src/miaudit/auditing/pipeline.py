@@ -315,9 +315,9 @@ def _causal(
     return {
         score: tuple(
             _metric(name, estimate, _resampled(estimate, method, drawn.get(score, {}).get(name)), plan, method)
-            for name, (method, estimate) in zero_run.metrics(
+            for name, method, estimate in zero_run.both(
                 case.audited.only(score), correction.propensity, plan, correction.nuisance, confidence, rng=rng
-            ).items()
+            )
         )
         for score in case.audited.scores
     }

@@ -247,6 +247,26 @@ def metrics(
     return found
 
 
+def both(
+    evidence: Evidence,
+    learned: Propensity,
+    plan: Plan,
+    nuisance: Nuisance,
+    confidence: float,
+    *,
+    rng: np.random.Generator,
+) -> Iterator[tuple[str, str, Estimate]]:
+    """Yield name, estimator and estimate of each causal metric, and beside one of AIPW what the weights alone say."""
+    found = metrics(evidence, learned, plan, nuisance, confidence, rng=rng)
+    modelled = [name for name, (method, _) in found.items() if method != ESTIMATOR]
+    weighted = replace(plan, estimator=ESTIMATOR), replace(nuisance, outcome=None)
+    beside = metrics(evidence, learned, *weighted, confidence, names=modelled, rng=rng) if modelled else {}
+    for name, (method, estimate) in found.items():
+        yield name, method, estimate
+        if name in beside:
+            yield name, *beside[name]
+
+
 def of_references(
     audited: Evidence,
     scores: Mapping[str, FloatArray],

@@ -106,6 +106,8 @@ def decode(value: Any, *, depth: int = 0) -> Any:
     steps = [item for item in value.values() if isinstance(item, int | float)] if record is mechanism.Repeated else []
     if max(steps, default=0) > _MOST_STEPS:
         raise InputError("plan", f"at most {_MOST_STEPS:,} steps", f"{max(steps):,}"[:40], "ask for a smaller plan")
+    if record is Plan:
+        value = {**UNSAID, **value}
     known = {f.name for f in fields(record) if f.init}
     unknown = set(value) - known - {"record"}
     if unknown:

@@ -257,8 +257,8 @@ def _bundled(collected: Collected, wish: BundleWish, options: dict[str, Any]) ->
 
 
 _NO_LINE = (
-    "a shift that is no line may be answered with propensity_model: stack and estimator: aipw under evaluation: "
-    "(--propensity-model stack --estimator aipw)"
+    "a shift that is no line may be answered by the stack, which is the default: leave out propensity_model: line "
+    "(--propensity-model line)"
 )
 
 

@@ -212,10 +212,9 @@ class ScoreFindings:
     def above_chance(self) -> str:
         """The AUC and the TPRs whose lower limits are above chance, in words; raw ones where nothing is corrected."""
         above = []
-        for metric in self.metrics:
+        for metric in foremost(self.metrics):
             known = definition.of(metric.name)
-            shown = metric.name == "auc" or known.fpr is not None
-            counts = shown and not (self.is_corrected and metric.estimator == "raw") and metric.value is not None
+            counts = (metric.name == "auc" or known.fpr is not None) and metric.value is not None
             if counts and known.chance is not None and (metric.low or 0.0) > known.chance:
                 above.append(f"{known.label} {metric.reading}")
         return "; ".join(above)

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from miaudit.errors import InputError, OutputError, one_line
-from miaudit.findings.audit import Findings, LowerBound, Metric
+from miaudit.findings.audit import Findings, LowerBound, Metric, foremost
 from miaudit.findings.disclosure import DisclosureFindings, Limits
 from miaudit.findings.kind import FindingsRecord
 from miaudit.findings.release import SynthesisFindings
@@ -112,7 +112,7 @@ def _usable(content: Findings) -> Iterator[Metric]:
     """Metrics that stand on their own: resolved, causal by a declared design, and not picked from many."""
     if content.verdict.exploratory or content.design is None:
         return
-    yield from (m for m in content.metrics if m.value is not None and not content.is_raw(m))
+    yield from (m for m in foremost(content.metrics) if m.value is not None and not content.is_raw(m))
 
 
 def _entry(metric: Metric) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _section(content: Findings, url: str) -> Iterator[str]:
 
 def _rows(content: Findings) -> Iterator[str]:
     for metric in content.metrics:
-        raw = "raw, not causal" if content.is_raw(metric) else ""
+        raw = "raw, not causal" if content.is_raw(metric) else metric.estimator.replace("raw", "")
         value = "–" if metric.value is None else amount(metric.name, metric.value)
         notes = escaped("; ".join(text for text in (raw, metric.note) if text))
         yield f"| {escaped(label(metric.name))} | {value} | {metric.interval} | {notes} |"
@@ -185,8 +185,8 @@ def numbers(findings: FindingsRecord) -> dict[str, float]:
     """Return the numbers of findings that a table of runs would show, by name; those that do not exist are left out.
 
     A metric gives ``auc``, ``auc_low`` and ``auc_high`` (fractions); raw ones of a zero-run audit are called
-    ``raw.auc``. Bounds give ``epsilon_lower_bound`` (at the first delta; any other is named, as in
-    ``epsilon_lower_bound_at_delta_0``) and ``mu_lower_bound``. Every kind gives ``exit_code``.
+    ``raw.auc``, weights alone beside AIPW ``hajek.auc``. Bounds give ``epsilon_lower_bound`` (at the first delta; any
+    other is named, as in ``epsilon_lower_bound_at_delta_0``) and ``mu_lower_bound``. Every kind gives ``exit_code``.
 
     Examples
     --------
@@ -215,8 +215,10 @@ def numbers(findings: FindingsRecord) -> dict[str, float]:
 
 def _audit_numbers(content: Findings) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
+    stands = foremost(content.metrics)
     for metric in content.metrics:
-        found |= _limits(f"raw.{metric.name}" if content.is_raw(metric) else metric.name, metric)
+        own = metric in stands and not content.is_raw(metric)
+        found |= _limits(metric.name if own else f"{metric.estimator}.{metric.name}", metric)
     return found | {name: bound.value for name, bound in _named_bounds(content).items()}
 
 
