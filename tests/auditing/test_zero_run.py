@@ -339,6 +339,7 @@ def test_a_propensity_that_was_given_without_covariates_cannot_be_asked() -> Non
         (("education",), "declare education as categories"),
         (("site = 2",), "site = 2"),  # the name of a column may read like a level
         (("hours", "education = 9"), "education"),
+        (("hours, curved",), "of members have high hours"),
     ],
 )
 def test_a_level_that_still_stands_out_is_said_with_what_to_do(missed: tuple[str, ...], said: str) -> None:

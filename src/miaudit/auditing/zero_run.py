@@ -482,12 +482,14 @@ def _names(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _missed(fit: LackOfFit, seen: Evidence) -> tuple[tuple[str, ...], float | None]:
-    """Return the covariates that are missed, and which value of the first alone: the basis says "education = 9"."""
-    names = _names(seen)
-    parted = [(name, "") if name in names else name.rpartition(" = ")[::2] for name in fit.missed]
-    missed = tuple(own if own in names else name for (own, _), name in zip(parted, fit.missed, strict=True))
-    alone = bool(missed) and missed[0] != fit.missed[0]
-    return missed, float(parted[0][1]) if alone else None
+    """Return the covariates that are missed, and which value of the first alone.
+
+    The basis says "education = 9", "age, curved" or "site: rare levels".
+    """
+    names = sorted(_names(seen), key=len, reverse=True)
+    missed = tuple(next((own for own in names if said.startswith(own)), said) for said in fit.missed)
+    value = fit.missed[0].removeprefix(f"{missed[0]} = ") if missed else ""
+    return missed, float(value) if missed and value != fit.missed[0] else None
 
 
 def _codes(evidence: Evidence) -> frozenset[str]:
