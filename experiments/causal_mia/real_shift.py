@@ -42,9 +42,10 @@ EXPECTED = Path(__file__).parent / "real_shift_expected.json"
 LINE = Plan(fpr_targets=(0.1,), primary_metric="auc", propensity_model="line", estimator="hajek", bounds=None)
 STACK = replace(LINE, propensity_model="stack", estimator="aipw")
 PLANS = {"line": LINE, "stack": STACK}
-COUNTS = {2000: 10, 10_000: 3}  # audits of a shift with --full
+COUNTS = {2000: 6, 10_000: 3}  # audits of a shift with --full
 COLUMNS = ("shift", "suffice", "target", "records", "audits", "truth", "IID split", "raw")
 OF_A_PLAN = ("answered", "error", "right", "CPU s")
+OF_TOTALS = ("line: answered", "line: right", "stack: answered", "stack: right")
 OF_REFERENCES = ("corrected", "rejected", "with a reference", "rejected", "answered", "right")
 WITHIN = 0.004  # between machines
 
@@ -155,6 +156,19 @@ def of_references(name: str, kind: str, line: Mapping[str, Any]) -> str:
     return f"| {' | '.join([*opening(name, kind, line), *cells])} |"
 
 
+def totals(table: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Of shifts whose covariates suffice and of the others: audits, answers and intervals that hold the truth."""
+    found = []
+    for what, words in (("drawn", "suffice"), ("all", "suffice"), ("no", "do not suffice")):
+        lines = [line for key, line in table.items() if SHIFTS[key.split(" | ")[0]].suffice == what]
+        cells = [f"{what}: covariates {words}", str(sum(line["audits"] for line in lines))]
+        for plan in PLANS:
+            answered, right = (sum(line[plan][key] for line in lines) for key in ("answered", "right"))
+            cells += [str(answered), f"{right} of {answered}"]
+        found.append(f"| {' | '.join(cells)} |")
+    return found
+
+
 def head(*columns: str) -> str:
     return f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|"
 
@@ -255,6 +269,7 @@ def main() -> int:
         problems += [] if options.record else compared(name, kind, n, rows, expected)
         references += [of_references(name, kind, line)] if "reference" in line else []
         print(in_words(name, kind, line), flush=True)
+    print("", head("all of them", "audits", *OF_TOTALS), *totals(table), sep="\n")
     print("", head(*COLUMNS, *OF_REFERENCES), *references, sep="\n")
     if options.record:
         EXPECTED.write_text(json.dumps({**expected, "first": first, "table": table}, indent=1) + "\n")

@@ -82,6 +82,8 @@ def test_the_real_shifts_of_causal_mia(monkeypatch: pytest.MonkeyPatch) -> None:
             assert module.of_references(name, kind, line) in readme, key
         assert module.differences(name, kind, line, kept) == [], key
         assert line["audits"] == module.COUNTS[n], key
+    assert all(line in readme for line in module.totals(kept["table"]))
+    assert f"{module.COUNTS[2000]} audits of each at 2,000 records and {module.COUNTS[10_000]} at 10,000" in readme
 
 
 def parts_of(key: str) -> tuple[str, str, int]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import miaudit as ma
-from miaudit.findings.audit import Findings, Metric, Mislabelled, foremost, named
+from miaudit.findings.audit import Findings, Metric, foremost, named
 from miaudit.metrics import definition as wording
 from miaudit.report import audit_page, kinds, overlap_charts
 from report.test_audit_charts import charts_of, typed
@@ -259,15 +259,6 @@ def test_memorisation_and_shift_are_two_numbers_with_a_sentence():
     for key in ("memorisation", "shift"):
         assert f"{key.capitalize()} {overlap_charts.points(given[key])} AUC points" in page.words
     assert given["sentence"] in page.words
-
-
-@pytest.mark.parametrize(
-    ("by_weights", "said"), [(False, "the corrected AUC"), (True, "the AUC corrected by weights alone")]
-)
-def test_what_wrong_labels_would_mean_names_its_estimator(by_weights, said):
-    """The weights alone and AIPW differ without any wrong label: unnamed, that would read as the labels' doing."""
-    text = audit_page._wrong_labels([Mislabelled(0.01, 0.0, 0.537, 0.508, 0.565)], by_weights=by_weights)
-    assert text.startswith(f"If labels were wrong, {said} would be, for 1% of the members")
 
 
 @pytest.mark.long

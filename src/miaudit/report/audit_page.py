@@ -211,26 +211,18 @@ def _memorisation(findings: Findings) -> dict[str, Any] | None:
             "note": f"raw AUC {amount('auc', found.raw)} less the corrected one; no sign of leakage",
         },
     ]
-    return {
-        "tiles": tiles,
-        "sentence": found.sentence,
-        "wrong": _wrong_labels(found.mislabelling, by_weights=auc is not None and auc.estimator == "aipw"),
-    }
+    return {"tiles": tiles, "sentence": found.sentence, "wrong": _wrong_labels(found.mislabelling)}
 
 
-def _wrong_labels(assumed: Sequence[Mislabelled], *, by_weights: bool) -> str:
-    """Say what wrong labels would mean: they hide memorisation, so the corrected AUC rises with them.
-
-    Beside an AUC by AIPW it is said that these are ``by_weights`` alone: the two differ without any wrong label.
-    """
+def _wrong_labels(assumed: Sequence[Mislabelled]) -> str:
+    """Say what wrong labels would mean: they hide memorisation, so the corrected AUC rises with them."""
     parts = [
         f"{percent(case.members)} of the members and {percent(case.nonmembers)} of the non-members: "
         f"{amount('auc', case.auc)} ({between('auc', case.low, case.high)})"
         for case in assumed
         if case.auc is not None
     ]
-    corrected = "AUC corrected by weights alone" if by_weights else "corrected AUC"
-    return f"If labels were wrong, the {corrected} would be, for {'; '.join(parts)}." if parts else ""
+    return f"If labels were wrong, the corrected AUC would be, for {'; '.join(parts)}." if parts else ""
 
 
 def _overlap(findings: Findings) -> dict[str, Any] | None:
