@@ -1,10 +1,11 @@
-"""Real shift: does the correction bring the AUC back to that of undrifted non-members?
+"""Real shifts with known truth: raw, every correction, refusals, coverage and cost.
 
-ACS years, Office-Caltech domains, MNIST noise: ``python experiments/causal_mia/real_shift.py --data ../shared/data``
-runs 3 splits of each, ``--full`` 20. In every split the target is trained on members only; the truth comes from
-non-members of the members' own domain, which the audit never sees; all else is what ``miaudit.audit`` says. What is
-found is compared with ``real_shift_expected.json``: number by number where the README's table has as many splits.
-``--full --record`` writes these numbers anew and prints the lines of that table.
+``python experiments/causal_mia/real_shift.py --data ../shared/data`` audits each shift of ``domains.py`` once at 2,000
+records: as placebo (the target learned other records: truth one half) and for real (the target learned the members:
+truth from undrifted non-members that the audit never sees). ``--full`` makes as many audits as the README's table has,
+at 10,000 records as well where the data has them. Every audit is a line of a file, from which an interrupted run goes
+on; ``--worlds`` and ``--kinds`` let several commands fill one folder. What is found is compared with
+``real_shift_expected.json``; ``--full --record`` writes it anew and prints the lines of the README.
 """
 
 from __future__ import annotations
@@ -12,219 +13,266 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.decomposition import PCA
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from scipy import stats
 from threadpoolctl import threadpool_limits
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from causal_mia import audits
+from causal_mia.domains import PLACEBO, REAL, SHIFTS, Sample, Shift
+
 import miaudit
-from miaudit import Evidence
-from miaudit.collect import runs
+from miaudit import Evidence, Plan, Reference
+from miaudit.auditing.reference import parted
+from miaudit.causal import effects, propensity
+from miaudit.causal.covariates import Numbers
+from miaudit.causal.outcome import Regression
 from miaudit.metrics.roc import Roc
 
-RESULTS = Path("results/experiments/causal_mia")
 EXPECTED = Path(__file__).parent / "real_shift_expected.json"
-COLUMNS = ("members / non-members", "truth", "raw", "corrected", "blind AUC", "effective non-members", "verdicts")
-LINE = miaudit.Plan(propensity_model="line", estimator="hajek")
-VERDICTS = ("flagged", "clear", "inconclusive")  # all others are no answer
-WITHIN = {"truth": 0.0015, "raw": 0.0015, "corrected": 0.0015, "blind": 0.006, "effective": 5.0}  # other machines
+LINE = Plan(fpr_targets=(0.1,), primary_metric="auc", propensity_model="line", estimator="hajek", bounds=None)
+STACK = replace(LINE, propensity_model="stack", estimator="aipw")
+PLANS = {"line": LINE, "stack": STACK}
+COUNTS = {2000: 6, 10_000: 3}  # audits of a shift with --full
+COLUMNS = ("shift", "suffice", "target", "records", "audits", "truth", "IID split", "raw")
+OF_A_PLAN = ("answered", "error", "right", "CPU s")
+OF_TOTALS = ("line: answered", "line: right", "stack: answered", "stack: right")
+OF_REFERENCES = ("corrected", "rejected", "with a reference", "rejected", "answered", "right")
+WITHIN = 0.004  # between machines
 
 
-@dataclass(frozen=True)
-class Split:
-    """Features and labels of members, of undrifted and of shifted non-members, and what the propensity sees of them."""
-
-    members: tuple[np.ndarray, np.ndarray]
-    undrifted: tuple[np.ndarray, np.ndarray]
-    shifted: tuple[np.ndarray, np.ndarray]
-    covariates: Callable[[np.ndarray, np.ndarray], np.ndarray]
+# -- one audit ------------------------------------------------------------------------------------------------------
 
 
-def log_likelihood(target: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The loss attack: log probability of the label, higher for members."""
-    column = np.searchsorted(target.classes_, y)
-    return np.log(np.clip(target.predict_proba(x)[np.arange(len(x)), column], 1e-12, 1.0))
-
-
-def audit(split: Split, target: Any, rng: np.random.Generator) -> dict[str, Any]:
-    """Truth, raw and corrected AUC of one split; the audit proper sees members and shifted non-members only."""
-    target.fit(*split.members)
-    scores = [log_likelihood(target, *part) for part in (split.members, split.undrifted, split.shifted)]
-    n1 = len(scores[0])
-
-    def evidence_against(other: int, x: np.ndarray | None) -> Evidence:
-        both = np.concatenate([scores[0], scores[other]])
-        rows = {"members": np.arange(n1), "nonmembers": np.arange(n1, len(both))}
-        return runs.zero_run(lambda at: both[at], covariates=x, **rows)
-
-    truth = evidence_against(1, None)
-    x = split.covariates(*(np.concatenate(pair) for pair in zip(split.members, split.shifted, strict=True)))
-    shifted = evidence_against(2, x)
-    found = miaudit.audit(shifted, plan=LINE, rng=rng)
-    answered = found.verdict.status in VERDICTS
-    assert found.overlap is not None
-    return {
-        "truth": Roc.of(truth.score, truth.member).auc,
-        "raw": Roc.of(shifted.score, shifted.member).auc,
-        "corrected": found.metric("auc").value if answered else None,
-        "blind": found.overlap.blind_auc,
-        "effective": found.overlap.effective_sample_size,
-        "verdict": found.verdict.status,
-        "text": found.verdict.text,
+def audit(name: str, kind: str, n: int, folder: Path, seed: int) -> dict[str, Any]:
+    """Raw, true and corrected AUC of one sample; the audits proper see members and shifted non-members only."""
+    rng = np.random.default_rng([11, seed])
+    sample = SHIFTS[name].draw(folder, kind, n, rng)
+    evidence = Evidence(score=sample.scores, member=sample.member, covariates=sample.covariates, design="zero-run")
+    row: dict[str, Any] = {
+        "records": len(sample.member),
+        "oracle": sample.oracle,
+        "truth": sample.truth,
+        "raw": Roc.of(sample.scores["loss"], sample.member).auc,
     }
+    codes = tuple(map(str, sample.codes))
+    for what, plan in PLANS.items():
+        row[what] = timed(evidence.only("loss"), replace(plan, categories=codes), rng)
+    if SHIFTS[name].references:
+        row["reference"] = referenced(evidence, sample, rng)
+    return row
 
 
-# -- the worlds -----------------------------------------------------------------------------------------------------
+def timed(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> dict[str, Any]:
+    begun = time.process_time()
+    found = miaudit.audit(evidence, plan=plan, rng=rng)
+    return audits.said(found, plan.estimator) | {"seconds": time.process_time() - begun}
 
 
-def acs(folder: Path, year: int, rng: np.random.Generator, n: int = 3000) -> tuple[Split, Any]:
-    """Members of 2018, non-members of another year; the label is an income above the median of 2018."""
-    with np.load(folder / "acs_ct_income" / "acs_ct_income.npz") as data:
-        x, income, years = data["x"].astype(float), data["income"], data["year"]
-    y = (income > np.median(income[years == 2018])).astype(int)
-    own, other = rng.permutation(np.flatnonzero(years == 2018)), rng.permutation(np.flatnonzero(years == year))
-    middle = np.nanmedian(x[own], axis=0)
-    holes = np.isnan(x[own]).any(axis=0)
+def referenced(evidence: Evidence, sample: Sample, rng: np.random.Generator) -> dict[str, Any]:
+    """The correction by the stack and AIPW whatever the gates say, tested by a reference; then with one as covariate.
 
-    def covariates(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        missing = np.isnan(rows)
-        return np.column_stack([np.where(missing, middle, rows), missing[:, holes], labels]).astype(float)
-
-    parts = [(x[rows], y[rows]) for rows in (own[:n], own[n : 2 * n], other[:n])]
-    return Split(*parts, covariates), HistGradientBoostingClassifier(max_iter=120, random_state=0)
+    Of two references the second is the test, before and after; one alone tests what is corrected without it.
+    """
+    two = "older" in sample.scores
+    before, test = regardless(evidence, Reference(test="older" if two else "reference"), rng)
+    uses = Reference(covariate="reference", test="older" if two else None, trained_on_neither=True)
+    after, again = regardless(evidence, uses, rng)
+    plan = replace(STACK, reference=uses, categories=tuple(map(str, sample.codes)))
+    row = timed(evidence, plan, rng)
+    return row | {"before": before, "rejected": test, "after": after, "still rejected": again}
 
 
-def office(folder: Path, features: str, other: str, rng: np.random.Generator) -> tuple[Split, Any]:
-    """Members: half of the pictures from amazon; non-members from another domain; the propensity sees 10 components."""
-    with np.load(folder / "office_caltech10" / f"office_caltech10_{features}.npz") as data:
-        x, y = data["x"].astype(float), data["y"]
-        domain = data["domains"].astype(str)[data["domain"]]
-    if features == "surf":
-        x /= np.maximum(x.sum(axis=1, keepdims=True), 1.0)  # shares of visual words, not their number
-    own, away = rng.permutation(np.flatnonzero(domain == "amazon")), rng.permutation(np.flatnonzero(domain == other))
-    half = len(own) // 2
-    # Without labels and over both domains: components are chosen by spread, never by membership.
-    components = make_pipeline(StandardScaler(), PCA(10, random_state=0)).fit(x[np.r_[own[:half], away]])
-    parts = [(x[rows], y[rows]) for rows in (own[:half], own[half:], away)]
-    target = make_pipeline(StandardScaler(), LogisticRegression(C=1e-3, max_iter=500))
-    return Split(*parts, lambda rows, _: components.transform(rows)), target
+def regardless(evidence: Evidence, reference: Reference, rng: np.random.Generator) -> tuple[float, bool | None]:
+    """The corrected AUC, and whether that of the test is not one half."""
+    audited, found = parted(evidence, reference)
+    learned = propensity.stacked(audited, encoding=Numbers(), rng=rng)
+    of = partial(effects.auc, propensity=learned, method="aipw", outcome=Regression(()), rng=rng)
+    value = of(audited.only("loss")).value
+    if reference.test is None:
+        return value, None
+    test = of(audited.replace(score=found[reference.test]))
+    return value, test.low > 0.5 or test.high < 0.5
 
 
-def mnist(folder: Path, rng: np.random.Generator, n: int = 2500) -> tuple[Split, Any]:
-    """Members 90% clean and 10% noisy, non-members the reverse (errata A9: sd 0.2 on [0, 1], drawn once an image)."""
-    with np.load(folder / "mnist" / "mnist.npz") as data:
-        rows = rng.permutation(len(data["x_train"]))[: 3 * n]
-        x, y = data["x_train"][rows].reshape(3 * n, -1) / 255.0, data["y_train"][rows].astype(int)
-
-    def part(k: int, noisy: float) -> tuple[np.ndarray, np.ndarray]:
-        images = x[k * n : (k + 1) * n].copy()
-        chosen = rng.random(n) < noisy
-        images[chosen] = np.clip(images[chosen] + rng.normal(0.0, 0.2, images[chosen].shape), 0.0, 1.0)
-        return images, y[k * n : (k + 1) * n]
-
-    frame = np.ones((28, 28), bool)
-    frame[1:-1, 1:-1] = False
-
-    def grey_frame(images: np.ndarray, _: np.ndarray) -> np.ndarray:
-        return (images[:, frame.ravel()].mean(axis=1, keepdims=True) > 0.04).astype(float)
-
-    target = MLPClassifier((64,), max_iter=15, random_state=0)
-    return Split(part(0, 0.1), part(1, 0.1), part(2, 0.9), grey_frame), target
+# -- a line of the table --------------------------------------------------------------------------------------------
 
 
-WORLDS: dict[str, Callable[[Path, np.random.Generator], tuple[Split, Any]]] = {
-    "ACS 2018 / 2019": lambda folder, rng: acs(folder, 2019, rng),
-    "ACS 2018 / 2021": lambda folder, rng: acs(folder, 2021, rng),
-    "SURF amazon / caltech10": lambda folder, rng: office(folder, "surf", "caltech10", rng),
-    "SURF amazon / webcam": lambda folder, rng: office(folder, "surf", "webcam", rng),
-    "GoogLeNet amazon / webcam": lambda folder, rng: office(folder, "googlenet1024", "webcam", rng),
-    "MNIST clean / noisy": mnist,
-}
+def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Means over audits; of each plan how many answer, their mean error, how many hold the truth, and the seconds."""
+    line: dict[str, Any] = {"audits": len(rows)}
+    line |= {key: float(np.mean([row[key] for row in rows])) for key in ("records", "truth", "oracle", "raw")}
+    for what in (*PLANS, *(["reference"] if "reference" in rows[0] else [])):
+        own, truths = [row[what] for row in rows], [row["truth"] for row in rows]
+        errors = [row["value"] - truth for row, truth in zip(own, truths, strict=True) if "value" in row]
+        line[what] = {
+            "answered": len(errors),
+            "error": float(np.mean(errors)) if errors else None,
+            "right": len(errors) - sum(audits.misses(own, truths)),
+            "seconds": float(np.mean([row["seconds"] for row in own])),
+        }
+    if "reference" in line:
+        tested = [row["reference"] for row in rows]
+        line["reference"] |= {key: float(np.mean([row[key] for row in tested])) for key in ("before", "after")}
+        line["reference"] |= {
+            key: None if tested[0][key] is None else sum(row[key] for row in tested)
+            for key in ("rejected", "still rejected")
+        }
+    return line
 
 
-def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a line of the table: means over splits, the corrected AUC over those with an answer, and the verdicts."""
-    corrected = [row["corrected"] for row in rows if row["corrected"] is not None]
-    line: dict[str, Any] = {key: float(np.mean([row[key] for row in rows])) for key in WITHIN if key != "corrected"}
-    counts = [sum(row["verdict"] == status for row in rows) for status in VERDICTS]
-    line["corrected"] = float(np.mean(corrected)) if corrected else None
-    return line | {"verdicts": [*counts, len(rows) - sum(counts)]}
+def opening(name: str, kind: str, line: Mapping[str, Any]) -> list[str]:
+    """The cells that both tables begin with."""
+    means = [f"{line[key]:.3f}" for key in ("truth", "oracle", "raw")]
+    return [name, SHIFTS[name].suffice, kind, f"{line['records']:,.0f}", str(line["audits"]), *means]
 
 
-def in_words(name: str, line: Mapping[str, Any]) -> str:
-    """Return that line as the README has it."""
-    corrected = "no answer" if line["corrected"] is None else f"**{line['corrected']:.3f}**"
-    return (
-        f"| {name} | {line['truth']:.3f} | {line['raw']:.3f} | {corrected} | {line['blind']:.2f} | "
-        f"{line['effective']:,.0f} | {', '.join(map(str, line['verdicts']))} |"
-    )
+def in_words(name: str, kind: str, line: Mapping[str, Any]) -> str:
+    """That line as the README has it."""
+    cells = opening(name, kind, line)
+    for what in PLANS:
+        of = line[what]
+        some = of["error"] is not None
+        right = [f"{of['error']:+.3f}", f"{of['right']} of {of['answered']}"] if some else ["", ""]
+        cells += [str(of["answered"]), *right, f"{of['seconds']:.1f}"]
+    return f"| {' | '.join(cells)} |"
 
 
-def differences(name: str, line: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
-    """Return what does not hold: answered or not, what the correction did, and the numbers that the README has."""
-    answered, splits, problems = sum(line["verdicts"][:-1]), sum(line["verdicts"]), []
-    if name in expected["refused"] and answered:
-        problems.append(f"{name}: an answer in {answered} of {splits} splits, expected in none")
-    if name in expected["answered"] and 2 * answered < splits:
-        problems.append(f"{name}: an answer in {answered} of {splits} splits only")
-    truth, raw, corrected = (line[key] for key in ("truth", "raw", "corrected"))
-    allowed = abs(raw - truth) + (0.0 if abs(raw - truth) > expected["bias"] else expected["no_harm"])
-    if corrected is not None and abs(corrected - truth) >= allowed:
-        problems.append(f"{name}: truth {truth:.3f}, raw {raw:.3f}, corrected {corrected:.3f}")
-    return problems + (departures(name, line, expected["table"][name]) if splits == expected["splits"] else [])
+def of_references(name: str, kind: str, line: Mapping[str, Any]) -> str:
+    """The line of the table of references."""
+    of = line["reference"]
+    again = "" if of["still rejected"] is None else str(of["still rejected"])
+    right = f"{of['right']} of {of['answered']}" if of["answered"] else ""
+    cells = [f"{of['before']:.3f}", str(of["rejected"]), f"{of['after']:.3f}", again, str(of["answered"]), right]
+    return f"| {' | '.join([*opening(name, kind, line), *cells])} |"
 
 
-def departures(name: str, line: Mapping[str, Any], printed: Mapping[str, Any]) -> list[str]:
-    """Return which numbers are not those of the README."""
-    problems = []
-    for key, allowed in {**WITHIN, "verdicts": 0.0}.items():
-        found, expected = line[key], printed[key]
-        same = found == expected
-        if not same and isinstance(found, float) and isinstance(expected, float):
-            same = abs(found - expected) <= allowed
-        if not same:
-            problems.append(f"{name}, {key}: {found}, in the README {expected}")
+def totals(table: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Of shifts whose covariates suffice and of the others: audits, answers and intervals that hold the truth."""
+    found = []
+    for what, words in (("drawn", "suffice"), ("all", "suffice"), ("no", "do not suffice")):
+        lines = [line for key, line in table.items() if SHIFTS[key.split(" | ")[0]].suffice == what]
+        cells = [f"{what}: covariates {words}", str(sum(line["audits"] for line in lines))]
+        for plan in PLANS:
+            answered, right = (sum(line[plan][key] for line in lines) for key in ("answered", "right"))
+            cells += [str(answered), f"{right} of {answered}"]
+        found.append(f"| {' | '.join(cells)} |")
+    return found
+
+
+def head(*columns: str) -> str:
+    return f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|"
+
+
+# -- what is expected -----------------------------------------------------------------------------------------------
+
+
+def differences(name: str, kind: str, line: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+    """What does not hold: claims on any number of audits, and the README's numbers where there are as many."""
+    shift, of, problems = SHIFTS[name], line["stack"], []
+    where = f"{name}, {kind}, {line['audits']} audits"
+    wrong = of["answered"] - of["right"]
+    if shift.suffice != "no" and stats.binom.sf(wrong - 1, of["answered"], 0.05) < 0.005:
+        problems.append(f"{where}: the covariates suffice, and {wrong} of {of['answered']} intervals miss the truth")
+    if name in expected["refused"] and of["answered"] > 0.1 * line["audits"]:
+        problems.append(f"{where}: an answer in {of['answered']}, expected in none")
     return problems
+
+
+def departures(line: Mapping[str, Any], printed: Mapping[str, Any], where: str = "") -> list[str]:
+    """Which numbers are not those of the README; seconds are nobody's to compare."""
+    problems = []
+    for key, told in printed.items():
+        if isinstance(told, Mapping):
+            problems += departures(line[key], told, f"{where}, {key}")
+        elif key != "seconds":
+            same = line[key] == told
+            if isinstance(told, float) and isinstance(line[key], float):
+                same = abs(line[key] - told) <= WITHIN
+            problems += [] if same else [f"{where}, {key}: {line[key]}, in the README {told}"]
+    return problems
+
+
+def compared(name: str, kind: str, n: int, rows: Sequence[Mapping[str, Any]], expected: Mapping[str, Any]) -> list[str]:
+    """Everything that differs in the audits of one shift; the first is compared however many there are."""
+    problems = differences(name, kind, summary(rows), expected)
+    for what, some in (("first", rows[:1]), ("table", rows)):
+        printed = expected[what].get(key_of(name, kind, n))
+        if printed is not None and printed["audits"] == len(some):
+            problems += departures(summary(some), printed, f"{name}, {kind}, {n}, {what}")
+    return problems
+
+
+def key_of(name: str, kind: str, n: int) -> str:
+    return f"{name} | {kind} | {n}"
+
+
+# -- the command ----------------------------------------------------------------------------------------------------
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--full", action="store_true", help="as many audits as the table has, and both sizes")
+    parser.add_argument("--audits", type=int, help="of each shift, in the place of 1 or those of the table")
+    parser.add_argument("--records", type=int, nargs="+", choices=COUNTS, help="default: 2000; with --full both")
+    parser.add_argument("--worlds", nargs="+", choices=SHIFTS, default=list(SHIFTS))
+    parser.add_argument("--kinds", nargs="+", choices=(PLACEBO, REAL), default=[PLACEBO, REAL])
+    parser.add_argument("--again", action="store_true", help="audit anew what the files in --out have already")
+    parser.add_argument("--record", action="store_true", help="make what is found the numbers to expect")
+    parser.add_argument("--out", type=Path, default=audits.RESULTS)
+    options = parser.parse_args()
+    if options.record and not (options.full and len(options.worlds) == len(SHIFTS) and len(options.kinds) == 2):
+        parser.error("--record takes --full and every shift: the README's table is of one form")
+    options.records = options.records or (list(COUNTS) if options.full else [2000])
+    return options
+
+
+def asked(options: argparse.Namespace) -> list[tuple[str, str, int]]:
+    """Shifts, kinds and sizes for which there is data; what is not there is said."""
+    found = []
+    for name in options.worlds:
+        shift: Shift = SHIFTS[name]
+        absent = [path for path in shift.needs if not (options.data / path).is_file()]
+        if absent:
+            print(f"left out: {name}, for {', '.join(absent)} is not in {options.data}", file=sys.stderr)
+            continue
+        kinds = [kind for kind in options.kinds if kind in shift.kinds]
+        found += [(name, kind, n) for n in options.records if n == 2000 or shift.large for kind in kinds]
+    return found
 
 
 def main() -> int:
     warnings.filterwarnings("ignore", module="sklearn")  # the network is stopped early on purpose
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--full", action="store_true", help="20 splits instead of 3")
-    parser.add_argument("--splits", type=int)
-    parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
-    parser.add_argument("--record", action="store_true", help="make what is found the numbers to expect")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    if options.record and len(options.worlds) < len(WORLDS):
-        parser.error("--record takes every world: the README's table is of one form")
-    count = options.splits or (20 if options.full else 3)
-    expected = json.loads(EXPECTED.read_text())
-    found, table, problems = {}, {}, []
-    print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
-    for name in options.worlds:
+    options, expected = parsed(), json.loads(EXPECTED.read_text())
+    table, first, problems, references = {}, {}, [], []
+    print(head(*COLUMNS, *(f"{plan}: {column}" for plan in PLANS for column in OF_A_PLAN)))
+    for name, kind, n in asked(options):
+        count = options.audits or (COUNTS[n] if options.full else 1)
+        path = audits.named(options.out, "real_shift", n, kind, name)
+        if options.again:
+            path.unlink(missing_ok=True)
         # Threads of boosting that wait for each other on busy cores cost many times as much.
         with threadpool_limits(1):
-            streams = np.random.default_rng(0).spawn(count)
-            found[name] = [audit(*WORLDS[name](options.data, rng), rng) for rng in streams]
-        table[name] = summary(found[name])
-        problems += [] if options.record else differences(name, table[name], expected)
-        print(in_words(name, table[name]), flush=True)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "real_shift.json").write_text(json.dumps(found, indent=1) + "\n")
+            rows = list(audits.lines(path, count, partial(audit, name, kind, n, options.data)))
+        key, line = key_of(name, kind, n), summary(rows)
+        table[key], first[key] = line, summary(rows[:1])
+        problems += [] if options.record else compared(name, kind, n, rows, expected)
+        references += [of_references(name, kind, line)] if "reference" in line else []
+        print(in_words(name, kind, line), flush=True)
+    print("", head("all of them", "audits", *OF_TOTALS), *totals(table), sep="\n")
+    print("", head(*COLUMNS, *OF_REFERENCES), *references, sep="\n")
     if options.record:
-        EXPECTED.write_text(json.dumps({**expected, "splits": count, "table": table}, indent=1) + "\n")
+        EXPECTED.write_text(json.dumps({**expected, "first": first, "table": table}, indent=1) + "\n")
     for problem in problems:
         print(f"differs: {problem}", file=sys.stderr)
     return 1 if problems else 0

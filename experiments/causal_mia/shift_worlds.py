@@ -9,8 +9,7 @@ interrupted run goes on.
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -30,9 +29,13 @@ from threadpoolctl import threadpool_limits
 import miaudit
 from miaudit import Evidence, Plan
 
-RESULTS = Path("results/experiments/causal_mia")
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from causal_mia import real_data
+from causal_mia.audits import ANSWERED, RESULTS, answered, lines, misses, named, said
+from causal_mia.real_data import log_likelihood
+
 PLAN = Plan(fpr_targets=(0.1,), primary_metric="auc", estimator="aipw", propensity_model="stack", bounds=None)
-ANSWERED = ("flagged", "clear", "inconclusive")
 Drawn = tuple[np.ndarray, np.ndarray, np.ndarray, tuple[int, ...]]  # covariates, member, score, positions of codes
 
 
@@ -94,27 +97,14 @@ def signs(n: int, rng: np.random.Generator) -> Drawn:
     return of_log_odds(x, np.sign(x[:, 0] * x[:, 1] * x[:, 2]), rng)
 
 
-def log_likelihood(target: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    column = np.searchsorted(target.classes_, y)
-    return np.log(np.clip(target.predict_proba(x)[np.arange(len(x)), column], 1e-12, 1.0))
-
-
 @cache
 def adult_scored(folder: Path) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     """Rows of Adult with the label, scored by a model of 8,000 others; positions of the columns of words."""
-    with gzip.open(folder / "adult" / "adult.data.gz", "rt") as file:
-        table = np.array([row.strip().split(", ") for row in file if row.strip()], dtype=object)
-    codes, columns = [], []
-    for j in (0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12):
-        numeric = table[0, j].isdigit()
-        codes += [] if numeric else [len(columns)]
-        words = np.unique(table[:, j].astype(str), return_inverse=True)[1]
-        columns.append(table[:, j].astype(float) if numeric else words)
-    x, y = np.column_stack(columns).astype(float), (table[:, 14] == ">50K").astype(int)
+    x, y, codes = real_data.adult(folder)
     order = np.random.default_rng(1).permutation(len(x))
     target = HistGradientBoostingClassifier(max_iter=80, random_state=0).fit(x[order[:8000]], y[order[:8000]])
     rest = np.sort(order[8000:])
-    return np.c_[x[rest], y[rest]], log_likelihood(target, x[rest], y[rest]), tuple(codes)
+    return np.c_[x[rest], y[rest]], log_likelihood(target, x[rest], y[rest]), codes
 
 
 def adult(n: int, rng: np.random.Generator, folder: Path) -> Drawn:
@@ -130,13 +120,9 @@ def adult(n: int, rng: np.random.Generator, folder: Path) -> Drawn:
 @cache
 def acs_scored(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """People of three years with the label, scored by a model of 6,000 others of 2018; rows of 2018 that are left."""
-    with np.load(folder / "acs_ct_income" / "acs_ct_income.npz") as data:
-        x, income, years = data["x"].astype(float), data["income"], data["year"]
-    y = (income > np.median(income[years == 2018])).astype(int)
+    x, y, years, full, _ = real_data.acs(folder)
     own = np.random.default_rng(2).permutation(np.flatnonzero(years == 2018))
     target = HistGradientBoostingClassifier(max_iter=80, random_state=0).fit(x[own[:6000]], y[own[:6000]])
-    missing, holes = np.isnan(x), np.isnan(x[own]).any(axis=0)
-    full = np.column_stack([np.where(missing, np.nanmedian(x[own], axis=0), x), missing[:, holes], y]).astype(float)
     return full, log_likelihood(target, x, y), years, own[6000:]
 
 
@@ -149,10 +135,7 @@ def acs(n: int, rng: np.random.Generator, folder: Path, year: int) -> Drawn:
 
 def surf(_: int, rng: np.random.Generator, folder: Path) -> Drawn:
     """Pictures of two domains by ten components, scored by a model of other pictures of the first."""
-    with np.load(folder / "office_caltech10" / "office_caltech10_surf.npz") as data:
-        x, y = data["x"].astype(float), data["y"]
-        domain = data["domains"].astype(str)[data["domain"]]
-    x /= np.maximum(x.sum(axis=1, keepdims=True), 1.0)
+    x, y, domain = real_data.office(folder, "surf")
     own, away = rng.permutation(np.flatnonzero(domain == "amazon")), np.flatnonzero(domain == "caltech10")
     trained, members = np.split(own, [len(own) // 3])
     target = make_pipeline(StandardScaler(), LogisticRegression(C=1e-3, max_iter=500)).fit(x[trained], y[trained])
@@ -193,37 +176,25 @@ def evidence_of(name: str, n: int, seed: int, folder: Path) -> tuple[Evidence, t
 def audit(name: str, n: int, seed: int, folder: Path) -> dict[str, Any]:
     """What one audit says: its status and the causal AUC with its limits."""
     evidence, codes, rng = evidence_of(name, n, seed, folder)
-    found = miaudit.audit(evidence, plan=replace(PLAN, categories=tuple(map(str, codes))), rng=rng)
-    said: dict[str, Any] = {"seed": seed, "status": found.verdict.status, "text": found.verdict.text}
-    if found.verdict.status in ANSWERED:
-        causal = next(m for m in found.metrics if (m.name, m.estimator) == ("auc", "aipw"))
-        said |= {"value": causal.value, "low": causal.low, "high": causal.high}
-    return said
+    return said(miaudit.audit(evidence, plan=replace(PLAN, categories=tuple(map(str, codes))), rng=rng), "aipw")
 
 
 def audits(name: str, n: int, count: int, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Audits of one world: those that are written, then the others, each written as it ends."""
-    path = options.out / f"shift_worlds_{n}_{name.replace(' ', '_').replace('/', '-')}.jsonl"
-    known = {row["seed"]: row for row in map(json.loads, path.read_text().splitlines())} if path.is_file() else {}
-    with path.open("a") as file:
-        for seed in range(count):
-            if seed not in known:
-                known[seed] = audit(name, n, seed, options.data)
-                file.write(json.dumps(known[seed]) + "\n")
-                file.flush()
-            yield known[seed]
+    path = named(options.out, "shift_worlds", n, name)
+    return lines(path, count, lambda seed: audit(name, n, seed, options.data))
 
 
 def in_words(name: str, rows: list[dict[str, Any]]) -> str:
     """A line of the table."""
-    answered = [row for row in rows if row["status"] in ANSWERED]
-    refused = f"{1 - len(answered) / len(rows):.3f}"
+    some = answered(rows)
+    refused = f"{1 - len(some) / len(rows):.3f}"
     if name == "hidden leak":
         counts = {status: sum(row["status"] == status for row in rows) for status in ANSWERED}
         return f"| {name} | {len(rows)} | {refused} | {counts['flagged']} flagged | {counts['clear']} clear | |"
-    low, high = (sum(row["low"] > 0.5 for row in answered), sum(row["high"] < 0.5 for row in answered))
-    bias = f"{np.mean([row['value'] for row in answered]) - 0.5:+.3f}" if answered else ""
-    return f"| {name} | {len(rows)} | {refused} | {low} of {len(answered)} | {high} of {len(answered)} | {bias} |"
+    low, high = misses(some, [0.5] * len(some))
+    bias = f"{np.mean([row['value'] for row in some]) - 0.5:+.3f}" if some else ""
+    return f"| {name} | {len(rows)} | {refused} | {low} of {len(some)} | {high} of {len(some)} | {bias} |"
 
 
 def main() -> None:
@@ -235,7 +206,6 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="+", choices=[*MADE, *REAL], default=[*MADE, *REAL])
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
     print("| world | audits | refused | low > truth | high < truth | bias |\n|---|---|---|---|---|---|")
     with threadpool_limits(1):
         for name in options.worlds:

@@ -18,7 +18,7 @@ from typing import Any
 import figures
 import numpy as np
 import yaml
-from synthetic import Drawn, NoisySum, covariates_only, draw, draw_with_covariates
+from synthetic import Drawn, NoisySum, covariates_only, draw, draw_with_covariates, draw_with_few
 
 from miaudit import Evidence
 from miaudit.causal import propensity as propensities
@@ -44,6 +44,12 @@ ROWS = {
         "conditional, unaware, bootstrap": "conditional, unaware",
         "conditional, aware, bootstrap": "conditional, aware",
         "thinning, two standard errors": "thinning",
+    },
+    "few": {
+        "uncorrected, ten covariates": "uncorrected",
+        "conditional, unaware, bootstrap, ten covariates": "conditional, unaware",
+        "conditional, aware, bootstrap, ten covariates": "conditional, aware",
+        "thinning, two standard errors, ten covariates": "thinning",
     },
 }
 Rows = dict[str, list[float]]
@@ -94,11 +100,18 @@ def known(
 def learned(
     world: NoisySum, settings: Mapping[str, Any], rhos: list[float], rng: np.random.Generator
 ) -> dict[str, Rows]:
-    """Propensities learned on a separate sample; the bootstrap where log-odds are used as points (Algorithm 3, B7)."""
+    """Propensities learned on a separate sample; the bootstrap where log-odds are used as points (Algorithm 3, B7).
+
+    From every dimension of a small sum, or from ``covariates`` of a large one, of which the first suffices.
+    """
+    few = settings.get("covariates")
     found: dict[str, Rows] = {f"{rho:g}": {} for rho in rhos}
     for i, child in enumerate(rng.spawn(settings["repetitions"])):
         for rho in rhos:
-            audited, others = draw_with_covariates(world, rho, settings["rows"] // 2, child)
+            half = settings["rows"] // 2
+            audited, others = (
+                draw_with_few(world, rho, half, few, child) if few else draw_with_covariates(world, rho, half, child)
+            )
             evidence, train = (
                 Evidence(score=part.score, member=part.member, covariates=part.x, design="zero-run")
                 for part in (audited, others)
@@ -118,7 +131,7 @@ def learned(
             }
             for name, bound in bounds.items():
                 found[f"{rho:g}"].setdefault(name, []).append(bound.value)
-        _told("learned propensities", i, settings["repetitions"])
+        _told(f"learned propensities{f', {few} covariates' if few else ''}", i, settings["repetitions"])
     return found
 
 
@@ -166,7 +179,7 @@ def summary(found: Mapping[str, Rows], truth: float) -> dict[str, dict[str, Any]
 def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
     """Return what does not hold: validity of every correction, failure without one, and the power to reach."""
     problems = []
-    for part, allowed in (("oracle", ERROR), ("learned", 2 * ERROR)):
+    for part, allowed in (("oracle", ERROR), ("learned", 2 * ERROR), ("few", 2 * ERROR)):
         for rho, rows in found.get(part, {}).items():
             for name, row in rows.items():
                 limit = allowed + 3 * math.sqrt(allowed * (1 - allowed) / row["repetitions"])
@@ -177,10 +190,11 @@ def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[s
     strongest = found["oracle"][expected["uncorrected_fails_at"]]["uncorrected"]
     if strongest["mean"] <= found["truth"]:
         problems.append(f"uncorrected at the strongest shift: {strongest['mean']:.3f}, expected above {found['truth']}")
-    for rho, least in expected["thinning_at_least"].items():
-        row = found["oracle"][rho]["thinning"]
-        if found["comparable"] and row["mean"] + 3 * (row["standard_error"] or 0.0) < least:
-            problems.append(f"thinning, rho {rho}: {row['mean']:.3f}, expected at least {least}")
+    for part in ("oracle", "few"):
+        for rho, least in expected["thinning_at_least"][part].items():
+            row = found[part][rho]["thinning"]
+            if found["comparable"] and row["mean"] + 3 * (row["standard_error"] or 0.0) < least:
+                problems.append(f"{part}, thinning, rho {rho}: {row['mean']:.3f}, expected at least {least}")
     if found["not_learned"]["testable"]:
         problems.append("B20: the audit with too few propensity rows was called testable")
     return problems
@@ -210,7 +224,7 @@ def departures(found: Mapping[str, Any], readme: Mapping[str, list[float]]) -> l
 def table(found: Mapping[str, Any]) -> str:
     """Mean bounds as markdown; in brackets the share above the truth."""
     lines = []
-    for part in ("oracle", "learned"):
+    for part in ROWS:
         rows = found[part]
         names = list(next(iter(rows.values())))
         repetitions = next(iter(next(iter(rows.values())).values()))["repetitions"]
@@ -237,18 +251,22 @@ def main() -> int:
     options = parser.parse_args()
     form = options.form or ("full" if options.full else "small")
     settings = yaml.safe_load((HERE / "config.yaml").read_text())[form]
-    streams = np.random.default_rng(settings["seed"]).spawn(3)
+    streams = np.random.default_rng(settings["seed"]).spawn(4)
 
     def world(part: str) -> NoisySum:
         return NoisySum(settings[part]["d"], settings["m"], settings["gamma"], settings["mu"])
 
     found: dict[str, Any] = {"truth": settings["mu"], "comparable": form != "tiny"}
-    for part, way, rng in (("oracle", oracle, streams[0]), ("learned", learned, streams[1])):
+    for part, way, rng in (
+        ("oracle", oracle, streams[0]),
+        ("learned", learned, streams[1]),
+        ("few", learned, streams[3]),
+    ):
         found[part] = summary(way(world(part), settings[part], settings["rhos"], rng), settings["mu"])
     found["not_learned"] = not_learned(world("not_learned"), settings["not_learned"], streams[2])
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "found.json").write_text(json.dumps(found, indent=1) + "\n")
-    for part in ("oracle", "learned"):
+    for part in ROWS:
         figures.save(figures.bounds(found[part], settings["mu"], part), options.out / f"figure-2a-{part}")
     print(table(found))
     said = found["not_learned"]

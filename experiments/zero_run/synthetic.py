@@ -77,6 +77,25 @@ def draw_with_covariates(world: NoisySum, rho: float, extra: int, rng: np.random
     return of(np.vstack([members, others]).astype(float)), of(more.astype(float))
 
 
+def draw_with_few(world: NoisySum, rho: float, extra: int, few: int, rng: np.random.Generator) -> tuple[Drawn, Drawn]:
+    """One data set whose covariates are the part along the direction and ``few`` - 1 of noise, and more records.
+
+    They suffice: given the part along the direction the laws of members and non-members are equal. The ``extra``
+    records of each class have no score; the propensity is learned from them.
+    """
+    (data,) = draw(world, (rho,), rng)
+    half = np.repeat([world.gamma, rho * world.gamma], extra)
+    first = half + rng.normal(size=2 * extra)
+    t = first / np.sqrt(first**2 + rng.chisquare(world.d - 1, 2 * extra))
+    more = log_odds(t, world.d, world.gamma, rho * world.gamma)
+
+    def beside(part: np.ndarray) -> np.ndarray:
+        return np.column_stack([part, rng.normal(size=(len(part), few - 1))])
+
+    others = Drawn(np.zeros(2 * extra), np.arange(2 * extra) < extra, more, beside(t))
+    return Drawn(data.score, data.member, data.logit, beside(data.x)), others
+
+
 def covariates_only(world: NoisySum, rho: float, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Exact log-odds (n,) and membership (n,) of n fresh records, half of each class, without any attack."""
     half = n // 2

@@ -74,11 +74,21 @@ def test_the_real_shift_of_zero_run() -> None:
 def test_the_real_shifts_of_causal_mia(monkeypatch: pytest.MonkeyPatch) -> None:
     module, kept = script("causal_mia", "real_shift", monkeypatch), expected("causal_mia", "real_shift_expected")
     readme = (EXPERIMENTS / "causal_mia" / "README.md").read_text()
-    assert f"means over {kept['splits']} splits" in readme
-    assert set(kept["table"]) == set(module.WORLDS)
-    for name, line in kept["table"].items():
-        assert module.in_words(name, line) in readme, name
-        assert module.differences(name, line, kept) == [], name
+    assert {name for name, _, _ in map(parts_of, kept["table"])} == set(module.SHIFTS)
+    for key, line in kept["table"].items():
+        name, kind, n = parts_of(key)
+        assert module.in_words(name, kind, line) in readme, key
+        if "reference" in line:
+            assert module.of_references(name, kind, line) in readme, key
+        assert module.differences(name, kind, line, kept) == [], key
+        assert line["audits"] == module.COUNTS[n], key
+    assert all(line in readme for line in module.totals(kept["table"]))
+    assert f"{module.COUNTS[2000]} audits of each at 2,000 records and {module.COUNTS[10_000]} at 10,000" in readme
+
+
+def parts_of(key: str) -> tuple[str, str, int]:
+    name, kind, n = key.split(" | ")
+    return name, kind, int(n)
 
 
 def spoilt(numbers: list[float]) -> list[float]:
@@ -118,8 +128,9 @@ def test_a_run_whose_figures_differ_fails(monkeypatch: pytest.MonkeyPatch) -> No
         assert len(run.departures(found({**table, label: spoilt(numbers)}), table)) == 1, label
     kept = expected("causal_mia", "real_shift_expected")
     shift = script("causal_mia", "real_shift", monkeypatch)
-    for name, line in kept["table"].items():
-        assert len(shift.departures(name, {**line, "raw": line["raw"] + 0.1}, line)) == 1
+    for line in kept["table"].values():
+        assert shift.departures(line, line) == []
+        assert len(shift.departures({**line, "raw": line["raw"] + 0.1}, line)) == 1
     post = script("threshold_post", "run", monkeypatch)
     small = expected("threshold_post")["readme"]["small"]
     monkeypatch.setattr(post, "printed", lambda found: found)

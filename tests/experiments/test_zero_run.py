@@ -69,6 +69,21 @@ def test_the_three_numbers_of_a_nonmember_have_the_law_of_the_whole_vector() -> 
 
 
 @pytest.mark.long
+def test_few_covariates_have_the_law_of_the_whole_vector_and_noise() -> None:
+    world = synthetic.NoisySum(30, 4000, 2.0, 0.66)
+    audited, others = synthetic.draw_with_few(world, 0.5, 2000, 4, np.random.default_rng(1))
+    whole, more = synthetic.draw_with_covariates(world, 0.5, 2000, np.random.default_rng(2))
+    for few, full in ((audited, whole), (others, more)):
+        assert few.x.shape == (4000, 4)
+        for inside in (True, False):
+            along, noise = few.x[few.member == inside, :2].T
+            assert stats.ks_2samp(along, full.x[full.member == inside, 0]).pvalue > 0.01
+            assert stats.kstest(noise, "norm").pvalue > 0.01
+        control = stats.ks_2samp(few.x[few.member, 0], few.x[~few.member, 0])
+        assert control.pvalue < 1e-6  # there is a shift
+
+
+@pytest.mark.long
 def test_members_alone_stand_in_the_sum() -> None:
     world = synthetic.NoisySum(4000, 4000, 2.0, 5.0)
     data = next(synthetic.draw(world, (1.0,), np.random.default_rng(3)))
@@ -84,7 +99,8 @@ def test_the_tiny_form_runs_and_agrees_with_what_is_expected(tmp_path: Path) -> 
     found = json.loads((tmp_path / "found.json").read_text())
     assert not found["not_learned"]["testable"]
     assert found["not_learned"]["bound_if_the_propensity_were_trusted"] > 0  # what erratum B20 is about
-    assert (tmp_path / "figure-2a-oracle.svg").read_text().startswith("<svg")
+    for part in ("oracle", "learned", "few"):
+        assert (tmp_path / f"figure-2a-{part}.svg").read_text().startswith("<svg")
 
 
 # -- iWildCam -------------------------------------------------------------------------------------------------------

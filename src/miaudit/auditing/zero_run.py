@@ -521,13 +521,13 @@ def _misfit(fit: LackOfFit | None, seen: Evidence, learned: Propensity, plan: Pl
     """Return in words that the propensity is refuted, what it misses and where; empty if it is not."""
     if fit is None or not fit.rejected:
         return ""
+    missed, level = _missed(fit, seen) if learned.stacked else (fit.missed, None)
     coded = _codes(seen).difference(plan.categories)
-    codes = [name for name in fit.missed if name in coded]
+    codes = [name for name in missed if name in coded]
     step = f"declare {challenge.listed(codes)} as categories (--categories)" if codes else ""
     if learned.stacked:
-        names = seen.covariate_names or tuple(f"covariate {i}" for i in range(np.asarray(seen.covariates).shape[1]))
-        columns = [names.index(name) for name in fit.missed[:2] if name in names]
-        found = gaps.where(seen, learned.odds, columns) if columns else ""
+        columns = [i for name in missed[:2] for i, own in enumerate(_names(seen)) if own == name]
+        found = gaps.where(seen, learned.odds, columns, level) if columns else ""
         place = f" {found[0].upper()}{found[1:]}." if found else ""
         more = f" Next: {step}." if step else ""
         return f"{fit.sentence} Weights that miss a part of the shift show that part as memorisation.{place}{more}"
@@ -538,12 +538,28 @@ def _misfit(fit: LackOfFit | None, seen: Evidence, learned: Propensity, plan: Pl
     )
 
 
+def _names(evidence: Evidence) -> tuple[str, ...]:
+    columns = 0 if evidence.covariates is None else evidence.covariates.shape[1]
+    return evidence.covariate_names or tuple(f"covariate {i}" for i in range(columns))
+
+
+def _missed(fit: LackOfFit, seen: Evidence) -> tuple[tuple[str, ...], float | None]:
+    """Return the covariates that are missed, and which value of the first alone.
+
+    The basis says "education = 9", "age, curved" or "site: rare levels".
+    """
+    names = sorted(_names(seen), key=len, reverse=True)
+    missed = tuple(next((own for own in names if said.startswith(own)), said) for said in fit.missed)
+    value = fit.missed[0].removeprefix(f"{missed[0]} = ") if missed else ""
+    return missed, float(value) if missed and value != fit.missed[0] else None
+
+
 def _codes(evidence: Evidence) -> frozenset[str]:
     """Names of covariates that look like codes: whole numbers, three to a hundred different ones."""
     x = evidence.covariates
     if x is None:
         return frozenset()
-    names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
+    names = _names(evidence)
     whole = np.flatnonzero((x == np.rint(x)).all(axis=0))
     return frozenset(names[i] for i in whole if 3 <= len(np.unique(x[:, i])) <= _MOST_CODES)
 

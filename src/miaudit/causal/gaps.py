@@ -65,7 +65,7 @@ def sparse_levels(evidence: Evidence, declared: Sequence[int]) -> str:
     )
 
 
-def where(evidence: Evidence, weight: FloatArray, columns: Sequence[int]) -> str:
+def where(evidence: Evidence, weight: FloatArray, columns: Sequence[int], level: float | None = None) -> str:
     """Say among which values of one or two covariates members and weighted non-members differ the most.
 
     Parameters
@@ -73,6 +73,7 @@ def where(evidence: Evidence, weight: FloatArray, columns: Sequence[int]) -> str
     evidence : with covariates (n, d)
     weight : array (n,) of non-members; members' are not read
     columns : positions of one covariate or two
+    level : the only value of the first of them that is asked about
 
     Returns
     -------
@@ -85,12 +86,15 @@ def where(evidence: Evidence, weight: FloatArray, columns: Sequence[int]) -> str
     >>> evidence = Evidence(score=x, member=x > 19, covariates=x[:, None], covariate_names=["age"])
     >>> where(evidence, np.ones(40), [0]).partition(":")[0]
     '0.0% of members have low age, and 70.0% of the weighted non-members'
+    >>> where(evidence, np.ones(40), [0], level=7).partition(":")[0]
+    '0.0% of members have age = 7, and 5.0% of the weighted non-members'
     """
     x, member = np.asarray(evidence.covariates), evidence.member
     names = evidence.covariate_names or tuple(f"covariate {i}" for i in range(x.shape[1]))
     cells: list[tuple[str, BoolArray]] = [("", np.ones(len(x), dtype=np.bool_))]
     for column in columns:
-        parts = _parts(x[:, column], names[column], halves=len(columns) > 1)
+        one = level if column == columns[0] else None
+        parts = _parts(x[:, column], names[column], halves=len(columns) > 1, level=one)
         cells = [(f"{a} and {b}" if a else b, rows & part) for a, rows in cells for b, part in parts]
     outside = np.where(member, 0.0, weight) / weight[~member].sum()
     shares = [(float(rows[member].mean()), float(outside[rows].sum())) for _, rows in cells]
@@ -103,8 +107,10 @@ def where(evidence: Evidence, weight: FloatArray, columns: Sequence[int]) -> str
     )
 
 
-def _parts(values: FloatArray, name: str, *, halves: bool) -> list[tuple[str, BoolArray]]:
-    """Divide by levels, where there are few, else at the median or at thirds."""
+def _parts(values: FloatArray, name: str, *, halves: bool, level: float | None) -> list[tuple[str, BoolArray]]:
+    """Divide at one level, by levels where there are few, else at the median or at thirds."""
+    if level is not None:
+        return [(f"{name} = {level:g}", values == level), (f"another {name}", values != level)]
     levels = np.unique(values)
     if len(levels) <= _FEW_LEVELS:
         return [(f"{name} = {level:g}", values == level) for level in levels]
