@@ -90,7 +90,7 @@ def test_a_split_leaves_something_on_both_sides(share: float) -> None:
 
 def test_plans_are_frozen_and_plain() -> None:
     plan = Plan(headline=Declared("loss"), intervals=Bootstrap(), n_bootstrap=200, propensity_model="stack")
-    plan = dataclasses.replace(plan, classifier="forest")
+    plan = dataclasses.replace(plan, classifier="forest", bounds_model="screened")
     plan = dataclasses.replace(plan, reference=Reference("small", "older", trained_on_neither=True))
     with pytest.raises(dataclasses.FrozenInstanceError):
         plan.confidence = 0.9
