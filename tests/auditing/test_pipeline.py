@@ -184,7 +184,7 @@ def test_a_corrected_score_that_points_the_wrong_way_is_not_clear() -> None:
     """Shift alone lifts the raw AUC above one half; corrected, members have lower scores."""
     plan = Plan(fpr_targets=(0.1,), primary_metric="auc", bounds=None)
     found = audited(drifted("zero-run", gap=-0.6, n=3000), plan)
-    corrected, raw = (m for m in found.metrics if m.name == "auc")
+    corrected, _, raw = (m for m in found.metrics if m.name == "auc")
     assert corrected.high < 0.5 < raw.high
     assert (found.verdict.status, found.exit_code) == ("not-testable", 4)
 
