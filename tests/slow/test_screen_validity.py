@@ -47,10 +47,12 @@ def _draw(beta: np.ndarray, product: float, attack: str, n: int, rng: np.random.
     return Evidence(score=score, member=member, covariates=x, design="zero-run")
 
 
-@pytest.mark.parametrize(("product", "attack"), [(0.5, "logit"), (0.08, "product"), (0.3, "product")])
-def test_a_product_shift_without_a_leak_shows_nothing(pool: Executor, product: float, attack: str) -> None:
+@pytest.mark.parametrize(
+    ("product", "attack", "audits"), [(0.5, "logit", 60), (0.08, "product", 100), (0.3, "product", 40)]
+)
+def test_a_product_shift_without_a_leak_shows_nothing(pool: Executor, product: float, attack: str, audits: int) -> None:
     """Far above the threshold of the screen, and near it, where a product enters about every other time."""
-    parts = pool.map(bounds, [10] * 2, [product] * 2, [attack] * 2, [100] * 2, [1, 2])
+    parts = pool.map(bounds, [10] * 2, [product] * 2, [attack] * 2, [audits // 2] * 2, [1, 2])
     line, screened = np.array([pair for part in parts for pair in part]).T > 0
     print(f"\nproduct {product}, {attack}: line {line.mean():.3f}, screened {screened.mean():.3f} of {len(line)}")
     assert screened.mean() <= LEVEL

@@ -145,7 +145,8 @@ def examine(
     plan = plan or Plan()
     _check(evidence, plan, nuisance, rng)
     choose_rng, bootstrap_rng, correct_rng, bound_rng = rng.spawn(4)
-    case = zero_run.sampled(choose(evidence, plan, rng=choose_rng), nuisance, choose_rng)
+    case = choose(evidence, plan, rng=choose_rng)
+    case = zero_run.sampled(case, nuisance, choose_rng) if evidence.design == "zero-run" else case
     correction, obstacle, causal_rng = _corrected(case, nuisance, correct_rng)
     alone: Metric | str | None = None
     if evidence.design is None:  # a generator of its own, drawn last: no other draw moves

@@ -123,7 +123,7 @@ def sampled(case: Case, nuisance: Nuisance | None, rng: np.random.Generator) -> 
     """
     own = nuisance is not None and (nuisance.propensity is not None or nuisance.classifier is not None)
     evidence, learns = case.audited, case.plan.propensity_model == "stack" and case.plan.classifier is None and not own
-    if evidence.design != "zero-run" or not learns or evidence.n <= stack.MOST_LEARNED:
+    if not learns or evidence.n <= stack.MOST_LEARNED:
         return case
     code = covariates.codes(evidence)
     rows = covariates.sampled(evidence.member, code, stack.MOST_LEARNED, rng.spawn(1)[0])
