@@ -240,6 +240,7 @@ LIMIT = 3.3
 STACKED_LIMIT = 2.33  # one-sided 1%; sound stacks stay below it, since boosting has had its say (docs/balance.md)
 _TREES = 40
 _LEAF = 4
+_FEWEST_TRIED = 4  # covariates at a split against a stack; with two of four, one sign of three in ten passes
 _SPLITS = 100_000  # features that a split tries, times records: few records need a closer look, and can afford it
 _FLOOR = 0.005  # where all trees agree by chance
 _NOTHING = 1e-12  # variance of log-odds that are all the same
@@ -466,7 +467,7 @@ def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, stacked: bool, 
     """Fit trees on all records but these; against a stack, which has boosted trees of its own, few of a split."""
     from sklearn.ensemble import ExtraTreesClassifier
 
-    few = max(1, int(x.shape[1] ** 0.5))
+    few = max(min(x.shape[1], _FEWEST_TRIED), int(x.shape[1] ** 0.5))
     tried = few if stacked else min(x.shape[1], max(round(x.shape[1] ** 0.5), _SPLITS // len(x)))
     seed = crossfit.seed_of(rng)
     trees = ExtraTreesClassifier(_TREES, min_samples_leaf=_LEAF, max_features=tried, random_state=seed)
