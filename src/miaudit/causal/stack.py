@@ -232,7 +232,7 @@ def _boosted(folds: Folds) -> FloatArray:
 
 
 def _few_bins(folds: Folds) -> dict[str, Any]:
-    """Return the options of regressions: few bins, at quantiles, save where a column's values get a bin each in many."""
+    """Return options of regressions: few bins, at quantiles, save where a column's values get a bin each in many."""
     levels = [len(np.unique(column)) for column in folds.x[folds.kept].T]
     many = any(_FEW_BINS < count <= _MOST_BINS for count in levels)
     return {**_BOOSTED, "max_bins": _MOST_BINS if many else _FEW_BINS, "random_state": folds.seed}
