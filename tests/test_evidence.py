@@ -192,7 +192,7 @@ def test_categories_may_be_text_and_nothing_else_may(tmp_path: Path, suffix: str
     assert found.covariates[:, 1].tolist() == [2, 1, 1, 0]
     again = Evidence.from_frame(pl.DataFrame(columns), **options, categories=["site"], source=path.name)
     assert again.digest == found.digest
-    with pytest.raises(InputError, match="site: expected numbers, received text; name it in categories"):
+    with pytest.raises(InputError, match="site: expected numbers or dates like 2024-02-29, received text"):
         Evidence.load(path, **options)
     assert Evidence.load(path, score="s", member="m", covariates="x", categories="site").covariate_names == ("x",)
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
-from miaudit.io import tables
+from miaudit.io import numeric, tables
 
 Design = Literal["multi-run", "one-run", "zero-run"]
 DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
@@ -209,7 +209,9 @@ class Evidence:
         score, member, covariates, text, unit, group : str, or several where a sequence is allowed
             Names in the file. Without them the names that :meth:`save` writes are looked for: ``score`` or
             ``score.NAME``, ``member``, ``covariates`` or ``covariate.NAME``, ``text``, ``unit``, ``group``,
-            ``design``. A covariate name may be one list column (a two-dimensional array in an .npz).
+            ``design``. A covariate name may be one list column (a two-dimensional array in an .npz). Dates become days
+            since 1970; what is missing of a covariate is filled by the median, and one more covariate, "NAME missing",
+            says where.
         categories : str or several
             Covariates that may hold text: each becomes codes 0, 1, ... of its values in their order. Name them in
             ``Plan(categories=...)`` too, which compares them level by level.
@@ -222,8 +224,8 @@ class Evidence:
             If the file or a column cannot be read, or the content is no evidence.
         """
 
-        def read(wanted: list[str], labels: list[str]) -> Mapping[str, NDArray[Any]]:
-            return tables.read_columns(path, wanted, as_text=labels)
+        def read(wanted: list[str], labels: list[str], gaps: list[str]) -> Mapping[str, NDArray[Any]]:
+            return tables.read_columns(path, wanted, as_text=labels, gaps=gaps)
 
         return _of_columns(tables.column_names(path), read, design, Path(path).name, **columns)
 
@@ -253,7 +255,11 @@ class Evidence:
         Evidence(1 members, 2 non-members, score: loss, design: None)
         """
         names = tables.frame_names(frame)
-        return _of_columns(names, lambda wanted, _: tables.frame_columns(frame, wanted), design, source, **columns)
+
+        def read(wanted: list[str], _: list[str], gaps: list[str]) -> Mapping[str, NDArray[Any]]:
+            return tables.frame_columns(frame, wanted, gaps)
+
+        return _of_columns(names, read, design, source, **columns)
 
     @classmethod
     def load_pair(cls, members: str | Path, nonmembers: str | Path, *, design: str | None = None) -> Evidence:
@@ -328,7 +334,7 @@ class Evidence:
 
 def _of_columns(
     known: Sequence[str],
-    read: Callable[[list[str], list[str]], Mapping[str, NDArray[Any]]],
+    read: Callable[[list[str], list[str], list[str]], Mapping[str, NDArray[Any]]],
     design: str | None,
     source: str,
     *,
@@ -342,7 +348,8 @@ def _of_columns(
 ) -> Evidence:
     """Make evidence of columns; where no score is named, of those that ``save`` writes.
 
-    ``read`` returns the wanted columns, of which the labels are text; a design given by the caller overrides theirs.
+    ``read`` returns the wanted columns, of which the second are text and the third may have gaps; a design given by the
+    caller overrides theirs.
     """
     explicit = score is not None
     if score is None:
@@ -360,7 +367,8 @@ def _of_columns(
         )
     scores, of_x, coded = ([n] if isinstance(n, str) else list(n or ()) for n in (score, covariates, categories))
     member, labels = member or "member", [name for name in (text, unit, group) if name]
-    data = read([*scores, member, *of_x, *labels, *(name for name in ("design", "source") if name in known)], labels)
+    wanted = [*scores, member, *of_x, *labels, *(name for name in ("design", "source") if name in known)]
+    data = read(wanted, labels, [name for name in of_x if name not in {*scores, member, *labels}])
     x, names = _joined_covariates(data, of_x, coded)
     return Evidence(
         score={name.removeprefix("score."): data[name] for name in scores},
@@ -383,21 +391,20 @@ def _joined_covariates(
         return None, None
     if columns == ["covariates"]:
         return data["covariates"], None
-    parts: list[NDArray[Any]] = []
-    names: list[str] = []
+    parts: dict[str, NDArray[Any]] = {}
     for column in columns:
         name = column.removeprefix("covariate.")
         found = data[column]
-        if found.ndim == 1 and found.dtype.kind == "U":
-            if not {name, column} & set(categories):
-                more = "name it in categories too, convert it to numbers, or choose another column"
-                raise InputError(column, "numbers", "text", more)
-            found = np.unique(found, return_inverse=True)[1]
-        values = _numbers(found, column, 1 if found.ndim == 1 else 2)
-        parts.append(values.reshape(len(values), -1))
-        names += [name] if values.ndim == 1 else [f"{name}[{i}]" for i in range(values.shape[1])]
+        category = found.ndim == 1 and not {name, column}.isdisjoint(categories)
+        found = numeric.coded(found) if category else numeric.days(found, column)
+        if found.dtype.kind == "U" and found.ndim == 1:
+            raise numeric.refused(column)
+        values = _numbers(found, column, 1 if found.ndim == 1 else 2, gaps=True)
+        flat = values.reshape(len(values), -1)
+        parts |= {name if values.ndim == 1 else f"{name}[{i}]": each for i, each in enumerate(flat.T)}
+    filled, names = numeric.completed(parts)
     default = [str(i) for i in range(len(names))]
-    return np.concatenate(parts, axis=1), None if names == default else names
+    return np.column_stack(filled), None if names == default else names
 
 
 def _rebuild(fields: dict[str, Any]) -> Evidence:
@@ -430,8 +437,8 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def _numbers(values: ArrayLike, name: str, ndim: int) -> FloatArray:
-    """Copy into a read-only float64 array of finite numbers, or raise with the first problem."""
+def _numbers(values: ArrayLike, name: str, ndim: int, *, gaps: bool = False) -> FloatArray:
+    """Copy into a read-only float64 array of finite numbers (or NaN, with gaps), or raise with the first problem."""
     array = _plain(values, name)
     if array.ndim and len(array) == 0:
         raise InputError(name, "at least one member and one non-member", "no rows", "check the input")
@@ -447,9 +454,10 @@ def _numbers(values: ArrayLike, name: str, ndim: int) -> FloatArray:
         )
     result = np.array(array, dtype=np.float64)
     # Written so that NaN fails too. Beyond the limit squares overflow, and no score means anything by such a number.
-    bad = ~(np.abs(result) <= LARGEST)
+    bad, missing = ~(np.abs(result) <= LARGEST), np.isnan(result)
+    if gaps and not missing.all():
+        bad &= ~missing
     if bad.any():
-        missing = np.isnan(result)
         what = "missing (NaN)" if (bad == missing).all() else "NaN, infinite or larger"
         received = f"{np.count_nonzero(bad):,} {what}, the first in row {int(np.argwhere(bad)[0][0])}"
         step = "it says nothing: leave it out" if missing.all() else "fill them, or leave these records out"

@@ -72,6 +72,34 @@ def test_a_column_that_is_missing_or_no_such_column_is_refused(place: Path, chan
         read(place, saved(place, **changes), unit="person")
 
 
+def test_gaps_are_filled_by_what_fills_the_audited_ones(place: Path) -> None:
+    ages = {"audit": np.r_[np.nan, np.arange(1.0, N)], "sample": np.r_[np.arange(1.0, N) ** 2, np.nan]}
+    for name, age in ages.items():
+        pl.DataFrame({**TABLE, "age": age}).write_csv(place / f"{name}.csv")
+    found = read(place, place / "sample.csv")
+    assert found.covariate_names == ("age", "site", "age missing") and found.covariates is not None
+    assert found.covariates[-1].tolist() == [N / 2, 2.0, 1.0]
+    assert found.covariates[1].tolist() == [4.0, 1.0, 0.0]
+    with pytest.raises(InputError, match="gaps in one of the two only, fill them there"):
+        read(place, saved(place))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "codes"),
+    [
+        ([7.0, 3.0, 7.0], [np.nan, 3.0, 9.0], [10.0, 3.0, 9.0]),
+        ([7.0, np.nan, 3.0], [3.0, np.nan, 9.0], [0.0, 2.0, 3.0]),
+        (["b", "", "a"], ["", "b", "c"], [0.0, 2.0, 3.0]),
+    ],
+)
+def test_what_is_missing_of_a_category_is_a_level_of_both(place: Path, ours: Any, theirs: Any, codes: Any) -> None:
+    for name, site in (("audit", ours), ("sample", theirs)):
+        pl.DataFrame({**TABLE, "site": np.resize(np.array(site), N)}).write_csv(place / f"{name}.csv")
+    found = read(place, place / "sample.csv")
+    assert found.covariates is not None
+    assert found.covariates[:3, 1].tolist() == codes
+
+
 @pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
 @pytest.mark.parametrize("names", [("age", "hours"), None])
 def test_files_that_save_writes_need_no_names(tmp_path: Path, ending: str, names: tuple[str, str] | None) -> None:

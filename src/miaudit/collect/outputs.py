@@ -265,7 +265,10 @@ def from_table(
     ] = "score",
     labels: Annotated[str | None, Option("Column of class labels, for logits and probabilities.")] = None,
     attack: Attack | None = None,
-    covariates: Annotated[str | Sequence[str] | None, Option("Columns of covariates, repeated or with commas.")] = None,
+    covariates: Annotated[
+        str | Sequence[str] | None,
+        Option("Columns of covariates (numbers, dates; cells may be empty), repeated or with commas."),
+    ] = None,
     text: Annotated[str | None, Option("Column of what each record says: a covariate too.")] = None,
     unit: Annotated[
         str | None,

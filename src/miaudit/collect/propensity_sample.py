@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miaudit.arrays import FloatArray
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
-from miaudit.io import tables
+from miaudit.io import numeric, tables
 
 NAME = "propensity sample"
 
@@ -62,13 +63,28 @@ def read(
         raise InputError(f"{NAME}: {error.argument}", error.allowed, error.received, error.next_step) from None
     (theirs, received), (ours, allowed) = map(_columns, (found, audited))
     if theirs != ours:
-        raise InputError(NAME, allowed, received, "give it the covariates of the audited records")
-    x = None if found.covariates is None else found.covariates.copy()
+        step = "give it the covariates of the audited records"
+        if any(name.endswith(f" {numeric.MISSING}") for name in {*found.covariate_names} ^ {*audited.covariate_names}):
+            step = "where a column has gaps in one of the two only, fill them there"
+        raise InputError(NAME, allowed, received, step)
+    x = _filled_alike(found, audited)
     for name in coded:
-        column = None if table is None else _recoded(path, table, name)
-        if column is not None and x is not None:
-            x[:, found.covariate_names.index(name.removeprefix("covariate."))] = column
+        if table is not None and x is not None:
+            x[:, found.covariate_names.index(name.removeprefix("covariate."))] = _recoded(path, table, name)
     return found.replace(score=np.zeros(found.n), covariates=x)
+
+
+def _filled_alike(found: Evidence, audited: Evidence) -> FloatArray | None:
+    """Return the covariates (n, d) with gaps filled by what fills those of the audited records."""
+    if found.covariates is None or audited.covariates is None:
+        return None
+    x, names = found.covariates.copy(), found.covariate_names
+    for gap, name in enumerate(names):
+        column = name.removesuffix(f" {numeric.MISSING}")
+        if column != name and column in names:
+            of, ours = names.index(column), audited.covariates
+            x[x[:, gap] == 1, of] = ours[ours[:, gap] == 1, of][0]
+    return x
 
 
 def _columns(evidence: Evidence) -> tuple[object, str]:
@@ -88,17 +104,20 @@ def _saved(audited: Evidence, known: Sequence[str]) -> list[str]:
     return [f"covariate.{name}" if f"covariate.{name}" in known else name for name in audited.covariate_names]
 
 
-def _recoded(path: str | Path, table: str | Path, name: str) -> NDArray[Any] | None:
-    """Return the codes (n,) of a category, which are those of the audited table; None where it has codes of its own.
+def _recoded(path: str | Path, table: str | Path, name: str) -> NDArray[Any]:
+    """Return the codes (n,) of a category, which are those of the audited table.
 
     Levels that the audited records do not have come after theirs.
     """
-    theirs, ours = (tables.read_columns(one, [name])[name] for one in (path, table))
-    if theirs.dtype.kind != "U" and ours.dtype.kind != "U":
-        return None
-    if theirs.dtype.kind != ours.dtype.kind:
-        kinds = [("text" if values.dtype.kind == "U" else "numbers") for values in (ours, theirs)]
+    theirs, ours = (tables.read_columns(one, [name], gaps=[name])[name] for one in (path, table))
+    texts = [values.dtype.kind == "U" for values in (ours, theirs)]
+    if texts[0] != texts[1]:
+        kinds = ["text" if text else "numbers" for text in texts]
         raise InputError(f"{NAME}: {name}", f"{kinds[0]}, as in {Path(table).name}", kinds[1], "write both alike")
+    if not texts[0]:
+        if not np.isnan(ours).any():  # its numbers are its codes
+            return np.where(np.isnan(theirs), np.nanmax(np.r_[ours, theirs]) + 1, theirs)
+        theirs, ours = (np.where(np.isnan(values), np.inf, values) for values in (theirs, ours))  # the last, as NaN is
     levels = np.unique(ours)
     order = {level: code for code, level in enumerate([*levels, *np.setdiff1d(theirs, levels)])}
     return np.array([order[level] for level in theirs], dtype=np.float64)

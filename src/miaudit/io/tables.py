@@ -16,6 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -141,7 +142,11 @@ def column_names(path: str | Path, argument: str = "file") -> list[str]:
 
 
 def read_columns(
-    path: str | Path, names: Iterable[str], argument: str = "file", as_text: Iterable[str] = ()
+    path: str | Path,
+    names: Iterable[str],
+    argument: str = "file",
+    as_text: Iterable[str] = (),
+    gaps: Collection[str] = (),
 ) -> dict[str, NDArray[Any]]:
     """Read the named columns; lists of equal length become two-dimensional arrays.
 
@@ -154,6 +159,8 @@ def read_columns(
         What to call the file in an error.
     as_text : iterable of str
         Columns of a .csv that are labels: read as text, so that "007" stays distinct from "7".
+    gaps : collection of str
+        Columns that may hold empty rows, NaN or "" then, and dates (datetime64).
 
     Raises
     ------
@@ -178,7 +185,7 @@ def read_columns(
         return {name: _read_member(path, name) for name in wanted}
     text = [name for name in as_text if name in wanted]
     frame: pl.DataFrame = _polars_guard(path, argument, lambda: _scan(path, text).select(wanted).collect(), wanted)
-    return {name: _to_numpy(frame[name]) for name in wanted}
+    return {name: _to_numpy(frame[name], gaps=name in gaps) for name in wanted}
 
 
 def frame_names(frame: Any) -> list[str]:
@@ -206,12 +213,12 @@ def frame_names(frame: Any) -> list[str]:
     return list(names)
 
 
-def frame_columns(frame: Any, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+def frame_columns(frame: Any, names: Iterable[str], gaps: Collection[str] = ()) -> dict[str, NDArray[Any]]:
     """Return the named columns of a data frame as arrays; lists of equal length become two-dimensional ones.
 
     Parameters
     ----------
-    frame, names : as in :func:`frame_names` and :func:`read_columns`
+    frame, names, gaps : as in :func:`frame_names` and :func:`read_columns`
 
     Raises
     ------
@@ -232,24 +239,29 @@ def frame_columns(frame: Any, names: Iterable[str]) -> dict[str, NDArray[Any]]:
         chosen = pl.DataFrame(frame.select(wanted))
     else:
         by_text = {str(name): frame[name] for name in frame.columns}
-        chosen = pl.DataFrame([_from_pandas(name, by_text[name]) for name in wanted])
-    return {name: _to_numpy(chosen[name]) for name in wanted}
+        chosen = pl.DataFrame([_from_pandas(name, by_text[name], gaps=name in gaps) for name in wanted])
+    return {name: _to_numpy(chosen[name], gaps=name in gaps) for name in wanted}
 
 
-def _from_pandas(name: str, column: Any) -> pl.Series:
+def _from_pandas(name: str, column: Any, *, gaps: bool) -> pl.Series:
     """Return a column of pandas without arrow, which may not be installed."""
     import polars as pl
 
-    if bool(column.isna().any()):
-        missing = int(column.isna().sum())
-        raise InputError(name, "a value in every row", f"{missing} empty rows", "fill or drop them")
+    empty = column.isna().to_numpy()
+    if empty.any() and (not gaps or empty.all()):
+        raise InputError(name, "a value in every row", f"{int(empty.sum())} empty rows", "fill or drop them")
     values = column.to_numpy()
     if values.dtype.kind in "biuf":
         return pl.Series(name, values)
-    plain = values.tolist()
-    if all(isinstance(value, str) for value in plain):
+    if values.dtype.kind == "M" and gaps:
+        return pl.Series(name, values.astype("datetime64[ms]"))
+    plain = [None if gap else value for value, gap in zip(column.tolist(), empty, strict=True)]
+    there = [value for value in plain if value is not None]
+    if all(isinstance(value, str) for value in there):
         return pl.Series(name, plain, dtype=pl.String)
-    if all(isinstance(value, bool | int | float) for value in plain):
+    if all(isinstance(value, bool | int | float) for value in there):
+        return pl.Series(name, plain, strict=False)
+    if gaps and all(isinstance(value, date) for value in there):
         return pl.Series(name, plain)
     raise InputError(name, "numbers, true/false or text", f"Python objects ({column.dtype})", "convert it first")
 
@@ -420,10 +432,12 @@ def _polars_guard(path: Path, argument: str, read: Callable[[], Any], names: Seq
         raise _unreadable(path, argument, error) from error
 
 
-def _to_numpy(column: pl.Series) -> NDArray[Any]:
+def _to_numpy(column: pl.Series, *, gaps: bool = False) -> NDArray[Any]:
     import polars as pl
 
     name = column.name
+    if gaps:
+        column = _with_gaps(column)
     if isinstance(column.dtype, pl.List | pl.Array):
         return _lists_to_numpy(column)
     if column.dtype == pl.Object:
@@ -441,6 +455,19 @@ def _to_numpy(column: pl.Series) -> NDArray[Any]:
     if values.dtype.kind not in "biufU":
         raise InputError(name, "numbers, true/false or text", f"a column of type {column.dtype}", "convert it first")
     return values
+
+
+def _with_gaps(column: pl.Series) -> pl.Series:
+    """Return dates as days since 1970, empty texts as "" and empty numbers as NaN."""
+    import polars as pl
+
+    if isinstance(column.dtype, pl.Date | pl.Datetime):
+        return column.dt.timestamp("ms").cast(pl.Float64) / 86_400_000
+    if not 0 < column.null_count() < len(column):
+        return column
+    if column.dtype in (pl.String, pl.Categorical, pl.Enum):
+        return column.cast(pl.String).fill_null("")
+    return column.cast(pl.Float64) if column.dtype == pl.Boolean or column.dtype.is_integer() else column
 
 
 def _narrowed(column: pl.Series) -> pl.Series:
