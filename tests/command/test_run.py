@@ -134,6 +134,31 @@ def test_zero_run_takes_members_and_covariates_from_the_data(place: Path, run: R
     assert evidence.n_members == 50
 
 
+@pytest.mark.long
+def test_a_campaign_makes_its_own_reference(place: Path, run: Run) -> None:
+    rng = np.random.default_rng(0)
+    member = rng.random(500) < 0.5
+    x, age = rng.normal(size=(500, 6)), rng.normal(size=500) + 0.4 * member
+    np.savez(place / "d.npz", x=x, y=rng.integers(0, 2, 500), member=member, age=age)
+    sections = tree(
+        data={"path": "d.npz", "x": "x", "y": "y", "member": "member", "covariates": ["age"]},
+        evaluation={"design": "zero-run", "output_dir": "out"},
+        shadow={"models": 4},
+        reference={"score": "shadow_models"},
+        attack={"type": ["loss"]},
+        reporting={"primary_metric": "auc"},
+        privacy={"bounds": False},
+    )
+    code, out, err = run("run", write(place / "c.yaml", **sections), "--json")
+    findings = json.loads(out)
+    assert code == 3, findings["verdict"]["text"]
+    assert (findings["reference"]["test"], findings["reference"]["refuted"]) == ("shadow_models", False)
+    assert "did not learn the record" in (place / "out" / "report.html").read_text(encoding="utf-8")
+    wrong = write(place / "c.yaml", **{**sections, "reference": {"score": "older"}})
+    code, _, err = run("run", wrong, "--overwrite")
+    assert code == 1 and "expected shadow_models or none" in err
+
+
 def test_saved_weights_and_outputs_are_asked_not_trained(place: Path, run: Run) -> None:
     torch = pytest.importorskip("torch")
     weights = pytest.importorskip("miaudit.models.weights")
@@ -294,6 +319,10 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     "odd shadows": ({"shadow": {"models": 3}}, "even number"),
     "address without ray": ({"shadow": {"address": "h:1"}}, "executor: ray"),
     "paths beside a target": ({"evaluation": {"table_path": "d.npz"}}, "evaluation.table_path: unknown key"),
+    "a reference of a one-run": (
+        {"reference": {"score": "shadow_models"}, "shadow": {"models": 4}},
+        "reference",
+    ),
     "unknown attack": ({"attack": {"type": "lira_onlin"}}, "did you mean lira_online?"),
     "no such module": ({"target": {"kind": "sklearn", "estimator": "no_such:Tree"}}, "no_such"),
     "no such class": ({"target": {"kind": "sklearn", "estimator": "sklearn.tree:DecisionTree"}}, "did you mean"),

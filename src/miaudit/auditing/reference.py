@@ -25,6 +25,11 @@ CONDITIONS = (
     "the reference was trained on neither the members nor the non-members nor near-copies of them, before the first "
     "member was seen, and was not distilled from the audited model"
 )
+SHADOW_MODELS = "shadow_models"  # name of the score that a campaign makes by itself
+OF_SHADOW_MODELS = (
+    "Each record was scored by a shadow model that did not learn it; these models learned random halves of all audited "
+    "records, of members and non-members alike, and near-copies of the record may be among them"
+)
 UNUSED = "Reference scores are of use with the design zero-run; they were left out."
 _ONE_AND_THE_SAME = 0.999  # rank correlation, of either sign, beyond which two scores are one
 
@@ -71,6 +76,9 @@ if it holds, else use the reference as test
         if self.covariate == self.test:
             hint = "a covariate is balanced by construction: name a score of a second reference model"
             raise InputError("reference.score", "two different scores", f"{self.test} twice", hint)
+        if self.covariate == SHADOW_MODELS:
+            hint = "use it as test: shadow models learned others of these records"
+            raise InputError("reference.score", f"a covariate other than {SHADOW_MODELS}", SHADOW_MODELS, hint)
         if self.covariate is not None and not self.trained_on_neither:
             hint = "state it if it holds, else use the reference as test"
             raise InputError("reference.trained_on_neither", "true, for a covariate", "false", hint)
@@ -165,11 +173,7 @@ def judged(reference: Reference, raw: Mapping[str, Metric], corrected: Metric | 
     elif reference.test is not None and corrected is not None:
         low, high = (0.5 if limit is None else limit for limit in (corrected.low, corrected.high))
         refuted = not low <= 0.5 <= high
-        who = (
-            "A model that never saw these records would have shown"
-            if reference.trained_on_neither
-            else "A reference model, of whose training nothing is stated, would have shown"
-        )
+        who = f"{_model_of(reference)} would have shown"
         shown = f"{amount('auc', corrected.value)} ({between('auc', low, high)}) by the same correction"
         verdict = _refuted(low, reference) if refuted else "This holds one half and refutes nothing."
         said.append(f"{who} an AUC of {shown} (reference score {reference.test}). {verdict}")
@@ -186,14 +190,29 @@ def judged(reference: Reference, raw: Mapping[str, Metric], corrected: Metric | 
         refuted=refuted,
         text=" ".join(said),
         conditions=(
-            f"Stated, not checked: {CONDITIONS}."
+            f"{OF_SHADOW_MODELS}."
+            if reference.names == (SHADOW_MODELS,)
+            else f"Stated, not checked: {CONDITIONS}."
             if reference.trained_on_neither
             else f"A reference can be relied on only where this holds, which nobody stated: {CONDITIONS}."
         ),
     )
 
 
+def _model_of(reference: Reference) -> str:
+    if reference.test == SHADOW_MODELS:
+        return "A model that did not learn the record"
+    if reference.trained_on_neither:
+        return "A model that never saw these records"
+    return "A reference model, of whose training nothing is stated,"
+
+
 def _refuted(low: float, reference: Reference) -> str:
+    if reference.test == SHADOW_MODELS:
+        return (
+            "It should be one half: the correction is refuted. The covariates leave out something that moves such "
+            "scores, or records have near-copies on their own side. Next: add what is left out to the covariates."
+        )
     other = f"the reference saw {'members' if low > 0.5 else 'non-members'}"
     if reference.covariate is not None:
         other += f", or {reference.covariate} saw either side"

@@ -13,6 +13,7 @@ from miaudit.arrays import BoolArray, IndexArray
 from miaudit.attacks import registry, signals
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing import vulnerable_records
+from miaudit.auditing.reference import SHADOW_MODELS
 from miaudit.collect.outputs import GAUSSIAN_LIRA, of_outputs
 from miaudit.collect.records import Records
 from miaudit.errors import InputError, nearest
@@ -94,6 +95,7 @@ class Campaign:
     user_code : the code that came with the model, for the notes
     copies : array (n, k, ...) of changed copies of each record, for label-only attacks, optional
         Of a target whose outputs are given: its outputs on them (n, k, C), or the classes that it predicted (n, k).
+    reference : whether the first score of each record is wanted of a shadow model that did not learn it, too
 
     Examples
     --------
@@ -116,6 +118,7 @@ class Campaign:
     columns: tuple[str, ...] = ()
     user_code: str = ""
     copies: NDArray[Any] | None = None
+    reference: bool = False
 
     def __post_init__(self) -> None:
         check_target(self.target)
@@ -188,6 +191,8 @@ class Campaign:
     def check_attacks(self, design: str | None) -> None:
         """Refuse attacks that this target, design or number of shadow models cannot have."""
         self._check_rows()
+        if self.reference:
+            self._check_reference(design)
         kind, own = self.target.kind, self.score_columns()
         for name in self.names:
             if name in own or (kind == "signals" and not own and name not in known()):
@@ -215,6 +220,19 @@ class Campaign:
                 raise InputError("attack.type", "an attack on outputs of one model", name, "choose the loss")
             if attack is not None and attack.statistic == "log_probability" and kind == "predictions":
                 raise InputError("attack.type", "an attack on predictions", name, "LiRA works on squared errors")
+
+    def _check_reference(self, design: str | None) -> None:
+        if design != "zero-run":
+            hint = "leave it out: a reference tests corrections, and randomised membership needs none"
+            raise InputError("reference.score", "none, unless the design is zero-run", SHADOW_MODELS, hint)
+        least = 1 + max(
+            (registry.ATTACKS[name].least_models for name in self.names if name in registry.ATTACKS), default=1
+        )
+        if self.shadows.count < least:
+            allowed, hint = f"{least} or more, of which one scores each record", "16 and more are better"
+            raise InputError("shadow.models", allowed, str(self.shadows.count), hint)
+        if self.shadows.given is not None:
+            self.shadows.given.require_same_records(self.records.n, self.records.y, "a reference of shadow models")
 
     def _check_rows(self) -> None:
         """Refuse outputs of more or fewer records: which row belongs to which record could only be guessed."""

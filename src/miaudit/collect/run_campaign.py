@@ -14,6 +14,7 @@ from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from miaudit.attacks import lira, registry, signals
 from miaudit.auditing import vulnerable_records
 from miaudit.auditing.plan import Declared, Headline
+from miaudit.auditing.reference import SHADOW_MODELS
 from miaudit.collect.campaign import Campaign, Draws
 from miaudit.collect.outputs import GAUSSIAN_LIRA, Attack, Collected, from_outputs, of_outputs
 from miaudit.errors import InputError
@@ -58,31 +59,36 @@ def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
 
 def _scored(answers: Answers) -> Collected:
     """Carry out the attacks; a single one is the score of the audit, with the loss beside it."""
-    campaign, draws, columns = answers.campaign, answers.draws, answers.columns
-    names = campaign.names or columns
-    own = set(columns) or set(of_outputs())
-    by_outputs = [name for name in names if name in own]
-    beyond = [name for name in names if name not in own]
-    plain = by_outputs or [columns[0] if columns else "loss"]
-    direct = _by_outputs(answers, plain)
-    scores = dict(direct.evidence.scores)
-    if beyond:
-        made = {name: answers.score(name) for name in beyond}
-        scores = {**{name: made[name] for name in beyond}, **scores}
-    ordered = {name: scores[name] for name in (*names, *scores) if name in scores}
+    campaign, draws = answers.campaign, answers.draws
+    names = campaign.names or answers.columns
+    direct, scores = _scores(answers, names)
     headline: Headline | None = Declared(names[0]) if len(names) == 1 else None
     if names == (GAUSSIAN_LIRA,):
         headline = direct.headline  # the loss itself, where the two order records alike
-    notes = [*answers.said, *direct.notes, *answers.notes(beyond)]
+    notes = [*answers.said, *direct.notes, *answers.notes(name for name in names if name not in answers.own)]
     if campaign.user_code:
         notes.append(f"Code that came with the model was run: {campaign.user_code}.")
     if len(draws.population):
         notes.append(f"{len(draws.population):,} records were set aside as the population; no model learned them.")
+    if campaign.reference:
+        first = next(iter(scores))
+        scores[SHADOW_MODELS] = _scores(answers.of_shadow_models(), names)[1][first]
+        notes.append(
+            f"{SHADOW_MODELS}: {first} as it would be if a shadow model that did not learn the record was audited."
+        )
     leaks = _vulnerability(answers)
     if isinstance(leaks, str):
         notes.append(leaks)
         leaks = None
-    return Collected(draws.base.replace(score=ordered), tuple(notes), headline, leaks)
+    return Collected(draws.base.replace(score=scores), tuple(notes), headline, leaks)
+
+
+def _scores(answers: Answers, names: tuple[str, ...]) -> tuple[Collected, dict[str, FloatArray]]:
+    """What the outputs give by themselves, and the scores (a,) of all attacks in their order."""
+    by_outputs = [name for name in names if name in answers.own]
+    direct = _by_outputs(answers, by_outputs or [answers.columns[0] if answers.columns else "loss"])
+    scores = {name: answers.score(name) for name in names if name not in answers.own} | dict(direct.evidence.scores)
+    return direct, {name: scores[name] for name in (*names, *scores) if name in scores}
 
 
 def _by_outputs(answers: Answers, names: list[str]) -> Collected:
@@ -209,6 +215,31 @@ class Answers:
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of outputs that are scores already."""
         return self.campaign.score_columns(self.outputs.shape[1])
+
+    @property
+    def own(self) -> set[str]:
+        """Names of the scores that a model's outputs give by themselves."""
+        return set(self.columns) or set(of_outputs())
+
+    def of_shadow_models(self) -> Answers:
+        """Return the answers as if each record had been asked of a shadow model that did not learn it.
+
+        Which one is drawn at random; it is none of the record's shadow models then. Membership cannot have moved it.
+        """
+        shadows = self._shadows
+        keys = self.draws.rng.spawn(1)[0].random(shadows.included.shape)
+        chosen = np.where(shadows.included, -1.0, keys).argmax(axis=0)
+        if shadows.included.all(axis=0).any():
+            allowed, received = "a shadow model that did not learn it, for each record", f"none, of {shadows.models}"
+            raise InputError("shadow.models", allowed, received, "train more of them")
+        outputs, others = _without(shadows, chosen)
+        copies, of_copies = self.copies, self.shadow_copies
+        if of_copies is not None and copies is not None:
+            k = copies.shape[1]
+            asked, of_copies = _without(of_copies, np.repeat(chosen, k))
+            copies = asked.reshape(len(chosen), k, -1)
+        pooled = others if self.pooled is shadows else self.pooled
+        return replace(self, outputs=outputs, shadows=others, pooled=pooled, copies=copies, shadow_copies=of_copies)
 
     def score(self, name: str) -> FloatArray:
         """Score the audited records (a,) by one attack."""
@@ -422,6 +453,23 @@ def training(campaign: Campaign, draws: Draws) -> dict[str, Any]:
 def _trained(campaign: Campaign, draws: Draws, progress: Progress | None) -> ShadowOutputs:
     told = None if progress is None else lambda state: progress(state.finished + state.failed, state.total)
     return shadow.train(**training(campaign, draws), executor=campaign.shadows.executor, progress=told)
+
+
+def _without(trained: ShadowOutputs, chosen: IntArray) -> tuple[Float32Array, ShadowOutputs]:
+    """Outputs (n, ...) of the chosen model (n,) of each record, and those of its other models."""
+
+    def taken(rows_of: Callable[[int], NDArray[Any]], m: int) -> NDArray[Any]:
+        later = chosen <= m
+        here, following = rows_of(m), rows_of(m + 1)
+        return np.where(later.reshape(-1, *[1] * (here.ndim - 1)), following, here)
+
+    outputs = np.empty(trained.shape, dtype=np.float32)
+    for m in range(trained.models):
+        outputs[chosen == m] = trained.model(m)[chosen == m]
+    rest = range(trained.models - 1)
+    included = np.stack([taken(lambda i: trained.included[i], m) for m in rest])
+    sources = tuple(taken(trained.model, m).astype(np.float32) for m in rest)
+    return outputs, replace(trained, included=included, sources=sources)
 
 
 def _parted(trained: ShadowOutputs, n: int) -> tuple[ShadowOutputs, ShadowOutputs | None]:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from miaudit.attacks.likelihood import GaussianLira, GaussianStatistics
 from miaudit.auditing.plan import Bounds, Headline, Plan
-from miaudit.auditing.reference import Reference
+from miaudit.auditing.reference import SHADOW_MODELS, Reference
 from miaudit.collect import outputs, propensity_sample, run_campaign
 from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
@@ -496,7 +496,12 @@ class CampaignConfig(Options):
             audited=self.data.records,
             user_code=self.user_code,
             copies=self.data.load_copies(base),
+            reference=self._asks_shadow_models(),
         )
+
+    def _asks_shadow_models(self) -> bool:
+        asked = self.references()
+        return asked is not None and asked.test == SHADOW_MODELS
 
     def collect(
         self, base: Path, *, rng: np.random.Generator, progress: Callable[[int, int], None] | None = None
@@ -509,9 +514,11 @@ class CampaignConfig(Options):
             read = outputs.from_tokens(base / self.data.path, **options)
             return with_headline(read, self.headline())
         campaign = self.campaign(base)
-        if self.reference and campaign.target.kind != "signals":  # before anything is trained
+        asked = self.references()
+        if asked is not None and asked.names != (SHADOW_MODELS,) and campaign.target.kind != "signals":
             hint = "miaudit collect writes the scores: put the reference's beside them, and name it to miaudit audit"
-            raise InputError("reference", "none, for a model whose scores are made here", "one", hint)
+            allowed = f"{SHADOW_MODELS} or none, for a model whose scores are made here"
+            raise InputError("reference.score", allowed, ", ".join(asked.names), hint)
         return with_headline(run_campaign.collect(campaign, rng=rng, progress=progress), self.headline())
 
 
