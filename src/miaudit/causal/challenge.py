@@ -303,7 +303,8 @@ class LackOfFit:
         together = f"{listed(self.product)}{' together' if len(self.product) > 1 else '' if stacked else ', squared'}"
         if stacked and not self.by_forest:
             found = f"by {self.product_z:.1f} standard errors, refuted above {self.product_limit:.1f}"
-            return f"The propensity is refuted: after weighting, {together} still tells members apart ({found})."
+            tell = "tell" if len(self.product) > 1 else "tells"
+            return f"The propensity is refuted: after weighting, {together} still {tell} members apart ({found})."
         if not self.by_forest:
             how = "membership goes with a product of covariates that it does not have"
             found = f"z {self.product_z:.1f}, refuted above {self.product_limit:.1f}"
