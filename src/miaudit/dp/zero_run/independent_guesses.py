@@ -405,8 +405,8 @@ def too_few_rows(propensity: Propensity, ev: Evidence) -> tuple[str, ...]:
         return ()
     return (
         f"the propensity was learned from {rows:.3g} {_kind(ev)} for each covariate, and bounds need "
-        f"{LEAST_ROWS_PER_COVARIATE} unless bounds on the log-odds are stated; add records, or leave out covariates that "
-        "say nothing of membership",
+        f"{LEAST_ROWS_PER_COVARIATE} unless bounds on the log-odds are stated; add records, or leave out covariates "
+        "that say nothing of membership",
     )
 
 
