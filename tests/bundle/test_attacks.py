@@ -111,7 +111,10 @@ def test_the_order_of_records_does_not_tell_sealed_labels():
 @pytest.mark.long
 def test_findings_of_a_sealed_bundle_are_of_open_records_alone(tmp_path):
     held = evidence("zero-run", group=np.arange(N) % 7)
-    bundle, keys, examined = sealed(held, Plan(bounds=None, row_level=5))
+    for _ in range(8):  # which records are sealed nobody can repeat: of one draw in twelve too few count as independent
+        bundle, keys, examined = sealed(held, Plan(bounds=None, row_level=5))
+        if bundle.findings.verdict.status != "refused":
+            break
     found, is_open = bundle.findings.to_dict(), np.delete(np.arange(N), keys.rows)
     member = bundle.columns["member"][is_open]
     assert (found["counts"]["member_records"], found["counts"]["nonmember_records"]) == (

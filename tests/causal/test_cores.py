@@ -44,6 +44,30 @@ def test_models_of_the_caller_are_fitted_one_after_another(monkeypatch: pytest.M
     assert at_once(where, range(3), None) == [False] * 3  # the control
 
 
+def test_forests_are_fitted_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their joblib sets and resets the process's filters of warnings, and warns where another thread's are gone."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    monkeypatch.setattr(cores, "available", lambda: 2)
+    where = at_once(lambda _: threading.current_thread() is threading.main_thread(), range(3), RandomForestClassifier())
+    assert where == [True] * 3
+
+
+def test_trees_are_those_of_a_forest() -> None:
+    from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+    from sklearn.tree import ExtraTreeClassifier, ExtraTreeRegressor
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(300, 5)).astype(np.float32), rng.normal(size=300)
+    options = {"min_samples_leaf": 4, "max_features": 2}
+    leaves = ExtraTreesRegressor(7, random_state=3, **options).fit(x, y).apply(x)
+    trees = cores.grown(ExtraTreeRegressor(**options), 7, x, y, seed=3)
+    assert np.array_equal(np.stack([tree.apply(x) for tree in trees], axis=1), leaves)
+    forest = ExtraTreesClassifier(7, random_state=3, **options).fit(x, y > 0)
+    trees = cores.grown(ExtraTreeClassifier(**options), 7, x, y > 0, seed=3)
+    assert np.array_equal(sum(tree.predict_proba(x) for tree in trees) / 7, forest.predict_proba(x))
+
+
 def test_inside_a_thread_of_many_there_is_one_core() -> None:
     found: list[int] = []
     thread = threading.Thread(target=lambda: found.append(cores.available()))

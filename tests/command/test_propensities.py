@@ -226,16 +226,14 @@ def test_covariates_that_cannot_be_corrected_for_are_refused_with_words(
     del place
 
 
-@pytest.mark.parametrize(
-    ("gaps", "said"),
-    [
-        (N, "k: expected a value in every row, received 400 empty rows; it says nothing: leave the column out"),
-        (9, "9 m"),
-    ],
-)
-def test_missing_covariates_are_refused_with_what_to_do(place: Path, run: Run, gaps: int, said: str) -> None:
-    k = pl.Series([None if i < gaps else float(i) for i in range(N)], dtype=pl.Float64)
-    pl.DataFrame({"score": AGE, "member": INSIDE, "k": k}).write_csv("t.csv")
-    code, _, err = run("audit", "t.csv", "--score", "score", "--member", "member", "--covariates", "k", *STACK)
-    assert code == 1 and said in err and len(err.splitlines()) == 1, err
-    del place
+def test_a_covariate_that_is_nowhere_is_refused_and_one_with_gaps_says_where_they_are(place: Path, run: Run) -> None:
+    words = ("audit", "t.csv", "--score", "score", "--member", "member", "--covariates", "k", "--out", "o", *STACK)
+    for gaps in (N, 9):
+        k = pl.Series([None if i < gaps else float(AGE[i]) for i in range(N)], dtype=pl.Float64)
+        pl.DataFrame({"score": AGE, "member": INSIDE, "k": k}).write_csv("t.csv")
+        code, out, err = run(*words)
+        if gaps == N:
+            said = "k: expected a value in every row, received 400 empty rows; it says nothing: leave the column out"
+            assert code == 1 and said in err and len(err.splitlines()) == 1, err
+    assert code in (0, 3, 4), err
+    assert "k missing" in (place / "o" / "report.html").read_text(encoding="utf-8") and json.loads(out)

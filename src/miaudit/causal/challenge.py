@@ -38,7 +38,7 @@ from miaudit.arrays import (
 )
 from miaudit.causal import covariates, crossfit, propensity
 from miaudit.causal.basis import Basis
-from miaudit.causal.cores import at_once
+from miaudit.causal.cores import at_once, grown
 from miaudit.causal.covariates import Encoding
 from miaudit.causal.crossfit import expit
 from miaudit.causal.propensity import Propensity
@@ -339,7 +339,7 @@ class Challenger:
     """
 
     fold: IntArray
-    forests: list[tuple[BoolArray, Any]]
+    forests: list[tuple[BoolArray, list[Any]]]
     logit: FloatArray
 
     @classmethod
@@ -464,35 +464,35 @@ def _calibrated(raw: FloatArray, member: BoolArray, fold: IntArray) -> FloatArra
     return found
 
 
-def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, stacked: bool, rng: np.random.Generator) -> Any:
+def _forest(x: Float32Array, member: BoolArray, rows: BoolArray, stacked: bool, rng: np.random.Generator) -> list[Any]:
     """Fit trees on all records but these; against a stack, which has boosted trees of its own, few of a split."""
-    from sklearn.ensemble import ExtraTreesClassifier
+    from sklearn.tree import ExtraTreeClassifier
 
     few = max(min(x.shape[1], _FEWEST_TRIED), int(x.shape[1] ** 0.5))
     tried = few if stacked else min(x.shape[1], max(round(x.shape[1] ** 0.5), _SPLITS // len(x)))
-    seed = crossfit.seed_of(rng)
-    trees = ExtraTreesClassifier(_TREES, min_samples_leaf=_LEAF, max_features=tried, random_state=seed)
-    return trees.fit(x[~rows], member[~rows])
+    tree = ExtraTreeClassifier(min_samples_leaf=_LEAF, max_features=tried)
+    return grown(tree, _TREES, x[~rows], member[~rows], seed=crossfit.seed_of(rng))
 
 
-def _log_odds(forests: list[tuple[BoolArray, Any]], x: Float32Array) -> FloatArray:
+def _log_odds(forests: list[tuple[BoolArray, list[Any]]], x: Float32Array) -> FloatArray:
     """Return the log-odds (n,) of membership by trees that did not see the record."""
     found = np.empty(len(x))
     for rows, trees in forests:
-        p = np.clip(trees.predict_proba(x[rows])[:, 1].astype(np.float64), _FLOOR, 1 - _FLOOR)
+        mean = sum(tree.predict_proba(x[rows])[:, 1] for tree in trees) / len(trees)
+        p = np.clip(mean, _FLOOR, 1 - _FLOOR)
         found[rows] = np.log(p) - np.log1p(-p)
     return found
 
 
 def _missed(
     statistic: Callable[[FloatArray], float],
-    forests: list[tuple[BoolArray, Any]],
+    forests: list[tuple[BoolArray, list[Any]]],
     x: Float32Array,
     z: float,
     rng: np.random.Generator,
 ) -> list[int]:
     """Return the columns whose permutation weakens the challenger."""
-    used = np.mean([trees.feature_importances_ for _, trees in forests], axis=0)
+    used = np.mean([tree.feature_importances_ for _, trees in forests for tree in trees], axis=0)
     losses: dict[int, float] = {}
     for column in np.argsort(-used, kind="stable")[:_MOST_LOOKED_AT]:
         dealt = x.copy()

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import threadpool_limits
+
+from miaudit.arrays import BoolArray, Float32Array, FloatArray
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -29,15 +32,15 @@ def at_once(work: Callable[[T], R], pieces: Iterable[T], *models: Any) -> list[R
 
     Threads of boosting that wait for each other on busy cores cost many times as much. The results do not depend on
     the number of cores. Where one of the ``models`` is the caller's own, neither None nor of scikit-learn, it is one
-    after another: it may not bear threads.
+    after another: it may not bear threads. So it is with forests, whose joblib sets and resets the process's filters of
+    warnings.
 
     Examples
     --------
     >>> at_once(lambda k: k * k, range(5))
     [0, 1, 4, 9, 16]
     """
-    ours = all(model is None or type(model).__module__.startswith("sklearn.") for model in models)
-    cores = available() if ours else 1
+    cores = available() if all(map(_bears_threads, models)) else 1
     with threadpool_limits(1):
         if cores == 1:
             return [work(piece) for piece in pieces]
@@ -45,6 +48,29 @@ def at_once(work: Callable[[T], R], pieces: Iterable[T], *models: Any) -> list[R
             return list(pool.map(work, pieces))
 
 
+def _bears_threads(model: Any) -> bool:
+    return model is None or (type(model).__module__.startswith("sklearn.") and not hasattr(model, "n_jobs"))
+
+
 def _alone() -> None:
     """OpenMP counts its threads by the thread that asks; the limit of the one that started this does not hold here."""
     threadpool_limits(1, user_api="openmp")
+
+
+def grown(tree: Any, count: int, x: Float32Array, y: FloatArray | BoolArray, *, seed: int) -> list[Any]:
+    """Grow the trees of scikit-learn's forest without bootstrap, by the seed that it would have.
+
+    A forest goes through joblib, which sets and resets the process's filters of warnings: not safe between threads.
+
+    Examples
+    --------
+    >>> from sklearn.tree import ExtraTreeRegressor
+    >>> x, y = np.arange(8, dtype=np.float32)[:, None], np.arange(8.0)
+    >>> [tree.get_depth() for tree in grown(ExtraTreeRegressor(max_depth=2), 3, x, y, seed=0)]
+    [2, 2, 2]
+    """
+    from sklearn.base import clone  # noqa: PLC0415 (heavy, and only needed here)
+
+    draws = np.random.RandomState(seed)
+    seeds = [int(draws.randint(np.iinfo(np.int32).max)) for _ in range(count)]
+    return [clone(tree).set_params(random_state=each).fit(x, y) for each in seeds]

@@ -20,7 +20,7 @@ from scipy import linalg
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.causal import covariates, crossfit
 from miaudit.causal.basis import Design
-from miaudit.causal.cores import at_once
+from miaudit.causal.cores import at_once, grown
 from miaudit.causal.covariates import Categories, Encoding, Numbers, Table
 from miaudit.errors import InputError
 
@@ -300,16 +300,17 @@ class _Learned:
     def of(cls, folds: Folds, k: int, score: FloatArray) -> _Learned:
         """Learn from the ranks of the score, which all its monotone functions share."""
         from scipy.stats import rankdata
-        from sklearn.ensemble import ExtraTreesRegressor
+        from sklearn.tree import ExtraTreeRegressor
 
         inside = np.flatnonzero(~folds.member[folds.kept] & (folds.fold[folds.kept] != k))
         rows = folds.kept[inside]
         few = min(folds.x.shape[1], _MOST_TRIED)
-        trees = ExtraTreesRegressor(_TREES, min_samples_leaf=_LEAF, max_features=few, random_state=folds.seed)
         near, far = (folds.x[some].astype(np.float32) for some in (rows, folds.fold == k))
-        trees.fit(near, rankdata(score[rows]))
+        tree = ExtraTreeRegressor(min_samples_leaf=_LEAF, max_features=few)
+        trees = grown(tree, _TREES, near, rankdata(score[rows]), seed=folds.seed)
         ridge = _Ridge.of(folds.features[k][inside], folds.designs[k].ridge)
-        return cls(inside, ridge, *(trees.apply(part).T.astype(np.int32) for part in (near, far)))
+        leaves: list[Any] = [np.stack([tree.apply(part) for tree in trees]).astype(np.int32) for part in (near, far)]
+        return cls(inside, ridge, *leaves)
 
     def of_trees(self, target: FloatArray) -> FloatArray:
         """Return the mean over the trees of the target's (m,) mean in the leaf of each record held out."""
