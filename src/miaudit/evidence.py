@@ -369,7 +369,7 @@ def _of_columns(
     member, labels = member or "member", [name for name in (text, unit, group) if name]
     wanted = [*scores, member, *of_x, *labels, *(name for name in ("design", "source") if name in known)]
     data = read(wanted, labels, [name for name in of_x if name not in {*scores, member, *labels}])
-    x, names = _joined_covariates(data, of_x, coded)
+    x, names = joined_covariates(data, of_x, coded)
     return Evidence(
         score={name.removeprefix("score."): data[name] for name in scores},
         member=data[member],
@@ -383,13 +383,26 @@ def _of_columns(
     )
 
 
-def _joined_covariates(
-    data: Mapping[str, NDArray[Any]], columns: list[str], categories: list[str]
-) -> tuple[NDArray[Any] | None, list[str] | None]:
-    """Join the covariate columns, each (n,) or (n, k), into one array and its names."""
+def joined_covariates(
+    data: Mapping[str, NDArray[Any]], columns: Sequence[str], categories: Sequence[str]
+) -> tuple[NDArray[Any] | None, tuple[str, ...] | None]:
+    """Join the covariate columns, each (n,) or (n, k), into one array without gaps and its names.
+
+    Text is a category or a date; what is missing of a number is filled, and one more column says where.
+
+    Raises
+    ------
+    InputError
+        For other texts, infinite numbers, and columns of one name.
+
+    Examples
+    --------
+    >>> joined_covariates({"age": np.array([30.0, np.nan]), "site": np.array(["b", "a"])}, ["age", "site"], ["site"])[1]
+    ('age', 'site', 'age missing')
+    """
     if not columns:
         return None, None
-    if columns == ["covariates"]:
+    if list(columns) == ["covariates"]:
         return data["covariates"], None
     parts: dict[str, NDArray[Any]] = {}
     for column in columns:
@@ -401,10 +414,13 @@ def _joined_covariates(
             raise numeric.refused(column)
         values = _numbers(found, column, 1 if found.ndim == 1 else 2, gaps=True)
         flat = values.reshape(len(values), -1)
-        parts |= {name if values.ndim == 1 else f"{name}[{i}]": each for i, each in enumerate(flat.T)}
+        made = {name if values.ndim == 1 else f"{name}[{i}]": each for i, each in enumerate(flat.T)}
+        if twice := parts.keys() & made.keys():
+            raise InputError("covariates", "columns of different names", f"{min(twice)} twice", "name it once")
+        parts |= made
     filled, names = numeric.completed(parts)
     default = [str(i) for i in range(len(names))]
-    return np.column_stack(filled), None if names == default else names
+    return np.column_stack(filled), None if names == default else tuple(names)
 
 
 def _rebuild(fields: dict[str, Any]) -> Evidence:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
+from miaudit import Evidence
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
 
@@ -44,7 +46,7 @@ def test_images_stay_images_and_records_without_inputs_are_row_numbers(tmp_path:
     np.savez(tmp_path / "t.npz", image=np.zeros((3, 1, 4, 4)), y=np.arange(3), c=np.ones((3, 2)))
     found = Records.load(tmp_path / "t.npz", x="image", y="y", covariates="c")
     assert found.x.shape == (3, 1, 4, 4)
-    assert found.fields["covariate_names"] == ("c.0", "c.1")
+    assert found.fields["covariate_names"] == ("c[0]", "c[1]")
     assert Records.load(tmp_path / "t.npz", y="y").x.tolist() == [0, 1, 2]
 
 
@@ -85,3 +87,27 @@ def test_a_header_without_rows_is_no_record(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n")
     with pytest.raises(InputError, match="a record or more, received none in t"):
         Records.load(tmp_path / "t.csv", x="a")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".jsonl"])
+def test_covariates_have_gaps_dates_and_levels_as_those_of_evidence_have(tmp_path: Path, ending: str) -> None:
+    frame = pl.DataFrame({
+        "x": [1.0, 2.0, 3.0, 4.0],
+        "m": [True, False, True, False],
+        "age": [30, None, 50, 70],
+        "seen": ["2024-02-29", "1970-01-02", None, "1970-01-01"],
+        "site": ["b", None, "a", "b"],
+    })  # fmt: skip
+    path = tmp_path / f"t{ending}"
+    {".csv": frame.write_csv, ".parquet": frame.write_parquet, ".jsonl": frame.write_ndjson}[ending](path)
+    asked: dict[str, Any] = {"member": "m", "covariates": ["age", "seen", "site"], "categories": ["site"]}
+    found = Records.load(path, x="x", **asked).fields
+    assert found["covariate_names"] == ("age", "seen", "site", "age missing", "seen missing")
+    assert found["covariates"].tolist() == [
+        [30.0, 19782.0, 2.0, 0.0, 0.0],
+        [50.0, 1.0, 0.0, 1.0, 0.0],
+        [50.0, 1.0, 1.0, 0.0, 1.0],
+        [70.0, 0.0, 2.0, 0.0, 0.0],
+    ]
+    if ending != ".jsonl":
+        assert np.array_equal(Evidence.load(path, score="x", **asked).covariates, found["covariates"])

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
+from miaudit.evidence import joined_covariates
 from miaudit.io import tables
 
 _LARGEST_LINE = 16 * 2**20
@@ -53,6 +54,7 @@ class Records:
         unit: str | None = None,
         group: str | None = None,
         covariates: str | Sequence[str] | None = None,
+        categories: str | Sequence[str] = (),
     ) -> Records:
         """Read an .npz, .parquet, .csv or .jsonl file; each argument names columns of it.
 
@@ -60,7 +62,7 @@ class Records:
         ----------
         x : one array or column, or several columns of numbers; the text itself where there is none; row numbers where
             there is neither
-        covariates : columns of numbers, or one two-dimensional array
+        covariates, categories : columns, or one two-dimensional array, as in :meth:`miaudit.Evidence.load`
 
         Raises
         ------
@@ -74,17 +76,18 @@ class Records:
         wanted = list(dict.fromkeys([*(name for names in several for name in names), *single]))
         if not wanted:
             raise InputError("data", "names of columns (x, y, text, member, ...)", "none", "name the columns")
-        found = _columns(Path(path), wanted, labels)
+        known = _listed(covariates)
+        found = _columns(Path(path), wanted, labels, [name for name in known if name not in {*_listed(x), *single}])
         n = len(found[wanted[0]])
         for name in wanted:
             if found[name].ndim == 0 or len(found[name]) != n:
                 received = f"shape {found[name].shape}"
                 raise InputError(name, f"{n} rows, as {wanted[0]}", received, "give one value for each record")
         texts = None if text is None else [str(one) for one in found[text]]
-        matrix = _joined(found, _listed(covariates))
+        matrix, names = joined_covariates(found, known, _listed(categories))
         fields = {
             "covariates": matrix,
-            "covariate_names": None if matrix is None else _names_of(_listed(covariates), matrix.shape[1]),
+            "covariate_names": names,
             "text": None if texts is None else np.asarray(texts, dtype=np.str_),
             "unit": None if unit is None else found[unit],
             "group": None if group is None else found[group],
@@ -103,11 +106,6 @@ def _listed(names: str | Sequence[str] | None) -> list[str]:
     return [] if names is None else [names] if isinstance(names, str) else list(names)
 
 
-def _names_of(names: Sequence[str], width: int) -> tuple[str, ...]:
-    """Names of the columns; one array of several columns numbers them."""
-    return tuple(names) if len(names) == width else tuple(f"{names[0]}.{i}" for i in range(width))
-
-
 def _joined(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[Any] | None:
     """One array of all named columns: as it is where it is one array of more dimensions, else (n, columns)."""
     if not names:
@@ -121,10 +119,10 @@ def _joined(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[
     return np.concatenate([found[n] if found[n].ndim > 1 else found[n][:, None] for n in names], axis=1)
 
 
-def _columns(path: Path, wanted: Sequence[str], labels: Sequence[str]) -> dict[str, NDArray[Any]]:
+def _columns(path: Path, wanted: Sequence[str], labels: Sequence[str], gaps: Sequence[str]) -> dict[str, NDArray[Any]]:
     path = tables.existing_file(path, "data", (*tables.FORMATS, ".jsonl"))
     if path.suffix.lower() != ".jsonl":
-        found = tables.read_columns(path, wanted, "data", as_text=labels)
+        found = tables.read_columns(path, wanted, "data", as_text=labels, gaps=gaps)
         if not len(found[wanted[0]]):
             raise InputError("data", "a record or more", f"none in {path.name}", "it has a header and no rows")
         return found
@@ -135,7 +133,8 @@ def _columns(path: Path, wanted: Sequence[str], labels: Sequence[str]) -> dict[s
                 if line.strip():
                     row = _object(line, path.name, number)
                     for name in wanted:
-                        values[name].append(_value(row, name, path.name, number))
+                        empty = name in gaps and name in row and row[name] is None
+                        values[name].append(None if empty else _value(row, name, path.name, number))
     except OSError as error:
         raise InputError("data", "a readable file", f"{path.name} ({error.strerror})", "check it") from error
     if not values[wanted[0]]:
@@ -166,7 +165,11 @@ def _value(row: Mapping[str, Any], name: str, file: str, number: int) -> Any:
 
 
 def _array(values: list[Any], name: str) -> NDArray[Any]:
-    kinds = {type(value) for value in values}
+    kinds = {type(value) for value in values if value is not None}
+    if kinds and None in values:
+        values = [
+            "" if value is None and kinds <= {str} else float("nan") if value is None else value for value in values
+        ]
     if not (kinds <= {str} or kinds <= {bool} or kinds <= {int, float} or kinds <= {list}):
         received = " and ".join(sorted(kind.__name__ for kind in kinds))
         raise InputError(name, "texts, numbers, true/false or lists of numbers", received, "write one kind of value")

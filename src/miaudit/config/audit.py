@@ -488,7 +488,7 @@ class CampaignConfig(Options):
         attacks = self.attack_options()
         return Campaign(
             target=self.target.build(base),
-            records=self.data.load(base),
+            records=self.data.load(base, self.evaluation.get("categories", ())),
             design=self.design,
             attacks=attacks,
             gaussian=self.gaussian() if outputs.GAUSSIAN_LIRA in attacks else Campaign.gaussian,

@@ -241,10 +241,10 @@ class DataSection(Section):
     records: Whole | None = None
     copies: FilePath | None = None
 
-    def load(self, base: Path) -> Records:
-        """Read the records."""
+    def load(self, base: Path, categories: str | Sequence[str] = ()) -> Records:
+        """Read the records; covariates that are categories may be text."""
         columns = self.model_dump(exclude={"path", "records", "copies"})
-        return Records.load(base / self.path, **columns)
+        return Records.load(base / self.path, **columns, categories=categories)
 
     def load_copies(self, base: Path) -> Any:
         """Read the changed copies of the records, a .npy file, if there are any."""
