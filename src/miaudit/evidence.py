@@ -384,11 +384,12 @@ def _of_columns(
 
 
 def joined_covariates(
-    data: Mapping[str, NDArray[Any]], columns: Sequence[str], categories: Sequence[str]
+    data: Mapping[str, NDArray[Any]], columns: Sequence[str], categories: Sequence[str], numbered: str = "{}[{}]"
 ) -> tuple[NDArray[Any] | None, tuple[str, ...] | None]:
     """Join the covariate columns, each (n,) or (n, k), into one array without gaps and its names.
 
-    Text is a category or a date; what is missing of a number is filled, and one more column says where.
+    Text is a category or a date; what is missing of a number is filled, and one more column says where. Columns of an
+    array (n, k) are ``numbered``.
 
     Raises
     ------
@@ -414,7 +415,7 @@ def joined_covariates(
             raise numeric.refused(column)
         values = _numbers(found, column, 1 if found.ndim == 1 else 2, gaps=True)
         flat = values.reshape(len(values), -1)
-        made = {name if values.ndim == 1 else f"{name}[{i}]": each for i, each in enumerate(flat.T)}
+        made = {name if values.ndim == 1 else numbered.format(name, i): each for i, each in enumerate(flat.T)}
         if twice := parts.keys() & made.keys():
             raise InputError("covariates", "columns of different names", f"{min(twice)} twice", "name it once")
         parts |= made

@@ -46,7 +46,7 @@ def test_images_stay_images_and_records_without_inputs_are_row_numbers(tmp_path:
     np.savez(tmp_path / "t.npz", image=np.zeros((3, 1, 4, 4)), y=np.arange(3), c=np.ones((3, 2)))
     found = Records.load(tmp_path / "t.npz", x="image", y="y", covariates="c")
     assert found.x.shape == (3, 1, 4, 4)
-    assert found.fields["covariate_names"] == ("c[0]", "c[1]")
+    assert found.fields["covariate_names"] == ("c.0", "c.1")
     assert Records.load(tmp_path / "t.npz", y="y").x.tolist() == [0, 1, 2]
 
 

@@ -84,7 +84,7 @@ class Records:
                 received = f"shape {found[name].shape}"
                 raise InputError(name, f"{n} rows, as {wanted[0]}", received, "give one value for each record")
         texts = None if text is None else [str(one) for one in found[text]]
-        matrix, names = joined_covariates(found, known, _listed(categories))
+        matrix, names = joined_covariates(found, known, _listed(categories), "{}.{}")
         fields = {
             "covariates": matrix,
             "covariate_names": names,
