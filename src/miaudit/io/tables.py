@@ -160,7 +160,7 @@ def read_columns(
     as_text : iterable of str
         Columns of a .csv that are labels: read as text, so that "007" stays distinct from "7".
     gaps : collection of str
-        Columns that may hold empty rows, NaN or "" then, and dates (datetime64).
+        Columns that may hold empty rows, NaN or "" then, and dates, days since 1970 then.
 
     Raises
     ------
