@@ -75,3 +75,11 @@ def test_inside_a_thread_of_many_there_is_one_core() -> None:
     thread.join()
     assert found == [1]
     assert 1 <= cores.available() <= 4
+
+
+def test_trees_refuse_rows_that_are_not_finite() -> None:
+    from sklearn.tree import ExtraTreeRegressor
+
+    x = np.array([[0.0], [np.inf]], dtype=np.float32)
+    with pytest.raises(ValueError, match="finite"):
+        cores.grown(ExtraTreeRegressor(), 1, x, np.arange(2.0), seed=0)

@@ -478,7 +478,8 @@ def _log_odds(forests: list[tuple[BoolArray, list[Any]]], x: Float32Array) -> Fl
     """Return the log-odds (n,) of membership by trees that did not see the record."""
     found = np.empty(len(x))
     for rows, trees in forests:
-        mean = sum(tree.predict_proba(x[rows])[:, 1] for tree in trees) / len(trees)
+        near = x[rows]
+        mean = sum(tree.predict_proba(near, check_input=False)[:, 1] for tree in trees) / len(trees)
         p = np.clip(mean, _FLOOR, 1 - _FLOOR)
         found[rows] = np.log(p) - np.log1p(-p)
     return found

@@ -61,6 +61,7 @@ def grown(tree: Any, count: int, x: Float32Array, y: FloatArray | BoolArray, *, 
     """Grow the trees of scikit-learn's forest without bootstrap, by the seed that it would have.
 
     A forest goes through joblib, which sets and resets the process's filters of warnings: not safe between threads.
+    Rows and options are checked once and not for each tree, which takes a tenth of the time of small trees.
 
     Examples
     --------
@@ -69,8 +70,15 @@ def grown(tree: Any, count: int, x: Float32Array, y: FloatArray | BoolArray, *, 
     >>> [tree.get_depth() for tree in grown(ExtraTreeRegressor(max_depth=2), 3, x, y, seed=0)]
     [2, 2, 2]
     """
-    from sklearn.base import clone  # noqa: PLC0415 (heavy, and only needed here)
+    from sklearn import config_context  # noqa: PLC0415 (heavy, and only needed here)
 
-    draws = np.random.RandomState(seed)
-    seeds = [int(draws.randint(np.iinfo(np.int32).max)) for _ in range(count)]
-    return [clone(tree).set_params(random_state=each).fit(x, y) for each in seeds]
+    draws, options = np.random.RandomState(seed), tree.get_params()
+    rows = np.asfortranarray(x)
+    if not np.isfinite(rows).all():
+        raise ValueError("a tree needs finite rows")
+    found = []
+    for _ in range(count):
+        options["random_state"] = int(draws.randint(np.iinfo(np.int32).max))
+        with config_context(skip_parameter_validation=True):
+            found.append(type(tree)(**options).fit(rows, y, check_input=False))
+    return found

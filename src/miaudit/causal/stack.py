@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
-from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from miaudit.causal import covariates, crossfit
 from miaudit.causal.basis import Design
 from miaudit.causal.cores import at_once, grown
@@ -159,7 +159,13 @@ def log_odds(folds: Folds, others: Mapping[str, FloatArray]) -> tuple[FloatArray
     -------
     log-odds (n,) within 7 of zero, and the share of each learner, 0 to 2
     """
-    found = {**others, "basis": _bent(folds), "boosting": _boosted(folds)}
+    bent = np.empty((len(PENALTIES), len(folds.x)))
+    boosted = np.empty(len(folds.x))
+    # the longer pieces first, so that no core waits for the last of them
+    pieces = [(learn, into, k) for learn, into in ((_boosted, boosted), (_bent, bent)) for k in folds.designs]
+    at_once(lambda piece: piece[0](folds, piece[2], piece[1]), pieces)
+    losses = crossfit.log_loss(bent, folds.member.astype(np.float64)).mean(axis=1)
+    found = {**others, "basis": bent[int(np.argmin(losses))], "boosting": boosted}
     held = np.column_stack(list(found.values()))
     shares = weigh(held, folds.member)
     logit = np.clip(shares[0] + held @ shares[1:], -MOST_LOG_ODDS, MOST_LOG_ODDS)
@@ -195,40 +201,27 @@ def weigh(held: FloatArray, member: BoolArray) -> FloatArray:
     return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x)
 
 
-def _bent(folds: Folds) -> FloatArray:
-    """Return the held-out log-odds (n,) of a ridge regression on the basis, at the penalty that is best for all."""
-    y = folds.member.astype(np.float64)
-    held = np.empty((len(PENALTIES), len(y)))
-
-    def fill(k: int) -> None:
-        rows = folds.fold[folds.kept] != k
-        inside, target = crossfit.with_ones(folds.features[k][rows]), y[folds.kept][rows]
-        beta, curvature, found = np.zeros(inside.shape[1]), None, []
-        for penalty in PENALTIES:
-            ridge = np.r_[0.0, penalty * float(rows.mean()) * folds.designs[k].ridge]
-            beta, curvature = crossfit.minimise(inside, target, ridge, beta, curvature=curvature, tolerance=1e-4)
-            found.append(beta)
-        for out, features in folds.held_out(k):
-            held[:, out] = (crossfit.with_ones(features) @ np.column_stack(found)).T
-
-    at_once(fill, folds.designs)
-    losses = crossfit.log_loss(held, y).mean(axis=1)
-    return np.asarray(held[int(np.argmin(losses))])
+def _bent(folds: Folds, k: int, held: FloatArray) -> None:
+    """Fill in the held-out log-odds (penalties, n) of a fold by ridge regressions on the basis."""
+    y, rows = folds.member[folds.kept].astype(np.float64), folds.fold[folds.kept] != k
+    inside, target = crossfit.with_ones(folds.features[k][rows]), y[rows]
+    beta, curvature, found = np.zeros(inside.shape[1]), None, []
+    for penalty in PENALTIES:
+        ridge = np.r_[0.0, penalty * float(rows.mean()) * folds.designs[k].ridge]
+        beta, curvature = crossfit.minimise(inside, target, ridge, beta, curvature=curvature, tolerance=1e-4)
+        found.append(beta)
+    for out, features in folds.held_out(k):
+        held[:, out] = (crossfit.with_ones(features) @ np.column_stack(found)).T
 
 
-def _boosted(folds: Folds) -> FloatArray:
+def _boosted(folds: Folds, k: int, held: FloatArray) -> None:
+    """Fill in the held-out log-odds (n,) of a fold by boosted trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    held, x, member = np.empty(len(folds.x)), folds.x[folds.kept], folds.member[folds.kept]
-    options = {**_BOOSTED, "random_state": folds.seed}
-
-    def fill(k: int) -> None:
-        out, rows = folds.fold == k, folds.fold[folds.kept] != k
-        trees = HistGradientBoostingClassifier(**options)
-        held[out] = crossfit.raw_logit(trees.fit(x[rows], member[rows]), folds.x[out])
-
-    at_once(fill, folds.designs)
-    return held
+    out, rows = folds.fold == k, folds.fold[folds.kept] != k
+    x, member = folds.x[folds.kept][rows], folds.member[folds.kept][rows]
+    trees = HistGradientBoostingClassifier(**_BOOSTED, random_state=folds.seed)
+    held[out] = crossfit.raw_logit(trees.fit(x, member), folds.x[out])
 
 
 def _few_bins(folds: Folds) -> dict[str, Any]:
@@ -309,8 +302,11 @@ class _Learned:
         tree = ExtraTreeRegressor(min_samples_leaf=_LEAF, max_features=few)
         trees = grown(tree, _TREES, near, rankdata(score[rows]), seed=folds.seed)
         ridge = _Ridge.of(folds.features[k][inside], folds.designs[k].ridge)
-        leaves: list[Any] = [np.stack([tree.apply(part) for tree in trees]).astype(np.int32) for part in (near, far)]
-        return cls(inside, ridge, *leaves)
+
+        def leaves(rows: Float32Array) -> IntArray:
+            return np.stack([tree.apply(rows, check_input=False) for tree in trees]).astype(np.int32)
+
+        return cls(inside, ridge, leaves(near), leaves(far))
 
     def of_trees(self, target: FloatArray) -> FloatArray:
         """Return the mean over the trees of the target's (m,) mean in the leaf of each record held out."""
