@@ -19,7 +19,6 @@ from miaudit.io import numeric, tables
 
 Design = Literal["multi-run", "one-run", "zero-run"]
 DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
-LARGEST = 1e150
 _DIGEST_BLOCK = 100_000
 _FIELDS = ("score", "member", "covariates", "covariate_names", "text", "design", "unit", "group", "source")
 
@@ -101,7 +100,7 @@ class Evidence:
         named = dict(score) if isinstance(score, Mapping) else {"score": score}
         if not named:
             raise InputError("score", "at least one score", "an empty mapping", "pass an array of scores")
-        scores = {_name(name): _numbers(values, str(name), 1) for name, values in named.items()}
+        scores = {_name(name): numeric.finite(values, str(name), 1) for name, values in named.items()}
         n = len(next(iter(scores.values())))
         for name, values in scores.items():
             _same_length(name, values, n)
@@ -279,8 +278,8 @@ class Evidence:
         >>> Evidence.from_pair([2.0, 3.0], [1.0])
         Evidence(2 members, 1 non-members, score: score, design: None)
         """
-        inside = _numbers(members, "members", 1)
-        outside = _numbers(nonmembers, "nonmembers", 1)
+        inside = numeric.finite(members, "members", 1)
+        outside = numeric.finite(nonmembers, "nonmembers", 1)
         for name, values in (("members", inside), ("nonmembers", outside)):
             if not len(values):
                 raise InputError(name, "at least one score", "none", "both classes are needed")
@@ -369,7 +368,7 @@ def _of_columns(
     member, labels = member or "member", [name for name in (text, unit, group) if name]
     wanted = [*scores, member, *of_x, *labels, *(name for name in ("design", "source") if name in known)]
     data = read(wanted, labels, [name for name in of_x if name not in {*scores, member, *labels}])
-    x, names = joined_covariates(data, of_x, coded)
+    x, names = (data["covariates"], None) if of_x == ["covariates"] else numeric.joined(data, of_x, coded)
     return Evidence(
         score={name.removeprefix("score."): data[name] for name in scores},
         member=data[member],
@@ -381,47 +380,6 @@ def _of_columns(
         group=None if group is None else data[group],
         source=_constant_text(data.get("source")) or source,
     )
-
-
-def joined_covariates(
-    data: Mapping[str, NDArray[Any]], columns: Sequence[str], categories: Sequence[str], numbered: str = "{}[{}]"
-) -> tuple[NDArray[Any] | None, tuple[str, ...] | None]:
-    """Join the covariate columns, each (n,) or (n, k), into one array without gaps and its names.
-
-    Text is a category or a date; what is missing of a number is filled, and one more column says where. Columns of an
-    array (n, k) are ``numbered``.
-
-    Raises
-    ------
-    InputError
-        For other texts, infinite numbers, and columns of one name.
-
-    Examples
-    --------
-    >>> joined_covariates({"age": np.array([30.0, np.nan]), "site": np.array(["b", "a"])}, ["age", "site"], ["site"])[1]
-    ('age', 'site', 'age missing')
-    """
-    if not columns:
-        return None, None
-    if list(columns) == ["covariates"]:
-        return data["covariates"], None
-    parts: dict[str, NDArray[Any]] = {}
-    for column in columns:
-        name = column.removeprefix("covariate.")
-        found = data[column]
-        category = found.ndim == 1 and not {name, column}.isdisjoint(categories)
-        found = numeric.coded(found) if category else numeric.days(found, column)
-        if found.dtype.kind == "U" and found.ndim == 1:
-            raise numeric.refused(column)
-        values = _numbers(found, column, 1 if found.ndim == 1 else 2, gaps=True)
-        flat = values.reshape(len(values), -1)
-        made = {name if values.ndim == 1 else numbered.format(name, i): each for i, each in enumerate(flat.T)}
-        if twice := parts.keys() & made.keys():
-            raise InputError("covariates", "columns of different names", f"{min(twice)} twice", "name it once")
-        parts |= made
-    filled, names = numeric.completed(parts)
-    default = [str(i) for i in range(len(names))]
-    return np.column_stack(filled), None if names == default else tuple(names)
 
 
 def _rebuild(fields: dict[str, Any]) -> Evidence:
@@ -454,48 +412,8 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def _numbers(values: ArrayLike, name: str, ndim: int, *, gaps: bool = False) -> FloatArray:
-    """Copy into a read-only float64 array of finite numbers (or NaN, with gaps), or raise with the first problem."""
-    array = _plain(values, name)
-    if array.ndim and len(array) == 0:
-        raise InputError(name, "at least one member and one non-member", "no rows", "check the input")
-    if array.dtype.kind not in "biuf":
-        kind = "text" if array.dtype.kind in "US" else f"values of type {array.dtype}"
-        raise InputError(name, "numbers", kind, "convert the column to numbers, or choose another")
-    if array.ndim != ndim:
-        raise InputError(
-            name,
-            "one number for each record" if ndim == 1 else "a two-dimensional array (records, columns)",
-            f"an array of shape {array.shape}",
-            "choose one column of it" if array.ndim > ndim else "pass an array of the right shape",
-        )
-    result = np.array(array, dtype=np.float64)
-    # Written so that NaN fails too. Beyond the limit squares overflow, and no score means anything by such a number.
-    bad, missing = ~(np.abs(result) <= LARGEST), np.isnan(result)
-    if gaps and not missing.all():
-        bad &= ~missing
-    if bad.any():
-        what = "missing (NaN)" if (bad == missing).all() else "NaN, infinite or larger"
-        received = f"{np.count_nonzero(bad):,} {what}, the first in row {int(np.argwhere(bad)[0][0])}"
-        step = "it says nothing: leave it out" if missing.all() else "fill them, or leave these records out"
-        raise InputError(name, f"finite numbers up to {LARGEST:g}", received, step)
-    return _frozen(result)
-
-
-def _plain(values: ArrayLike, name: str) -> NDArray[Any]:
-    if np.ma.is_masked(values):
-        raise InputError(name, "an array without gaps", "masked values", "drop or fill the masked records")
-    try:
-        array = np.asarray(values)
-    except (ValueError, TypeError) as error:
-        raise InputError(name, "an array", "rows of unequal length", "pass one value for each record") from error
-    if array.dtype.kind == "O":
-        raise InputError(name, "numbers or text", "an array of Python objects", "convert it, e.g. values.astype(float)")
-    return array
-
-
 def _membership(member: ArrayLike) -> BoolArray:
-    array = _plain(member, "member")
+    array = numeric.plain(member, "member")
     if array.ndim != 1:
         raise InputError("member", "one value for each record", f"an array of shape {array.shape}", "pass one column")
     if array.dtype.kind == "U":
@@ -520,8 +438,8 @@ def _covariates(
 ) -> tuple[FloatArray | None, tuple[str, ...]]:
     if covariates is None:
         return None, ()
-    array = _plain(covariates, "covariates")
-    x = _numbers(array.reshape(-1, 1) if array.ndim == 1 else array, "covariates", 2)
+    array = numeric.plain(covariates, "covariates")
+    x = numeric.finite(array.reshape(-1, 1) if array.ndim == 1 else array, "covariates", 2)
     _same_length("covariates", x, n)
     labels = tuple(str(name) for name in names or ())
     if labels and len(labels) != x.shape[1]:
@@ -533,7 +451,7 @@ def _labels(values: ArrayLike | None, name: str, n: int) -> NDArray[Any] | None:
     """Copy labels (integers or text) into a read-only array."""
     if values is None:
         return None
-    array = _plain(values, name)
+    array = numeric.plain(values, name)
     if array.ndim != 1:
         raise InputError(name, "one label for each record", f"an array of shape {array.shape}", "pass one column")
     if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array == np.floor(array)).all():

@@ -202,6 +202,23 @@ def test_each_part_of_the_rule_at_its_limits(fair: Balance, change: dict[str, fl
     assert [found for found, _ in checks(balance)].count("answered") == 5 - (status != "answered")
 
 
+@pytest.mark.parametrize(
+    ("name", "after", "said"),
+    [
+        ("age", 0.09, None),
+        ("age", 0.15, "in age, above 0.10 (refused above 0.20)"),
+        ("age", 0.5, "differ by 0.500 standard deviations in age, above 0.10 (a stack is refused by standard errors"),
+        ("age, squared", 0.15, "in age, squared, above 0.10 (a stack is refused by standard errors, not by a limit)"),
+        ("age, squared", -0.5, "differ by 0.500 standard deviations in age, squared, above 0.10 (a stack is"),
+    ],
+)
+def test_no_difference_refuses_a_stack_or_is_said_to(fair: Balance, name: str, after: float, said: str | None) -> None:
+    overlap = judge_overlap(replace(fair, differences=(Difference(name, 0.5, after),)), differences=False)
+    assert not overlap.reasons
+    assert [said in one for one in overlap.warnings if said] == [True] * (said is not None)
+    assert "above the limit" not in "".join(overlap.warnings)
+
+
 def test_a_refusal_keeps_its_warnings(fair: Balance) -> None:
     overlap = judge_overlap(replace(fair, effective_size=50.0, beyond=0.2))
     assert overlap.status == "refused"

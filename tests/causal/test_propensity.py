@@ -8,7 +8,6 @@ import time
 
 import numpy as np
 import pytest
-from scipy import stats
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
@@ -18,8 +17,6 @@ from miaudit.causal import crossfit, propensity
 from miaudit.causal.covariates import Categories
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError
-from miaudit.metrics import classical
-from miaudit.metrics.roc import Roc
 from worlds.shifted import world
 
 
@@ -216,40 +213,13 @@ def test_the_strength_is_about_as_good_as_that_of_scikit_learn() -> None:
     assert len(truth) == 800
 
 
-# -- the learning curve and the challenge
-
-
-def test_the_curve_rises_where_it_should() -> None:
-    known = propensity.learning_curve(world(1000, 1000, 5, 0.7)[0], rng=rng_of())
-    assert not known.rising
-    assert abs(known.full - stats.norm.cdf(0.7 / np.sqrt(2))) < 0.03
-    assert not propensity.learning_curve(world(1000, 1000, 5, 0.0)[0], rng=rng_of()).rising
-    wide = propensity.learning_curve(world(300, 300, 150, 1.5)[0], rng=rng_of())
-    assert wide.rising
-    assert wide.full - wide.half > 0.02
+# -- calibration
 
 
 def test_a_calibration_to_nothing_is_not_mistaken_for_certainty() -> None:
     evidence, _ = world(60, 60, 3, 0.0, seed=2)
     drawn = propensity.bootstrap(evidence, replicates=30, strength=1.0, rng=rng_of())
     assert np.log(drawn / (1 - drawn)).std(axis=0).min() > 0.05
-
-
-def test_the_curve_of_another_classifier() -> None:
-    evidence, _ = world(300, 300, 2, 0.8)
-    curve = propensity.learning_curve(evidence, classifier=GaussianNB(), rng=rng_of())
-    assert abs(curve.full - stats.norm.cdf(0.8 / np.sqrt(2))) < 0.06
-    assert not curve.rising
-
-
-def test_influences_on_the_auc_give_delongs_variance() -> None:
-    evidence, truth = world(80, 60, 2, 1.0)
-    score = np.round(truth, 1)
-    auc, influence = propensity._auc_influence(score, evidence.member)
-    roc = Roc.of(score, evidence.member)
-    assert np.isclose(auc, roc.auc)
-    assert np.isclose(influence @ influence, classical.delong_variance(roc), rtol=0.05)
-    assert np.isclose(influence[evidence.member].sum(), 0)
 
 
 # -- speed, and what an import costs

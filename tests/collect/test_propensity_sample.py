@@ -11,6 +11,7 @@ import pytest
 
 from miaudit import Evidence
 from miaudit.collect import propensity_sample
+from miaudit.collect.records import Records
 from miaudit.errors import InputError
 
 N = 60
@@ -121,3 +122,26 @@ def test_texts_are_read_and_other_widths_are_refused(tmp_path: Path) -> None:
     two.save(tmp_path / "two.npz")
     with pytest.raises(InputError, match=r"^propensity sample: expected 1 column of covariates, received 2"):
         propensity_sample.read(tmp_path / "two.npz", one)
+
+
+@pytest.mark.parametrize("name", ["covariates", "traits"])
+def test_an_array_of_a_campaign_and_that_of_its_sample_are_the_same_columns(name: str, tmp_path: Path) -> None:
+    arrays: dict[str, Any] = {"member": TABLE["member"], name: RNG.normal(size=(N, 2))}
+    np.savez(tmp_path / "sample.npz", **arrays)
+    records = Records.load(tmp_path / "sample.npz", member="member", covariates=name)
+    audited = Evidence(score=np.arange(N), member=TABLE["member"], **records.fields)
+    found = propensity_sample.read(tmp_path / "sample.npz", audited)
+    assert found.covariate_names == audited.covariate_names == (f"{name}.0", f"{name}.1")
+    assert np.array_equal(found.covariates, arrays[name])
+    np.savez(tmp_path / "other.npz", member=TABLE["member"], **{name: np.zeros((N, 3))})
+    with pytest.raises(InputError, match="received 3 columns of covariates"):
+        propensity_sample.read(tmp_path / "other.npz", audited)
+
+
+def test_dates_that_are_a_category_have_the_codes_of_the_audited_array(tmp_path: Path) -> None:
+    seen = np.array(["2024-02-29", "1970-01-05", "1970-01-02"], dtype="datetime64[D]")[np.arange(N) % 3]
+    np.savez(tmp_path / "a.npz", score=np.arange(N), member=TABLE["member"], seen=seen)
+    asked: dict[str, Any] = {"covariates": "seen", "categories": "seen"}
+    audited = Evidence.load(tmp_path / "a.npz", score="score", **asked)
+    found = propensity_sample.read(tmp_path / "a.npz", audited, table=tmp_path / "a.npz", **asked)
+    assert np.array_equal(found.covariates, audited.covariates)

@@ -50,6 +50,14 @@ def test_images_stay_images_and_records_without_inputs_are_row_numbers(tmp_path:
     assert Records.load(tmp_path / "t.npz", y="y").x.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("name", ["covariates", "traits"])
+def test_columns_of_an_array_are_numbered_and_have_gaps_whatever_its_name(name: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", y=np.arange(3), **{name: np.array([[1.0, 5.0], [2.0, np.nan], [3.0, 7.0]])})
+    found = Records.load(tmp_path / "t.npz", y="y", covariates=name).fields
+    assert found["covariate_names"] == (f"{name}.0", f"{name}.1", f"{name}.1 missing")
+    assert found["covariates"].tolist() == [[1.0, 5.0, 0.0], [2.0, 6.0, 1.0], [3.0, 7.0, 0.0]]
+
+
 def test_texts_go_into_the_model_and_stand_as_covariate(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text('{"t": "one"}\n{"t": "two"}\n')
     found = Records.load(tmp_path / "t.jsonl", text="t")

@@ -64,6 +64,29 @@ def test_arrays_of_dates_and_with_nan_are_read_from_npz(tmp_path: Path) -> None:
     assert found.covariates[0].tolist() == [19782, 1, 6, 0, 1]
 
 
+@pytest.mark.parametrize("kind", ["npz", "parquet", "pandas", "polars"])
+def test_times_of_every_table_and_zone_are_days_of_one_clock(kind: str, tmp_path: Path) -> None:
+    times = np.array(["1969-12-31T12:00:00.0015", "NaT", "2024-02-29T06:00", "1970-01-02"], dtype="datetime64[us]")
+    frame = pl.DataFrame({"seen": times, "s": np.arange(4.0), "m": np.arange(4) % 2})
+    asked: dict[str, Any] = {"score": "s", "member": "m", "covariates": "seen"}
+    if kind == "npz":
+        np.savez(tmp_path / "t.npz", **{name: frame[name].to_numpy() for name in frame.columns})
+        found = Evidence.load(tmp_path / "t.npz", **asked)
+    elif kind == "parquet":
+        frame = frame.with_columns(pl.col("seen").dt.replace_time_zone("UTC").dt.convert_time_zone("Asia/Tokyo"))
+        frame.write_parquet(tmp_path / "t.parquet")
+        found = Evidence.load(tmp_path / "t.parquet", **asked)
+    elif kind == "pandas":
+        pandas = pytest.importorskip("pandas")
+        columns = {name: frame[name].to_numpy() for name in frame.columns}
+        found = Evidence.from_frame(pandas.DataFrame(columns), **asked)
+    else:
+        found = Evidence.from_frame(frame, **asked)
+    assert found.covariates is not None
+    assert found.covariates[[0, 2, 3], 0].tolist() == pytest.approx([-0.5, 19782.25, 1.0], abs=1e-7)
+    assert found.covariates[:, 1].tolist() == [0, 1, 0, 0]
+
+
 def test_times_of_day_are_parts_of_days() -> None:
     found = numeric.days(np.array(["1970-01-02T12:00Z", "", "1970-01-02 06:00:00.5"]), "seen")
     assert found[0] == 1.5

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.arrays import BoolArray, FloatArray, IndexArray
-from miaudit.auditing import bounds, zero_run
-from miaudit.auditing.plan import Bootstrap, Case, Declared, Plan, choose
+from miaudit.arrays import BoolArray, IndexArray
+from miaudit.auditing import bounds, remarks, zero_run
+from miaudit.auditing.plan import Bootstrap, Case, Plan, choose
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import concentration, effects
 from miaudit.causal.challenge import Challenge
 from miaudit.causal.classifiers import CLASSIFIERS
-from miaudit.causal.duplicates import Repeats
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
@@ -47,8 +46,6 @@ _ASSUMED = {
     "far an unmeasured trait would have to break this is said beside the split into memorisation and shift.",
     None: "Nobody declared how membership came about. If not at random, the numbers mix memorisation with shift.",
 }
-_FEWEST_PAIRS = 20
-_OPPOSED = -3.7  # of a standard normal number: once in 10,000 audits
 _FEWEST_IN_GROUP = 10
 _FEWEST_FOR_METRICS = 2
 _MOST_NAMED = 8
@@ -113,7 +110,7 @@ def audit(
         plan=plan,
         nuisance=nuisance,
         rng=rng,
-        notes=(*notes, *beforehand(evidence, plan, stability)) if isinstance(evidence, Evidence) else notes,
+        notes=(*notes, *remarks.beforehand(evidence, plan, stability)) if isinstance(evidence, Evidence) else notes,
         repeat=repeat,
         vulnerability=vulnerability,
         progress=progress,
@@ -165,7 +162,7 @@ def examine(
         for name in sorted(case.names, key=lambda name: name != best)  # the one that counts first
     )
     unused = bounds.without_use(plan.bounds, evidence.design)
-    remarks = [*notes, *case.notes, *unused, *([alone] if isinstance(alone, str) else [])]
+    said = [*notes, *case.notes, *unused, *([alone] if isinstance(alone, str) else [])]
     findings = Findings(
         verdict=verdict.beside(shown[0].above_chance),
         metrics=shown[0].metrics,
@@ -183,7 +180,7 @@ def examine(
         no_bound=no_bound,
         corrections=(*case.corrections, *(() if used is None else zero_run.in_words(used, plan))),
         assumptions=(_ASSUMED[evidence.design if used is None else "corrected"], case.samples[best].independence),
-        notes=(*remarks, *_remarks(case, found, verdict, best)),
+        notes=(*said, *remarks.on_scores(case, found, verdict, best)),
         rows=_most_exposed(case.audited.only(best), plan.row_level, case.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
@@ -416,89 +413,6 @@ def _verdict(
 def _loudness(metric: Metric) -> tuple[float, float]:
     low, high = verdict_rule.limits(metric)
     return (0.0 if metric.value is None else low), high
-
-
-def _remarks(case: Case, found: Mapping[str, Sequence[Metric]], verdict: Verdict, best: str) -> Iterator[str]:
-    """What the scores themselves call for saying."""
-    yield from _louder_scores(found, case.plan, verdict, best)
-    yield from _odd_scores(case.samples)
-    yield from _opposed(case.samples[best])
-
-
-def _louder_scores(found: Mapping[str, Sequence[Metric]], plan: Plan, verdict: Verdict, best: str) -> tuple[str, ...]:
-    """Note a score other than the declared one above the threshold."""
-    if not isinstance(plan.headline, Declared) or verdict.status not in ("clear", "inconclusive"):
-        return ()
-    rivals = {
-        name: next(metric for metric in metrics if metric.name == verdict.metric)  # the corrected one if there is one
-        for name, metrics in found.items()
-        if name != best
-    }
-    louder = [n for n, m in rivals.items() if m.value is not None and (m.low or 0.0) > verdict.threshold]
-    return tuple(
-        f"The score {name} exceeds the threshold, though the verdict is about {best}, which was declared."
-        for name in louder
-    )
-
-
-def _odd_scores(samples: Mapping[str, Sample]) -> Iterator[str]:
-    """Yield notes on scores that point the wrong way or are constant."""
-    for name, sample in samples.items():
-        if np.ptp(sample.score) == 0:
-            yield f"Every record has the same {name}: this attack says nothing of anybody."
-        elif sample.auc(0.99).high < 0.5:
-            yield (
-                f"The AUC of {name} is clearly below one half: members have lower values, as losses do. "
-                "Scores must be higher for members; if these are losses, say so."
-            )
-
-
-def beforehand(
-    evidence: Evidence, plan: Plan | None, stability: concentration.Measured | None = None
-) -> tuple[str, ...]:
-    """Remark on evidence what an audit that is repeated cannot know: equal rows, and stability of the training."""
-    if stability is None:
-        return _equal_rows(evidence)
-    return (*_equal_rows(evidence), concentration.of_one_model(evidence, stability, (plan or Plan()).confidence))
-
-
-def _equal_rows(evidence: Evidence) -> tuple[str, ...]:
-    """Say where equal covariates (texts) stand on one side beyond chance though no unit holds several records.
-
-    A remark of whoever has the covariates: where these are withheld, an audit that is repeated cannot make it.
-    """
-    described = evidence.covariates if evidence.covariates is not None else evidence.text
-    one_class = evidence.member.all() or not evidence.member.any()
-    if evidence.unit_codes is not None or described is None or one_class:
-        return ()
-    equal = Repeats.of(described, evidence.member)
-    said = equal.forbids("zero-run") if evidence.design == "zero-run" else equal.beyond_chance
-    return (equal.text(),) if said else ()
-
-
-def _opposed(sample: Sample) -> Iterator[str]:
-    """Say where the scores of the i-th member and the i-th non-member oppose each other, with as many of both.
-
-    No part of the verdict: pairs in the order of a file are a guess.
-    """
-    if sample.units is not None:
-        return
-    inside, outside = _ranks(sample.score[sample.member]), _ranks(sample.score[~sample.member])
-    if len(inside) != len(outside) or len(inside) < _FEWEST_PAIRS or not (np.ptp(inside) and np.ptp(outside)):
-        return
-    correlation = float(np.corrcoef(inside, outside)[0, 1])
-    if correlation * math.sqrt(len(inside) - 1) < _OPPOSED:
-        yield (
-            "In their order the scores of members and non-members oppose each other (rank correlation "
-            f"{correlation:.2f} of the first with the first, and so on). If they come in such pairs, the variance of "
-            f"the AUC is about {1 - correlation:.1f} times as large as its interval says: name the pair as the unit."
-        )
-
-
-def _ranks(values: FloatArray) -> FloatArray:
-    """Ranks (n,), equal values with their mean."""
-    _, code, count = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(count) - (count - 1) / 2)[code])
 
 
 def _most_exposed(audited: Evidence, count: int, numbers: IndexArray | None) -> tuple[dict[str, Any], ...]:

@@ -26,12 +26,53 @@ CONDITIONS = (
     "member was seen, and was not distilled from the audited model"
 )
 SHADOW_MODELS = "shadow_models"  # name of the score that a campaign makes by itself
-OF_SHADOW_MODELS = (
-    "Each record was scored by a shadow model that did not learn it; these models learned random halves of all audited "
-    "records, of members and non-members alike, and near-copies of the record may be among them"
-)
 UNUSED = "Reference scores are of use with the design zero-run; they were left out."
 _ONE_AND_THE_SAME = 0.999  # rank correlation, of either sign, beyond which two scores are one
+
+
+@dataclass(frozen=True)
+class _Model:
+    """Whose a reference score is, and what follows from it.
+
+    Attributes
+    ----------
+    who : the subject of what a test shows
+    conditions : what makes it a reference, and who says so
+    refutes : what to make of a refuted correction, with {side}, which it saw then, {also} and {more}, where they matter
+    no_covariate : why it is no covariate, as an error has it; None where it may be one
+    """
+
+    who: str
+    conditions: str
+    refutes: str
+    no_covariate: tuple[str, str, str, str] | None = None
+
+
+_ELSEWHERE = (
+    "Either the covariates leave out something that moves such scores, or the reference saw {side}{also}. "
+    "Next: add what is left out to the covariates{more}."
+)
+_SHADOWS = _Model(
+    "A model that did not learn the record",
+    "Each record was scored by a shadow model that did not learn it; these models learned random halves of all audited "
+    "records, of members and non-members alike, and near-copies of the record may be among them.",
+    "The covariates leave out something that moves such scores, or records have near-copies on their own side. "
+    "Next: add what is left out to the covariates.",
+    (
+        *("reference.score", f"a covariate other than {SHADOW_MODELS}", SHADOW_MODELS),
+        "use it as test: shadow models learned others of these records",
+    ),
+)
+_TRAINED_ON_NEITHER = _Model("A model that never saw these records", f"Stated, not checked: {CONDITIONS}.", _ELSEWHERE)
+_UNSTATED = _Model(
+    "A reference model, of whose training nothing is stated,",
+    f"A reference can be relied on only where this holds, which nobody stated: {CONDITIONS}.",
+    _ELSEWHERE,
+    (
+        *("reference.trained_on_neither", "true, for a covariate", "false"),
+        "state it if it holds, else use the reference as test",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -76,12 +117,8 @@ if it holds, else use the reference as test
         if self.covariate == self.test:
             hint = "a covariate is balanced by construction: name a score of a second reference model"
             raise InputError("reference.score", "two different scores", f"{self.test} twice", hint)
-        if self.covariate == SHADOW_MODELS:
-            hint = "use it as test: shadow models learned others of these records"
-            raise InputError("reference.score", f"a covariate other than {SHADOW_MODELS}", SHADOW_MODELS, hint)
-        if self.covariate is not None and not self.trained_on_neither:
-            hint = "state it if it holds, else use the reference as test"
-            raise InputError("reference.trained_on_neither", "true, for a covariate", "false", hint)
+        if self.covariate is not None and (refusal := _model_of(self, self.covariate).no_covariate):
+            raise InputError(*refusal)
 
     @classmethod
     def named(
@@ -173,10 +210,10 @@ def judged(reference: Reference, raw: Mapping[str, Metric], corrected: Metric | 
     elif reference.test is not None and corrected is not None:
         low, high = (0.5 if limit is None else limit for limit in (corrected.low, corrected.high))
         refuted = not low <= 0.5 <= high
-        who = f"{_model_of(reference)} would have shown"
+        model = _model_of(reference, reference.test)
         shown = f"{amount('auc', corrected.value)} ({between('auc', low, high)}) by the same correction"
-        verdict = _refuted(low, reference) if refuted else "This holds one half and refutes nothing."
-        said.append(f"{who} an AUC of {shown} (reference score {reference.test}). {verdict}")
+        verdict = _refuted(model, low, reference.covariate) if refuted else "This holds one half and refutes nothing."
+        said.append(f"{model.who} would have shown an AUC of {shown} (reference score {reference.test}). {verdict}")
     if reference.covariate is not None:
         alone = "" if reference.test is not None else "; no second reference tests it"
         before = raw[reference.covariate].reading
@@ -189,38 +226,22 @@ def judged(reference: Reference, raw: Mapping[str, Metric], corrected: Metric | 
         corrected=corrected,
         refuted=refuted,
         text=" ".join(said),
-        conditions=(
-            f"{OF_SHADOW_MODELS}."
-            if reference.names == (SHADOW_MODELS,)
-            else f"Stated, not checked: {CONDITIONS}."
-            if reference.trained_on_neither
-            else f"A reference can be relied on only where this holds, which nobody stated: {CONDITIONS}."
-        ),
+        conditions=_model_of(reference, reference.names[0]).conditions,  # of the covariate, which needs them
     )
 
 
-def _model_of(reference: Reference) -> str:
-    if reference.test == SHADOW_MODELS:
-        return "A model that did not learn the record"
-    if reference.trained_on_neither:
-        return "A model that never saw these records"
-    return "A reference model, of whose training nothing is stated,"
+def _model_of(reference: Reference, name: str) -> _Model:
+    """Return whose the reference score of this name is."""
+    if name == SHADOW_MODELS:
+        return _SHADOWS
+    return _TRAINED_ON_NEITHER if reference.trained_on_neither else _UNSTATED
 
 
-def _refuted(low: float, reference: Reference) -> str:
-    if reference.test == SHADOW_MODELS:
-        return (
-            "It should be one half: the correction is refuted. The covariates leave out something that moves such "
-            "scores, or records have near-copies on their own side. Next: add what is left out to the covariates."
-        )
-    other = f"the reference saw {'members' if low > 0.5 else 'non-members'}"
-    if reference.covariate is not None:
-        other += f", or {reference.covariate} saw either side"
-    more = "" if reference.covariate else ", or name two references, of which the first becomes a covariate"
-    return (
-        "It should be one half: the correction is refuted. Either the covariates leave out something that moves such "
-        f"scores, or {other}. Next: add what is left out to the covariates{more}."
-    )
+def _refuted(model: _Model, low: float, covariate: str | None) -> str:
+    also = f", or {covariate} saw either side" if covariate else ""
+    more = "" if covariate else ", or name two references, of which the first becomes a covariate"
+    why = model.refutes.format(side="members" if low > 0.5 else "non-members", also=also, more=more)
+    return f"It should be one half: the correction is refuted. {why}"
 
 
 def _refuse_copies(audited: Mapping[str, FloatArray], references: Mapping[str, FloatArray]) -> None:

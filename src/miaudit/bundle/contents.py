@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import IndexArray, IntArray
-from miaudit.auditing import pipeline
+from miaudit.auditing import pipeline, remarks
 from miaudit.auditing.plan import Plan
 from miaudit.bundle import archive, arrays, plain_json, sealing, sharing, written_plan
 from miaudit.bundle.sealing import SEALED, Keys, Opening, Sealed
@@ -194,7 +194,7 @@ def record(
     sharing.check_sealing(level, seal=seal)
     plan = plan or Plan()
     if not seal:  # it counts labels, and covariates that may be withheld
-        notes = (*notes, *pipeline.beforehand(evidence, plan, stability))
+        notes = (*notes, *remarks.beforehand(evidence, plan, stability))
     order = None
     if seal:
         sealing.check(evidence, plan)

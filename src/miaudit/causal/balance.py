@@ -38,6 +38,7 @@ _EFFECTIVE_SIZE = (300.0, FEWEST_EFFECTIVE)
 LARGEST_WEIGHT = 0.10
 _BEYOND = (0.10, 0.25)
 _DIFFERENCE = (0.10, 0.20)
+_SQUARED = ", squared"  # after the name of a covariate
 _FAMILYWISE = 0.005
 _LEAST_SCALE = 0.1  # of the pooled standard deviation
 _RANK = 10  # of the non-member log-odds above which a member counts as without comparison
@@ -269,8 +270,8 @@ def judge_overlap(balance: Balance, *, differences: bool = True) -> Overlap:
     'The weighted non-members count for 8 independent records, fewer than the 100 needed.'
     """
     judged = checks(balance)
-    if not differences and judged[-1][0] == "refused":
-        judged = (*judged[:-1], ("warned", judged[-1][1]))
+    if not differences:
+        judged = (*judged[:-1], _left_to_errors(balance))
     reasons = tuple(text for status, text in judged if status == "refused")
     warnings = tuple(text for status, text in judged if status == "warned")
     features = sorted(balance.differences, key=lambda d: -max(abs(d.after), abs(d.before)))[:_MOST_FEATURES]
@@ -341,6 +342,18 @@ def _balanced(balance: Balance) -> tuple[Status, str]:
     )
 
 
+def _left_to_errors(balance: Balance) -> tuple[Status, str]:
+    """Warn of differences beside a stack, whose standard errors refuse in the place of ``balance.limit``."""
+    status, text = _balanced(balance)
+    worst = balance.worst
+    if worst is None or status == "answered" or (status == "warned" and not worst.name.endswith(_SQUARED)):
+        return status, text  # of a mean below the limit in the words that bundles hold
+    return "warned", (
+        f"After weighting, members and non-members still differ by {abs(worst.after):.3f} standard deviations in "
+        f"{worst.name}, above {_DIFFERENCE[0]:.2f} (a stack is refused by standard errors, not by a limit)."
+    )
+
+
 def _above(value: float, warn: float | None, refuse: float, form: str) -> tuple[Status, str]:
     """Judge a number that is better when smaller, and say what it is above."""
     most = written(refuse, form, "down") if form.endswith("f") else f"{refuse:{form}}"
@@ -396,7 +409,7 @@ def _differences(evidence: Evidence, weight: FloatArray) -> tuple[tuple[Differen
         # The square of a covariate with two values says the same as the covariate.
         more = ~_two_valued(z)
         curved, varies = _standardised(z[:, more] ** 2, member)
-        named = [f"{name}, squared" for name, use in zip(kept, more, strict=True) if use]
+        named = [f"{name}{_SQUARED}" for name, use in zip(kept, more, strict=True) if use]
         squares += _compare(curved, member, weight, [name for name, use in zip(named, varies, strict=True) if use])
     return (*plain, *squares), tuple(constant)
 

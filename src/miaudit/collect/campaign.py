@@ -42,6 +42,8 @@ _PER_RECORD = {
 _POOLED = {"shadow_logits", "shadow_labels", "pooled_correct"}
 # Inputs that only the outputs of a classifier give.
 _SHADOW_OUTPUTS = {"shadow_logits", "shadow_correct", "pooled_correct", "shadow_probabilities", "shadow_confidence"}
+# Inputs that are of changed copies of the records too.
+_ON_COPIES = {"correct", "shadow_correct", "pooled_correct"}
 _OUTPUTS = {"logits", "labels", "correct", "probabilities", "confidence", *_SHADOW_OUTPUTS}
 
 
@@ -220,6 +222,8 @@ class Campaign:
                 raise InputError("attack.type", "an attack on outputs of one model", name, "choose the loss")
             if attack is not None and attack.statistic == "log_probability" and kind == "predictions":
                 raise InputError("attack.type", "an attack on predictions", name, "LiRA works on squared errors")
+        if self.reference and self.shadows.given is not None:
+            self._check_given_reference(self.shadows.given, self.names[0])
 
     def _check_reference(self, design: str | None) -> None:
         if design != "zero-run":
@@ -233,6 +237,22 @@ class Campaign:
             raise InputError("shadow.models", allowed, str(self.shadows.count), hint)
         if self.shadows.given is not None:
             self.shadows.given.require_same_records(self.records.n, self.records.y, "a reference of shadow models")
+
+    def _check_given_reference(self, given: GivenShadows, first: str) -> None:
+        """Refuse a first score that the given shadow models did not say enough for."""
+        attack, own = registry.ATTACKS.get(first), first in (*self.score_columns(), *of_outputs())
+        needs = set() if attack is None else set(attack.needs)
+        if given.signal:
+            compared = "loss" if attack is not None and attack.statistic == "log_probability" else "logit_confidence"
+            alike = self.target.kind == "signals" or given.signal == compared
+            if first != given.signal if own or attack is None else needs & _OUTPUTS or not alike:
+                allowed = f"outputs (M, n, C), for a reference of {first}"
+                received = f"signals of {given.signal} in {given.source}"
+                raise InputError("shadow.outputs_path", allowed, received, "save outputs, or leave the reference out")
+        if self.copies is not None and needs & _ON_COPIES:
+            allowed = f"the shadow models' labels of data.copies, for a reference of {first}"
+            hint = "leave data.copies or the reference out"
+            raise InputError("shadow.outputs_path", allowed, f"{given.source}, which has none", hint)
 
     def _check_rows(self) -> None:
         """Refuse outputs of more or fewer records: which row belongs to which record could only be guessed."""
@@ -259,7 +279,7 @@ class Campaign:
         if given is not None and given.signal and needs & _SHADOW_OUTPUTS:
             received = f"signals in {given.source}, for {name}"
             raise InputError("shadow.outputs_path", "outputs (M, n, C)", received, "save outputs, or use LiRA")
-        if given is not None and self.copies is not None and needs & {"shadow_correct", "pooled_correct"}:
+        if given is not None and self.copies is not None and needs & _ON_COPIES - {"correct"}:
             received = f"{given.source}, which has none, for {name}"
             hint = "leave data.copies out, or use label_only, which needs no shadow models"
             raise InputError("shadow.outputs_path", "the shadow models' labels of data.copies", received, hint)

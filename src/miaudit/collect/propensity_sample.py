@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,7 @@ def read(
         )
     except InputError as error:
         raise InputError(f"{NAME}: {error.argument}", error.allowed, error.received, error.next_step) from None
+    found = _numbered_alike(found, audited)
     (theirs, received), (ours, allowed) = map(_columns, (found, audited))
     if theirs != ours:
         step = "give it the covariates of the audited records"
@@ -72,6 +74,14 @@ def read(
         if table is not None and x is not None:
             x[:, found.covariate_names.index(name.removeprefix("covariate."))] = _recoded(path, table, name)
     return found.replace(score=np.zeros(found.n), covariates=x)
+
+
+def _numbered_alike(found: Evidence, audited: Evidence) -> Evidence:
+    """Name the columns of an array as those of a campaign's records: "c.0" in the place of "c[0]"."""
+    width = 0 if found.covariates is None else found.covariates.shape[1]
+    names = found.covariate_names or tuple(f"covariates[{i}]" for i in range(width))
+    names = tuple(re.sub(rf"\[(\d+)\]( {numeric.MISSING})?$", r".\1\2", name) for name in names)
+    return found.replace(covariate_names=names) if names == audited.covariate_names else found
 
 
 def _filled_alike(found: Evidence, audited: Evidence) -> FloatArray | None:
@@ -101,7 +111,14 @@ def _saved(audited: Evidence, known: Sequence[str]) -> list[str]:
     if not audited.covariate_names:
         width = audited.covariates.shape[1]
         return ["covariates"] if "covariates" in known else [f"covariate.{i}" for i in range(width)]
-    return [f"covariate.{name}" if f"covariate.{name}" in known else name for name in audited.covariate_names]
+    return list(dict.fromkeys(_column(name, known) for name in audited.covariate_names))
+
+
+def _column(name: str, known: Sequence[str]) -> str:
+    """Return the column of a covariate: its own, or the array "c" of what a campaign names "c.0"."""
+    array = re.sub(r"\.\d+$", "", name)
+    possible = (f"covariate.{name}", name, array)
+    return next((one for one in possible if one in known), name)
 
 
 def _recoded(path: str | Path, table: str | Path, name: str) -> NDArray[Any]:

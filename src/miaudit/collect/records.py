@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
-from miaudit.evidence import joined_covariates
-from miaudit.io import tables
+from miaudit.io import numeric, tables
 
 _LARGEST_LINE = 16 * 2**20
 
@@ -62,7 +61,8 @@ class Records:
         ----------
         x : one array or column, or several columns of numbers; the text itself where there is none; row numbers where
             there is neither
-        covariates, categories : columns, or one two-dimensional array, as in :meth:`miaudit.Evidence.load`
+        covariates, categories : columns, or two-dimensional arrays, as in :meth:`miaudit.Evidence.load`
+            Columns of an array "c" are "c.0", "c.1", ...
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Records:
                 received = f"shape {found[name].shape}"
                 raise InputError(name, f"{n} rows, as {wanted[0]}", received, "give one value for each record")
         texts = None if text is None else [str(one) for one in found[text]]
-        matrix, names = joined_covariates(found, known, _listed(categories), "{}.{}")
+        matrix, names = numeric.joined(found, known, _listed(categories), "{}.{}")
         fields = {
             "covariates": matrix,
             "covariate_names": names,

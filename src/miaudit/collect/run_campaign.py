@@ -72,7 +72,7 @@ def _scored(answers: Answers) -> Collected:
         notes.append(f"{len(draws.population):,} records were set aside as the population; no model learned them.")
     if campaign.reference:
         first = next(iter(scores))
-        scores[SHADOW_MODELS] = _scores(answers.of_shadow_models(), names)[1][first]
+        scores[SHADOW_MODELS] = _reference(answers, names, first)
         notes.append(
             f"{SHADOW_MODELS}: {first} as it would be if a shadow model that did not learn the record was audited."
         )
@@ -89,6 +89,16 @@ def _scores(answers: Answers, names: tuple[str, ...]) -> tuple[Collected, dict[s
     direct = _by_outputs(answers, by_outputs or [answers.columns[0] if answers.columns else "loss"])
     scores = {name: answers.score(name) for name in names if name not in answers.own} | dict(direct.evidence.scores)
     return direct, {name: scores[name] for name in (*names, *scores) if name in scores}
+
+
+def _reference(answers: Answers, names: tuple[str, ...], first: str) -> FloatArray:
+    """The first score (a,) as if each record had been asked of a shadow model that did not learn it."""
+    asked = answers.of_shadow_models()
+    if asked.outputs.ndim > 1:
+        return _scores(asked, names)[1][first]
+    if first in answers.own:  # signals that were given, of this score
+        return asked.outputs[asked.draws.rows].astype(np.float64)
+    return asked.score(first)
 
 
 def _by_outputs(answers: Answers, names: list[str]) -> Collected:
@@ -344,6 +354,8 @@ class Answers:
     def _statistic(self, outputs: NDArray[Any], statistic: str) -> FloatArray:
         """The statistic of all n records under one model; higher for members."""
         values = np.asarray(outputs)
+        if values.ndim == 1:  # signals that were given
+            return values.astype(np.float64)
         kind = self.campaign.target.kind
         if kind == "signals":
             return values[:, self.columns.index(self._column())].astype(np.float64)

@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.errors import InputError
-from miaudit.evidence import LARGEST, Evidence
+from miaudit.evidence import Evidence
 from miaudit.io import atomic, tables
+from miaudit.io.numeric import LARGEST
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable
 from miaudit.models.inclusion import coins

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.collect.runs import row_indices
 from miaudit.errors import InputError
-from miaudit.evidence import LARGEST
+from miaudit.io.numeric import LARGEST
 
 Model = TypeVar("Model")
 

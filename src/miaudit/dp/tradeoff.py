@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from miaudit.arrays import BoolArray, FloatArray
+from miaudit.dp.operating_point import check_prior, check_rate, check_rates, epsilon_of_point, mu_of_point
 from miaudit.errors import InputError, check_delta, finite
 
 __all__ = [
@@ -54,7 +55,7 @@ class TradeOff(ABC):
     def __call__(self, fpr: ArrayLike) -> Any: ...
     def __call__(self, fpr: ArrayLike) -> Any:
         """Smallest false-negative rate f(alpha) at a false-positive rate, both in [0, 1]; arrays of any shape."""
-        return _like(fpr, self._fnr(_rates("fpr", fpr)))
+        return _like(fpr, self._fnr(check_rates("fpr", fpr)))
 
     @overload
     def inverse(self, fnr: float) -> float: ...
@@ -62,7 +63,7 @@ class TradeOff(ABC):
     def inverse(self, fnr: ArrayLike) -> Any: ...
     def inverse(self, fnr: ArrayLike) -> Any:
         """Smallest false-positive rate inf{a in [0, 1]: f(a) <= fnr}; equal to f(fnr), f being symmetric."""
-        return _like(fnr, self._fnr(_rates("fnr", fnr)))
+        return _like(fnr, self._fnr(check_rates("fnr", fnr)))
 
     @overload
     def tpr_at_fpr(self, fpr: float) -> float: ...
@@ -70,7 +71,7 @@ class TradeOff(ABC):
     def tpr_at_fpr(self, fpr: ArrayLike) -> Any: ...
     def tpr_at_fpr(self, fpr: ArrayLike) -> Any:
         """Largest true-positive rate 1 - f(alpha), without the rounding of that subtraction where it is tiny."""
-        return _like(fpr, self._tpr(_rates("fpr", fpr)))
+        return _like(fpr, self._tpr(check_rates("fpr", fpr)))
 
     @overload
     def fpr_at_tpr(self, tpr: float) -> float: ...
@@ -78,7 +79,7 @@ class TradeOff(ABC):
     def fpr_at_tpr(self, tpr: ArrayLike) -> Any: ...
     def fpr_at_tpr(self, tpr: ArrayLike) -> Any:
         """Smallest false-positive rate at a true-positive rate: the papers' fbar^-1, which is f.inverse(1 - tpr)."""
-        return _like(tpr, self._fpr(_rates("tpr", tpr)))
+        return _like(tpr, self._fpr(check_rates("tpr", tpr)))
 
     @abstractmethod
     def epsilon_at(self, delta: float) -> float:
@@ -99,7 +100,7 @@ class TradeOff(ABC):
         min over alpha of prior f(alpha) + (1 - prior) alpha. By symmetry the prior may be the smaller of the two, and
         the minimum is then prior (1 - delta(epsilon)) at epsilon = log((1 - prior) / prior).
         """
-        smaller = min(_prior(prior), 1 - prior)
+        smaller = min(check_prior(prior), 1 - prior)
         return smaller * (1 - self.delta_at(math.log1p(-smaller) - math.log(smaller)))
 
     @abstractmethod
@@ -425,32 +426,6 @@ def roc_limit(tradeoff: TradeOff, fpr: ArrayLike) -> FloatArray:
     return np.asarray(tradeoff.tpr_at_fpr(fpr), dtype=np.float64)
 
 
-def epsilon_of_point(*, tpr: float, fpr: float, delta: float = 0.0) -> float:
-    """Return the smallest epsilon >= 0 at which (epsilon, delta)-DP permits an attack with these rates.
-
-    The larger of log((TPR - delta) / FPR) and log((TNR - delta) / FNR); infinite where a rate in a denominator is 0.
-
-    Examples
-    --------
-    >>> round(epsilon_of_point(tpr=0.3, fpr=0.1), 4), epsilon_of_point(tpr=0.1, fpr=0.3), epsilon_of_point(tpr=1, fpr=0)
-    (1.0986, 0.0, inf)
-    """
-    t, a, d = _rate("tpr", tpr), _rate("fpr", fpr), check_delta(delta)
-    return max(0.0, _log_ratio(t - d, a), _log_ratio((1 - a) - d, 1 - t))
-
-
-def mu_of_point(*, tpr: float, fpr: float) -> float:
-    """Return the smallest mu >= 0 at which mu-GDP permits an attack with these rates: Phi^-1(TPR) - Phi^-1(FPR).
-
-    Examples
-    --------
-    >>> round(mu_of_point(tpr=0.5, fpr=0.1), 4), mu_of_point(tpr=0.1, fpr=0.5), mu_of_point(tpr=0.5, fpr=0.0)
-    (1.2816, 0.0, inf)
-    """
-    t, a = _rate("tpr", tpr), _rate("fpr", fpr)
-    return 0.0 if t <= a else float(special.ndtri(t) - special.ndtri(a))
-
-
 def mu_of_epsilon_delta(epsilon: float, delta: float) -> float:
     """Return the mu whose mu-GDP implies (epsilon, delta)-DP and no smaller delta: the curve through that point.
 
@@ -502,7 +477,7 @@ def epsilon_of_bayes_risk(risk: float, *, delta: float = 0.0, prior: float = 0.5
     >>> round(epsilon_of_bayes_risk(EpsilonDelta(1.5, 1e-3).bayes_risk(0.4), delta=1e-3, prior=0.4), 6)
     1.5
     """
-    risk, delta, smaller = _rate("risk", risk), check_delta(delta), min(_prior(prior), 1 - prior)
+    risk, delta, smaller = check_rate("risk", risk), check_delta(delta), min(check_prior(prior), 1 - prior)
     if risk >= (1 - delta) * smaller:
         return 0.0
     return math.inf if risk == 0 else max(0.0, math.log((1 - delta - risk) / risk))
@@ -516,7 +491,7 @@ def mu_of_bayes_risk(risk: float, *, prior: float = 0.5) -> float:
     >>> round(mu_of_bayes_risk(Gaussian(1.5).bayes_risk(0.4), prior=0.4), 6)
     1.5
     """
-    risk, smaller = _rate("risk", risk), min(_prior(prior), 1 - prior)
+    risk, smaller = check_rate("risk", risk), min(check_prior(prior), 1 - prior)
     if risk >= smaller:
         return 0.0
     if risk == 0:
@@ -608,35 +583,8 @@ def _inverse_softplus(y: float) -> float:
     return 0.0 if y <= math.log(2) else y + math.log(-math.expm1(-y))
 
 
-def _log_ratio(above: float, below: float) -> float:
-    if above <= 0:
-        return -math.inf
-    return math.inf if below <= 0 else math.log(above) - math.log(below)
-
-
 def _like(given: ArrayLike, values: FloatArray) -> Any:
     return float(values) if np.ndim(given) == 0 else values
-
-
-def _rates(name: str, values: ArrayLike) -> FloatArray:
-    given = np.asarray(values)
-    if given.dtype.kind not in "fiu":
-        raise InputError(name, "rates in [0, 1]", repr(values)[:80], "pass numbers")
-    rates = given.astype(np.float64, copy=False)
-    if not bool(np.all((rates >= 0) & (rates <= 1))):
-        outside = rates[~((rates >= 0) & (rates <= 1))]
-        raise InputError(name, "rates in [0, 1]", f"{outside.flat[0]:g}", "0.01 is 1%")
-    return rates
-
-
-def _rate(name: str, value: float) -> float:
-    return float(_rates(name, value))
-
-
-def _prior(prior: float) -> float:
-    if not 0 < _rate("prior", prior) < 1:
-        raise InputError("prior", "a number strictly between 0 and 1", repr(prior), "0.5 is a fair coin")
-    return prior
 
 
 def _at_least_zero(name: str, value: object, largest: float) -> float:

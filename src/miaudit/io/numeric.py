@@ -1,19 +1,20 @@
-"""Columns of a table as numbers: categories, dates, and what is missing."""
+"""Columns of a table as numbers: categories, dates, what is missing, and what is none."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from miaudit.errors import InputError
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?Z?)?")
 _DAY = np.timedelta64(1, "D")
 _START = np.datetime64("1970-01-01", "ms")
+LARGEST = 1e150
 MISSING = "missing"
 
 
@@ -96,7 +97,88 @@ def completed(columns: Mapping[str, NDArray[np.float64]]) -> tuple[list[NDArray[
     return [*filled.values(), *gaps.values()], [*filled, *gaps]
 
 
-def refused(name: str) -> InputError:
+def joined(
+    data: Mapping[str, NDArray[Any]], columns: Sequence[str], categories: Sequence[str], numbered: str = "{}[{}]"
+) -> tuple[NDArray[Any] | None, tuple[str, ...] | None]:
+    """Join columns of covariates, each (n,) or (n, k), into one array without gaps and its names.
+
+    Text is a category or a date; what is missing of a number is filled, and one more column says where. Columns of an
+    array (n, k) are ``numbered``.
+
+    Raises
+    ------
+    InputError
+        For other texts, infinite numbers, and columns of one name.
+
+    Examples
+    --------
+    >>> joined({"age": np.array([30.0, np.nan]), "site": np.array(["b", "a"])}, ["age", "site"], ["site"])[1]
+    ('age', 'site', 'age missing')
+    """
+    if not columns:
+        return None, None
+    parts: dict[str, NDArray[Any]] = {}
+    for column in columns:
+        name = column.removeprefix("covariate.")
+        found = data[column]
+        category = found.ndim == 1 and not {name, column}.isdisjoint(categories)
+        found = coded(found) if category else days(found, column)
+        if found.dtype.kind == "U" and found.ndim == 1:
+            raise _refused(column)
+        values = finite(found, column, 1 if found.ndim == 1 else 2, gaps=True)
+        flat = values.reshape(len(values), -1)
+        made = {name if values.ndim == 1 else numbered.format(name, i): each for i, each in enumerate(flat.T)}
+        if twice := parts.keys() & made.keys():
+            raise InputError("covariates", "columns of different names", f"{min(twice)} twice", "name it once")
+        parts |= made
+    filled, names = completed(parts)
+    default = [str(i) for i in range(len(names))]
+    return np.column_stack(filled), None if names == default else tuple(names)
+
+
+def finite(values: ArrayLike, name: str, ndim: int, *, gaps: bool = False) -> NDArray[np.float64]:
+    """Copy into a read-only float64 array of finite numbers (or NaN, with gaps), or raise with the first problem."""
+    array = plain(values, name)
+    if array.ndim and len(array) == 0:
+        raise InputError(name, "at least one member and one non-member", "no rows", "check the input")
+    if array.dtype.kind not in "biuf":
+        kind = "text" if array.dtype.kind in "US" else f"values of type {array.dtype}"
+        raise InputError(name, "numbers", kind, "convert the column to numbers, or choose another")
+    if array.ndim != ndim:
+        raise InputError(
+            name,
+            "one number for each record" if ndim == 1 else "a two-dimensional array (records, columns)",
+            f"an array of shape {array.shape}",
+            "choose one column of it" if array.ndim > ndim else "pass an array of the right shape",
+        )
+    result = np.array(array, dtype=np.float64)
+    # Written so that NaN fails too. Beyond the limit squares overflow, and no score means anything by such a number.
+    bad, missing = ~(np.abs(result) <= LARGEST), np.isnan(result)
+    if gaps and not missing.all():
+        bad &= ~missing
+    if bad.any():
+        what = "missing (NaN)" if (bad == missing).all() else "NaN, infinite or larger"
+        received = f"{np.count_nonzero(bad):,} {what}, the first in row {int(np.argwhere(bad)[0][0])}"
+        step = "it says nothing: leave it out" if missing.all() else "fill them, or leave these records out"
+        raise InputError(name, f"finite numbers up to {LARGEST:g}", received, step)
+    result.flags.writeable = False
+    return result
+
+
+def plain(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return an array of numbers or text, or raise for gaps, rows of unequal length and Python objects."""
+    if np.ma.is_masked(values):
+        raise InputError(name, "an array without gaps", "masked values", "drop or fill the masked records")
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise InputError(name, "an array", "rows of unequal length", "pass one value for each record") from error
+    if array.dtype.kind == "O":
+        raise InputError(name, "numbers or text", "an array of Python objects", "convert it, e.g. values.astype(float)")
+    return array
+
+
+def _refused(name: str) -> InputError:
     """Say what to do about a text that is neither a category nor a date."""
     step = "name it in categories too, convert it to numbers, or choose another column"
     return InputError(name, "numbers or dates like 2024-02-29", "text", step)

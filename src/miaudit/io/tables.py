@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.errors import InputError, Offered, nearest
+from miaudit.io import numeric
 from miaudit.io.atomic import write_atomically as write_atomically  # noqa: PLC0414 - its callers find it here
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def read_columns(
     as_text : iterable of str
         Columns of a .csv that are labels: read as text, so that "007" stays distinct from "7".
     gaps : collection of str
-        Columns that may hold empty rows, NaN or "" then, and dates, days since 1970 then.
+        Columns that may hold empty rows, NaN or "" then, and dates, days since 1970 then (:func:`numeric.days`).
 
     Raises
     ------
@@ -182,10 +183,10 @@ def read_columns(
         columns = _elsewhere(other, path, argument)
         return {name: columns[name] for name in wanted}
     if path.suffix.lower() == ".npz":
-        return {name: _read_member(path, name) for name in wanted}
+        return {name: _dated(_read_member(path, name), name, gaps) for name in wanted}
     text = [name for name in as_text if name in wanted]
     frame: pl.DataFrame = _polars_guard(path, argument, lambda: _scan(path, text).select(wanted).collect(), wanted)
-    return {name: _to_numpy(frame[name], gaps=name in gaps) for name in wanted}
+    return {name: _dated(_to_numpy(frame[name], gaps=name in gaps), name, gaps) for name in wanted}
 
 
 def frame_names(frame: Any) -> list[str]:
@@ -240,7 +241,7 @@ def frame_columns(frame: Any, names: Iterable[str], gaps: Collection[str] = ()) 
     else:
         by_text = {str(name): frame[name] for name in frame.columns}
         chosen = pl.DataFrame([_from_pandas(name, by_text[name], gaps=name in gaps) for name in wanted])
-    return {name: _to_numpy(chosen[name], gaps=name in gaps) for name in wanted}
+    return {name: _dated(_to_numpy(chosen[name], gaps=name in gaps), name, gaps) for name in wanted}
 
 
 def _from_pandas(name: str, column: Any, *, gaps: bool) -> pl.Series:
@@ -436,6 +437,8 @@ def _to_numpy(column: pl.Series, *, gaps: bool = False) -> NDArray[Any]:
     import polars as pl
 
     name = column.name
+    if gaps and isinstance(column.dtype, pl.Date | pl.Datetime):
+        return column.dt.timestamp("ms").cast(pl.Datetime("ms")).to_numpy()  # of UTC; null becomes NaT
     if gaps:
         column = _with_gaps(column)
     if isinstance(column.dtype, pl.List | pl.Array):
@@ -458,16 +461,19 @@ def _to_numpy(column: pl.Series, *, gaps: bool = False) -> NDArray[Any]:
 
 
 def _with_gaps(column: pl.Series) -> pl.Series:
-    """Return dates as days since 1970, empty texts as "" and empty numbers as NaN."""
+    """Return empty texts as "" and empty numbers as NaN."""
     import polars as pl
 
-    if isinstance(column.dtype, pl.Date | pl.Datetime):
-        return column.dt.timestamp("ms").cast(pl.Float64) / 86_400_000
     if not 0 < column.null_count() < len(column):
         return column
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
         return column.cast(pl.String).fill_null("")
     return column.cast(pl.Float64) if column.dtype == pl.Boolean or column.dtype.is_integer() else column
+
+
+def _dated(values: NDArray[Any], name: str, gaps: Collection[str]) -> NDArray[Any]:
+    """Return the dates (n,) of a column that may hold some as days."""
+    return numeric.days(values, name) if name in gaps and values.dtype.kind == "M" else values
 
 
 def _narrowed(column: pl.Series) -> pl.Series:

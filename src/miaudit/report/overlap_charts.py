@@ -214,12 +214,12 @@ def _balance(found: Overlap) -> alt.LayerChart:
             tooltip=tips(feature="Covariate", when="Weighting", text="Difference"),
         ),
     ]
-    title, said = _balance_in_words(features, limit)
+    title, said = _balance_in_words(features, limit, stacked=", a stack (" in found.propensity)
     listed = "; ".join(f"{names[f.name]}: {abs(f.before):.2g} before, {abs(f.after):.2g} after" for f in shown)
     return finished(layers, title, said, f"{title}. {listed}.", max(90, 19 * len(shown) + 10))
 
 
-def _balance_in_words(features: Sequence[Difference], limit: float) -> tuple[str, list[str]]:
+def _balance_in_words(features: Sequence[Difference], limit: float, *, stacked: bool) -> tuple[str, list[str]]:
     worst = features[0]
     most = f"{short(worst.name)}, {abs(worst.after):.2g}"
     over = sum(abs(feature.after) > limit for feature in features)
@@ -228,7 +228,10 @@ def _balance_in_words(features: Sequence[Difference], limit: float) -> tuple[str
         title += f"{at_least(limit, 2)} (most: {most})"
     else:
         title = f"After weighting no covariate and no square differs by more than {at_most(limit, 2)} (most: {most})"
-    said = ["Hollow: before weighting. Filled: after it. Red dashes: the most that is tolerated after it."]
+    dashes = "the most that is tolerated after it"
+    if over and stacked:
+        dashes = "the most that is tolerated of a line after it; a stack is refused by standard errors"
+    said = [f"Hollow: before weighting. Filled: after it. Red dashes: {dashes}."]
     rest = features[_MOST_FEATURES:]
     if rest:
         said.append(

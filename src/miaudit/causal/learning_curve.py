@@ -1,0 +1,128 @@
+"""Whether a propensity is learned yet: the AUC of covariates alone, learned from half of the rows and from all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from miaudit.arrays import BoolArray, FloatArray, Share
+from miaudit.causal import covariates, crossfit
+from miaudit.causal.covariates import Encoding, Part, Table
+from miaudit.causal.crossfit import FOLDS
+from miaudit.evidence import Evidence
+from miaudit.metrics.roc import Roc
+
+_HALVES = 2  # random halves of each training part on the learning curve, each with its complement
+_RISE_Z = 3.0  # the rise must exceed this many standard errors ...
+_RISE_LEAST = 0.01  # ... and this much AUC; see LearningCurve
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """AUC of the covariates alone, learned from half of the rows and from all of them.
+
+    Both are AUCs on the same held-out folds, so their difference has little noise. It is called **rising** when the
+    difference exceeds both 3 of its standard errors and 0.01: a propensity that would gain from more rows is not
+    trusted (errata A10 and B20). The simulation of the rule is in ``docs/propensity.md``.
+
+    Attributes
+    ----------
+    half, full : AUC of the covariates alone, 0.5 at no shift
+    rising : whether the propensity still gains from more rows
+    """
+
+    half: Share
+    full: Share
+    rising: bool
+
+
+def learning_curve(
+    evidence: Evidence,
+    *,
+    classifier: Any = None,
+    encoding: Encoding | None = None,
+    folds: int | ArrayLike = FOLDS,
+    rng: np.random.Generator,
+) -> LearningCurve:
+    """Compare the AUC of covariates alone when learned from half of the rows and from all of them.
+
+    Each fold is held out once; what the model learned from the whole training part, and from random halves of it,
+    says of those rows is compared pair by pair (the variance is DeLong's for paired curves, or of units).
+
+    Parameters
+    ----------
+    evidence, classifier, encoding, folds, rng : as in :func:`miaudit.causal.propensity.fit`
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(1000, 3))
+    >>> member = rng.random(1000) < 1 / (1 + np.exp(-x[:, 0]))
+    >>> learning_curve(Evidence(score=x[:, 1], member=member, covariates=x), rng=rng).rising
+    False
+    """
+    chosen = crossfit.encoding_of(evidence, encoding, classifier)
+    place, learn = rng.spawn(2)
+    audited, parts, _ = covariates.divide(evidence, None, chosen, folds, place)
+    strength = _strength_of_all(chosen, audited, evidence, place) if classifier is None else None
+    influence = np.zeros(evidence.n)
+    half = full = 0.0
+    for part, seed in zip(parts, learn.spawn(len(parts)), strict=True):
+        whole, halves = _curve_scores(part, chosen, classifier, strength, seed)
+        member = evidence.member[part.held_out]
+        auc_full, above_full = _auc_influence(whole, member)
+        found = [_auc_influence(score, member) for score in halves]
+        full += auc_full / len(parts)
+        half += float(np.mean([auc for auc, _ in found])) / len(parts)
+        change = above_full - np.mean([above for _, above in found], axis=0)
+        influence[part.held_out] = change / len(parts)
+    totals = influence if evidence.unit_codes is None else np.bincount(evidence.unit_codes, weights=influence)
+    error = float(np.sqrt(totals @ totals))
+    return LearningCurve(half, full, bool(full - half > max(_RISE_Z * error, _RISE_LEAST)))
+
+
+def _strength_of_all(encoding: Encoding, table: Table, evidence: Evidence, rng: np.random.Generator) -> float:
+    """Choose C of the default model on all rows, for every point of the curve."""
+    x = covariates.fit(encoding, table, seed=crossfit.seed_of(rng))(table)
+    crossfit.refuse_wide(x)
+    inner = covariates.assign(evidence.member, covariates.codes(evidence), crossfit.INNER_FOLDS, rng)
+    y = evidence.member.astype(np.float64)
+    return crossfit.choose_strength(crossfit.with_ones(x), y, inner)[0]
+
+
+def _curve_scores(
+    part: Part, encoding: Encoding, classifier: Any, strength: float | None, rng: np.random.Generator
+) -> tuple[FloatArray, list[FloatArray]]:
+    """Return scores of held-out rows, learned from the whole training part and from halves of it."""
+    encoder = covariates.fit(encoding, part.table, seed=crossfit.seed_of(rng))
+    x, out = encoder(part.table), encoder(part.apply)
+    if strength is None:
+        crossfit.refuse_wide(x)
+
+    def scores(rows: BoolArray) -> FloatArray:
+        if strength is None:
+            some = crossfit.fit_classifier(classifier, x[rows], part.member[rows], crossfit.seed_of(rng))
+            return crossfit.raw_logit(some, out)
+        ones, y = crossfit.with_ones(x[rows]), part.member[rows].astype(np.float64)
+        start = np.zeros(ones.shape[1])
+        beta, _ = crossfit.minimise(ones, y, crossfit.penalty_of(ones, strength), start, tolerance=1e-5)
+        return crossfit.with_ones(out) @ beta
+
+    whole = scores(np.ones(len(x), dtype=np.bool_))
+    halves = []
+    for _ in range(_HALVES):
+        side = covariates.assign(part.member, part.code, 2, rng)
+        halves += [scores(side == 0), scores(side == 1)]
+    return whole, halves
+
+
+def _auc_influence(score: FloatArray, member: BoolArray) -> tuple[float, FloatArray]:
+    """Return the AUC and the influence of each record (n,), zero on average in each class (DeLong)."""
+    roc = Roc.of(score, member)
+    vertex = roc.blocks_of(score)
+    below = 1 - (roc.fpr[vertex] + roc.fpr[vertex - 1]) / 2
+    above = (roc.tpr[vertex] + roc.tpr[vertex - 1]) / 2
+    return roc.auc, np.where(member, (below - roc.auc) / roc.n_members, (above - roc.auc) / roc.n_nonmembers)

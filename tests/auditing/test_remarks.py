@@ -1,0 +1,52 @@
+"""What evidence and scores call for saying, and that sound ones call for nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from miaudit import Evidence, Plan, audit
+from miaudit.auditing import remarks
+from miaudit.auditing.plan import Declared
+
+RNG = np.random.default_rng(0)
+MEMBER = np.arange(400) % 2 == 0
+FAIR = RNG.normal(size=400) + 0.3 * MEMBER
+
+
+def said(score: dict[str, np.ndarray], plan: Plan) -> str:
+    evidence = Evidence(score=score, member=MEMBER, design="one-run")
+    return " ".join(audit(evidence, plan=plan, rng=np.random.default_rng(0)).notes)
+
+
+@pytest.mark.parametrize(
+    ("score", "words"),
+    [
+        (FAIR, ""),
+        (FAIR - 2.0 * MEMBER, "The AUC of loss is clearly below one half: members have lower values"),
+        (np.zeros(400), "Every record has the same loss: this attack says nothing of anybody."),
+        (np.where(MEMBER, 1, -1) * np.repeat(RNG.normal(size=200), 2), "scores of members and non-members oppose"),
+    ],
+)
+def test_scores_that_look_wrong_are_named(score: np.ndarray, words: str) -> None:
+    found = said({"loss": score}, Plan(primary_metric="auc", bounds=None))
+    assert words in found
+    assert any(mark in found for mark in ("below one half", "this attack says", "oppose each other")) == bool(words)
+
+
+def test_a_louder_score_than_the_declared_one_is_mentioned() -> None:
+    plan = Plan(primary_metric="auc", bounds=None, headline=Declared("quiet"))
+    louder = "The score loud exceeds the threshold, though the verdict is about quiet"
+    assert louder in said({"quiet": RNG.normal(size=400), "loud": FAIR + MEMBER}, plan)
+    assert louder not in said({"quiet": RNG.normal(size=400), "loud": RNG.normal(size=400)}, plan)
+
+
+def test_equal_rows_on_one_side_are_remarked_where_no_unit_says_so() -> None:
+    x = RNG.normal(size=(400, 2))
+    x[MEMBER] = np.repeat(x[MEMBER][:100], 2, axis=0)
+    evidence = Evidence(score=FAIR, member=MEMBER, covariates=x, design="zero-run")
+    assert len(remarks.beforehand(evidence, None)) == 1
+    unit = np.arange(400)
+    unit[MEMBER] = np.repeat(np.arange(100), 2)
+    assert remarks.beforehand(evidence.replace(unit=unit), None) == ()
+    assert remarks.beforehand(evidence.replace(covariates=RNG.normal(size=(400, 2))), None) == ()
