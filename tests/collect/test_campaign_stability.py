@@ -156,7 +156,7 @@ def test_its_models_are_kept_beside_the_others_and_counted(tmp_path: Path) -> No
     cost = run_campaign.cost(made, rng=np.random.default_rng(0))
     assert cost is not None
     assert (cost.fits, cost.reused, round(cost.hours, 6)) == (13, 0, 0.26)
-    assert "10 of the models" in cost.how
+    assert "10 models are for the stability" in cost.how
     collected(plain)
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "store").glob("*.npy")}
     cost = run_campaign.cost(made, rng=np.random.default_rng(0))

@@ -97,7 +97,7 @@ def test_a_dry_run_counts_its_models(place: Path, run: Run) -> None:
     code, out, err = run("run", write(shadow={"store": "store", "seconds_per_fit": 3600}), "--dry-run")
     assert code == 0, err
     assert "6 fits, 6 hours" in out
-    assert "5 of the models, each with a record replaced, measure the stability of training" in out
+    assert "5 models are for the stability of training" in out
     assert not (place / "store").exists()
 
 

@@ -61,8 +61,8 @@ def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
         return found
     rate = found.seconds_per_fit if found.fits else rate
     more = shadow.estimate(**training_again(campaign, draws, draws.replaced), seconds_per_fit=rate, columns=columns)
-    how = f"{(found if found.fits else more).how}; {more.fits + more.reused} of the models, each with a record replaced"
-    return found.beside(more, f"{how}, measure the stability of training")
+    how = f"{(found if found.fits else more).how}; {more.fits + more.reused} models are for the stability of training"
+    return found.beside(more, how)
 
 
 def _scored(answers: Answers) -> Collected:
