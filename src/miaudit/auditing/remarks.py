@@ -56,12 +56,13 @@ def _odd_scores(samples: Mapping[str, Sample]) -> Iterator[str]:
 
 
 def beforehand(
-    evidence: Evidence, plan: Plan | None, stability: concentration.Measured | None = None
+    evidence: Evidence, plan: Plan | None, stability: concentration.Measured | None = None, *, rows: bool = True
 ) -> tuple[str, ...]:
     """Remark on evidence what an audit that is repeated cannot know: equal rows, and stability of the training."""
+    equal = _equal_rows(evidence) if rows else ()
     if stability is None:
-        return _equal_rows(evidence)
-    return (*_equal_rows(evidence), concentration.of_one_model(evidence, stability, (plan or Plan()).confidence))
+        return equal
+    return (*equal, concentration.of_one_model(evidence, stability, (plan or Plan()).confidence))
 
 
 def _equal_rows(evidence: Evidence) -> tuple[str, ...]:

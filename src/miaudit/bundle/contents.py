@@ -193,8 +193,8 @@ def record(
     level = sharing.check(share)
     sharing.check_sealing(level, seal=seal)
     plan = plan or Plan()
-    if not seal:  # it counts labels, and covariates that may be withheld
-        notes = (*notes, *remarks.beforehand(evidence, plan, stability))
+    # What is said of equal rows counts labels, and covariates that may be withheld.
+    notes = (*notes, *remarks.beforehand(evidence, plan, stability, rows=not seal))
     order = None
     if seal:
         sealing.check(evidence, plan)

@@ -16,6 +16,7 @@ import numpy as np
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
+MEASURED = "Stability of training was measured"  # how a note on it begins
 _HALVINGS = 200
 _OVERLAP = 0.1  # eta of Theorem 6.4 that is spoken of: propensities up to 0.9
 
@@ -200,7 +201,7 @@ def of_one_model(evidence: Evidence, stability: Measured, confidence: float) -> 
     Parameters
     ----------
     evidence : one-run or zero-run, with the one score that the stability was measured of
-    stability : in units of the score
+    stability : in units of the score; of several scores it names its own (``score``)
     confidence : of the statement, in (0, 1)
 
     Raises
@@ -216,6 +217,8 @@ def of_one_model(evidence: Evidence, stability: Measured, confidence: float) -> 
     >>> said.partition(" with 95%")[0].rpartition("If ")[2]
     'no record moves them more, the average effect on the score is within 0.788 of the estimate'
     """
+    name = getattr(stability, "score", "") if len(evidence.scores) > 1 else ""
+    evidence = evidence.only(name) if name else evidence
     width = float(np.ptp(next(iter(evidence.scores.values()))))
     if evidence.design not in ("one-run", "zero-run") or len(evidence.scores) > 1 or width == 0:
         varied = "" if width else " without any difference"
@@ -231,8 +234,9 @@ def of_one_model(evidence: Evidence, stability: Measured, confidence: float) -> 
         else zero_run_ate(**sizes, **moved, confidence=confidence, width=width, overlap=_OVERLAP)
     )
     seen = (
-        f"Stability of training was measured: one record of {stability.pairs} moved the average test score by up to "
-        f"{stability.alpha:.3g} (alpha) and the score of another training record by up to {stability.beta:.3g} (beta)."
+        f"{MEASURED}{f' (of {name})' if name else ''}: one record of {stability.pairs} moved the average test score "
+        f"by up to {stability.alpha:.3g} (alpha) and the score of another training record by up to "
+        f"{stability.beta:.3g} (beta)."
     )
     if bound.radius >= width:
         return (
@@ -241,9 +245,10 @@ def of_one_model(evidence: Evidence, stability: Measured, confidence: float) -> 
         )
     theorem = "5.4" if one_run else f"6.4, for known propensities up to {1 - _OVERLAP:g} and Horvitz-Thompson weights"
     return (
-        f"{seen} If no record moves them more, the average effect on the score is within {bound.radius:.3g} of the "
-        f"estimate with {confidence:.0%} confidence at any number of records (causal-mia, Theorem {theorem}; scores in "
-        f"a range of {width:.3g}, as seen). A few replacements are a lower estimate of alpha and beta, no guarantee."
+        f"{seen} If no record moves them more, the average effect on {name or 'the score'} is within "
+        f"{bound.radius:.3g} of the estimate with {confidence:.0%} confidence at any number of records (causal-mia, "
+        f"Theorem {theorem}; scores in a range of {width:.3g}, as seen). A few replacements are a lower estimate of "
+        "alpha and beta, no guarantee."
     )
 
 

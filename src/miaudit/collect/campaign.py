@@ -16,6 +16,7 @@ from miaudit.auditing import vulnerable_records
 from miaudit.auditing.reference import SHADOW_MODELS
 from miaudit.collect.outputs import GAUSSIAN_LIRA, of_outputs
 from miaudit.collect.records import Records
+from miaudit.collect.stability import Replacements
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.models import inclusion
@@ -98,6 +99,8 @@ class Campaign:
     copies : array (n, k, ...) of changed copies of each record, for label-only attacks, optional
         Of a target whose outputs are given: its outputs on them (n, k, C), or the classes that it predicted (n, k).
     reference : whether the first score of each record is wanted of a shadow model that did not learn it, too
+    stability : how many more models are trained, each with one training record replaced, to measure the stability of
+        training (:mod:`miaudit.collect.stability`); of one-run and zero-run
 
     Examples
     --------
@@ -121,9 +124,12 @@ class Campaign:
     user_code: str = ""
     copies: NDArray[Any] | None = None
     reference: bool = False
+    stability: int = 0
 
     def __post_init__(self) -> None:
         check_target(self.target)
+        if isinstance(self.stability, bool) or not isinstance(self.stability, int) or self.stability < 0:
+            raise InputError("stability", "a whole number from 0", repr(self.stability), "20 is a start, 0 for none")
 
     @property
     def stands(self) -> bool:
@@ -195,6 +201,7 @@ class Campaign:
         self._check_rows()
         if self.reference:
             self._check_reference(design)
+        self._check_stability(design)
         kind, own = self.target.kind, self.score_columns()
         for name in self.names:
             if name in own or (kind == "signals" and not own and name not in known()):
@@ -253,6 +260,20 @@ class Campaign:
             allowed = f"the shadow models' labels of data.copies, for a reference of {first}"
             hint = "leave data.copies or the reference out"
             raise InputError("shadow.outputs_path", allowed, f"{given.source}, which has none", hint)
+
+    def _check_stability(self, design: str | None) -> None:
+        if not self.stability:
+            return
+        if self.stands:
+            allowed, received = "a target that is trained here", f"{self.target.name}, which stands as it is"
+            raise InputError("stability", allowed, received, "leave it out: it is measured by training again")
+        if design not in ("one-run", "zero-run"):
+            hint = "declare evaluation.design" if design is None else "leave it out: no records share a model there"
+            raise InputError("stability", "design one-run or zero-run", design or "none", hint)
+        if "unit" in self.records.fields:
+            received = "units, whose records go in together"
+            hint = "leave it out: what is measured, and the theorems, are about one record"
+            raise InputError("stability", "records that are drawn one by one", received, hint)
 
     def _check_rows(self) -> None:
         """Refuse outputs of more or fewer records: which row belongs to which record could only be guessed."""
@@ -321,6 +342,7 @@ class Draws:
     y : array (n,)
     seed : of the models
     rng : of the attacks
+    replaced : which records give way to which, for the stability of training; None where nobody asks
     """
 
     base: Evidence
@@ -330,6 +352,7 @@ class Draws:
     y: NDArray[Any]
     seed: int
     rng: np.random.Generator
+    replaced: Replacements | None = None
 
     @classmethod
     def of(cls, campaign: Campaign, rng: np.random.Generator) -> Draws:
@@ -367,7 +390,9 @@ class Draws:
             first, unit = None if campaign.stands else member, None if base.unit_codes is None else base.unit
             included = inclusion.audited_and_shadows(n, rows, first, campaign.shadows.models, unit=unit, rng=halves)
             _check_models(included, base)
-        return cls(base, rows, population, included, y, int(seeds.integers(2**31)), attacks)
+        seed = int(seeds.integers(2**31))
+        replaced = _replaced(campaign, base, rows, population, seeds.spawn(1)[0]) if campaign.stability else None
+        return cls(base, rows, population, included, y, seed, attacks, replaced)
 
 
 def _given_member(records: Records, n: int) -> NDArray[Any]:
@@ -432,6 +457,25 @@ def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -
     sizes = np.bincount(codes)[units].cumsum()
     taken = units[: min(int(np.searchsorted(sizes, count)) + 1, len(units) - (len(possible) - most))]
     return np.flatnonzero(np.isin(codes, taken))
+
+
+def _replaced(
+    campaign: Campaign, base: Evidence, rows: IndexArray, population: IndexArray, rng: np.random.Generator
+) -> Replacements:
+    """Draw which members give way to which records that the audited model did not learn; the others are the test.
+
+    Fresh are those of the population, which are not audited; where nobody set any aside, a share of the non-members.
+    """
+    pairs, member = campaign.stability, base.member
+    train, outside = rows[member], rows[~member]
+    fresh = population if len(population) else np.sort(rng.permutation(outside)[: len(outside) // _POPULATION_SHARE])
+    most = min(len(train), len(fresh))
+    if pairs > most or len(train) < 2:
+        whose = "in the population" if len(population) else f"to spare, a fifth of {len(outside):,} non-members"
+        allowed = f"at most {most:,}, for {len(train):,} training records and {len(fresh):,} {whose}"
+        hint = "set fewer, or set more aside with shadow.population" if len(population) else "set fewer, or audit more"
+        raise InputError("stability.pairs", allowed, f"{pairs:,}", hint)
+    return Replacements.draw(train, fresh, np.setdiff1d(outside, fresh), pairs=pairs, rng=rng)
 
 
 def _check_models(included: BoolArray, base: Evidence) -> None:

@@ -16,6 +16,7 @@ from miaudit.attacks import likelihood, signals, tokens
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing import propensities
 from miaudit.auditing.plan import Declared, Headline
+from miaudit.collect.stability import Stability
 from miaudit.errors import InputError, Option, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
@@ -55,7 +56,7 @@ class Collected:
 
     ``headline`` is None where the plan decides; ``vulnerability`` says which records leak, where shadow models told;
     ``propensity`` is what was given beside the scores, array (n,) in (0, 1); ``sample`` holds the separate records that
-    it is learned from.
+    it is learned from; ``stability`` is that of the training, where it was measured.
     """
 
     evidence: Evidence
@@ -64,6 +65,7 @@ class Collected:
     vulnerability: Vulnerability | None = None
     propensity: FloatArray | None = None
     sample: Evidence | None = None
+    stability: Stability | None = None
 
     def beside(self, given: Mapping[str, NDArray[Any]]) -> Collected:
         """Return the collection with propensities, by the name of their column, or without where there are none."""

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
 from miaudit.attacks import lira, registry, signals
 from miaudit.auditing import vulnerable_records
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.auditing.reference import SHADOW_MODELS
 from miaudit.collect.campaign import Campaign, Draws
 from miaudit.collect.outputs import GAUSSIAN_LIRA, Attack, Collected, from_outputs, of_outputs
+from miaudit.collect.stability import Replacements
 from miaudit.errors import InputError
 from miaudit.findings.audit import Vulnerability
 from miaudit.models import shadow
@@ -42,7 +43,8 @@ def collect(campaign: Campaign, *, rng: np.random.Generator, progress: Progress 
     JobsFailedError
         If models failed; the others are kept where there is a store.
     """
-    return _scored(Answers.of(campaign, Draws.of(campaign, rng), progress))
+    answers = Answers.of(campaign, Draws.of(campaign, rng), progress)
+    return _with_stability(_scored(answers), answers, progress)
 
 
 def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
@@ -54,7 +56,13 @@ def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
     if not len(draws.included):
         return None
     rate, columns = campaign.shadows.seconds_per_fit, len(campaign.score_columns()) or None
-    return shadow.estimate(**training(campaign, draws), seconds_per_fit=rate, columns=columns)
+    found = shadow.estimate(**training(campaign, draws), seconds_per_fit=rate, columns=columns)
+    if draws.replaced is None:
+        return found
+    rate = found.seconds_per_fit if found.fits else rate
+    more = shadow.estimate(**training_again(campaign, draws, draws.replaced), seconds_per_fit=rate, columns=columns)
+    how = f"{(found if found.fits else more).how}; {more.fits + more.reused} models are for the stability of training"
+    return found.beside(more, how)
 
 
 def _scored(answers: Answers) -> Collected:
@@ -139,6 +147,28 @@ def _vulnerability(answers: Answers) -> Vulnerability | str | None:
         names=bool(options.vulnerability),
         rng=draws.rng.spawn(1)[0],  # the attacks' own numbers stay what they are
     )
+
+
+def _with_stability(collected: Collected, answers: Answers, progress: Progress | None) -> Collected:
+    """Train again with records replaced, and measure the first score that the audited model gives by itself."""
+    campaign, draws, scores = answers.campaign, answers.draws, collected.evidence.scores
+    replaced = draws.replaced
+    if replaced is None:
+        return collected
+    name = next(name for name in scores if name in answers.own and name != GAUSSIAN_LIRA)
+    if not np.ptp(scores[name]):
+        said = f"Every record has the same {name}: the stability of training was left unmeasured."
+        return replace(collected, notes=(*collected.notes, said))
+    before, arguments = len(draws.included), training_again(campaign, draws, replaced)
+    trained = _told(arguments, campaign, progress, before, before + len(arguments["included"]))
+    models = [answers.outputs] if campaign.shadows.at_once == 1 else []
+    models += [trained.model(m) for m in range(trained.models)]
+
+    def score(outputs: Float32Array, rows: IndexArray) -> FloatArray:
+        found = _by_outputs(replace(answers, outputs=outputs), [name]).evidence.scores[name]
+        return found[np.searchsorted(draws.rows, rows)]
+
+    return replace(collected, stability=replaced.measured(models, score, name))
 
 
 # -- what the models say ---------------------------------------------------------------------------------------------
@@ -462,9 +492,41 @@ def training(campaign: Campaign, draws: Draws) -> dict[str, Any]:
     }
 
 
+def training_again(campaign: Campaign, draws: Draws, replaced: Replacements) -> dict[str, Any]:
+    """The same for models with one record replaced, which have the seed of the audited one and all else of it.
+
+    Where models are trained together, the audited one comes first once more, by itself: last digits would differ.
+    """
+    swaps = np.stack([replaced.train[replaced.places], replaced.by], axis=1)
+    if campaign.shadows.at_once > 1:
+        swaps = np.concatenate([np.full((1, 2), replaced.train[0]), swaps])
+    included, models = np.repeat(draws.included[:1], len(swaps), axis=0), np.arange(len(swaps))
+    for column, learned in ((0, False), (1, True)):
+        included[models, swaps[:, column]] = learned
+    options = campaign.shadows
+    return {
+        "target": campaign.trainable(),
+        "x": campaign.records.x,
+        "y": draws.y,
+        "included": included,
+        "seed": draws.seed,
+        "store": None if options.store is None else options.store / "stability",
+        "workers": options.workers,
+        "swaps": swaps,
+    }
+
+
 def _trained(campaign: Campaign, draws: Draws, progress: Progress | None) -> ShadowOutputs:
-    told = None if progress is None else lambda state: progress(state.finished + state.failed, state.total)
-    return shadow.train(**training(campaign, draws), executor=campaign.shadows.executor, progress=told)
+    more = 0 if draws.replaced is None else len(draws.replaced.places) + (campaign.shadows.at_once > 1)
+    return _told(training(campaign, draws), campaign, progress, 0, len(draws.included) + more)
+
+
+def _told(
+    arguments: dict[str, Any], campaign: Campaign, progress: Progress | None, before: int, total: int
+) -> ShadowOutputs:
+    """Train some of so many models, and tell how many of all are there."""
+    told = None if progress is None else lambda state: progress(before + state.finished + state.failed, total)
+    return shadow.train(**arguments, executor=campaign.shadows.executor, progress=told)
 
 
 def _without(trained: ShadowOutputs, chosen: IntArray) -> tuple[Float32Array, ShadowOutputs]:

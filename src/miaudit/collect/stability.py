@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -27,6 +27,7 @@ class Stability:
     beta : largest change of the score of any other training record (uniform training stability, Definition 5.3)
     pairs : number of replacements
     alphas, betas : tuples (pairs,), the same for each replacement; alpha and beta are their largest
+    score : name of the score whose changes these are, for evidence that has several; optional
     """
 
     alpha: float
@@ -34,17 +35,70 @@ class Stability:
     pairs: int
     alphas: tuple[float, ...]
     betas: tuple[float, ...]
+    score: str = ""
 
     @property
     def sentence(self) -> str:
         """The two numbers in words, with what they are not."""
+        what = self.score or "score"
         times = "1 replacement" if self.pairs == 1 else f"{self.pairs} replacements"
         return (
-            f"Over {times} of one training record by a fresh one, the average test score changed by up to "
-            f"{self.alpha:.3g} (alpha) and the score of another training record by up to {self.beta:.3g} (beta). "
+            f"Over {times} of one training record by a fresh one, the average test {what} changed by up to "
+            f"{self.alpha:.3g} (alpha) and the {what} of another training record by up to {self.beta:.3g} (beta). "
             "This is a LOWER estimate of the stabilities, never a guarantee: they are the largest changes over all "
             "data sets and all replacements, of which a few were tried."
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Replacements:
+    """Which training records give way to which fresh ones, one at a time: drawn before anything is trained.
+
+    Attributes
+    ----------
+    train, test : arrays of row indices (n,) and (k,), the training set and what is scored beside it
+    places : array (pairs,) of positions in ``train``
+    by : array (pairs,) of row indices, what stands there instead
+    """
+
+    train: IndexArray
+    test: IndexArray
+    places: IndexArray
+    by: IndexArray
+
+    @classmethod
+    def draw(
+        cls, train: IndexArray, fresh: IndexArray, test: IndexArray, *, pairs: int, rng: np.random.Generator
+    ) -> Replacements:
+        """Draw; the first of more pairs are those of fewer. The arguments are those of :func:`estimate`."""
+        _check_apart("replacements", fresh, records=train)
+        _check_apart("test", test, records=train, replacements=fresh)
+        _check_pairs(pairs, train, fresh)
+        places = rng.permutation(len(train))  # both in full, so that the draw is the same for any number of pairs
+        by = rng.permutation(fresh)
+        return cls(train, test, places[:pairs], by[:pairs])
+
+    def sets(self) -> Iterator[IndexArray]:
+        """Yield the training set (n,), then the same with each of the replacements."""
+        yield self.train.copy()
+        for i, row in zip(self.places, self.by, strict=True):
+            swapped = self.train.copy()
+            swapped[i] = row
+            yield swapped
+
+    def measured(
+        self, models: Iterable[Model], score: Callable[[Model, IndexArray], ArrayLike], name: str = ""
+    ) -> Stability:
+        """Compare the scores of models that were trained on :meth:`sets`, in this order."""
+        several = iter(models)
+        model = next(several)
+        at_train, at_test = _scores(score, model, self.train), _scores(score, model, self.test)
+        alphas, betas = [], []
+        for i, model in zip(self.places, several, strict=True):
+            change = np.abs(_scores(score, model, self.train) - at_train)
+            betas.append(float(np.delete(change, i).max()))
+            alphas.append(float(abs(np.mean(_scores(score, model, self.test) - at_test))))
+        return Stability(max(alphas), max(betas), len(self.places), tuple(alphas), tuple(betas), name)
 
 
 def estimate(
@@ -99,24 +153,8 @@ def estimate(
     train = row_indices(records, "records")
     fresh = row_indices(replacements, "replacements")
     held_out = row_indices(test, "test")
-    _check_apart("replacements", fresh, records=train)
-    _check_apart("test", held_out, records=train, replacements=fresh)
-    _check_pairs(pairs, train, fresh)
-
-    replaced = rng.permutation(len(train))  # both in full, so that the draw is the same for any number of pairs
-    by = rng.permutation(fresh)
-
-    model = fit(train.copy())
-    at_train, at_test = _scores(score, model, train), _scores(score, model, held_out)
-    alphas, betas = [], []
-    for i, row in zip(replaced[:pairs], by[:pairs], strict=True):
-        swapped = train.copy()
-        swapped[i] = row
-        model = fit(swapped)
-        change = np.abs(_scores(score, model, train) - at_train)
-        betas.append(float(np.delete(change, i).max()))
-        alphas.append(float(abs(np.mean(_scores(score, model, held_out) - at_test))))
-    return Stability(max(alphas), max(betas), int(pairs), tuple(alphas), tuple(betas))
+    drawn = Replacements.draw(train, fresh, held_out, pairs=pairs, rng=rng)
+    return drawn.measured(map(fit, drawn.sets()), score)
 
 
 def _scores(score: Callable[[Model, IndexArray], ArrayLike], model: Model, rows: IndexArray) -> FloatArray:

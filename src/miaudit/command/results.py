@@ -214,6 +214,7 @@ def computed(
             "notes": collected.notes,
             "repeat": repeat(seed=seed, **({"model": model} if model else {})),
             "vulnerability": collected.vulnerability,
+            "stability": collected.stability,
             "progress": told,
         }
         if bundle is None:
@@ -292,7 +293,8 @@ def summary(findings: Findings) -> str:
         lines += ["", findings.memorisation.sentence]
     lines += _privacy_lines(findings, said=" ".join(lines))
     lines += [] if findings.vulnerability is None else [one_line(findings.vulnerability.text)]
-    lines += [f"Note: {one_line(note)}" for note in (*findings.corrections, *findings.notes)]
+    notes = (*findings.corrections, *findings.notes, findings.unmeasured)
+    lines += [f"Note: {one_line(note)}" for note in notes if note]
     return "\n".join(lines)
 
 

@@ -102,7 +102,8 @@ def collect(
     columns = collected.evidence.columns(one_number_each=out.suffix.lower() == ".csv")
     tables.write_columns(out, {**columns, **given})
     leaks = () if collected.vulnerability is None else (one_line(collected.vulnerability.text),)
-    notes = (f"Note: {one_line(note)}" for note in collected.notes)
+    seen = () if collected.stability is None else (collected.stability.sentence,)
+    notes = (f"Note: {one_line(note)}" for note in (*collected.notes, *seen))
     say("\n".join([repr(collected.evidence), *leaks, *notes, f"\nEvidence: {out}"]))
 
 

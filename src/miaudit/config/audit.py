@@ -192,6 +192,19 @@ OUTPUTS = Keys(
 )
 REPORTING = Keys(keys_of(Plan, "primary_metric", "threshold_for_concern", "levels", "prior", "row_level", "raw_only"))
 REFERENCE = Keys(keys_of(Reference.named))
+STABILITY = Keys(
+    {
+        "pairs": Annotated[
+            int,
+            Option(
+                "More models to train, each with one training record replaced by a fresh one.",
+                "20 is a start; leave stability out for none",
+                ge=1,
+            ),
+        ]
+    },
+    required=frozenset({"pairs"}),
+)
 CLAIM = Keys(
     {
         name: Annotated[float | None, options_of(source)[name][1]]
@@ -473,6 +486,13 @@ class CampaignConfig(Options):
     target: TargetSection
     data: DataSection
     shadow: ShadowSection = ShadowSection()
+    stability: Annotated[Mapped, STABILITY] = Field(default_factory=dict)
+
+    def refused(self) -> Iterator[str]:
+        """Say also that nothing is trained where log-probabilities are there."""
+        yield from super().refused()
+        if self.stability and self.target.kind == outputs.TOKENS:
+            yield f"stability: expected a target that is trained here, received {self.target.kind}; leave it out"
 
     @property
     def user_code(self) -> str:
@@ -497,6 +517,7 @@ class CampaignConfig(Options):
             user_code=self.user_code,
             copies=self.data.load_copies(base),
             reference=self._asks_shadow_models(),
+            stability=self.stability.get("pairs", 0),
         )
 
     def _asks_shadow_models(self) -> bool:
@@ -536,6 +557,9 @@ def read(path: str | Path) -> AnyConfig:
         With every problem of the file, each with its path in it; an unknown key comes with the nearest known one.
     """
     content = read_mapping(path, "docs/configuration.md")
+    if "stability" in content and not {"target", "data"} & set(content):
+        hint = "leave it out, or describe the model under target and data: it is measured by training again"
+        raise InputError("stability", "sections target and data beside it", "outputs that are there", hint)
     if "synthetic" in content:
         return validated(content, TableConfig, path)
     if {"target", "data"} & set(content):

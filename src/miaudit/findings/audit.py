@@ -10,6 +10,7 @@ import numpy as np
 from annotated_types import Ge, Interval, Len, MinLen
 
 from miaudit.arrays import Count, FloatArray, Inside, Positive, Share, Text
+from miaudit.causal import concentration
 from miaudit.causal.balance import Difference, Overlap
 from miaudit.causal.challenge import Challenge, LackOfFit
 from miaudit.causal.propensity import LearningCurve
@@ -461,6 +462,18 @@ class Findings(FindingsRecord):
     def is_void(self) -> bool:
         """Whether the propensity was refuted, so that no bound that rests on it holds."""
         return self.challenge is not None and self.challenge.rejected
+
+    @property
+    def unmeasured(self) -> str:
+        """What the intervals of one model rest on and nobody measured, in a sentence; empty where there is nothing."""
+        told = any(note.startswith(concentration.MEASURED) for note in self.notes)
+        if told or not self.metrics or self.design not in ("one-run", "zero-run"):
+            return ""
+        return (
+            "No measured stability of training stands here: the intervals are about this one model, and speak of other "
+            "trainings only as far as one record moves little (stability: in a configuration that trains the model "
+            "measures it)."
+        )
 
     @property
     def qualifier(self) -> str:

@@ -190,6 +190,7 @@ def train(
     views: Sequence[View] = (),
     at_once: int = 1,
     keep: ArrayLike | None = None,
+    swaps: ArrayLike | None = None,
     progress: Callable[[resumable.Progress], None] | None = None,
 ) -> ShadowOutputs:
     """Train shadow models and keep what each says of every record. Runs the target's code.
@@ -220,6 +221,9 @@ def train(
     at_once : models that are trained together by a target with ``fit_many``
     keep : array (k,) of row numbers, optional
         Outputs of these records only are asked for and kept, in this order.
+    swaps : array (M, 2) of row numbers, optional
+        Each model learns its records with these two in each other's place, and all models have the seed of the first:
+        what replaces a record stands where that one stood, and nothing else is different.
     progress : function of :class:`miaudit.jobs.resumable.Progress`, called in this process
 
     Raises
@@ -241,7 +245,7 @@ def train(
     >>> shadows.models, shadows.shape, shadows.signal("logit_confidence").shape
     (4, (40, 2), (40, 4))
     """
-    plan = _Plan(target, x, y, included, seed, signal, tuple(views), at_once, keep)
+    plan = _Plan(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps)
     seeds = plan.seeds()
     with nullcontext() if store is None else Store.alone(store, plan.decides(), _NAME) as place:
         kept = resumable.finish(
@@ -249,7 +253,7 @@ def train(
             plan,
             list(enumerate(seeds)),
             place=place,
-            what="shadow models",
+            what="shadow models" if swaps is None else "models with a record replaced",
             failure=lambda m, problem: FailedModel(m, seeds[m], problem),
             at_once=plan.at_once,
             executor=executor,
@@ -272,6 +276,7 @@ class _Plan:
     views: tuple[View, ...]
     at_once: int
     keep: Any
+    swaps: Any = None
 
     def __post_init__(self) -> None:
         target: Any = self.target
@@ -303,6 +308,13 @@ class _Plan:
                 allowed = f"row numbers (k,) from 0 to {n - 1}"
                 raise InputError.of_array("keep", allowed, rows, "leave it out to keep all")
             found["keep"] = rows.astype(np.intp)
+        if self.swaps is not None:
+            pairs = np.asarray(self.swaps)
+            fit = pairs.shape == (len(found["included"]), 2) and pairs.dtype.kind in "iu"
+            if not fit or pairs.min() < 0 or pairs.max() >= n or self.at_once > 1:
+                allowed = f"two row numbers from 0 to {n - 1} for each model, trained one at a time"
+                raise InputError.of_array("swaps", allowed, pairs, "leave it out, or set at_once=1")
+            found["swaps"] = pairs.astype(np.intp)
         for name, value in found.items():
             object.__setattr__(self, name, value)
 
@@ -318,8 +330,18 @@ class _Plan:
 
     def seeds(self) -> list[int]:
         """One seed for each model, of 32 bits: scikit-learn takes no larger ones."""
-        children = np.random.SeedSequence(self.seed).spawn(self.models)
-        return [int(child.generate_state(1)[0]) for child in children]
+        children = np.random.SeedSequence(self.seed).spawn(self.models if self.swaps is None else 1)
+        seeds = [int(child.generate_state(1)[0]) for child in children]
+        return seeds if self.swaps is None else seeds * self.models
+
+    def learned(self, m: int) -> tuple[Any, NDArray[Any], NDArray[np.intp]]:
+        """Records and labels in the order in which a model sees them, and the rows of those that it learns."""
+        if self.swaps is None:
+            return self.x, self.y, np.flatnonzero(self.included[m])
+        order = np.arange(len(self.x))
+        order[self.swaps[m]] = self.swaps[m][::-1]
+        x = [self.x[i] for i in order] if isinstance(self.x, list) else self.x[order]
+        return x, self.y[order], np.flatnonzero(self.included[m][order])
 
     def decides(self) -> dict[str, str]:
         """All that decides the outputs, by name."""
@@ -334,6 +356,7 @@ class _Plan:
             "views": digest([described_function(view) for view in self.views] or "none"),
             "at_once": str(self.at_once),
             **({} if self.keep is None else {"keep": digest(self.keep)}),
+            **({} if self.swaps is None else {"swaps": digest(self.swaps)}),
         }
 
 
@@ -356,7 +379,7 @@ def _fit_group(plan: _Plan, group: Sequence[tuple[int, int]]) -> list[Float32Arr
     """Fit the models of one group and return what is kept of each, or its problem."""
     if len(group) == 1:
         ((m, seed),) = group
-        fitted = plan.target.fit(plan.x, plan.y, np.flatnonzero(plan.included[m]), seed=seed)
+        fitted = plan.target.fit(*plan.learned(m), seed=seed)
         return [_kept_outputs(plan, fitted)]
     included, seeds = plan.included[[m for m, _ in group]], [seed for _, seed in group]
     fits = plan.target.fit_many(plan.x, plan.y, included, seeds=seeds)  # type: ignore[attr-defined]
@@ -398,6 +421,12 @@ class Cost:
     disk_bytes: int
     how: str
 
+    def beside(self, more: Cost, how: str) -> Cost:
+        """Return what these and more fits take together, one after the other."""
+        sums = (getattr(self, name) + getattr(more, name) for name in ("fits", "reused", "hours", "disk_bytes"))
+        fits, reused, hours, size = sums
+        return Cost(fits, reused, self.seconds_per_fit or more.seconds_per_fit, hours, size, how)
+
     def __str__(self) -> str:
         reused = f" ({self.reused} more are there)" if self.reused else ""
         size = f"{self.disk_bytes / 1e6:,.1f} MB"
@@ -419,6 +448,7 @@ def estimate(
     views: Sequence[View] = (),
     at_once: int = 1,
     keep: ArrayLike | None = None,
+    swaps: ArrayLike | None = None,
 ) -> Cost:
     """Say beforehand what :func:`train` with the same arguments will take; nothing is written.
 
@@ -439,7 +469,7 @@ def estimate(
     >>> print(cost)
     64 fits, 5 min, 0.5 MB on disk; at the stated 9 s a fit and 2 at a time
     """
-    plan = _Plan(target, x, y, included, seed, signal, tuple(views), at_once, keep)
+    plan = _Plan(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps)
     if workers < 1:
         raise InputError("workers", "at least 1", str(workers), "1 runs one after another")
     place = None if store is None else Store.found(store, plan.decides(), _NAME)

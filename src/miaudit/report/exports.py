@@ -162,8 +162,8 @@ def _section(content: Findings, url: str) -> Iterator[str]:
         shown = f"at least {at_least(bound.value)}" if bound.value > 0 else "nothing shown, which is no sign of privacy"
         yield f"- {_parameter(bound)}: {shown} ({sure})."
     reasons = () if content.overlap is None else content.overlap.reasons
-    said = (*reasons, *content.no_bound, *content.corrections, *content.assumptions, *content.notes)
-    for text in dict.fromkeys(said):
+    said = (*reasons, *content.no_bound, *content.corrections, *content.assumptions, content.unmeasured, *content.notes)
+    for text in dict.fromkeys(filter(None, said)):
         yield f"- {escaped(text)}"
     if url:
         yield f"- Report: <{url}>"
