@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -193,11 +193,10 @@ def _curvature(x: FloatArray, weight: FloatArray) -> FloatArray:
     """Return X' W X (p, p): the Hessian without the penalty; of many rows in single precision, which steers as well."""
     if len(x) > _MANY_ROWS:
         with np.errstate(over="ignore", invalid="ignore"):
-            rough = x.astype(np.float32)
-            rough *= np.sqrt(weight).astype(np.float32)[:, None]
-            found = (rough.T @ rough).astype(np.float64)  # by symmetry half of the work
+            rough = x.astype(np.float32) * np.sqrt(weight).astype(np.float32)[:, None]
+            found = np.asarray(rough.T @ rough, dtype=np.float64)  # by symmetry half of the work
         if np.isfinite(found).all():
-            return np.asarray(found)
+            return found
     return np.asarray((x * weight[:, None]).T @ x)
 
 
@@ -442,15 +441,11 @@ def refits(
         for first in range(0, len(drawn), size):
             block = slice(first, min(first + size, len(drawn)))
             out = np.empty((block.stop - first, evidence.n))
-            for part, logits in zip(parts, at_once(partial(_called, block), again, classifier), strict=True):
+            for part, logits in zip(parts, at_once(methodcaller("__call__", block), again, classifier), strict=True):
                 out[:, part.held_out] = clipped(expit(logits + part.prior_shift), clip)[0]
             yield block, out
 
     return drawn, blocks()
-
-
-def _called(block: slice, logits: Callable[[slice], FloatArray]) -> FloatArray:
-    return logits(block)
 
 
 def _counts(counts: ArrayLike, source: Evidence) -> NDArray[np.uint16]:
@@ -566,8 +561,7 @@ def _descend(
     coefficients (k, p), and which replicates (k,) did not settle
     """
     active, previous = np.arange(len(beta)), np.full(len(beta), np.inf)
-    stuck = np.zeros(len(beta), dtype=np.bool_)
-    rough = True
+    stuck, rough = np.zeros(len(beta), dtype=np.bool_), True
     hits = drawn * y.astype(np.float32)
     for _ in range(60):
         weight, hit = (drawn, hits) if len(active) == len(beta) else (drawn[active], hits[active])
