@@ -11,7 +11,6 @@ from scipy import special
 from sklearn import datasets
 
 from miaudit.findings.audit import Metric, ScoreFindings, named
-from miaudit.metrics.classical import Estimate
 from miaudit.models.targets import TorchTarget
 from miaudit.models.train_config import TrainConfig
 
@@ -99,11 +98,6 @@ def triples(found: ScoreFindings, names: list[str]) -> dict[str, Triple]:
     return {name: _triple(metric) for name, metric in metrics.items() if metric is not None}
 
 
-def limits(estimate: Estimate) -> Triple:
-    """Lower limit, value and upper limit of an estimate."""
-    return float(estimate.low), estimate.value, float(estimate.high)
-
-
 def _triple(metric: Metric) -> Triple:
     return float(metric.low or 0.0), metric.value, float(1.0 if metric.high is None else metric.high)
 
@@ -137,10 +131,10 @@ def departures(found: Any, kept: Any, tolerance: float, where: str = "") -> list
     return [] if found == kept else [f"{where}: {found!r}, in the README {kept!r}"]
 
 
-def cell(limits: Triple) -> str:
+def cell(limits: Triple, decimals: int = 3) -> str:
     """Write a number with its limits; an upper limit alone where there is none."""
-    low, value, high = limits
-    return f"at most {high:.3f}" if value is None else f"{value:.3f} ({low:.3f} to {high:.3f})"
+    low, value, high = (None if one is None else f"{one:.{decimals}f}" for one in limits)
+    return f"at most {high}" if value is None else f"{value} ({low} to {high})"
 
 
 def signed(limits: Triple) -> str:
