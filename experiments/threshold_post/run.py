@@ -1,7 +1,8 @@
-"""The claims of threshold-post that need no training: what one AUC can hide, and what the likelihood ratio adds (C1).
+"""The claims of threshold-post: what one AUC can hide, what the likelihood ratio adds (C1), and early stopping.
 
-``python experiments/threshold_post/run.py`` runs the small form in seconds; ``--full`` has 400,000 records and
-ten times the repetitions. Results go to ``results/experiments/threshold_post`` and are compared with ``expected.json``.
+``python experiments/threshold_post/run.py`` runs the small form in a minute, without data; ``--full`` has 400,000
+records, ten times the repetitions, and trains on real data. Results go to ``results/experiments/threshold_post`` and
+are compared with ``expected.json`` and, of what is trained, with ``trained_expected.json``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import early_stopping
+import networks
 import numpy as np
+import pair
 import yaml
 from scipy import optimize, special
 
@@ -25,19 +29,22 @@ from miaudit.metrics.classical import Sample
 
 HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/threshold_post")
+PARTS = ("claims", "pair", "early-stopping")
 CONTROLS = 400
 
 
 @dataclass(frozen=True)
 class TwoCurves:
-    """Scores whose AUC is 0.65 and whose TPR at 0.1% FPR is as wanted.
+    """Scores whose AUC and TPR at 0.1% FPR are as wanted.
 
     Non-members are standard normal. A share of the members stands far above all non-members (memorised), the others are
-    shifted by an amount that makes up the rest of the AUC.
+    shifted by an amount that makes up the rest of the AUC. Where the TPR is to be lower than by a shift alone, a share
+    of the non-members stands far below all members (cleared) instead.
     """
 
     memorised: float
     shift: float
+    cleared: float = 0.0
 
     @classmethod
     def solve(cls, auc: float, tpr: float, fpr: float) -> TwoCurves:
@@ -51,6 +58,12 @@ class TwoCurves:
             rest = (auc - share) / (1 - share)
             return float(np.sqrt(2) * special.ndtri(rest))
 
+        if tpr < tpr_of(0.0, shift_for(0.0)):
+            # Of the other non-members a larger share is then accused; members are where they would be without.
+            share = optimize.brentq(
+                lambda c: float(special.ndtr(shift_for(c) + special.ndtri(fpr / (1 - c)))) - tpr, 0.0, 0.6
+            )
+            return cls(0.0, shift_for(share), share)
         share = optimize.brentq(lambda s: tpr_of(s, shift_for(s)) - tpr, -0.05, 0.6)
         return cls(share, shift_for(share))
 
@@ -60,6 +73,8 @@ class TwoCurves:
         memorised = member & (rng.random(n) < self.memorised)
         score[member & ~memorised] += self.shift
         score[memorised] += 12.0
+        if self.cleared:
+            score[~member & (rng.random(n) < self.cleared)] -= 12.0
         return Evidence(score=score, member=member, design="one-run", source="two curves of one AUC")
 
 
@@ -132,27 +147,63 @@ def likelihood_ratio_both_ways(n: int, repetitions: int, rng: np.random.Generato
     return {"n": n, "auc_difference_to_loss": means, "unequal_variances_heavy_losses": float(np.mean(worse))}
 
 
+def claims(settings: dict[str, Any]) -> dict[str, Any]:
+    """Everything that needs no network."""
+    rng = np.random.default_rng(settings["seed"])
+    return {
+        "two_curves": two_curves(settings["n"], settings["two_curves"], rng),
+        "hold_out_before_training": hold_out_before_training(settings["hold_out_n"], rng),
+        "likelihood_ratio": likelihood_ratio_both_ways(settings["ratio_n"], settings["repetitions"], rng),
+        "curves_of_the_text": two_curves(
+            settings["n"], settings["curves_of_the_text"], np.random.default_rng([settings["seed"], 60])
+        ),
+    }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="400,000 records and ten times the repetitions")
+    parser.add_argument("--full", action="store_true", help="more records and repetitions, and real data")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder that holds mnist/")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     form = "full" if options.full else "small"
     settings = yaml.safe_load((HERE / "config.yaml").read_text())[form]
-    rng = np.random.default_rng(settings["seed"])
-    found = {
-        "two_curves": two_curves(settings["n"], settings["two_curves"], rng),
-        "hold_out_before_training": hold_out_before_training(settings["hold_out_n"], rng),
-        "likelihood_ratio": likelihood_ratio_both_ways(settings["ratio_n"], settings["repetitions"], rng),
-    }
+    trained = {name: of[form] for name, of in yaml.safe_load((HERE / "trained.yaml").read_text()).items()}
+    wanted = {name: own for name, own in trained.items() if name.replace("_", "-") in options.parts}
+    if absent := networks.missing(wanted, options.data):
+        parser.error(f"--data: {options.data} has no {', '.join(absent)}; the small form needs none")
+    found: dict[str, Any] = claims(settings) if "claims" in options.parts else {}
+    for name, module in (("pair", pair), ("early_stopping", early_stopping)):
+        if name in wanted:
+            found[name] = module.measured(wanted[name], options.data, settings["seed"])
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "found.json").write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
-    expected = json.loads((HERE / "expected.json").read_text())
-    problems = [*differences(found, expected), *departures(found, expected["readme"][form])]
+    print(json.dumps({name: part for name, part in found.items() if name not in wanted}, indent=1))
+    for name, module in (("pair", pair), ("early_stopping", early_stopping)):
+        if name in wanted:
+            print("", *module.table(found[name]), sep="\n")
+    problems = compared(found, form, trained)
     for problem in problems:
         print(f"differs: {problem}", file=sys.stderr)
     return 1 if problems else 0
+
+
+def compared(found: dict[str, Any], form: str, trained: dict[str, Any]) -> list[str]:
+    """Return how all that was found differs from what is expected."""
+    problems = []
+    if "two_curves" in found:
+        expected = json.loads((HERE / "expected.json").read_text())
+        problems += [*differences(found, expected), *departures(found, expected["readme"][form])]
+    kept = json.loads((HERE / "trained_expected.json").read_text())
+    if "pair" in found:
+        problems += pair.differences(found["pair"], kept["pair"]["claims"][form])
+        problems += networks.departures(found["pair"], kept["pair"][form], kept["tolerance"])
+    if "early_stopping" in found:
+        own, expected = trained["early_stopping"], kept["early_stopping"]
+        problems += early_stopping.differences(found["early_stopping"], own, expected["claims"][form])
+        problems += networks.departures(found["early_stopping"], expected[form], kept["tolerance"])
+    return problems
 
 
 def printed(found: dict[str, Any]) -> dict[str, list[float]]:
@@ -162,6 +213,8 @@ def printed(found: dict[str, Any]) -> dict[str, list[float]]:
     return {
         "AUC of the two worlds": [row["auc"][1] for row in found["two_curves"]],
         "their TPR at 0.1% FPR": [row["tpr"][1] for row in found["two_curves"]],
+        "AUC of the two worlds of 0.60": [row["auc"][1] for row in found["curves_of_the_text"]],
+        "TPR of the worlds of 0.60 at 0.1% FPR": [row["tpr"][1] for row in found["curves_of_the_text"]],
         "AUC of the trained ridge regression": [held_out["auc"][1]],
         "share of the control's intervals that hold one half": [held_out["control_coverage"]],
         "ratio less loss: equal variances, pooled; separate": [
@@ -184,14 +237,15 @@ def departures(found: dict[str, Any], readme: dict[str, list[float]]) -> list[st
 def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     """Compare what was found with the printed values and the errata; return what does not hold."""
     problems = []
-    for row in found["two_curves"]:
+    for row in [*found["two_curves"], *found["curves_of_the_text"]]:
         for name in ("auc", "tpr"):
             low, _, high = row[name]
             if not low <= row[f"printed_{name}"] <= high:
                 problems.append(f"{name} {row[name]} does not hold {row[f'printed_{name}']}")
-    statuses = [row["verdict"] for row in found["two_curves"]]
-    if statuses != expected["verdicts"]:
-        problems.append(f"verdicts {statuses}, expected {expected['verdicts']}")
+    for part in ("two_curves", "curves_of_the_text"):
+        statuses = [row["verdict"] for row in found[part]]
+        if statuses != expected["verdicts"]:
+            problems.append(f"{part}: verdicts {statuses}, expected {expected['verdicts']}")
     low, _, _ = found["hold_out_before_training"]["auc"]
     if low <= expected["held_out_auc_above"]:
         problems.append(
