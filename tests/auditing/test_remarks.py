@@ -50,3 +50,11 @@ def test_equal_rows_on_one_side_are_remarked_where_no_unit_says_so() -> None:
     unit[MEMBER] = np.repeat(np.arange(100), 2)
     assert remarks.beforehand(evidence.replace(unit=unit), None) == ()
     assert remarks.beforehand(evidence.replace(covariates=RNG.normal(size=(400, 2))), None) == ()
+
+
+def test_where_populations_differ_a_low_raw_auc_may_be_their_difference() -> None:
+    x = RNG.normal(size=400) + MEMBER
+    evidence = Evidence(score=RNG.normal(size=400) - 2 * x, member=MEMBER, covariates=x, design="zero-run")
+    found = " ".join(audit(evidence, plan=Plan(primary_metric="auc", bounds=None), rng=np.random.default_rng(0)).notes)
+    assert "The raw AUC of score is clearly below one half" in found
+    assert "by the difference between the two populations, or as losses do" in found

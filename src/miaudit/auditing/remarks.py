@@ -23,7 +23,7 @@ _OPPOSED = -3.7  # of a standard normal number: once in 10,000 audits
 def on_scores(case: Case, found: Mapping[str, Sequence[Metric]], verdict: Verdict, best: str) -> Iterator[str]:
     """Yield what the scores themselves call for saying."""
     yield from _louder_scores(found, case.plan, verdict, best)
-    yield from _odd_scores(case.samples)
+    yield from _odd_scores(case.samples, shifted=case.audited.design == "zero-run")
     yield from _opposed(case.samples[best])
 
 
@@ -43,14 +43,15 @@ def _louder_scores(found: Mapping[str, Sequence[Metric]], plan: Plan, verdict: V
     )
 
 
-def _odd_scores(samples: Mapping[str, Sample]) -> Iterator[str]:
+def _odd_scores(samples: Mapping[str, Sample], *, shifted: bool) -> Iterator[str]:
     """Yield notes on scores that point the wrong way or are constant."""
     for name, sample in samples.items():
         if np.ptp(sample.score) == 0:
             yield f"Every record has the same {name}: this attack says nothing of anybody."
         elif sample.auc(0.99).high < 0.5:
             yield (
-                f"The AUC of {name} is clearly below one half: members have lower values, as losses do. "
+                f"The {'raw ' if shifted else ''}AUC of {name} is clearly below one half: members have lower values, "
+                f"{'by the difference between the two populations, or ' if shifted else ''}as losses do. "
                 "Scores must be higher for members; if these are losses, say so."
             )
 

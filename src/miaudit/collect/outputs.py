@@ -470,9 +470,11 @@ def looks_like_losses(evidence: Evidence, auc_high: float | None) -> str:
     """Return a note if the AUC is clearly below one half, which scores that are really losses give; else nothing."""
     if auc_high is None or auc_high >= 0.5 or len(evidence.scores) > 1:
         return ""
-    name = next(iter(evidence.scores))
+    name, why = next(iter(evidence.scores)), "as losses do"
+    if evidence.design == "zero-run":
+        why = "by the difference between the two populations, or as losses do"
     return (
-        f"the AUC of {name} is clearly below one half: members have lower values, as losses do. "
+        f"the AUC of {name} is clearly below one half: members have lower values, {why}. "
         "If these are losses, say --signal loss."
     )
 
