@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from miaudit import Evidence
-from miaudit.evidence import LARGEST
+from miaudit.io.numeric import LARGEST
 from miaudit.metrics.classical import Estimate, Sample
 from miaudit.metrics.definition import estimates
 from miaudit.metrics.definition import names as metric_names
