@@ -37,6 +37,7 @@ from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import DESIGNS, Design
 from miaudit.findings.table import TableFindings
 from miaudit.io.tables import read_yaml
+from miaudit.models.command import CommandTarget
 from miaudit.synthesis.table_attacks import table_files
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
@@ -505,10 +506,13 @@ class CampaignConfig(Options):
 
     def campaign(self, base: Path) -> Campaign:
         """Read the records and make the target. Runs the code that the target names."""
-        attacks = self.attack_options()
+        attacks, records = self.attack_options(), self.data.load(base, self.evaluation.get("categories", ()))
+        target = self.target.build(base)
+        if isinstance(target, CommandTarget):
+            target = target.on(records.ids, self.data.path)
         return Campaign(
-            target=self.target.build(base),
-            records=self.data.load(base, self.evaluation.get("categories", ())),
+            target=target,
+            records=records,
             design=self.design,
             attacks=attacks,
             gaussian=self.gaussian() if outputs.GAUSSIAN_LIRA in attacks else Campaign.gaussian,

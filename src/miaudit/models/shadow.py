@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from miaudit.jobs import resumable
 from miaudit.jobs.resumable import JobsFailedError, Store, batches, digest, duration
 from miaudit.metrics.vulnerability import Vulnerability, vulnerability
 from miaudit.models.inclusion import checked_included, inclusion
-from miaudit.models.protocol import Target, Trainable, can_be_trained, can_be_trained_together, check_target
+from miaudit.models.protocol import Target, Trainable, Traits, can_be_trained, can_be_trained_together, check_target
 from miaudit.models.targets import checked_outputs, class_count, described_function
 
 # From outputs (n, C) and labels (n,) to one number a record (n,), higher for members.
@@ -246,7 +246,7 @@ def train(
     (4, (40, 2), (40, 4))
     """
     plan = _Plan(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps)
-    seeds = plan.seeds()
+    plan, seeds = replace(plan, logs=None if store is None else Path(store).absolute()), plan.seeds()
     with nullcontext() if store is None else Store.alone(store, plan.decides(), _NAME) as place:
         kept = resumable.finish(
             _fit_group,
@@ -277,6 +277,7 @@ class _Plan:
     at_once: int
     keep: Any
     swaps: Any = None
+    logs: Path | None = None  # the store, where what a fit tells can go
 
     def __post_init__(self) -> None:
         target: Any = self.target
@@ -379,7 +380,8 @@ def _fit_group(plan: _Plan, group: Sequence[tuple[int, int]]) -> list[Float32Arr
     """Fit the models of one group and return what is kept of each, or its problem."""
     if len(group) == 1:
         ((m, seed),) = group
-        fitted = plan.target.fit(*plan.learned(m), seed=seed)
+        target = plan.target.at_work(m, plan.logs) if isinstance(plan.target, Traits) else plan.target
+        fitted = target.fit(*plan.learned(m), seed=seed)
         return [_kept_outputs(plan, fitted)]
     included, seeds = plan.included[[m for m, _ in group]], [seed for _, seed in group]
     fits = plan.target.fit_many(plan.x, plan.y, included, seeds=seeds)  # type: ignore[attr-defined]
