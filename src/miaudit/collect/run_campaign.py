@@ -469,7 +469,7 @@ def _classes(copies: NDArray[Any], n: int) -> IntArray:
 
 def training(campaign: Campaign, draws: Draws) -> dict[str, Any]:
     """Arguments of :func:`miaudit.models.shadow.train`, and of its estimate, for all models of a campaign."""
-    x, y, included, rows = _learned_from(campaign), draws.y, draws.included, draws.rows
+    x, y, included, rows = campaign.inputs, draws.y, draws.included, draws.rows
     multiple, n = draws.base.design == "multi-run", campaign.records.n
     keep = rows if multiple else None
     if _asks_copies(campaign):
@@ -492,12 +492,6 @@ def training(campaign: Campaign, draws: Draws) -> dict[str, Any]:
     }
 
 
-def _learned_from(campaign: Campaign) -> Any:
-    """What goes into a fit: the records, or their row numbers where the target knows them by these."""
-    records = campaign.records
-    return np.arange(records.n) if traits_of(campaign.target).by_row else records.x
-
-
 def training_again(campaign: Campaign, draws: Draws, replaced: Replacements) -> dict[str, Any]:
     """The same for models with one record replaced, which have the seed of the audited one and all else of it.
 
@@ -512,7 +506,7 @@ def training_again(campaign: Campaign, draws: Draws, replaced: Replacements) -> 
     options = campaign.shadows
     return {
         "target": campaign.trainable(),
-        "x": _learned_from(campaign),
+        "x": campaign.inputs,
         "y": draws.y,
         "included": included,
         "seed": draws.seed,
@@ -524,7 +518,8 @@ def training_again(campaign: Campaign, draws: Draws, replaced: Replacements) -> 
 
 def _trained(campaign: Campaign, draws: Draws, progress: Progress | None) -> ShadowOutputs:
     more = 0 if draws.replaced is None else len(draws.replaced.places) + (campaign.shadows.at_once > 1)
-    return _told(training(campaign, draws), campaign, progress, 0, len(draws.included) + more)
+    trained = _told(training(campaign, draws), campaign, progress, 0, len(draws.included) + more)
+    return trained.without(campaign.shadows.without)
 
 
 def _told(
