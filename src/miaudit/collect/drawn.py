@@ -52,7 +52,7 @@ _HOURS = 24
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """One fit: its place among those of its group, what it is of, its seed and the rows (k,) that it learns in order."""
+    """One fit: its group and its number in it, its seed, the rows (k,) that it learns in order, and its folder."""
 
     group: str
     number: int
@@ -263,11 +263,11 @@ def read(place: Path) -> Manifest:
         config = Path(os.path.normpath(place.absolute() / str(content["config"])))
         return Manifest(place.absolute(), config, str(content["config_sha256"]), files, decides, folders)
     except (FileNotFoundError, NotADirectoryError):
-        hint = "miaudit draw CONFIG --out DIR makes one"
-        raise InputError("DIR", f"a folder of fits, with {MANIFEST}", str(place), hint) from None
+        hint = "miaudit draw CONFIG --out FOLDER makes one"
+        raise InputError("folder", f"a folder of fits, with {MANIFEST}", str(place), hint) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         received = f"{path}, which is none ({one_line(f'{type(error).__name__}: {error}')[:80]})"
-        raise InputError("DIR", f"a whole {MANIFEST} of a draw", received, "draw again into a new folder") from error
+        raise InputError("folder", f"a whole {MANIFEST} of a draw", received, "draw again into a new folder") from error
 
 
 def config_changed(manifest: Manifest, config: Path) -> bool:
@@ -322,13 +322,13 @@ def _require_same(drawn: Drawn, manifest: Manifest) -> None:
     other = next((name for name in sorted({*now, *manifest.files}) if now.get(name) != manifest.files.get(name)), None)
     if other is not None:
         hint = "put it back as it was, or draw and train again"
-        raise InputError("DIR", "fits of the files as they are", f"stale ones: {other} changed since the draw", hint)
+        raise InputError("folder", "fits of the files as they are", f"stale ones: {other} changed since the draw", hint)
     differ = [name for name in {**manifest.decides, **drawn.decides} if not _alike(name, manifest, drawn)]
     folders = tuple(f"{FITS}/{fit.folder}" for fit in drawn.fits)
     if differ or folders != manifest.folders:
         received = f"those of another draw, with another {' and '.join(differ) or 'list of fits'}"
         hint = "draw again with this configuration, or put it back as it was"
-        raise InputError("DIR", f"the fits of {manifest.config.name}", received, hint)
+        raise InputError("folder", f"the fits of {manifest.config.name}", received, hint)
 
 
 def _alike(name: str, manifest: Manifest, drawn: Drawn) -> bool:

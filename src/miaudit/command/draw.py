@@ -35,8 +35,8 @@ def draw(
 ) -> None:
     """Write each fit of a campaign into a folder of its own, to be trained by any scheduler; trains nothing.
 
-    DIR/commands.txt has one line for each fit: run them in any order, anywhere that sees the folder (a loop, GNU
-    parallel, a queue; DIR/slurm.sh is an example for SLURM). Then miaudit gather DIR makes the evidence, the same to
+    commands.txt there has one line for each fit: run them in any order, anywhere that sees the folder (a loop, GNU
+    parallel, a queue; slurm.sh is an example for SLURM). Then miaudit gather FOLDER makes the evidence, the same to
     the byte as miaudit collect CONFIG makes here.
     """
     import numpy as np
@@ -56,15 +56,13 @@ def draw(
 
 
 def gather(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder that miaudit draw wrote.", metavar="DIR", show_default=False)
-    ],
+    folder: Annotated[Path, typer.Argument(help="Folder that miaudit draw wrote.", show_default=False)],
     out: Annotated[
         Path, typer.Option("--out", help="File for the evidence: .npz, .parquet or .csv.", rich_help_panel=OUTPUT)
     ] = Path("evidence.npz"),
     config: Annotated[
         Path | None,
-        typer.Option("--config", help="The configuration file, if it was moved apart from DIR.", show_default=False),
+        typer.Option("--config", help="The configuration file, if it was moved apart from the folder.", show_default=False),
     ] = None,
     partial: Annotated[
         bool,
@@ -76,10 +74,10 @@ def gather(
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that file.", rich_help_panel=OUTPUT)] = False,
 ) -> None:
-    """Make evidence of the fits that miaudit draw wrote, once they are trained; the same to the byte as miaudit collect.
+    """Make evidence of the fits that miaudit draw wrote, once they are trained.
 
-    Fits that are missing, or stale (other rows, or script files that changed since the draw), are named, and nothing
-    is written. Outputs are read, and no code runs.
+    It is the same to the byte as that of miaudit collect on the same configuration. Fits that are missing, or stale
+    (other rows, or script files that changed since the draw), are named, and nothing is written. No code runs.
     """
     import numpy as np
 

@@ -264,9 +264,7 @@ class CommandTarget(Traits):
             handle.write(f"$ {shlex.join(words)}\n".encode())
             handle.flush()
             more = {**_path_with_this_python(), **self.variables()}
-            ended = program.run(
-                words, folder=self.folder, scratch=scratch, log=handle, more=more, timeout=self.timeout
-            )
+            ended = program.run(words, folder=self.folder, scratch=scratch, log=handle, more=more, timeout=self.timeout)
         if ended.timed_out:
             raise MiauditError(f"the command took longer than target.timeout, {self.timeout:g} s, and was ended")
         if ended.code:
@@ -358,7 +356,7 @@ def read_outputs(out: Path, given: CommandOutputs, y: NDArray[Any], ids: NDArray
         raise InputError(OUTPUTS_FILE, allowed, f"{values.shape[1]}", "write one for each label 0, 1, ...")
     kind = "signals" if given == "losses" else given
     try:
-        return np.asarray(Precomputed(values, kind, OUTPUTS_FILE).values)  # type: ignore[arg-type]
+        return np.asarray(Precomputed(values, kind, OUTPUTS_FILE).values)
     except InputError as error:
         raise InputError(OUTPUTS_FILE, error.allowed, error.received, "mend the script") from error
 
