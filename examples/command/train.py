@@ -1,4 +1,4 @@
-"""A training script of one's own, as miaudit calls it: rows to train on and a seed go in, outputs on all records come out.
+"""A training script of one's own, as miaudit calls it: rows and a seed go in, outputs on all records come out.
 
 What is between the two is yours: another framework, another language, many GPUs.
 """
@@ -24,4 +24,4 @@ model.fit(pixels[rows], digit[rows])
 
 np.save(options.out / "outputs.npy", model.decision_function(pixels))  # all records, in the order of the data
 np.save(options.out / "ids.npy", data["id"])  # optional: miaudit compares them with its own
-print(f"trained on {len(rows)} records")
+print(f"trained on {len(rows)} records")  # noqa: T201 - it goes to the log of this fit

@@ -98,7 +98,9 @@ def last(text: str) -> str:
         ("losses", "shadow: {models: 4}"),
     ],
 )
-def test_local_processes_workers_and_files_give_the_same_bytes(place: Path, miaudit: Call, outputs: str, more: str) -> None:
+def test_local_processes_workers_and_files_give_the_same_bytes(
+    place: Path, miaudit: Call, outputs: str, more: str
+) -> None:
     configured(place, more, outputs)
     configured(place, more.replace("models: 4", "models: 4, workers: 2, store: store"), outputs, "two.yaml")
     miaudit(place, "collect", "a.yaml", "--out", "one.npz")
@@ -218,7 +220,7 @@ def test_a_line_that_fails_says_so_and_takes_no_other_with_it(place: Path, miaud
     assert all((fit / "out" / "outputs.npy").exists() != (fit in failed) for fit in folders(place))
     said = last(miaudit(place, "gather", "fits", "--out", "e.npz", code=1))
     assert f"{len(failed)} of 5 fits failed" in said
-    assert "IndexError" in said
+    assert "ValueError" in said
 
 
 def test_a_gather_of_another_draw_is_refused(place: Path, miaudit: Call) -> None:
@@ -256,7 +258,7 @@ def test_nothing_is_overwritten_unless_told(place: Path, miaudit: Call) -> None:
     (place / "mine" / "thesis.txt").touch()
     said = miaudit(place, "draw", "a.yaml", "--out", "mine", "--overwrite", code=1)
     assert "which holds thesis.txt" in said
-    assert os.listdir(place / "mine") == ["thesis.txt"]
+    assert [path.name for path in (place / "mine").iterdir()] == ["thesis.txt"]
 
 
 def test_a_draw_that_was_moved_with_its_project_is_gathered(place: Path, miaudit: Call) -> None:

@@ -62,7 +62,9 @@ def gather(
     ] = Path("evidence.npz"),
     config: Annotated[
         Path | None,
-        typer.Option("--config", help="The configuration file, if it was moved apart from the folder.", show_default=False),
+        typer.Option(
+            "--config", help="The configuration file, if it was moved apart from the folder.", show_default=False
+        ),
     ] = None,
     partial: Annotated[
         bool,

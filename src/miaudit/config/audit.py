@@ -37,7 +37,6 @@ from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import DESIGNS, Design
 from miaudit.findings.table import TableFindings
 from miaudit.io.tables import read_yaml
-from miaudit.models.command import CommandTarget
 from miaudit.synthesis.table_attacks import table_files
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
@@ -507,11 +506,8 @@ class CampaignConfig(Options):
     def campaign(self, base: Path) -> Campaign:
         """Read the records and make the target. Runs the code that the target names."""
         attacks, records = self.attack_options(), self.data.load(base, self.evaluation.get("categories", ()))
-        target = self.target.build(base)
-        if isinstance(target, CommandTarget):
-            target = target.on(records.ids, self.data.path)
         return Campaign(
-            target=target,
+            target=self.data.named(self.target.build(base), records),
             records=records,
             design=self.design,
             attacks=attacks,

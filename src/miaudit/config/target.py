@@ -290,6 +290,10 @@ class DataSection(Section):
         columns = self.model_dump(exclude={"path", "records", "copies"})
         return Records.load(base / self.path, **columns, categories=categories)
 
+    def named(self, target: Target, records: Records) -> Target:
+        """Return the target for these records: a command compares their ids, and their file decides its fits, too."""
+        return target.on(records.ids, self.path) if isinstance(target, CommandTarget) else target
+
     def load_copies(self, base: Path) -> Any:
         """Read the changed copies of the records, a .npy file, if there are any."""
         return None if self.copies is None else tables.read_array(base / self.copies, "data.copies")

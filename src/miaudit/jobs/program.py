@@ -36,6 +36,7 @@ def send(number):
 
 def watch():
     last_word = os.read(0, 1)
+    ending.set()
     until = time.monotonic() + grace
     send(signal.SIGTERM)
     while time.monotonic() < until and send(0):
@@ -45,8 +46,12 @@ def watch():
         shutil.rmtree(scratch, ignore_errors=True)
     os._exit(137)
 
-threading.Thread(target=watch, daemon=True).start()
+ending = threading.Event()
+watcher = threading.Thread(target=watch, daemon=True)
+watcher.start()
 code = child.wait()
+if ending.is_set():
+    watcher.join()
 if alone:
     send(signal.SIGKILL)
 os._exit(code if code >= 0 else 128 - code)

@@ -21,6 +21,7 @@ from miaudit.arrays import Float32Array, IndexArray, IntArray
 from miaudit.errors import InputError, MiauditError, check_choice, nearest, one_line
 from miaudit.io import atomic
 from miaudit.jobs import program
+from miaudit.jobs.resumable import digest
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.script_files import ScriptFiles, of_arguments
 from miaudit.models.targets import Precomputed, class_count
@@ -192,9 +193,9 @@ class CommandTarget(Traits):
 
     def identity(self) -> str:
         """The template, the kind of outputs, the environment that it sets, the script files and the ids."""
-        ids = None if self.ids is None else [str(one) for one in self.ids]
-        decides = [self.line.words, self.given, self.threads, sorted(self.env.items()), sorted(self.digests.items())]
-        return f"command {decides} {ids}"
+        ids = "" if self.ids is None else digest(np.asarray(self.ids).astype(np.str_))
+        files = sorted((Path(one).name if Path(one).is_absolute() else one, own) for one, own in self.digests.items())
+        return f"command {[self.line.words, self.given, self.threads, sorted(self.env.items()), files, ids]}"
 
     def variables(self) -> dict[str, str]:
         """What is set in the environment of a fit."""
