@@ -38,6 +38,11 @@ THROUGH = (
         "models/test_train.py",
         "models/loop models/train_config",
     ),
+    (
+        "what a command reads and how it runs, through fits",
+        "models/test_command.py",
+        "jobs/program models/script_files",
+    ),
     ("what a target is", "collect/test_campaign.py", "models/protocol"),
     ("measures by name", "config/test_disclosure.py", "defences/registry"),
     ("the parts of a command: what it prints and writes", "command/test_audit.py", "command/results"),

@@ -18,6 +18,7 @@ from miaudit.command.bundle import challenge, unseal, verify
 from miaudit.command.compare import compare, history
 from miaudit.command.demo import demo
 from miaudit.command.disclosure import disclosure
+from miaudit.command.draw import draw, gather
 from miaudit.command.options import EXIT_CODES
 from miaudit.command.plan import plan
 from miaudit.command.report import export, report
@@ -101,6 +102,14 @@ _COULD_RUN = f"Exit code 0 unless it could not run. {EXIT_CODES}"
 app.command(epilog=_COULD_RUN)(demo)
 app.command(epilog=EXIT_CODES)(run)
 app.command(epilog=_COULD_RUN)(collect)
+app.command(
+    epilog="Exit codes: 0 done; 1 could not run; 2 usage. "
+    "Example: miaudit draw audit.yaml --out fits; bash fits/commands.txt; miaudit gather fits --out evidence.npz"
+)(draw)
+app.command(
+    epilog="Exit codes: 0 done; 1 could not run, or fits are missing or stale; 2 usage. "
+    "Example: miaudit gather fits --out evidence.npz; miaudit audit evidence.npz"
+)(gather)
 app.command(epilog=f"Example: miaudit audit scores.npz --score loss --signal loss --member member. {EXIT_CODES}")(audit)
 app.command(epilog=f"Example: miaudit disclosure examples/disclosure/sklearn.yaml --dry-run. {EXIT_CODES}")(disclosure)
 app.command(epilog="Exit codes: 0 a guarantee is proved; 1 could not run; 2 usage; 4 no privacy was asked for.")(

@@ -16,6 +16,7 @@ __all__ = [
     "Attack",
     "Collected",
     "campaign",
+    "drawn",
     "from_outputs",
     "from_pairs",
     "from_table",

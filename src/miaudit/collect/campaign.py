@@ -60,6 +60,7 @@ class Shadows:
     store, executor, workers, at_once : as of :func:`miaudit.models.shadow.train`
     seconds_per_fit : rate for the estimate of the cost; default: one fit is timed
     given : outputs of shadow models that were trained elsewhere; then ``models`` is 0
+    without : numbers of the models, from 1, whose fits could not be had: they are drawn, and left out
     vulnerability : whether to say which records leak (:mod:`miaudit.auditing.vulnerable_records`)
         True names the most vulnerable, which is row-level data, and refuses too few models. None says how many there
         are, where enough models are trained here. False does not.
@@ -74,11 +75,12 @@ class Shadows:
     seconds_per_fit: float | None = None
     given: GivenShadows | None = None
     vulnerability: bool | None = None
+    without: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
         """Shadow models, wherever they were trained."""
-        return self.models if self.given is None else self.given.outputs.models
+        return self.models - len(self.without) if self.given is None else self.given.outputs.models
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +167,11 @@ class Campaign:
     def trainable(self) -> Trainable:
         """Return the target, if it can be trained."""
         return trainable(self.target)
+
+    @property
+    def inputs(self) -> Any:
+        """What goes into a fit: the records, or their row numbers where the target knows them by these."""
+        return np.arange(self.records.n) if traits_of(self.target).by_row else self.records.x
 
     def labels(self) -> NDArray[Any]:
         """Labels (n,); zeros for a target that needs none."""
@@ -278,6 +285,9 @@ class Campaign:
     def _check_rows(self) -> None:
         """Refuse outputs of more or fewer records: which row belongs to which record could only be guessed."""
         x, n = self.records.x, self.records.n
+        if traits_of(self.target).by_row and not self.stands and self.copies is not None:
+            hint = "leave it out: the script gives outputs of the records themselves"
+            raise InputError("data.copies", "none, for a command", "changed copies", hint)
         if not isinstance(self.target, Precomputed) or not np.array_equal(x, np.arange(n)):
             return
         rows = len(np.asarray(self.target.values))

@@ -28,6 +28,7 @@ class Records:
     member : array (n,), whether the audited model was trained on the record; None where that is still to be drawn
     fields : further fields of :class:`miaudit.Evidence`: covariates, covariate_names, text, unit, group
     source : str, where they came from
+    ids : array (n,), what each record is called; None where nobody says
     """
 
     x: Any
@@ -35,6 +36,7 @@ class Records:
     member: NDArray[Any] | None
     fields: Mapping[str, Any]
     source: str
+    ids: NDArray[Any] | None = None
 
     @property
     def n(self) -> int:
@@ -54,6 +56,7 @@ class Records:
         group: str | None = None,
         covariates: str | Sequence[str] | None = None,
         categories: str | Sequence[str] = (),
+        ids: str | None = None,
     ) -> Records:
         """Read an .npz, .parquet, .csv or .jsonl file; each argument names columns of it.
 
@@ -63,6 +66,7 @@ class Records:
             there is neither
         covariates, categories : columns, or two-dimensional arrays, as in :meth:`miaudit.Evidence.load`
             Columns of an array "c" are "c.0", "c.1", ...
+        ids : column of what each record is called, each of them once
 
         Raises
         ------
@@ -70,9 +74,9 @@ class Records:
             For a file or column that is not there or not readable, and unequal lengths.
         """
         several = [names for names in (_listed(x), _listed(covariates)) if names]
-        single = [name for name in (y, text, member, unit, group) if name is not None]
+        single = [name for name in (y, text, member, unit, group, ids) if name is not None]
         numbers = {y, member, *(name for names in several for name in names)}
-        labels = [name for name in (text, unit, group) if name is not None and name not in numbers]
+        labels = [name for name in (text, unit, group, ids) if name is not None and name not in numbers]
         wanted = list(dict.fromkeys([*(name for names in several for name in names), *single]))
         if not wanted:
             raise InputError("data", "names of columns (x, y, text, member, ...)", "none", "name the columns")
@@ -99,7 +103,14 @@ class Records:
             member=None if member is None else found[member],
             fields={name: values for name, values in fields.items() if values is not None},
             source=Path(path).name,
+            ids=None if ids is None else _distinct(found[ids], ids),
         )
+
+
+def _distinct(ids: NDArray[Any], name: str) -> NDArray[Any]:
+    if ids.ndim != 1 or len(np.unique(ids)) != len(ids):
+        raise InputError(name, "an id for each record, each of them once", "some twice", "name a column of ids")
+    return ids
 
 
 def _listed(names: str | Sequence[str] | None) -> list[str]:

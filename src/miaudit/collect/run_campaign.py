@@ -469,7 +469,7 @@ def _classes(copies: NDArray[Any], n: int) -> IntArray:
 
 def training(campaign: Campaign, draws: Draws) -> dict[str, Any]:
     """Arguments of :func:`miaudit.models.shadow.train`, and of its estimate, for all models of a campaign."""
-    x, y, included, rows = campaign.records.x, draws.y, draws.included, draws.rows
+    x, y, included, rows = campaign.inputs, draws.y, draws.included, draws.rows
     multiple, n = draws.base.design == "multi-run", campaign.records.n
     keep = rows if multiple else None
     if _asks_copies(campaign):
@@ -506,7 +506,7 @@ def training_again(campaign: Campaign, draws: Draws, replaced: Replacements) -> 
     options = campaign.shadows
     return {
         "target": campaign.trainable(),
-        "x": campaign.records.x,
+        "x": campaign.inputs,
         "y": draws.y,
         "included": included,
         "seed": draws.seed,
@@ -518,7 +518,8 @@ def training_again(campaign: Campaign, draws: Draws, replaced: Replacements) -> 
 
 def _trained(campaign: Campaign, draws: Draws, progress: Progress | None) -> ShadowOutputs:
     more = 0 if draws.replaced is None else len(draws.replaced.places) + (campaign.shadows.at_once > 1)
-    return _told(training(campaign, draws), campaign, progress, 0, len(draws.included) + more)
+    trained = _told(training(campaign, draws), campaign, progress, 0, len(draws.included) + more)
+    return trained.without(campaign.shadows.without)
 
 
 def _told(

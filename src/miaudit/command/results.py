@@ -146,6 +146,19 @@ def deliver(
     raise typer.Exit(found.exit_code if exit_code is None else exit_code)
 
 
+def write_evidence(collected: Collected, out: Path) -> None:
+    """Write evidence to a file, with propensities where they were given, and tell what was collected."""
+    from miaudit.io import tables
+
+    given = {} if collected.propensity is None else {"propensity": collected.propensity}
+    columns = collected.evidence.columns(one_number_each=out.suffix.lower() == ".csv")
+    tables.write_columns(out, {**columns, **given})
+    leaks = () if collected.vulnerability is None else (one_line(collected.vulnerability.text),)
+    seen = () if collected.stability is None else (collected.stability.sentence,)
+    notes = (f"Note: {one_line(note)}" for note in (*collected.notes, *seen))
+    say("\n".join([repr(collected.evidence), *leaks, *notes, f"\nEvidence: {out}"]))
+
+
 @dataclass(frozen=True)
 class BundleWish:
     """What is asked of a bundle: its file, what it shares, whether labels are sealed."""

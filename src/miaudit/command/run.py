@@ -19,9 +19,10 @@ from miaudit.command.results import (
     progress,
     say,
     summary,
+    write_evidence,
 )
 from miaudit.command.synthetic_table import audit_table
-from miaudit.errors import InputError, one_line
+from miaudit.errors import InputError
 
 if TYPE_CHECKING:
     from miaudit.collect.outputs import Collected
@@ -98,13 +99,7 @@ def collect(
     if out.exists() and not overwrite:
         raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
     collected = _collected(settings, config, rng)
-    given = {} if collected.propensity is None else {"propensity": collected.propensity}
-    columns = collected.evidence.columns(one_number_each=out.suffix.lower() == ".csv")
-    tables.write_columns(out, {**columns, **given})
-    leaks = () if collected.vulnerability is None else (one_line(collected.vulnerability.text),)
-    seen = () if collected.stability is None else (collected.stability.sentence,)
-    notes = (f"Note: {one_line(note)}" for note in (*collected.notes, *seen))
-    say("\n".join([repr(collected.evidence), *leaks, *notes, f"\nEvidence: {out}"]))
+    write_evidence(collected, out)
 
 
 def _collected(settings: AnyConfig, config: Path, rng: Any) -> Collected:

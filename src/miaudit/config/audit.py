@@ -505,10 +505,10 @@ class CampaignConfig(Options):
 
     def campaign(self, base: Path) -> Campaign:
         """Read the records and make the target. Runs the code that the target names."""
-        attacks = self.attack_options()
+        attacks, records = self.attack_options(), self.data.load(base, self.evaluation.get("categories", ()))
         return Campaign(
-            target=self.target.build(base),
-            records=self.data.load(base, self.evaluation.get("categories", ())),
+            target=self.data.named(self.target.build(base), records),
+            records=records,
             design=self.design,
             attacks=attacks,
             gaussian=self.gaussian() if outputs.GAUSSIAN_LIRA in attacks else Campaign.gaussian,

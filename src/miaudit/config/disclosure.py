@@ -245,10 +245,10 @@ class DisclosureConfig(File):
 
     def trial(self, base: Path) -> Trial:
         """Read the records and make the targets, with paths relative to ``base``. Runs the code that they name."""
-        section = self.disclosure
+        section, records = self.disclosure, self.data.load(base)
         return Trial(
-            target=self.target.build(base),
-            records=self.data.load(base),
+            target=self.data.named(self.target.build(base), records),
+            records=records,
             shadows=self.shadow.options(base),
             defences={registry.named(*pair): registry.make(*pair) for pair in section.measures()},
             trainings={name: change.build(self.target, base) for name, change in section.trainings.items()},

@@ -11,13 +11,23 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import Discriminator, Field, ModelWrapValidatorHandler, PlainValidator, Tag, TypeAdapter, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    ModelWrapValidatorHandler,
+    PlainValidator,
+    Tag,
+    TypeAdapter,
+    field_validator,
+    model_validator,
+)
 
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
-from miaudit.config.section import FilePath, FolderPath, Keys, Section, Text, keys_of
+from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section, Text, keys_of
 from miaudit.errors import InputError, Offered, Option, one_line
 from miaudit.io import tables
+from miaudit.models.command import CommandLine, CommandOutputs, CommandTarget
 from miaudit.models.given import GivenShadows
 from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
 from miaudit.models.train_config import SmallGPT2, TrainConfig
@@ -188,6 +198,38 @@ class LanguageModelSection(TargetSection):
         return language.SmallLanguage(SmallGPT2(**options), vocabulary, self.name or "")
 
 
+class CommandSection(TargetSection):
+    """A command that trains on some rows of its own data, and leaves outputs on all of them."""
+
+    kind: Literal["command"]
+    command: Annotated[str, Field(min_length=1, max_length=20_000)]
+    outputs: CommandOutputs
+    files: tuple[Text, ...] = ()
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    retries: Annotated[int, Field(ge=0)] = 0
+    threads: Whole = 1
+    env: dict[Text, str] = Field(default_factory=dict)
+
+    @field_validator("command")
+    @classmethod
+    def _can_be_called(cls, value: str) -> str:
+        try:
+            CommandLine.of(value)
+        except InputError as error:
+            raise Refused(error) from None
+        return value
+
+    @property
+    def user_code(self) -> str:
+        """The command."""
+        return self.command
+
+    def build(self, base: Path) -> Target:
+        """Describe the command, and read the files that it names."""
+        options = self.model_dump(include={"command", "files", "timeout", "retries", "threads", "env"})
+        return CommandTarget(given=self.outputs, folder=base, called=self.name or "", **options)
+
+
 class TokenSection(TargetSection):
     """Log-probabilities of tokens, which the data hold already: no model is asked."""
 
@@ -223,7 +265,8 @@ def _any_kind(names: tuple[str, ...]) -> TypeAdapter[Any]:
     return TypeAdapter(told)
 
 
-for _section in (SklearnSection, TorchSection, TorchWeightsSection, OutputsSection, LanguageModelSection, TokenSection):
+_KINDS = (SklearnSection, TorchSection, TorchWeightsSection, OutputsSection, LanguageModelSection)
+for _section in (*_KINDS, CommandSection, TokenSection):
     register(_section)
 
 
@@ -237,6 +280,7 @@ class DataSection(Section):
     member: Text | None = None
     unit: Text | None = None
     group: Text | None = None
+    ids: Text | None = None
     covariates: Text | tuple[Text, ...] | None = None
     records: Whole | None = None
     copies: FilePath | None = None
@@ -245,6 +289,10 @@ class DataSection(Section):
         """Read the records; covariates that are categories may be text."""
         columns = self.model_dump(exclude={"path", "records", "copies"})
         return Records.load(base / self.path, **columns, categories=categories)
+
+    def named(self, target: Target, records: Records) -> Target:
+        """Return the target for these records: a command compares their ids, and their file decides its fits, too."""
+        return target.on(records.ids, self.path) if isinstance(target, CommandTarget) else target
 
     def load_copies(self, base: Path) -> Any:
         """Read the changed copies of the records, a .npy file, if there are any."""

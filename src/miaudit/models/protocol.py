@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeGuard, get_args, runtime_checkable
 
 from numpy.typing import NDArray
@@ -79,7 +80,7 @@ class Traits(ABC):
 
     @property
     def by_row(self) -> bool:
-        """Whether it has outputs of stored records only, asked for by their row numbers."""
+        """Whether it has outputs of stored records only: it is asked, and trained, by their row numbers."""
         return False
 
     @property
@@ -91,6 +92,10 @@ class Traits(ABC):
     def notes(self) -> tuple[str, ...]:
         """What is to be said of it on a page, in sentences."""
         return ()
+
+    def at_work(self, number: int, folder: Path | None) -> Any:  # noqa: ARG002 - for those who leave files
+        """Return the target as it makes the fit of this number, with the store's folder for what it tells, if any."""
+        return self
 
     @abstractmethod
     def outputs(self, fitted: Any, x: Any) -> Float32Array:

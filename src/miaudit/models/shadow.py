@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from miaudit.jobs import resumable
 from miaudit.jobs.resumable import JobsFailedError, Store, batches, digest, duration
 from miaudit.metrics.vulnerability import Vulnerability, vulnerability
 from miaudit.models.inclusion import checked_included, inclusion
-from miaudit.models.protocol import Target, Trainable, can_be_trained, can_be_trained_together, check_target
+from miaudit.models.protocol import Target, Trainable, Traits, can_be_trained, can_be_trained_together, check_target
 from miaudit.models.targets import checked_outputs, class_count, described_function
 
 # From outputs (n, C) and labels (n,) to one number a record (n,), higher for members.
@@ -70,6 +70,11 @@ class ShadowOutputs:
                 raise InputError(f"outputs of model {m}", allowed, str(array.shape), "pass alike")
             _require_finite(array, f"outputs of model {m}")
         return cls(member, np.asarray(labels), arrays, arrays[0].shape, kind)
+
+    def without(self, numbers: Sequence[int]) -> ShadowOutputs:
+        """Return those of all other models."""
+        kept = np.delete(np.arange(self.models), np.asarray(numbers, dtype=np.intp))
+        return replace(self, included=self.included[kept], sources=tuple(self.sources[m] for m in kept))
 
     @property
     def models(self) -> int:
@@ -245,8 +250,8 @@ def train(
     >>> shadows.models, shadows.shape, shadows.signal("logit_confidence").shape
     (4, (40, 2), (40, 4))
     """
-    plan = _Plan(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps)
-    seeds = plan.seeds()
+    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps)
+    plan, seeds = replace(plan, logs=None if store is None else Path(store).absolute()), plan.seeds()
     with nullcontext() if store is None else Store.alone(store, plan.decides(), _NAME) as place:
         kept = resumable.finish(
             _fit_group,
@@ -264,7 +269,7 @@ def train(
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
+class Fits:
     """What is fixed before the first fit, as of :func:`train`, and checked; this is what travels to workers."""
 
     target: Trainable
@@ -272,11 +277,12 @@ class _Plan:
     y: Any
     included: Any
     seed: int
-    signal: str | Signal | None
-    views: tuple[View, ...]
-    at_once: int
-    keep: Any
+    signal: str | Signal | None = None
+    views: tuple[View, ...] = ()
+    at_once: int = 1
+    keep: Any = None
     swaps: Any = None
+    logs: Path | None = None  # the store, where what a fit tells can go
 
     def __post_init__(self) -> None:
         target: Any = self.target
@@ -360,7 +366,7 @@ class _Plan:
         }
 
 
-def _gathered(plan: _Plan, kept: dict[int, Path | Float32Array], fingerprint: str) -> ShadowOutputs:
+def _gathered(plan: Fits, kept: dict[int, Path | Float32Array], fingerprint: str) -> ShadowOutputs:
     sources = tuple(kept[m] for m in range(plan.models))
     shapes = [_outputs_of(source).shape for source in sources]
     for m, shape in enumerate(shapes):
@@ -375,11 +381,12 @@ def _outputs_of(source: Path | Float32Array) -> Float32Array:
     return source if isinstance(source, np.ndarray) else np.load(source, mmap_mode="r", allow_pickle=False)
 
 
-def _fit_group(plan: _Plan, group: Sequence[tuple[int, int]]) -> list[Float32Array | str]:
+def _fit_group(plan: Fits, group: Sequence[tuple[int, int]]) -> list[Float32Array | str]:
     """Fit the models of one group and return what is kept of each, or its problem."""
     if len(group) == 1:
         ((m, seed),) = group
-        fitted = plan.target.fit(*plan.learned(m), seed=seed)
+        target = plan.target.at_work(m, plan.logs) if isinstance(plan.target, Traits) else plan.target
+        fitted = target.fit(*plan.learned(m), seed=seed)
         return [_kept_outputs(plan, fitted)]
     included, seeds = plan.included[[m for m, _ in group]], [seed for _, seed in group]
     fits = plan.target.fit_many(plan.x, plan.y, included, seeds=seeds)  # type: ignore[attr-defined]
@@ -392,7 +399,7 @@ def _fit_group(plan: _Plan, group: Sequence[tuple[int, int]]) -> list[Float32Arr
     return results
 
 
-def _kept_outputs(plan: _Plan, fitted: Any) -> Float32Array:
+def _kept_outputs(plan: Fits, fitted: Any) -> Float32Array:
     asked, y = plan.x, plan.y
     if plan.keep is not None:
         asked, y = [asked[i] for i in plan.keep] if isinstance(asked, list) else asked[plan.keep], y[plan.keep]
@@ -469,7 +476,7 @@ def estimate(
     >>> print(cost)
     64 fits, 5 min, 0.5 MB on disk; at the stated 9 s a fit and 2 at a time
     """
-    plan = _Plan(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps)
+    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps)
     if workers < 1:
         raise InputError("workers", "at least 1", str(workers), "1 runs one after another")
     place = None if store is None else Store.found(store, plan.decides(), _NAME)

@@ -1,0 +1,420 @@
+"""The fits of a campaign as files: drawn into folders for any scheduler, and gathered into evidence when they are done.
+
+A folder of fits holds ``fits/NUMBER-DIGEST/`` with ``rows.npy`` and the folder ``out`` for each, ``commands.txt`` with
+one line for each, an example for SLURM, and ``manifest.json``, written last: what was drawn, with the digests of all
+that decides it.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.arrays import Float32Array, IndexArray, IntArray
+from miaudit.collect import run_campaign
+from miaudit.collect.campaign import Campaign, Draws
+from miaudit.collect.outputs import Collected
+from miaudit.errors import InputError, MiauditError, one_line
+from miaudit.io import atomic
+from miaudit.models.command import (
+    OUTPUTS_FILE,
+    ROWS_FILE,
+    CommandTarget,
+    last_words,
+    read_outputs,
+    small,
+    write_rows,
+)
+from miaudit.models.protocol import Kind, Traits
+from miaudit.models.script_files import file_digest
+from miaudit.models.shadow import Fits
+
+__all__ = ["Drawn", "draw", "gather", "read"]
+
+MANIFEST, COMMANDS, SLURM, FITS = "manifest.json", "commands.txt", "slurm.sh", "fits"
+LOG, FAILED = "log.txt", "failed.txt"
+_FORMAT = "miaudit draw 1"
+_OWN = {MANIFEST, COMMANDS, SLURM, FITS, ".lock"}
+_NAMED = 10  # fits spelt out in a message
+_HOURS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """One fit: its group and its number in it, its seed, the rows (k,) that it learns in order, and its folder."""
+
+    group: str
+    number: int
+    seed: int
+    rows: IntArray
+    folder: str
+
+    @property
+    def what(self) -> str:
+        """What the model is for, in words."""
+        if self.group:
+            return f"model {self.number} for the stability of training"
+        return f"model {self.number}"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the row numbers, as int64."""
+        return hashlib.sha256(np.ascontiguousarray(self.rows, dtype="<i8").tobytes()).hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """All fits of a campaign, and what decides them, by name."""
+
+    campaign: Campaign
+    target: CommandTarget
+    draws: Draws
+    fits: tuple[Fit, ...]
+    decides: Mapping[str, str]
+
+    @classmethod
+    def of(cls, campaign: Campaign, rng: np.random.Generator) -> Drawn:
+        """Draw all memberships and seeds, exactly as :func:`miaudit.collect.run_campaign.collect` would.
+
+        Raises
+        ------
+        InputError
+            For a target that is no command, and for whatever stands against the campaign.
+        """
+        target = campaign.target
+        if not isinstance(target, CommandTarget):
+            hint = "miaudit collect asks or trains it here"
+            raise InputError("target.kind", "command, whose fits any scheduler can run", target.name, hint)
+        draws = Draws.of(campaign, rng)
+        groups = {"": run_campaign.training(campaign, draws)}
+        if draws.replaced is not None:
+            groups["stability"] = run_campaign.training_again(campaign, draws, draws.replaced)
+        fits, decides = list[Fit](), dict[str, str]()
+        for group, arguments in groups.items():
+            planned = Fits(**{k: v for k, v in arguments.items() if k not in ("store", "workers")})
+            decides |= {f"{group} {name}".strip(): digest for name, digest in planned.decides().items()}
+            fits += _fits_of(group, planned, target)
+        return cls(campaign, target, draws, tuple(fits), decides)
+
+
+def _fits_of(group: str, planned: Fits, target: CommandTarget) -> Iterator[Fit]:
+    identity = target.identity()
+    for number, seed in enumerate(planned.seeds()):
+        x, _, rows = planned.learned(number)
+        fit = Fit(group, number, small(seed), target.row_numbers(x, rows), "")
+        key = hashlib.sha256(f"{identity} {fit.seed} {fit.digest}".encode()).hexdigest()
+        yield replace(fit, folder=f"{group}{'-' * bool(group)}{number:05d}-{key[:8]}")
+
+
+# -- draw ------------------------------------------------------------------------------------------------------------
+
+
+def draw(
+    campaign: Campaign, out: Path, *, config: Path, rng: np.random.Generator, overwrite: bool = False
+) -> tuple[int, int]:
+    """Write a folder for each fit of a campaign, and the lines that run them; nothing is trained.
+
+    Parameters
+    ----------
+    out : the folder of all fits
+    config : the campaign's file, whose folder is where the lines run
+    overwrite : whether an earlier draw gives way; fits that are the same keep their outputs, others are removed
+
+    Returns
+    -------
+    how many fits there are, and how many of them have outputs already
+
+    Raises
+    ------
+    InputError
+        For a folder with anything in it, and for a target that is no command.
+    """
+    drawn, place = Drawn.of(campaign, rng), out.absolute()
+    _check_place(place, overwrite=overwrite)
+    lines = [_line(drawn.target, fit, place) for fit in drawn.fits]
+    with atomic.locked_folder(place):
+        (place / MANIFEST).unlink(missing_ok=True)  # without it nothing is a draw
+        (place / FITS).mkdir(exist_ok=True)
+        wanted = {fit.folder for fit in drawn.fits}
+        for old in (place / FITS).iterdir():
+            if old.name not in wanted:
+                shutil.rmtree(old)
+        for fit in drawn.fits:
+            (place / FITS / fit.folder / "out").mkdir(parents=True, exist_ok=True)
+            write_rows(place / FITS / fit.folder / ROWS_FILE, fit.rows)
+        atomic.write_text(place / COMMANDS, "".join(f"{line}\n" for line in lines))
+        atomic.write_text(place / SLURM, _slurm(drawn.target, place, len(lines)))
+        atomic.write_text(place / MANIFEST, json.dumps(_manifest(drawn, place, config), indent=1) + "\n")
+    return len(drawn.fits), sum(_outputs_file(place, fit).is_file() for fit in drawn.fits)
+
+
+def _check_place(place: Path, *, overwrite: bool) -> None:
+    if place.exists() and not place.is_dir():
+        raise InputError("--out", "a folder", f"{place}, which is a file", "name another")
+    held = {path.name for path in place.iterdir()} if place.is_dir() else set()
+    if held - _OWN:
+        received = f"{place}, which holds {min(held - _OWN)}"
+        raise InputError("--out", "a new folder, or that of an earlier draw", received, "name another")
+    if held - {".lock"} and not overwrite:
+        hint = "name another, or add --overwrite: fits that stay the same keep their outputs"
+        raise InputError("--out", "a new folder", f"{place}, which exists", hint)
+
+
+def _outputs_file(place: Path, fit: Fit) -> Path:
+    return place / FITS / fit.folder / "out" / OUTPUTS_FILE
+
+
+def _line(target: CommandTarget, fit: Fit, place: Path) -> str:
+    """One line for a shell: in the configuration's folder, with the environment of a fit, its words kept in a log."""
+    folder = place / FITS / fit.folder
+    words = target.line.filled(rows=str(folder / ROWS_FILE), seed=fit.seed, out=str(folder / "out"))
+    variables = [f"{name}={value}" for name, value in target.variables().items()]
+    if "\n" in (line := f"{target.folder}{place}{''.join(variables)}") or "\r" in line:
+        raise InputError("--out", "paths and variables of one line", "a line break in one", "rename it")
+    failed, log = shlex.quote(str(folder / FAILED)), shlex.quote(str(folder / LOG))
+    call = f"rm -f {failed}; env {shlex.join([*variables, *words])} > {log} 2>&1"
+    return f"cd {shlex.quote(str(target.folder))} && ({call} || {{ code=$?; echo $code > {failed}; exit $code; }})"
+
+
+def _slurm(target: CommandTarget, place: Path, fits: int) -> str:
+    seconds = target.timeout or _HOURS * 3600
+    minutes = max(1, -(-int(seconds + 0.5) // 60))
+    return f"""\
+#!/bin/bash
+# An example: sbatch {shlex.quote(str(place / SLURM))}
+# Each task runs one line of {COMMANDS}; most clusters want an account or a partition, too.
+#SBATCH --job-name=miaudit
+#SBATCH --array=0-{fits - 1}
+#SBATCH --cpus-per-task={target.threads}
+#SBATCH --time={minutes}
+#SBATCH --output=/dev/null
+set -eu
+line=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" {shlex.quote(str(place / COMMANDS))})
+exec bash -c "$line"
+"""
+
+
+def _manifest(drawn: Drawn, place: Path, config: Path) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "config": Path(os.path.relpath(config.absolute(), place)).as_posix(),
+        "config_sha256": file_digest(config),
+        "command": drawn.target.command,
+        "outputs": drawn.target.given,
+        "records": drawn.campaign.records.n,
+        "files": dict(sorted(drawn.target.digests.items())),
+        "decides": dict(drawn.decides),
+        "fits": [
+            {
+                "group": fit.group or "models",
+                "number": fit.number,
+                "seed": fit.seed,
+                "rows": len(fit.rows),
+                "rows_sha256": fit.digest,
+                "folder": f"{FITS}/{fit.folder}",
+            }
+            for fit in drawn.fits
+        ],
+    }
+
+
+# -- gather ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder of fits says of itself: where its configuration is, and what decides its fits."""
+
+    place: Path
+    config: Path
+    config_sha256: str
+    files: Mapping[str, str]
+    decides: Mapping[str, str]
+    folders: tuple[str, ...]
+
+
+def read(place: Path) -> Manifest:
+    """Read the manifest of a folder of fits.
+
+    Raises
+    ------
+    InputError
+        If there is none, or it is damaged.
+    """
+    path = place / MANIFEST
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != _FORMAT:
+            raise ValueError(f"format {content['format']!r:.40}")
+        files = {str(name): str(digest) for name, digest in content["files"].items()}
+        decides = {str(name): str(digest) for name, digest in content["decides"].items()}
+        folders = tuple(str(fit["folder"]) for fit in content["fits"])
+        config = Path(os.path.normpath(place.absolute() / str(content["config"])))
+        return Manifest(place.absolute(), config, str(content["config_sha256"]), files, decides, folders)
+    except (FileNotFoundError, NotADirectoryError):
+        hint = "miaudit draw CONFIG --out FOLDER makes one"
+        raise InputError("folder", f"a folder of fits, with {MANIFEST}", str(place), hint) from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        received = f"{path}, which is none ({one_line(f'{type(error).__name__}: {error}')[:80]})"
+        raise InputError("folder", f"a whole {MANIFEST} of a draw", received, "draw again into a new folder") from error
+
+
+def config_changed(manifest: Manifest, config: Path) -> bool:
+    """Whether the configuration file is another one, by its digest, than when the fits were drawn."""
+    return file_digest(config) != manifest.config_sha256
+
+
+def gather(campaign: Campaign, manifest: Manifest, *, rng: np.random.Generator, partial: bool = False) -> Collected:
+    """Read the outputs of all fits, and make the evidence that local processes would have made, to the byte.
+
+    Parameters
+    ----------
+    campaign : that of the draw's configuration
+    rng : generator as it was when the fits were drawn
+    partial : whether shadow models may be missing; they are left out, and a note says so
+
+    Raises
+    ------
+    InputError
+        For another draw: other records, memberships, seeds, command or script files.
+    MiauditError
+        For fits that are missing, stale or unusable; it names them.
+    """
+    drawn = Drawn.of(campaign, copy.deepcopy(rng))  # a generator that spawned before would spawn others
+    _require_same(drawn, manifest)
+    found, problems = dict[int, Float32Array](), dict[int, str]()
+    for i, fit in enumerate(drawn.fits):
+        try:
+            found[i] = _read(drawn, fit, manifest.place)
+        except MiauditError as error:
+            problems[i] = str(error)
+    note = _what_is_missing(drawn, problems, manifest.place) if problems else ""
+    if problems:
+        _require_partial(drawn, problems, note, partial=partial)
+    left_out = tuple(drawn.fits[i].number for i in problems)
+    width = next(iter(found.values())).shape
+    blank: Float32Array = np.zeros(width, dtype=np.float32)
+    outputs = {_key(fit.seed, fit.rows): found.get(i, blank) for i, fit in enumerate(drawn.fits)}
+    shadows = replace(campaign.shadows, store=None, executor="local", workers=1, without=left_out)
+    whole = replace(campaign, target=_Gathered(drawn.target, outputs), shadows=shadows)
+    if left_out:
+        whole.check_attacks(drawn.draws.base.design)
+    collected = run_campaign.collect(whole, rng=rng)
+    if not note:
+        return collected
+    return replace(collected, notes=(f"A partial gather: {note}", *collected.notes))
+
+
+def _require_same(drawn: Drawn, manifest: Manifest) -> None:
+    """Refuse a folder whose fits are not those of the campaign as it is now."""
+    now = drawn.target.digests
+    other = next((name for name in sorted({*now, *manifest.files}) if now.get(name) != manifest.files.get(name)), None)
+    if other is not None:
+        hint = "put it back as it was, or draw and train again"
+        raise InputError("folder", "fits of the files as they are", f"stale ones: {other} changed since the draw", hint)
+    differ = [name for name in {**manifest.decides, **drawn.decides} if not _alike(name, manifest, drawn)]
+    folders = tuple(f"{FITS}/{fit.folder}" for fit in drawn.fits)
+    if differ or folders != manifest.folders:
+        received = f"those of another draw, with another {' and '.join(differ) or 'list of fits'}"
+        hint = "draw again with this configuration, or put it back as it was"
+        raise InputError("folder", f"the fits of {manifest.config.name}", received, hint)
+
+
+def _alike(name: str, manifest: Manifest, drawn: Drawn) -> bool:
+    return manifest.decides.get(name) == drawn.decides.get(name)
+
+
+def _read(drawn: Drawn, fit: Fit, place: Path) -> Float32Array:
+    folder = place / FITS / fit.folder
+    if (folder / FAILED).exists():
+        code = one_line((folder / FAILED).read_text(encoding="utf-8", errors="replace"))[:20]
+        raise MiauditError(f"failed: its command ended with exit code {code}{last_words(folder / LOG)}")
+    if not (folder / "out" / OUTPUTS_FILE).is_file():
+        raise MiauditError(f"is missing{last_words(folder / LOG)}")
+    try:
+        rows = np.load(folder / ROWS_FILE, allow_pickle=False)
+        same = rows.dtype == np.int64 and np.array_equal(rows, fit.rows)
+    except (OSError, ValueError, EOFError):
+        same = False
+    if not same:
+        raise MiauditError(f"is stale: its {ROWS_FILE} is not the one that was drawn")
+    try:
+        return read_outputs(folder / "out", drawn.target.given, drawn.draws.y, drawn.target.ids)
+    except InputError as error:
+        raise MiauditError(f"is unusable: {error}") from error
+
+
+def _what_is_missing(drawn: Drawn, problems: Mapping[int, str], place: Path) -> str:
+    """Say which fits cannot be used and why, each kind of reason once."""
+    parts = []
+    for kind in ("is missing", "failed", "is stale", "is unusable"):
+        those = [i for i, problem in problems.items() if problem.startswith(kind)]
+        if not those:
+            continue
+        named = ", ".join(drawn.fits[i].what for i in those[:_NAMED])
+        more = f" and {len(those) - _NAMED} more" if len(those) > _NAMED else ""
+        first = problems[those[0]].removeprefix(kind).lstrip(": ")
+        why = f" (the first: {one_line(first)}; log: {place / FITS / drawn.fits[those[0]].folder / LOG})" * bool(first)
+        are = kind if len(those) == 1 else kind.replace("is ", "are ", 1)
+        parts.append(f"{len(those)} of {len(drawn.fits)} fits {are}: {named}{more}{why}")
+    return "; ".join(parts)
+
+
+def _require_partial(drawn: Drawn, problems: Mapping[int, str], note: str, *, partial: bool) -> None:
+    """Refuse what is not whole, but for missing shadow models where they may be missing."""
+    lines = ", ".join(str(i + 1) for i in list(problems)[:_NAMED])
+    again = f"run line{'s' * (len(problems) > 1)} {lines} of {COMMANDS} again"
+    if not partial:
+        raise MiauditError(f"{note}; {again}, or add --partial to leave shadow models out")
+    needed = [drawn.fits[i].what for i in problems if drawn.fits[i].group or drawn.fits[i].number == 0]
+    if drawn.draws.base.design == "multi-run":
+        needed = [drawn.fits[i].what for i in problems]
+    if needed:
+        whose = "the audited one" if needed[0] == "model 0" else "which no other can stand for"
+        raise MiauditError(f"{note}; --partial leaves out shadow models only, not {needed[0]}, {whose}: {again}")
+
+
+def _key(seed: int, rows: NDArray[Any]) -> tuple[int, bytes]:
+    return seed, hashlib.sha256(np.ascontiguousarray(rows, dtype="<i8").tobytes()).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class _Gathered(Traits):
+    """The target of a draw, whose fits have been made: their outputs by seed and rows."""
+
+    runs_user_code = False
+    by_row = True
+    command: CommandTarget
+    found: Mapping[tuple[int, bytes], Float32Array]
+
+    @property
+    def name(self) -> str:
+        return self.command.name
+
+    @property
+    def kind(self) -> Kind:
+        return self.command.kind
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.command.columns
+
+    def identity(self) -> str:
+        return self.command.identity()
+
+    def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> Float32Array:  # noqa: ARG002 - was done
+        return self.found[_key(small(seed), self.command.row_numbers(x, rows))]
+
+    def outputs(self, fitted: Any, x: Any) -> Float32Array:
+        return self.command.outputs(fitted, x)

@@ -1,0 +1,85 @@
+"""What is drawn into files is what local training would fit: the same rows, in the same order, with the same seeds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from miaudit.collect import drawn
+from miaudit.collect.campaign import Campaign, Shadows
+from miaudit.collect.records import Records
+from miaudit.collect.run_campaign import collect
+from miaudit.errors import InputError, MiauditError
+from miaudit.models.command import CommandTarget
+
+N = 40
+Y = np.arange(N) % 2
+
+
+class Watched(CommandTarget):
+    """A command that is not run: what it would be run on is kept."""
+
+    seen: list[tuple[int, list[int]]]
+
+    def fit(self, x, y, rows, *, seed):
+        numbers = self.row_numbers(x, rows)
+        Watched.seen.append((seed % 2**31, numbers.tolist()))
+        return outputs(numbers, seed % 2**31)
+
+
+def outputs(rows, seed):
+    made = np.zeros((N, 2), dtype=np.float32)
+    made[:, 1] = np.isin(np.arange(N), rows) + np.random.default_rng(seed).normal(size=N) + rows[0] / 100
+    return made
+
+
+def campaign(folder: Path, kind=CommandTarget, **options) -> Campaign:
+    (folder / "train.py").write_text("", encoding="utf-8")
+    target = kind(f"{sys.executable} train.py {{rows}} {{out}}", "logits", folder)
+    records = Records(np.zeros((N, 3)), Y, None, {}, "data")
+    return Campaign(target, records, shadows=Shadows(models=4), **options)
+
+
+@pytest.mark.parametrize("stability", [0, 3])
+def test_the_files_are_what_local_fits_get(tmp_path: Path, stability: int) -> None:
+    Watched.seen = []
+    whole = campaign(tmp_path, Watched, stability=stability)
+    local = collect(whole, rng=np.random.default_rng(1))
+    config = tmp_path / "a.yaml"
+    config.touch()
+    fits, there = drawn.draw(
+        campaign(tmp_path, stability=stability), tmp_path / "d", config=config, rng=np.random.default_rng(1)
+    )
+    assert (fits, there) == (5 + stability, 0)
+    manifest = json.loads((tmp_path / "d" / "manifest.json").read_text(encoding="utf-8"))
+    written = []
+    for fit in manifest["fits"]:
+        folder = tmp_path / "d" / fit["folder"]
+        rows = np.load(folder / "rows.npy")
+        written.append((fit["seed"], rows.tolist()))
+        np.save(folder / "out" / "outputs.npy", outputs(rows, fit["seed"]))
+    assert written == Watched.seen
+    read = drawn.read(tmp_path / "d")
+    gathered = drawn.gather(campaign(tmp_path, stability=stability), read, rng=np.random.default_rng(1))
+    for name, score in local.evidence.scores.items():
+        assert np.array_equal(gathered.evidence.scores[name], score)
+    assert gathered.stability == local.stability
+    assert gathered.notes == local.notes
+    assert not drawn.config_changed(read, config)
+    with pytest.raises(InputError, match="another draw, with another inclusion"):
+        drawn.gather(campaign(tmp_path, stability=stability), read, rng=np.random.default_rng(2))
+
+
+def test_models_for_stability_are_not_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").touch()
+    whole = campaign(tmp_path, stability=2)
+    drawn.draw(whole, tmp_path / "d", config=tmp_path / "a.yaml", rng=np.random.default_rng(1))
+    for folder in (tmp_path / "d" / "fits").iterdir():
+        if not folder.name.startswith("stability-00001"):
+            np.save(folder / "out" / "outputs.npy", outputs(np.load(folder / "rows.npy"), 1))
+    with pytest.raises(MiauditError, match="not model 1 for the stability of training"):
+        drawn.gather(whole, drawn.read(tmp_path / "d"), rng=np.random.default_rng(1), partial=True)

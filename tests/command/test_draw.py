@@ -1,0 +1,294 @@
+"""A training script of one's own from configuration to evidence: local processes, and files for any scheduler."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+Run = Callable[..., tuple[int, str, str]]
+Call = Callable[..., str]
+TRAIN = """\
+import argparse, os, pathlib
+import numpy as np
+p = argparse.ArgumentParser()
+for name in ("--rows", "--seed", "--out"):
+    p.add_argument(name)
+a = p.parse_args()
+data, rows, out = np.load("data.npz"), np.load(a.rows), pathlib.Path(a.out)
+with open(os.environ.get("CALLS", os.devnull), "a") as calls:
+    calls.write("x")
+x, y = data["x"], data["y"]
+w = np.random.default_rng(int(a.seed)).normal(size=x.shape[1]) / 10
+for row in rows.repeat(3):  # one after another: their order counts
+    w += 0.2 * (y[row] - 1 / (1 + np.exp(-x[row] @ w))) * x[row]
+z = x @ w
+if os.environ.get("SLOW"):
+    import time; time.sleep(float(os.environ["SLOW"]))
+if "losses" in os.environ.get("KIND", ""):
+    np.save(out / "outputs.npy", np.logaddexp(0, np.where(y == 1, -z, z)))
+else:
+    np.save(out / "outputs.npy", np.c_[np.zeros(len(z)), z])
+np.save(out / "ids.npy", data["name"])
+"""
+CONFIG = """\
+target:
+  kind: command
+  command: "{python} train.py --rows {{rows}} --seed {{seed}} --out {{out}}"
+  outputs: {outputs}
+  env: {{KIND: {outputs}}}
+data: {{path: data.npz, y: y, ids: name}}
+{more}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    folder = tmp_path / "my project"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    x, names = rng.normal(size=(60, 5)), np.array([f"p{i}" for i in range(60)])
+    np.savez(folder / "data.npz", x=x, y=(x[:, 0] + rng.normal(size=60) > 0).astype(int), name=names)
+    (folder / "train.py").write_text(TRAIN, encoding="utf-8")
+    configured(folder)
+    return folder
+
+
+def configured(folder: Path, more: str = "shadow: {models: 4}", outputs: str = "logits", name: str = "a.yaml") -> None:
+    text = CONFIG.format(python=sys.executable, outputs=outputs, more=more)
+    (folder / name).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def miaudit(run: Run, monkeypatch: pytest.MonkeyPatch) -> Call:
+    def call(folder: Path, *arguments: str, code: int = 0) -> str:
+        monkeypatch.chdir(folder)
+        found, out, err = run(*arguments)
+        assert found == code, out + err
+        return err if code else out
+
+    return call
+
+
+def run_all(folder: Path, fits: str = "fits") -> None:
+    subprocess.run(["bash", f"{fits}/commands.txt"], cwd=folder, check=True)
+
+
+def folders(folder: Path, fits: str = "fits") -> list[Path]:
+    return sorted((folder / fits / "fits").iterdir())
+
+
+def last(text: str) -> str:
+    return text.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "more"),
+    [
+        ("logits", "shadow: {models: 4}\nstability: {pairs: 2}"),
+        ("losses", "shadow: {models: 4}"),
+    ],
+)
+def test_local_processes_workers_and_files_give_the_same_bytes(
+    place: Path, miaudit: Call, outputs: str, more: str
+) -> None:
+    configured(place, more, outputs)
+    configured(place, more.replace("models: 4", "models: 4, workers: 2, store: store"), outputs, "two.yaml")
+    miaudit(place, "collect", "a.yaml", "--out", "one.npz")
+    miaudit(place, "collect", "two.yaml", "--out", "two.npz")
+    said = miaudit(place, "draw", "a.yaml", "--out", "fits")
+    lines = (place / "fits" / "commands.txt").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == (7 if "stability" in more else 5)
+    assert f"{len(lines)} fits" in said
+    run_all(place)
+    told = miaudit(place, "gather", "fits", "--out", "gathered.npz")
+    assert (place / "one.npz").read_bytes() == (place / "two.npz").read_bytes()
+    assert (place / "one.npz").read_bytes() == (place / "gathered.npz").read_bytes()
+    assert ("alpha" in told) == ("stability" in more)
+    for fit in folders(place):
+        rows = np.load(fit / "rows.npy")
+        assert rows.dtype == np.int64
+        assert rows.max() < 60
+
+
+def test_a_multi_run_by_files_is_that_of_local_processes(place: Path, miaudit: Call) -> None:
+    more = "evaluation: {design: multi-run}"
+    configured(place, more)
+    (place / "a.yaml").write_text((place / "a.yaml").read_text().replace("ids: name", "ids: name, records: 4"))
+    miaudit(place, "collect", "a.yaml", "--out", "one.npz")
+    miaudit(place, "draw", "a.yaml", "--out", "fits")
+    run_all(place)
+    miaudit(place, "gather", "fits", "--out", "g.npz")
+    assert (place / "one.npz").read_bytes() == (place / "g.npz").read_bytes()
+    (folders(place)[2] / "out" / "outputs.npy").unlink()
+    assert "not model 2" in miaudit(place, "gather", "fits", "--out", "h.npz", "--partial", code=1)
+
+
+def test_a_swap_is_the_replacement_in_the_place_of_the_replaced(place: Path, miaudit: Call) -> None:
+    configured(place, "shadow: {models: 4}\nstability: {pairs: 2}")
+    miaudit(place, "draw", "a.yaml", "--out", "fits")
+    audited = np.load(folders(place)[0] / "rows.npy")
+    manifest = json.loads((place / "fits" / "manifest.json").read_text(encoding="utf-8"))
+    again = [fit for fit in manifest["fits"] if fit["group"] == "stability"]
+    assert len(again) == 2
+    for fit in again:
+        assert fit["seed"] == manifest["fits"][0]["seed"]
+        rows = np.load(place / "fits" / fit["folder"] / "rows.npy")
+        assert (rows != audited).sum() == 1
+        assert rows[rows != audited][0] not in audited
+
+
+def test_a_killed_campaign_trains_only_what_is_missing(
+    place: Path, miaudit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configured(place, "shadow: {models: 6, store: store}")
+    calls = place / "calls"
+    variables = {"CALLS": str(calls), "SLOW": "0.5"}
+    work = subprocess.Popen(
+        [sys.executable, "-m", "miaudit", "collect", "a.yaml", "--out", "e.npz"],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables},
+        stderr=subprocess.DEVNULL,
+    )
+    until = time.monotonic() + 120
+    while len(list((place / "store").glob("model-*.npy"))) < 3 and time.monotonic() < until:
+        time.sleep(0.05)
+    work.kill()
+    work.wait()
+    there = len(list((place / "store").glob("model-*.npy")))
+    assert 3 <= there < 7
+    calls.write_text("", encoding="utf-8")
+    monkeypatch.setenv("CALLS", str(calls))
+    miaudit(place, "collect", "a.yaml", "--out", "e.npz")
+    assert len(calls.read_text(encoding="utf-8")) == 7 - there
+    configured(place, "shadow: {models: 6}")
+    miaudit(place, "collect", "a.yaml", "--out", "whole.npz")
+    assert (place / "e.npz").read_bytes() == (place / "whole.npz").read_bytes()
+
+
+def test_a_gather_names_what_is_missing_stale_or_failed_and_goes_on_only_when_told(place: Path, miaudit: Call) -> None:
+    configured(place, "shadow: {models: 8}")
+    miaudit(place, "draw", "a.yaml", "--out", "fits")
+    said = miaudit(place, "gather", "fits", "--out", "e.npz", code=1)
+    assert "9 of 9 fits are missing: model 0, model 1" in said
+    assert said.count("\n") == 1  # no code runs, so none is announced
+    run_all(place)
+    missing, stale, bad = folders(place)[2], folders(place)[4], folders(place)[5]
+    (missing / "out" / "outputs.npy").unlink()
+    np.save(stale / "rows.npy", np.arange(3))
+    np.save(bad / "out" / "outputs.npy", np.full((60, 2), np.nan))
+    said = last(miaudit(place, "gather", "fits", "--out", "e.npz", code=1))
+    assert "1 of 9 fits is missing: model 2" in said
+    assert "1 of 9 fits is stale: model 4" in said
+    assert "1 of 9 fits is unusable: model 5" in said
+    assert "NaN" in said
+    assert "run lines 3, 5, 6 of commands.txt again, or add --partial" in said
+    assert not (place / "e.npz").exists()
+    told = miaudit(place, "gather", "fits", "--out", "e.npz", "--partial")
+    assert "A partial gather: 1 of 9 fits is missing: model 2" in told
+    assert "5 shadow models" in told
+    (folders(place)[0] / "failed.txt").write_text("3\n", encoding="utf-8")
+    said = last(miaudit(place, "gather", "fits", "--out", "f.npz", "--partial", code=1))
+    assert "1 of 9 fits failed: model 0 (the first: its command ended with exit code 3" in said
+    assert "not model 0, the audited one" in said
+
+
+def test_too_few_shadow_models_are_no_audit(place: Path, miaudit: Call) -> None:
+    miaudit(place, "draw", "a.yaml", "--out", "fits")
+    run_all(place)
+    (folders(place)[3] / "out" / "outputs.npy").unlink()
+    said = last(miaudit(place, "gather", "fits", "--out", "e.npz", "--partial", code=1))
+    assert "shadow.models: expected 4 or more, for lira_online, received 3" in said
+
+
+def test_a_line_that_fails_says_so_and_takes_no_other_with_it(place: Path, miaudit: Call) -> None:
+    script = place / "train.py"
+    script.write_text(TRAIN.replace("rows.repeat(3)", "rows.repeat(3) if 7 in rows else [None, 'oh']"))
+    miaudit(place, "draw", "a.yaml", "--out", "fits")
+    subprocess.run(["bash", "fits/commands.txt"], cwd=place, check=False)
+    failed = [fit for fit in folders(place) if (fit / "failed.txt").exists()]
+    assert 0 < len(failed) < 5
+    assert all((fit / "out" / "outputs.npy").exists() != (fit in failed) for fit in folders(place))
+    said = last(miaudit(place, "gather", "fits", "--out", "e.npz", code=1))
+    assert f"{len(failed)} of 5 fits failed" in said
+    assert "ValueError" in said
+
+
+def test_a_gather_of_another_draw_is_refused(place: Path, miaudit: Call) -> None:
+    miaudit(place, "draw", "a.yaml", "--out", "fits")
+    run_all(place)
+    script, config = place / "train.py", place / "a.yaml"
+    script.write_text(TRAIN + "# edited\n", encoding="utf-8")
+    said = last(miaudit(place, "gather", "fits", "--out", "e.npz", code=1))
+    assert "stale ones: train.py changed since the draw" in said
+    script.write_text(TRAIN, encoding="utf-8")
+    before = config.read_text(encoding="utf-8")
+    config.write_text(before + "evaluation: {seed: 1}\n", encoding="utf-8")
+    said = miaudit(place, "gather", "fits", "--out", "e.npz", code=1)
+    assert "those of another draw, with another inclusion and seed" in last(said)
+    config.write_text(before + "attack: {type: loss}\n", encoding="utf-8")  # decides no fit
+    miaudit(place, "gather", "fits", "--out", "e.npz")
+    config.write_text(before, encoding="utf-8")
+    with np.load(place / "data.npz") as data:
+        np.savez(place / "data.npz", x=data["x"] + 1, y=data["y"], name=data["name"])
+    assert "data.npz changed since the draw" in miaudit(place, "gather", "fits", "--out", "f.npz", code=1)
+
+
+def test_nothing_is_overwritten_unless_told(place: Path, miaudit: Call) -> None:
+    miaudit(place, "draw", "a.yaml", "--out", "fits")
+    run_all(place)
+    assert "--overwrite" in miaudit(place, "draw", "a.yaml", "--out", "fits", code=1)
+    assert "5 of them have outputs already" in miaudit(place, "draw", "a.yaml", "--out", "fits", "--overwrite")
+    miaudit(place, "gather", "fits", "--out", "e.npz")
+    assert "exists" in miaudit(place, "gather", "fits", "--out", "e.npz", code=1)
+    miaudit(place, "gather", "fits", "--out", "e.npz", "--overwrite")
+    configured(place, "shadow: {models: 4}\nevaluation: {seed: 3}")
+    assert "already" not in miaudit(place, "draw", "a.yaml", "--out", "fits", "--overwrite")
+    assert len(folders(place)) == 5
+    (place / "mine").mkdir()
+    (place / "mine" / "thesis.txt").touch()
+    said = miaudit(place, "draw", "a.yaml", "--out", "mine", "--overwrite", code=1)
+    assert "which holds thesis.txt" in said
+    assert [path.name for path in (place / "mine").iterdir()] == ["thesis.txt"]
+
+
+def test_a_draw_that_was_moved_with_its_project_is_gathered(place: Path, miaudit: Call) -> None:
+    miaudit(place, "draw", "a.yaml", "--out", "fits")
+    run_all(place)
+    moved = place.parent / "elsewhere"
+    shutil.move(place, moved)
+    miaudit(moved.parent, "gather", "elsewhere/fits", "--out", "e.npz")
+    shutil.move(moved / "fits", moved.parent / "alone")
+    assert "--config" in miaudit(moved.parent, "gather", "alone", "--out", "f.npz", code=1)
+    miaudit(moved.parent, "gather", "alone", "--out", "f.npz", "--config", "elsewhere/a.yaml")
+    assert (moved.parent / "e.npz").read_bytes() == (moved.parent / "f.npz").read_bytes()
+
+
+def test_what_is_no_draw_is_refused_in_one_line(place: Path, miaudit: Call) -> None:
+    assert "manifest.json" in miaudit(place, "gather", "nowhere", code=1)
+    (place / "fits").mkdir()
+    for text in ("", "[]", '{"format": "other"}', '{"format": "miaudit draw 1"}'):
+        (place / "fits" / "manifest.json").write_text(text, encoding="utf-8")
+        said = miaudit(place, "gather", "fits", code=1)
+        assert "a whole manifest.json of a draw" in said
+        assert said.count("\n") == 1
+    (place / "b.yaml").write_text(
+        "target: {kind: sklearn, estimator: sklearn.naive_bayes:GaussianNB}\ndata: {path: data.npz, x: x, y: y}\n"
+    )
+    assert "target.kind: expected command, received sklearn" in miaudit(place, "draw", "b.yaml", "--out", "f", code=1)
+
+
+def test_copies_of_records_are_refused_before_anything_runs(place: Path, miaudit: Call) -> None:
+    np.save(place / "copies.npy", np.zeros((60, 2, 5)))
+    text = (place / "a.yaml").read_text(encoding="utf-8").replace("y: y,", "y: y, copies: copies.npy,")
+    (place / "a.yaml").write_text(text, encoding="utf-8")
+    assert "data.copies: expected none, for a command" in miaudit(place, "collect", "a.yaml", code=1)
