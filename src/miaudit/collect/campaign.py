@@ -19,10 +19,11 @@ from miaudit.collect.records import Records
 from miaudit.collect.stability import Replacements
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
+from miaudit.io import frames
 from miaudit.models import inclusion
 from miaudit.models.given import GivenShadows
 from miaudit.models.protocol import Target, Trainable, check_target, stands, trainable, traits_of
-from miaudit.models.targets import Precomputed
+from miaudit.models.targets import Precomputed, SavedTorch, TorchTarget
 
 # What the runs of a multi-run can tell without any further model: each record's own model says all that is plain, and
 # the models of the other records never learnt it, which is what the offline attacks ask for.
@@ -198,6 +199,7 @@ class Campaign:
 
     def check_attacks(self, design: str | None) -> None:
         """Refuse attacks that this target, design or number of shadow models cannot have."""
+        self._check_records()
         self._check_rows()
         if self.reference:
             self._check_reference(design)
@@ -274,6 +276,22 @@ class Campaign:
             received = "units, whose records go in together"
             hint = "leave it out: what is measured, and the theorems, are about one record"
             raise InputError("stability", "records that are drawn one by one", received, hint)
+
+    def _check_records(self) -> None:
+        """Refuse frames and labels of text that the target could only guess the meaning of."""
+        records, target = self.records, self.target
+        if frames.is_frame(records.x) and isinstance(target, TorchTarget | SavedTorch):
+            received = f"a data frame with the columns {', '.join(list(records.x.columns)[:8])}"
+            hint = "code categories as 0, 1, ... and fill gaps, or audit a scikit-learn Pipeline"
+            raise InputError("data.x", "columns of numbers, for a network", received, hint)
+        if not records.classes:
+            return
+        received = f"texts ({', '.join(records.classes[:4])}{', ...' if len(records.classes) > 4 else ''})"
+        if target.kind == "predictions":
+            raise InputError("data.y", "numbers, for a regression", received, "name another column, or a classifier")
+        if self.stands and target.kind == "logits":
+            hint = "number the classes in the order of the columns of its outputs"
+            raise InputError("data.y", "classes 0, 1, ..., for a model as it is", received, hint)
 
     def _check_rows(self) -> None:
         """Refuse outputs of more or fewer records: which row belongs to which record could only be guessed."""

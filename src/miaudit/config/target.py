@@ -240,11 +240,13 @@ class DataSection(Section):
     covariates: Text | tuple[Text, ...] | None = None
     records: Whole | None = None
     copies: FilePath | None = None
+    frame: bool | None = None
+    categories: tuple[Text, ...] = ()
 
     def load(self, base: Path, categories: str | Sequence[str] = ()) -> Records:
         """Read the records; covariates that are categories may be text."""
-        columns = self.model_dump(exclude={"path", "records", "copies"})
-        return Records.load(base / self.path, **columns, categories=categories)
+        columns = self.model_dump(exclude={"path", "records", "copies", "categories"})
+        return Records.load(base / self.path, **columns, categories=categories, levels=self.categories)
 
     def load_copies(self, base: Path) -> Any:
         """Read the changed copies of the records, a .npy file, if there are any."""
