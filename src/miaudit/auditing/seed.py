@@ -28,11 +28,10 @@ def generator(rng: Given) -> tuple[np.random.Generator, dict[str, int], tuple[st
     if rng is None:
         seed = int(np.random.SeedSequence().generate_state(1)[0])
         return np.random.default_rng(seed), {"seed": seed}, (f"No seed was given: rng={seed} repeats this audit.",)
-    if isinstance(rng, np.integer):
-        rng = int(rng)
-    if not is_whole(rng) or rng < 0:
-        given: Any = rng
+    given: Any = rng
+    given = int(given) if isinstance(given, np.integer) else given
+    if not is_whole(given) or given < 0:
         allowed = "a numpy.random.Generator, a whole number from 0, or None"
         received = repr(given) if is_whole(given) else type(given).__name__
         raise InputError("rng", allowed, received, "pass a seed such as rng=0")
-    return np.random.default_rng(rng), {"seed": rng}, ()
+    return np.random.default_rng(given), {"seed": given}, ()

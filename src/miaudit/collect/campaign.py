@@ -34,6 +34,7 @@ MULTI_RUN = (
 # What an attack of the registry may need in a multi-run: what each record's own model says of it.
 _OF_OWN_MODEL = {"target", "logits", "labels", "probabilities", "confidence", "correct"}
 _POPULATION_SHARE = 5
+_MOST_NAMED = 8
 _TOKEN_NAMES = {"token_loss": "loss"}
 # Inputs that are of the audited records one by one: shadow models on other records cannot give them.
 _PER_RECORD = {
@@ -411,6 +412,22 @@ class Draws:
         seed = int(seeds.integers(2**31))
         replaced = _replaced(campaign, base, rows, population, seeds.spawn(1)[0]) if campaign.stability else None
         return cls(base, rows, population, included, y, seed, attacks, replaced)
+
+    def rare_classes(self, campaign: Campaign) -> str:
+        """Say which classes are so rare that models are trained without any record of them; empty where none is."""
+        if campaign.target.kind != "logits" or not len(self.included):
+            return ""
+        named, classes = campaign.records.classes, np.unique(self.y)
+        without = np.array([~self.included[:, self.y == one].any(axis=1) for one in classes])
+        rare = classes[without.any(axis=1)].tolist()
+        if not rare:
+            return ""
+        shown = [f"{named[i] if named else i} ({np.count_nonzero(self.y == i)} records)" for i in rare[:_MOST_NAMED]]
+        listed = ", ".join(shown) + (", ..." if len(rare) > _MOST_NAMED else "")
+        return (
+            f"rare classes: {int(without.any(axis=0).sum())} of {len(self.included)} models learn no record of "
+            f"{listed}, and their probability of such a class counts as {signals.PROBABILITY_FLOOR:g}"
+        )
 
 
 def _given_member(records: Records, n: int) -> NDArray[Any]:

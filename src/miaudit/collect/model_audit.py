@@ -15,13 +15,13 @@ from miaudit.attacks.signals import PROBABILITY_FLOOR
 from miaudit.auditing import seed
 from miaudit.auditing.pipeline import audit
 from miaudit.auditing.plan import Plan
-from miaudit.causal.propensity import Nuisance
 from miaudit.collect.outputs import GAUSSIAN_LIRA, Attack, Collected, from_outputs
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings
 from miaudit.io import frames, numeric, tables
 from miaudit.models import fitted
+from miaudit.models.foreign import refuse_pickle
 
 __all__ = ["audit_model", "evidence_of"]
 
@@ -43,7 +43,7 @@ def audit_model(
     key: str = "logits",
     batch: int | None = None,
     plan: Plan | None = None,
-    nuisance: Nuisance | None = None,
+    nuisance: Any = None,
     rng: seed.Given = None,
 ) -> Findings:
     """Audit a fitted model: ask it about members and non-members, and measure what tells them apart. Runs its code.
@@ -127,11 +127,10 @@ def evidence_of(
     rng: np.random.Generator,
 ) -> Collected:
     """Return the evidence that :func:`audit_model` audits, of the same arguments."""
-    fitted.refuse_pickle(model, "model")
+    refuse_pickle(model, "model")
     sides = _Sides.of(members, nonmembers)
     asked = [
-        fitted.ask(model, x, y, outputs=outputs, key=key, batch=batch)
-        for x, y in zip(sides.x, sides.y, strict=True)
+        fitted.ask(model, x, y, outputs=outputs, key=key, batch=batch) for x, y in zip(sides.x, sides.y, strict=True)
     ]
     first, second = asked
     if first.kind != second.kind or first.values.shape[1:] != second.values.shape[1:]:
@@ -271,8 +270,8 @@ def _of_several_labels(said: fitted.Said, y: NDArray[Any]) -> FloatArray:
     if said.kind == "logits":
         found: FloatArray = np.logaddexp(0.0, np.where(wanted, -values, values)).sum(axis=1)
         return found
-    found = -np.log(np.maximum(np.where(wanted, values, 1.0 - values), PROBABILITY_FLOOR)).sum(axis=1)
-    return found
+    found = np.maximum(np.where(wanted, values, 1.0 - values), PROBABILITY_FLOOR)
+    return np.asarray(-np.log(found).sum(axis=1))
 
 
 def _covariates(given: Any, sides: _Sides, categories: Sequence[str]) -> tuple[Any, tuple[str, ...] | None]:
@@ -287,7 +286,9 @@ def _covariates(given: Any, sides: _Sides, categories: Sequence[str]) -> tuple[A
     if frames.is_frame(first) and frames.is_frame(second):
         columns = tables.frame_names(first)
         of_both = [tables.frame_columns(one, columns, columns) for one in (first, second)]
-        return numeric.joined({name: _together(name, *(one[name] for one in of_both)) for name in columns}, columns, categories)
+        return numeric.joined(
+            {name: _together(name, *(one[name] for one in of_both)) for name in columns}, columns, categories
+        )
     return _together("covariates", np.asarray(first), np.asarray(second)), None
 
 

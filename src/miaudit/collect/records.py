@@ -46,7 +46,7 @@ class Records:
         labels = None if self.y is None else np.asarray(self.y)
         if labels is None or labels.dtype.kind not in "OU":
             return
-        empty = [one is None or one != one or one == "" for one in labels.tolist()]
+        empty = [one in (None, "") or isinstance(one, float) for one in labels.tolist()]
         if any(empty) or not all(isinstance(one, str) for one in labels.tolist()):
             received = f"none in {sum(empty)} rows" if any(empty) else "Python objects"
             raise InputError("data.y", "a label in every row: a number or a text", received, "drop or fill these rows")
@@ -134,7 +134,6 @@ class Records:
             fields={name: values for name, values in fields.items() if values is not None},
             source=Path(path).name,
         )
-
 
     @classmethod
     def _with_frame(cls, path: Path, x: Sequence[str], levels: Collection[str], columns: Mapping[str, Any]) -> Records:

@@ -12,7 +12,6 @@ from scipy import special
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
 from miaudit.attacks import lira, registry, signals
-from miaudit.attacks.signals import PROBABILITY_FLOOR
 from miaudit.auditing import vulnerable_records
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.auditing.reference import SHADOW_MODELS
@@ -27,7 +26,6 @@ from miaudit.models.protocol import traits_of
 from miaudit.models.shadow import ShadowOutputs
 
 Progress = Callable[[int, int], None]
-_MOST_NAMED = 8
 _WORDS = {"logits": "logit-scaled confidence", "predictions": "negative squared error"}
 
 
@@ -60,7 +58,7 @@ def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
         return None
     rate, columns = campaign.shadows.seconds_per_fit, len(campaign.score_columns()) or None
     found = shadow.estimate(**training(campaign, draws), seconds_per_fit=rate, columns=columns)
-    if said := _rare_classes(campaign, draws):
+    if said := draws.rare_classes(campaign):
         found = replace(found, how=f"{found.how}; {said}")
     if draws.replaced is None:
         return found
@@ -68,24 +66,6 @@ def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
     more = shadow.estimate(**training_again(campaign, draws, draws.replaced), seconds_per_fit=rate, columns=columns)
     how = f"{(found if found.fits else more).how}; {more.fits + more.reused} models are for the stability of training"
     return found.beside(more, how)
-
-
-def _rare_classes(campaign: Campaign, draws: Draws) -> str:
-    """Say which classes are so rare that models are trained without any record of them; empty where none is."""
-    if campaign.target.kind != "logits" or not len(draws.included):
-        return ""
-    y, named = draws.y, campaign.records.classes
-    classes = np.unique(y)
-    without = np.array([~draws.included[:, y == one].any(axis=1) for one in classes])
-    rare = np.flatnonzero(without.any(axis=1))
-    if not rare.size:
-        return ""
-    shown = [f"{named[classes[i]] if named else classes[i]} ({np.count_nonzero(y == classes[i])} records)" for i in rare]
-    listed = ", ".join(shown[:_MOST_NAMED]) + (", ..." if len(shown) > _MOST_NAMED else "")
-    return (
-        f"rare classes: {int(without.any(axis=0).sum())} of {len(draws.included)} models learn no record of {listed}, "
-        f"and their probability of such a class counts as {PROBABILITY_FLOOR:g}"
-    )
 
 
 def _scored(answers: Answers) -> Collected:
@@ -99,8 +79,8 @@ def _scored(answers: Answers) -> Collected:
     notes = [*answers.said, *direct.notes, *answers.notes(name for name in names if name not in answers.own)]
     if campaign.user_code:
         notes.append(f"Code that came with the model was run: {campaign.user_code}.")
-    if said := _rare_classes(campaign, draws):
-        notes.append(f"{said[0].upper()}{said[1:]}.")
+    rare = draws.rare_classes(campaign)
+    notes += [f"{rare[0].upper()}{rare[1:]}."] if rare else []
     if len(draws.population):
         notes.append(f"{len(draws.population):,} records were set aside as the population; no model learned them.")
     if campaign.reference:

@@ -18,6 +18,7 @@ from miaudit.collect.records import Records
 from miaudit.config.section import FilePath, FolderPath, Keys, Section, Text, keys_of
 from miaudit.errors import InputError, Offered, Option, one_line
 from miaudit.io import tables
+from miaudit.models.foreign import refuse_pickle
 from miaudit.models.given import GivenShadows
 from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
 from miaudit.models.train_config import SmallGPT2, TrainConfig
@@ -100,6 +101,7 @@ class NetworkSection(TargetSection):
 
     factory: Text
     options: dict[str, Any] = Field(default_factory=dict)
+    output: Text = "logits"
 
     @property
     def user_code(self) -> str:
@@ -130,7 +132,7 @@ class TorchSection(NetworkSection):
         """Make the network's factory, with the weights if there are any."""
         factory, training = self.network(), TrainConfig(**(self.training or {}))
         weights = None if self.weights is None else base / self.weights
-        return TorchTarget(factory, training, weights, self.name or self.factory)
+        return TorchTarget(factory, training, weights, self.name or self.factory, output=self.output)
 
 
 class TorchWeightsSection(NetworkSection):
@@ -141,7 +143,7 @@ class TorchWeightsSection(NetworkSection):
 
     def build(self, base: Path) -> Target:
         """Read the weights."""
-        return SavedTorch(self.network(), base / self.weights, self.name or self.factory)
+        return SavedTorch(self.network(), base / self.weights, self.name or self.factory, output=self.output)
 
 
 class OutputsSection(TargetSection):
@@ -302,6 +304,7 @@ class ShadowSection(Section):
 
 def _estimator(where: str, options: dict[str, Any]) -> Any:
     """Return what a class makes, or a function: pipelines come from functions."""
+    refuse_pickle(where, "target.estimator")
     found, problem = load_factory(where), ""
     if inspect.isclass(found) and hasattr(found, "fit"):
         return _called(found, where, options, "target.estimator")

@@ -114,7 +114,7 @@ def dated(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the frame with columns of texts that are all dates of ISO 8601 as dates."""
     for name in frame.columns:
         if frame[name].dtype.kind == "O" and not isinstance(frame[name].dtype, _pandas("x").CategoricalDtype):
-            texts = np.array(["" if value != value else value for value in frame[name]], dtype=np.str_)
+            texts = np.array(frame[name].fillna("").tolist(), dtype=np.str_)
             days = numeric.days(texts, name)
             if days.dtype.kind == "f":
                 frame[name] = (days * 86_400_000).round().astype("datetime64[ms]")
@@ -235,8 +235,10 @@ def _texts(values: list[Any]) -> Any:
 
 def _pandas(argument: str) -> Any:
     try:
-        import pandas  # noqa: ICN001 - it is handed on as a value
+        import pandas
     except ImportError as error:
         received = "an installation without it"
-        raise InputError(argument, "pandas, for columns of text or with gaps", received, "pip install pandas") from error
+        raise InputError(
+            argument, "pandas, for columns of text or with gaps", received, "pip install pandas"
+        ) from error
     return pandas

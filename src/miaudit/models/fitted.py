@@ -1,16 +1,15 @@
 """What a model that is fitted already says of records: an estimator of any library, a network, or a function.
 
-Whatever it returns (arrays, tensors, an object with ``.logits``, a tuple, a dictionary) becomes one array with a name for
-what it holds. Runs the model's code.
+Whatever it returns (arrays, tensors, an object with ``.logits``, a tuple, a dictionary) becomes one array with a name
+for what it holds. Runs the model's code.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -19,8 +18,9 @@ from numpy.typing import NDArray
 from miaudit.arrays import FloatArray, IndexArray
 from miaudit.errors import InputError, check_choice, one_line
 from miaudit.io import frames, tables
+from miaudit.models.foreign import refuse_pickle, tensor_of
 
-__all__ = ["Outputs", "Said", "ask", "class_numbers", "labels_of", "refuse_pickle", "tensor_of"]
+__all__ = ["Outputs", "Said", "ask", "class_numbers", "labels_of"]
 
 Outputs = Literal["probabilities", "logits", "predictions", "labels"]
 _METHODS: dict[str, tuple[str, ...]] = {
@@ -30,7 +30,6 @@ _METHODS: dict[str, tuple[str, ...]] = {
     "labels": ("predict",),
 }
 _ANY = ("predict_proba", "decision_function", "predict")
-_PICKLES = (".pkl", ".pickle", ".joblib", ".sav", ".dill", ".cloudpickle")
 _TOLERANCE = 1e-3
 _BATCH = 1024
 
@@ -54,15 +53,21 @@ class Said:
 
 
 def ask(
-    model: Any, x: Any, y: NDArray[Any], *, outputs: Outputs | None = None, key: str = "logits", batch: int | None = None
+    model: Any,
+    x: Any,
+    y: NDArray[Any],
+    *,
+    outputs: Outputs | None = None,
+    key: str = "logits",
+    batch: int | None = None,
 ) -> Said:
     """Ask a fitted model about records, by the first of its methods that says most.
 
     Parameters
     ----------
     model : with ``predict_proba``, ``decision_function`` or ``predict``, a PyTorch network, or a function of records
-    x : records (n, ...): an array, a list or a data frame; of a frame the columns that the model was fitted on, where it
-        names them (``feature_names_in_``)
+    x : records (n, ...): an array, a list or a data frame; of a frame the columns that the model was fitted on, where
+        it names them (``feature_names_in_``)
     y : labels (n,), classes or numbers, or (n, L) of several labels; they tell classes from numbers
     outputs : what the model returns; by default read off the method and the values
     key : name of the outputs, where the model returns a dictionary or an object
@@ -160,50 +165,6 @@ def class_numbers(y: NDArray[Any], classes: NDArray[Any] | None, columns: int) -
         raise InputError("labels", f"classes of the model ({known})", received, "leave these records out")
     found: IndexArray = order[place]
     return found
-
-
-def refuse_pickle(model: Any, argument: str) -> None:
-    """Refuse the path of a model in the place of a model; for a pickle, say how it is exported.
-
-    Examples
-    --------
-    >>> refuse_pickle("model.joblib", "model")
-    Traceback (most recent call last):
-    miaudit.errors.InputError: model: expected a model that no pickle holds, received 'model.joblib', which would run any
-    code that is in it; export it where you trust it: onnx = skl2onnx.to_onnx(model, X[:1]), or skops.io.dump(model,
-    "model.skops"), or load it yourself and pass the object
-    """
-    if not isinstance(model, str | Path):
-        return
-    if Path(model).suffix.lower() in _PICKLES:
-        step = (
-            "export it where you trust it: onnx = skl2onnx.to_onnx(model, X[:1]), or "
-            'skops.io.dump(model, "model.skops"), or load it yourself and pass the object'
-        )
-        received = f"{str(model)!r}, which would run any code that is in it"
-        raise InputError(argument, "a model that no pickle holds", received, step)
-    if argument == "model":
-        raise InputError(argument, "a fitted model or a function", repr(str(model)), "load it, and pass the object")
-
-
-def tensor_of(found: Any, key: str) -> Any:
-    """Return the outputs in what a model returned: the value of a key, an attribute, or the first of a tuple.
-
-    Examples
-    --------
-    >>> tensor_of({"logits": 1, "loss": 2}, "logits"), tensor_of((1, 2), "logits"), tensor_of(np.float64(3.0), "logits")
-    (1, 1, np.float64(3.0))
-    """
-    if isinstance(found, Mapping):
-        if key in found:
-            return found[key]
-        if len(found) == 1:
-            return next(iter(found.values()))
-        received = f"a dictionary with {', '.join(map(str, list(found)[:8])) or 'no keys'}"
-        raise InputError("outputs of the model", f"the key {key!r}", received, "name the key of the outputs")
-    if not (hasattr(found, "shape") or frames.is_frame(found)) and hasattr(found, key):
-        return getattr(found, key)
-    return tensor_of(found[0], key) if isinstance(found, tuple) and found else found
 
 
 def _name(model: Any) -> str:
@@ -305,7 +266,7 @@ def _told_by(model: Any, method: str) -> str:
 def _is(question: Callable[[Any], bool], model: Any) -> bool:
     try:
         return question(model)
-    except Exception:  # noqa: BLE001 - estimators of other libraries may lack what scikit-learn asks for
+    except Exception:  # estimators of other libraries may lack what scikit-learn asks for
         return False
 
 
@@ -343,7 +304,9 @@ def _of_several(values: NDArray[Any], y: NDArray[Any], told: str) -> tuple[Outpu
 
 
 def _adds_up(values: FloatArray) -> bool:
-    return bool(((values >= 0) & (values <= 1 + _TOLERANCE)).all() and (abs(values.sum(axis=1) - 1) <= _TOLERANCE).all())
+    return bool(
+        ((values >= 0) & (values <= 1 + _TOLERANCE)).all() and (abs(values.sum(axis=1) - 1) <= _TOLERANCE).all()
+    )
 
 
 def _single_kind(column: NDArray[Any], y: NDArray[Any]) -> str:

@@ -25,6 +25,7 @@ from miaudit.errors import InputError, MiauditError, check_choice, nearest, one_
 from miaudit.io import frames, tables
 from miaudit.jobs.resumable import digest
 from miaudit.metrics.definition import at_most
+from miaudit.models.foreign import refuse_pickle
 from miaudit.models.protocol import Kind, Target, Trainable, Traits
 from miaudit.models.train_config import TrainConfig
 
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 Given = Literal["logits", "probabilities", "predictions", "signals"]  # what outputs from elsewhere are
+LOGITS = "logits"  # where outputs stand, unless said otherwise
 _LARGEST = np.finfo(np.float32).max
 _LIBRARIES = {"builtins", "abc", "typing", "torch", "sklearn", "miaudit"}  # described by their versions
 
@@ -158,6 +160,7 @@ class _Network:
     weights: str | Path | None
     called: str
     device: Literal["auto", "cpu", "cuda"]
+    output: str
     kind: Kind = "logits"
     runs_user_code = True  # a factory is code
     _state: Any
@@ -174,7 +177,12 @@ class _Network:
     @property
     def build(self) -> Callable[[], Any]:
         """The factory as a function."""
-        return load_factory(self.factory) if isinstance(self.factory, str) else self.factory
+        made = load_factory(self.factory) if isinstance(self.factory, str) else self.factory
+        if self.output == LOGITS:
+            return made
+        from miaudit.models import weights as saved  # noqa: PLC0415
+
+        return functools.partial(saved.keyed, factory=made, key=self.output)
 
     @property
     def name(self) -> str:
@@ -216,6 +224,9 @@ class TorchTarget(_Network, Traits):
     called : optional name
     key : str
         Changes the fingerprint; needed where the factory depends on what its source does not show.
+    output : str
+        Where the outputs stand in what the network returns: a key of a dictionary, or an attribute. Of a tuple it is
+        the first.
 
     Raises
     ------
@@ -228,6 +239,7 @@ class TorchTarget(_Network, Traits):
     weights: str | Path | None = None
     called: str = ""
     key: str = ""
+    output: str = "logits"
     _state: Any = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
@@ -297,12 +309,14 @@ class SavedTorch(_Network):
     ----------
     factory : "package.module:function" or a function without arguments, that returns a torch.nn.Module
     weights : path of .safetensors, .pt or .pth; objects are never unpickled
+    output : as of :class:`TorchTarget`
     """
 
     factory: str | Callable[[], Any]
     weights: str | Path | None
     called: str = ""
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    output: str = "logits"
     _state: Any = field(init=False, repr=False, default=None)
 
     def identity(self) -> str:
@@ -394,6 +408,8 @@ def load_factory(where: str) -> Callable[..., Any]:
     miaudit.errors.InputError: factory: expected a function of collections, received OrderdDict, which is not there;
     did you mean OrderedDict?
     """
+    if not where.count(":"):
+        refuse_pickle(where, "factory")
     module_name, colon, name = where.partition(":")
     if not colon or not module_name or not name:
         raise InputError("factory", "package.module:function", repr(where), "for example my_models:small_net")
