@@ -217,8 +217,7 @@ def _scored(
     rng: np.random.Generator,
 ) -> Collected:
     """Evidence with the scores that the outputs give."""
-    chosen = attack if isinstance(attack, Attack) else None
-    names = () if attack is None or chosen is not None else (attack,) if isinstance(attack, str) else tuple(attack)
+    chosen, names = (attack, ()) if isinstance(attack, Attack) else (None, _names(attack))
     if said.kind == "labels":
         if chosen is not None or set(names) - {LABEL_ONLY}:
             hint = "give a model with predict_proba or decision_function"
@@ -233,6 +232,10 @@ def _scored(
     numbers = fitted.class_numbers(y, said.classes, said.values.shape[1])
     given = {said.kind: said.values, "labels": numbers}
     return from_outputs(**given, attack=chosen, rng=rng, **fields)
+
+
+def _names(attack: str | Sequence[str] | None) -> tuple[str, ...]:
+    return () if attack is None else (attack,) if isinstance(attack, str) else tuple(attack)
 
 
 def _listed(chosen: Attack | None, names: Sequence[str]) -> str:
