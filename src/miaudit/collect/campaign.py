@@ -422,7 +422,10 @@ class Draws:
         rare = classes[without.any(axis=1)].tolist()
         if not rare:
             return ""
-        shown = [f"{named[i] if named else i} ({np.count_nonzero(self.y == i)} records)" for i in rare[:_MOST_NAMED]]
+        shown = [
+            f"{named[i] if named else i} ({np.count_nonzero(self.y == i)} of {len(self.y):,})"
+            for i in rare[:_MOST_NAMED]
+        ]
         listed = ", ".join(shown) + (", ..." if len(rare) > _MOST_NAMED else "")
         return (
             f"rare classes: {int(without.any(axis=0).sum())} of {len(self.included)} models learn no record of "
