@@ -79,8 +79,7 @@ def _scored(answers: Answers) -> Collected:
     notes = [*answers.said, *direct.notes, *answers.notes(name for name in names if name not in answers.own)]
     if campaign.user_code:
         notes.append(f"Code that came with the model was run: {campaign.user_code}.")
-    rare = draws.rare_classes(campaign)
-    notes += [f"{rare[0].upper()}{rare[1:]}."] if rare else []
+    notes += [f"{said[0].upper()}{said[1:]}." for said in [draws.rare_classes(campaign)] if said]
     if len(draws.population):
         notes.append(f"{len(draws.population):,} records were set aside as the population; no model learned them.")
     if campaign.reference:
