@@ -7,6 +7,7 @@ from miaudit.auditing.pipeline import audit
 from miaudit.auditing.plan import Bounds, Plan
 from miaudit.auditing.reference import Reference
 from miaudit.causal.propensity import Nuisance
+from miaudit.collect.model_audit import audit_model
 from miaudit.dp.verdict import Claim
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Findings
@@ -23,6 +24,7 @@ __all__ = [
     "__version__",
     "attacks",
     "audit",
+    "audit_model",
     "causal",
     "collect",
     "disclosure",

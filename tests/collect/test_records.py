@@ -119,3 +119,37 @@ def test_covariates_have_gaps_dates_and_levels_as_those_of_evidence_have(tmp_pat
     ]
     if ending != ".jsonl":
         assert np.array_equal(Evidence.load(path, score="x", **asked).covariates, found["covariates"])
+
+
+def patients(folder: Path, suffix: str = ".parquet") -> Path:
+    rng, path = np.random.default_rng(0), folder / f"p{suffix}"
+    y = ["rare"] * 2 + rng.choice(["no", "yes"], 58).tolist()
+    site = [None if i % 9 == 0 else "ns"[i % 2] for i in range(60)]
+    frame = pl.DataFrame({"age": rng.normal(size=60), "site": site, "y": y})
+    frame.write_parquet(path) if suffix == ".parquet" else frame.write_csv(path)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_columns_of_text_are_a_frame_and_labels_of_text_are_numbered(suffix: str, tmp_path: Path) -> None:
+    found = Records.load(patients(tmp_path, suffix), x="*", y="y")
+    assert list(found.x.columns) == ["age", "site"]
+    assert found.x["site"].isna().sum() == 7
+    assert found.classes == ("no", "rare", "yes")
+    assert found.y is not None
+    assert found.y[:2].tolist() == [1, 1]
+
+
+def test_a_frame_is_made_where_it_is_asked_for(tmp_path: Path) -> None:
+    path = patients(tmp_path)
+    assert isinstance(Records.load(path, x="age").x, np.ndarray)
+    assert list(Records.load(path, x="age", frame=True).x.columns) == ["age"]
+    assert str(Records.load(path, x="site", levels=["site"]).x["site"].dtype) == "category"
+    with pytest.raises(InputError, match="fill or drop them"):
+        Records.load(path, x=["age", "site"], frame=False)
+
+
+@pytest.mark.parametrize("y", [["a", None, "b"], ["a", 1, "b"], ["a", "", "b"]])
+def test_labels_that_are_missing_are_refused(y: list[object]) -> None:
+    with pytest.raises(InputError, match=r"data.y: expected a label in every row"):
+        Records(np.zeros((3, 1)), np.array(y, dtype=object), None, {}, "made")

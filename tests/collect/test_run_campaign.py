@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 from miaudit.attacks import lira, registry, signals
@@ -17,8 +22,10 @@ from miaudit.collect.campaign import Campaign, Draws, Shadows
 from miaudit.collect.outputs import Collected
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
-from miaudit.models import shadow
-from miaudit.models.targets import Precomputed, SklearnTarget
+from miaudit.evidence import Evidence
+from miaudit.models import nets, shadow
+from miaudit.models.targets import Precomputed, SklearnTarget, TorchTarget
+from miaudit.models.train_config import TrainConfig
 
 TREE = SklearnTarget(DecisionTreeClassifier(max_depth=4))
 
@@ -189,3 +196,83 @@ def test_what_does_not_go_together_is_refused_before_training(changes: dict[str,
     made = Campaign(TREE, noise())
     with pytest.raises(InputError, match=word):
         Draws.of(replace(made, **changes), np.random.default_rng(0))
+
+
+# -- data frames, labels of text and rare classes ---------------------------------------------------------------------
+
+
+def mixed(n: int = 80, rare: int = 2) -> Records:
+    draws = np.random.default_rng(0)
+    x = pd.DataFrame({"age": draws.normal(size=n), "site": draws.choice(["n", "s"], n)})
+    y = np.array(["rare"] * rare + draws.choice(["no", "yes"], n - rare).tolist())
+    return Records(x, y, None, {}, "made")
+
+
+def coded(records: Records) -> Records:
+    x = np.column_stack([records.x["age"], records.x["site"] == "n", records.x["site"] == "s"])
+    return replace(records, x=x)
+
+
+class Contiguous(LogisticRegression):
+    """Refuses classes with gaps, as some boosting libraries do."""
+
+    def fit(self, x: Any, y: Any) -> Any:
+        if set(np.unique(y)) != set(range(len(np.unique(y)))):
+            raise ValueError("Invalid classes inferred from unique values of `y`.")
+        return super().fit(x, y)
+
+
+def test_a_pipeline_on_a_frame_gives_the_evidence_of_coded_arrays() -> None:
+    columns = make_column_transformer((FunctionTransformer(), ["age"]), (OneHotEncoder(), ["site"]))
+    targets = SklearnTarget(make_pipeline(columns, LogisticRegression())), SklearnTarget(LogisticRegression())
+    records, shadows = mixed(rare=0), Shadows(models=4)
+    found = [
+        run_campaign.collect(Campaign(target, data, shadows=shadows), rng=np.random.default_rng(1)).evidence
+        for target, data in zip(targets, (records, coded(records)), strict=True)
+    ]
+    for name, score in found[0].scores.items():
+        np.testing.assert_allclose(score, found[1].scores[name], rtol=1e-4, atol=1e-5)
+
+
+def test_a_class_that_a_half_lacks_is_filled_and_said_beforehand() -> None:
+    records = coded(mixed(rare=1))
+    planned = [
+        Campaign(SklearnTarget(kind()), records, shadows=Shadows(models=4)) for kind in (LogisticRegression, Contiguous)
+    ]
+    draws = Draws.of(planned[0], np.random.default_rng(3))
+    without = int((~draws.included[:, draws.y == 1].any(axis=1)).sum())
+    assert without
+    said = f"rare classes: {without} of 5 models learn no record of rare (1 of 80)"
+    cost = run_campaign.cost(planned[0], rng=np.random.default_rng(3))
+    assert cost is not None
+    assert said in cost.how
+    plain, contiguous = (run_campaign.collect(one, rng=np.random.default_rng(3)) for one in planned)
+    assert any(said[1:] in note for note in plain.notes)
+    np.testing.assert_allclose(plain.evidence.scores["loss"], contiguous.evidence.scores["loss"], rtol=1e-5)
+
+
+def test_a_store_belongs_to_the_columns_of_its_frame(tmp_path: Path) -> None:
+    columns = make_column_transformer((FunctionTransformer(), ["age"]), (OneHotEncoder(), [1]))
+    target, records = SklearnTarget(make_pipeline(columns, LogisticRegression())), mixed(rare=0)
+
+    def run(records: Records, workers: int = 1) -> Evidence:
+        shadows = Shadows(models=4, store=tmp_path / "store", workers=workers)
+        return run_campaign.collect(Campaign(target, records, shadows=shadows), rng=np.random.default_rng(1)).evidence
+
+    first = run(records)
+    assert run(replace(records, x=pl.DataFrame(records.x.to_dict("list")))).digest == first.digest  # resumed
+    with pytest.raises(InputError, match="records"):
+        run(replace(records, x=records.x.rename(columns={"site": "place"})))
+
+
+def test_frames_and_texts_that_a_target_would_guess_at_are_refused() -> None:
+    records, rng = mixed(), np.random.default_rng(0)
+    network = TorchTarget(nets.mlp(2, 3), TrainConfig(epochs=1))
+    with pytest.raises(InputError, match="columns of numbers, for a network"):
+        run_campaign.collect(Campaign(network, records), rng=rng)
+    with pytest.raises(InputError, match="numbers, for a regression"):
+        run_campaign.collect(Campaign(SklearnTarget(LinearRegression()), coded(records)), rng=rng)
+    given = Precomputed(np.zeros((80, 3)), name="outputs")
+    member = np.arange(80) % 2 == 0
+    with pytest.raises(InputError, match="in the order of the columns of its outputs"):
+        run_campaign.collect(Campaign(given, replace(coded(records), x=np.arange(80), member=member)), rng=rng)

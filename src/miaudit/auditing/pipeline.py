@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
 from miaudit.auditing import bounds, remarks, zero_run
+from miaudit.auditing import seed as seeds
 from miaudit.auditing.plan import Bootstrap, Case, Plan, choose
 from miaudit.auditing.zero_run import Correction
 from miaudit.causal import concentration, effects
@@ -58,7 +59,7 @@ def audit(
     *,
     plan: Plan | None = None,
     nuisance: Nuisance | None = None,
-    rng: np.random.Generator,
+    rng: seeds.Given = None,
     notes: Sequence[str] = (),
     repeat: Mapping[str, Any] | None = None,
     vulnerability: Vulnerability | None = None,
@@ -74,8 +75,9 @@ def audit(
         Every option; the default has targets 0.1%, 1% and 10% and intervals of 95%.
     nuisance : Nuisance, optional
         For zero-run evidence: models of your own for the propensity and for the outcome, or a known propensity.
-    rng : numpy.random.Generator
-        For the bootstrap and the split; two audits with equal generators give equal findings.
+    rng : numpy.random.Generator, or a whole number from 0, its seed; optional
+        For the bootstrap and the split; two audits with equal generators give equal findings. Without one a seed is
+        drawn. A seed stands in ``findings.repeat``.
     notes : sequence of str
         What the collector of the evidence has to say; shown with the findings.
     repeat : mapping
@@ -105,13 +107,16 @@ def audit(
     >>> findings.verdict.status, round(findings.metric("auc").value, 2)
     ('flagged', 0.76)
     """
+    drawn, recorded, said = seeds.generator(rng)
+    if isinstance(evidence, Evidence):  # else it is refused below
+        said = (*said, *remarks.beforehand(evidence, plan, stability))
     return examine(
         evidence,
         plan=plan,
         nuisance=nuisance,
-        rng=rng,
-        notes=(*notes, *remarks.beforehand(evidence, plan, stability)) if isinstance(evidence, Evidence) else notes,
-        repeat=repeat,
+        rng=drawn,
+        notes=(*notes, *said),
+        repeat={**recorded, **(repeat or {})},
         vulnerability=vulnerability,
         progress=progress,
     )[0]

@@ -21,6 +21,7 @@ __all__ = [
     "from_pairs",
     "from_table",
     "from_tokens",
+    "model_audit",
     "multi_run",
     "one_run",
     "records",

@@ -19,10 +19,11 @@ from miaudit.collect.records import Records
 from miaudit.collect.stability import Replacements
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
+from miaudit.io import frames
 from miaudit.models import inclusion
 from miaudit.models.given import GivenShadows
 from miaudit.models.protocol import Target, Trainable, check_target, stands, trainable, traits_of
-from miaudit.models.targets import Precomputed
+from miaudit.models.targets import Precomputed, SavedTorch, TorchTarget
 
 # What the runs of a multi-run can tell without any further model: each record's own model says all that is plain, and
 # the models of the other records never learnt it, which is what the offline attacks ask for.
@@ -33,6 +34,7 @@ MULTI_RUN = (
 # What an attack of the registry may need in a multi-run: what each record's own model says of it.
 _OF_OWN_MODEL = {"target", "logits", "labels", "probabilities", "confidence", "correct"}
 _POPULATION_SHARE = 5
+_MOST_NAMED = 8
 _TOKEN_NAMES = {"token_loss": "loss"}
 # Inputs that are of the audited records one by one: shadow models on other records cannot give them.
 _PER_RECORD = {
@@ -205,6 +207,7 @@ class Campaign:
 
     def check_attacks(self, design: str | None) -> None:
         """Refuse attacks that this target, design or number of shadow models cannot have."""
+        self._check_records()
         self._check_rows()
         if self.reference:
             self._check_reference(design)
@@ -281,6 +284,22 @@ class Campaign:
             received = "units, whose records go in together"
             hint = "leave it out: what is measured, and the theorems, are about one record"
             raise InputError("stability", "records that are drawn one by one", received, hint)
+
+    def _check_records(self) -> None:
+        """Refuse frames and labels of text that the target could only guess the meaning of."""
+        records, target = self.records, self.target
+        if frames.is_frame(records.x) and isinstance(target, TorchTarget | SavedTorch):
+            received = f"a data frame with the columns {', '.join(list(records.x.columns)[:8])}"
+            hint = "code categories as 0, 1, ... and fill gaps, or audit a scikit-learn Pipeline"
+            raise InputError("data.x", "columns of numbers, for a network", received, hint)
+        if not records.classes:
+            return
+        received = f"texts ({', '.join(records.classes[:4])}{', ...' if len(records.classes) > 4 else ''})"
+        if target.kind == "predictions":
+            raise InputError("data.y", "numbers, for a regression", received, "name another column, or a classifier")
+        if self.stands and target.kind == "logits":
+            hint = "number the classes in the order of the columns of its outputs"
+            raise InputError("data.y", "classes 0, 1, ..., for a model as it is", received, hint)
 
     def _check_rows(self) -> None:
         """Refuse outputs of more or fewer records: which row belongs to which record could only be guessed."""
@@ -403,6 +422,25 @@ class Draws:
         seed = int(seeds.integers(2**31))
         replaced = _replaced(campaign, base, rows, population, seeds.spawn(1)[0]) if campaign.stability else None
         return cls(base, rows, population, included, y, seed, attacks, replaced)
+
+    def rare_classes(self, campaign: Campaign) -> str:
+        """Say which classes are so rare that models are trained without any record of them; empty where none is."""
+        if campaign.target.kind != "logits" or not len(self.included):
+            return ""
+        named, classes = campaign.records.classes, np.unique(self.y)
+        without = np.array([~self.included[:, self.y == one].any(axis=1) for one in classes])
+        rare = classes[without.any(axis=1)].tolist()
+        if not rare:
+            return ""
+        shown = [
+            f"{named[i] if named else i} ({np.count_nonzero(self.y == i)} of {len(self.y):,})"
+            for i in rare[:_MOST_NAMED]
+        ]
+        listed = ", ".join(shown) + (", ..." if len(rare) > _MOST_NAMED else "")
+        return (
+            f"rare classes: {int(without.any(axis=0).sum())} of {len(self.included)} models learn no record of "
+            f"{listed}, and their probability of such a class counts as {signals.PROBABILITY_FLOOR:g}"
+        )
 
 
 def _given_member(records: Records, n: int) -> NDArray[Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError, nearest
-from miaudit.io import numeric, tables
+from miaudit.io import frames, numeric, tables
 
 _LARGEST_LINE = 16 * 2**20
+EVERY = "*"  # as x: all columns that are nothing else
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,12 +24,14 @@ class Records:
 
     Attributes
     ----------
-    x : array (n, ...) of numbers, or list of n str: what goes into the model
-    y : array (n,) of labels, or None
+    x : array (n, ...) of numbers, list of n str, or data frame of n rows: what goes into the model
+        A frame of polars or arrow becomes one of pandas (:func:`miaudit.io.frames.to_pandas`).
+    y : array (n,) of labels, or None; texts are numbered 0, 1, ... in their order
     member : array (n,), whether the audited model was trained on the record; None where that is still to be drawn
     fields : further fields of :class:`miaudit.Evidence`: covariates, covariate_names, text, unit, group
     source : str, where they came from
     ids : array (n,), what each record is called; None where nobody says
+    classes : what the numbers of y stand for, where the labels are texts
     """
 
     x: Any
@@ -37,6 +40,21 @@ class Records:
     fields: Mapping[str, Any]
     source: str
     ids: NDArray[Any] | None = None
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if frames.is_frame(self.x):
+            object.__setattr__(self, "x", frames.to_pandas(self.x, "data.x"))
+        labels = None if self.y is None else np.asarray(self.y)
+        if labels is None or labels.dtype.kind not in "OU":
+            return
+        empty = [one in (None, "") or isinstance(one, float) for one in labels.tolist()]
+        if any(empty) or not all(isinstance(one, str) for one in labels.tolist()):
+            received = f"none in {sum(empty)} rows" if any(empty) else "Python objects"
+            raise InputError("data.y", "a label in every row: a number or a text", received, "drop or fill these rows")
+        classes, codes = np.unique(labels.astype(np.str_), return_inverse=True)
+        object.__setattr__(self, "y", codes.astype(np.int64))
+        object.__setattr__(self, "classes", tuple(classes.tolist()))
 
     @property
     def n(self) -> int:
@@ -57,13 +75,19 @@ class Records:
         covariates: str | Sequence[str] | None = None,
         categories: str | Sequence[str] = (),
         ids: str | None = None,
+        frame: bool | None = None,
+        levels: Collection[str] = (),
     ) -> Records:
         """Read an .npz, .parquet, .csv or .jsonl file; each argument names columns of it.
 
         Parameters
         ----------
-        x : one array or column, or several columns of numbers; the text itself where there is none; row numbers where
-            there is neither
+        x : one array or column, or several columns; "*" for all that are named as nothing else; the text itself where
+            there is none; row numbers where there is neither
+            Columns of numbers without gaps are an array (n, columns). With one of text, categories or dates, or with
+            values that are missing, they are a data frame of pandas.
+        frame : true for a data frame in any case, false for an array of numbers or a refusal
+        levels : columns of x that are categories, of all their values; then x is a data frame
         covariates, categories : columns, or two-dimensional arrays, as in :meth:`miaudit.Evidence.load`
             Columns of an array "c" are "c.0", "c.1", ...
         ids : column of what each record is called, each of them once
@@ -73,6 +97,17 @@ class Records:
         InputError
             For a file or column that is not there or not readable, and unequal lengths.
         """
+        if x == EVERY:
+            others = {y, text, member, unit, group, ids, *_listed(covariates)}
+            x = [name for name in _names(Path(path)) if name not in others]
+        asked = _listed(x)
+        as_frame = bool(levels) if frame is None else frame
+        if frame is not False and asked and Path(path).suffix.lower() != ".jsonl":
+            as_frame = as_frame or not _are_numbers(Path(path), asked)
+        if as_frame:
+            columns = {"y": y, "text": text, "member": member, "unit": unit, "group": group, "ids": ids}
+            more = {"covariates": covariates, "categories": categories}
+            return cls._with_frame(Path(path), asked, levels, {**columns, **more})
         several = [names for names in (_listed(x), _listed(covariates)) if names]
         single = [name for name in (y, text, member, unit, group, ids) if name is not None]
         numbers = {y, member, *(name for names in several for name in names)}
@@ -106,6 +141,46 @@ class Records:
             ids=None if ids is None else _distinct(found[ids], ids),
         )
 
+    @classmethod
+    def _with_frame(cls, path: Path, x: Sequence[str], levels: Collection[str], columns: Mapping[str, Any]) -> Records:
+        """Read x as a data frame, and everything else as it is read without it."""
+        if not x:
+            raise InputError("data.x", "names of columns, for a data frame", "none", "name them, or write '*'")
+        if path.suffix.lower() == ".jsonl":
+            inputs = frames.of_columns(_columns(path, x, [], x), "data.x")
+        else:
+            inputs = frames.read(path, x, "data.x")
+        inputs = frames.to_pandas(inputs, "data.x", levels)
+        if any(columns[name] is not None for name in columns if name != "categories"):
+            rest = cls.load(path, **columns)
+            return replace(rest, x=inputs)
+        return cls(inputs, None, None, {}, path.name)
+
+
+def _names(path: Path) -> list[str]:
+    """Names of all columns of a file."""
+    if path.suffix.lower() != ".jsonl":
+        return tables.column_names(path, "data")
+    with tables.existing_file(path, "data", (".jsonl",)).open("rb") as handle:
+        return list(_object(handle.readline(), path.name, 1))
+
+
+def _are_numbers(path: Path, names: Sequence[str]) -> bool:
+    """Whether columns are numbers without gaps, or with gaps (NaN) that an array of numbers holds as well."""
+    import polars as pl
+
+    path = tables.existing_file(path, "data", tables.FORMATS)
+    if path.suffix.lower() not in (".parquet", ".csv"):
+        found = tables.read_columns(path, names, "data")
+        return all(values.dtype.kind in "biuf" for values in found.values()) or any(
+            values.ndim > 1 for values in found.values()
+        )
+    frame = tables.read_frame(path, names, "data")
+    return not len(frame) or all(
+        kind.is_float() or kind.is_nested() or ((kind.is_integer() or kind == pl.Boolean) and not gaps)
+        for kind, gaps in zip(frame.dtypes, frame.null_count().row(0), strict=True)
+    )
+
 
 def _distinct(ids: NDArray[Any], name: str) -> NDArray[Any]:
     if ids.ndim != 1 or len(np.unique(ids)) != len(ids):
@@ -123,7 +198,7 @@ def _joined(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[
         return None
     for name in names:
         if found[name].dtype.kind not in "biuf":
-            hint = "code categories as 0, 1, ...; texts go into text, for a language model"
+            hint = "write frame: true, for a data frame of the columns; texts go into text, for a language model"
             raise InputError(name, "numbers", f"values of type {found[name].dtype}", hint)
     if len(names) == 1 and found[names[0]].ndim > 1:
         return found[names[0]]

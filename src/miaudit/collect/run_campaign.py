@@ -20,6 +20,7 @@ from miaudit.collect.outputs import GAUSSIAN_LIRA, Attack, Collected, from_outpu
 from miaudit.collect.stability import Replacements
 from miaudit.errors import InputError
 from miaudit.findings.audit import Vulnerability
+from miaudit.io import frames
 from miaudit.models import shadow
 from miaudit.models.protocol import traits_of
 from miaudit.models.shadow import ShadowOutputs
@@ -57,6 +58,8 @@ def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
         return None
     rate, columns = campaign.shadows.seconds_per_fit, len(campaign.score_columns()) or None
     found = shadow.estimate(**training(campaign, draws), seconds_per_fit=rate, columns=columns)
+    if said := draws.rare_classes(campaign):
+        found = replace(found, how=f"{found.how}; {said}")
     if draws.replaced is None:
         return found
     rate = found.seconds_per_fit if found.fits else rate
@@ -76,6 +79,8 @@ def _scored(answers: Answers) -> Collected:
     notes = [*answers.said, *direct.notes, *answers.notes(name for name in names if name not in answers.own)]
     if campaign.user_code:
         notes.append(f"Code that came with the model was run: {campaign.user_code}.")
+    if rare := draws.rare_classes(campaign):
+        notes.append(f"{rare[0].upper()}{rare[1:]}.")
     if len(draws.population):
         notes.append(f"{len(draws.population):,} records were set aside as the population; no model learned them.")
     if campaign.reference:
@@ -410,7 +415,7 @@ class Answers:
         """What is known of a record without its membership: covariates, else the numbers that go into the model."""
         covariates = self.campaign.records.fields.get("covariates")
         values = covariates if covariates is not None else self.campaign.records.x
-        if isinstance(values, list):
+        if isinstance(values, list) or frames.is_frame(values):
             raise InputError("data.covariates", "columns of numbers, for quantile regression", "none", "name them")
         return np.asarray(values, dtype=np.float64).reshape(len(values), -1)
 
@@ -554,15 +559,8 @@ def _parted(trained: ShadowOutputs, n: int) -> tuple[ShadowOutputs, ShadowOutput
     parts = []
     for part in (slice(None, n), slice(n, None)):
         sources = tuple(trained.model(m)[part] for m in range(trained.models))
-        parts.append(
-            replace(
-                trained,
-                included=trained.included[:, part],
-                labels=trained.labels[part],
-                sources=sources,
-                shape=sources[0].shape,
-            )
-        )
+        kept: dict[str, Any] = {"included": trained.included[:, part], "labels": trained.labels[part]}
+        parts.append(replace(trained, **kept, sources=sources, shape=sources[0].shape))
     return parts[0], parts[1]
 
 

@@ -28,6 +28,7 @@ from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section,
 from miaudit.errors import InputError, Offered, Option, one_line
 from miaudit.io import tables
 from miaudit.models.command import CommandLine, CommandOutputs, CommandTarget
+from miaudit.models.foreign import refuse_pickle
 from miaudit.models.given import GivenShadows
 from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
 from miaudit.models.train_config import SmallGPT2, TrainConfig
@@ -110,6 +111,7 @@ class NetworkSection(TargetSection):
 
     factory: Text
     options: dict[str, Any] = Field(default_factory=dict)
+    output: Text = "logits"
 
     @property
     def user_code(self) -> str:
@@ -140,7 +142,7 @@ class TorchSection(NetworkSection):
         """Make the network's factory, with the weights if there are any."""
         factory, training = self.network(), TrainConfig(**(self.training or {}))
         weights = None if self.weights is None else base / self.weights
-        return TorchTarget(factory, training, weights, self.name or self.factory)
+        return TorchTarget(factory, training, weights, self.name or self.factory, output=self.output)
 
 
 class TorchWeightsSection(NetworkSection):
@@ -151,7 +153,7 @@ class TorchWeightsSection(NetworkSection):
 
     def build(self, base: Path) -> Target:
         """Read the weights."""
-        return SavedTorch(self.network(), base / self.weights, self.name or self.factory)
+        return SavedTorch(self.network(), base / self.weights, self.name or self.factory, output=self.output)
 
 
 class OutputsSection(TargetSection):
@@ -284,11 +286,13 @@ class DataSection(Section):
     covariates: Text | tuple[Text, ...] | None = None
     records: Whole | None = None
     copies: FilePath | None = None
+    frame: bool | None = None
+    categories: tuple[Text, ...] = ()
 
     def load(self, base: Path, categories: str | Sequence[str] = ()) -> Records:
         """Read the records; covariates that are categories may be text."""
-        columns = self.model_dump(exclude={"path", "records", "copies"})
-        return Records.load(base / self.path, **columns, categories=categories)
+        columns = self.model_dump(exclude={"path", "records", "copies", "categories"})
+        return Records.load(base / self.path, **columns, categories=categories, levels=self.categories)
 
     def named(self, target: Target, records: Records) -> Target:
         """Return the target for these records: a command compares their ids, and their file decides its fits, too."""
@@ -348,6 +352,7 @@ class ShadowSection(Section):
 
 def _estimator(where: str, options: dict[str, Any]) -> Any:
     """Return what a class makes, or a function: pipelines come from functions."""
+    refuse_pickle(where, "target.estimator")
     found, problem = load_factory(where), ""
     if inspect.isclass(found) and hasattr(found, "fit"):
         return _called(found, where, options, "target.estimator")

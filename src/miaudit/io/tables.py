@@ -168,6 +168,26 @@ def read_columns(
     InputError
         If the file cannot be read or a column is missing; a near name is suggested.
     """
+    path, wanted = _with_columns(path, names, argument)
+    if other := FORMATS[path.suffix.lower()]:
+        columns = _elsewhere(other, path, argument)
+        return {name: columns[name] for name in wanted}
+    if path.suffix.lower() == ".npz":
+        return {name: _dated(_read_member(path, name), name, gaps) for name in wanted}
+    text = [name for name in as_text if name in wanted]
+    frame: pl.DataFrame = _polars_guard(path, argument, lambda: _scan(path, text).select(wanted).collect(), wanted)
+    return {name: _dated(_to_numpy(frame[name], gaps=name in gaps), name, gaps) for name in wanted}
+
+
+def read_frame(path: str | Path, names: Iterable[str], argument: str = "file") -> pl.DataFrame:
+    """Return the named columns of a .parquet or .csv file as they are; as :func:`read_columns` otherwise."""
+    path, wanted = _with_columns(path, names, argument)
+    frame: pl.DataFrame = _polars_guard(path, argument, lambda: _scan(path).select(wanted).collect(), wanted)
+    return frame
+
+
+def _with_columns(path: str | Path, names: Iterable[str], argument: str) -> tuple[Path, list[str]]:
+    """Return the path of a table and the names asked for, each once, or refuse one that it does not have."""
     path = existing_file(path, argument, FORMATS)
     wanted = list(dict.fromkeys(names))
     known = column_names(path, argument)
@@ -179,14 +199,7 @@ def read_columns(
             if path.suffix.lower() == ".csv" and len(known) == 1 and name in re.split(r"[;\t|]", known[0]):
                 hint = f"its one column is named {known[0]!r}: separate columns by commas"
             raise InputError(name, f"a column of {path.name}", "a name that is not there", hint)
-    if other := FORMATS[path.suffix.lower()]:
-        columns = _elsewhere(other, path, argument)
-        return {name: columns[name] for name in wanted}
-    if path.suffix.lower() == ".npz":
-        return {name: _dated(_read_member(path, name), name, gaps) for name in wanted}
-    text = [name for name in as_text if name in wanted]
-    frame: pl.DataFrame = _polars_guard(path, argument, lambda: _scan(path, text).select(wanted).collect(), wanted)
-    return {name: _dated(_to_numpy(frame[name], gaps=name in gaps), name, gaps) for name in wanted}
+    return path, wanted
 
 
 def frame_names(frame: Any) -> list[str]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.errors import InputError, MiauditError, OutputError, one_line
-from miaudit.io import atomic
+from miaudit.io import atomic, frames
 from miaudit.jobs import executor as execution
 
 _FORMAT = "miaudit store 1"
@@ -330,7 +330,7 @@ class Store:
 
 
 def digest(values: Any) -> str:
-    """Return the SHA-256 of an array, or of a sequence of texts, numbers or arrays: values, type and shape.
+    """Return the SHA-256 of an array, a sequence of texts, numbers or arrays, or a frame: values, types, shape, names.
 
     Examples
     --------
@@ -340,7 +340,7 @@ def digest(values: Any) -> str:
     False
     """
     state = hashlib.sha256()
-    _feed(state, values)
+    _feed(state, frames.described(values) if frames.is_frame(values) else values)
     return state.hexdigest()
 
 

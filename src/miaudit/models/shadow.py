@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import BoolArray, Float32Array
 from miaudit.attacks import signals
 from miaudit.errors import InputError, MiauditError, nearest
+from miaudit.io import frames
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable
 from miaudit.jobs.resumable import JobsFailedError, Store, batches, digest, duration
@@ -207,7 +208,7 @@ def train(
     Parameters
     ----------
     target : what is trained, see :class:`miaudit.models.protocol.Trainable`
-    x : records (n, ...): an array, or a list of texts
+    x : records (n, ...): an array, a list of texts, or a data frame of pandas
     y : labels (n,): classes 0, 1, ... or numbers
     included : array (M, n) of bool
         Which records each model learns; :func:`inclusion` draws it. Records that no model learns (a population, for
@@ -346,8 +347,7 @@ class Fits:
             return self.x, self.y, np.flatnonzero(self.included[m])
         order = np.arange(len(self.x))
         order[self.swaps[m]] = self.swaps[m][::-1]
-        x = [self.x[i] for i in order] if isinstance(self.x, list) else self.x[order]
-        return x, self.y[order], np.flatnonzero(self.included[m][order])
+        return frames.taken(self.x, order), self.y[order], np.flatnonzero(self.included[m][order])
 
     def decides(self) -> dict[str, str]:
         """All that decides the outputs, by name."""
@@ -402,7 +402,7 @@ def _fit_group(plan: Fits, group: Sequence[tuple[int, int]]) -> list[Float32Arra
 def _kept_outputs(plan: Fits, fitted: Any) -> Float32Array:
     asked, y = plan.x, plan.y
     if plan.keep is not None:
-        asked, y = [asked[i] for i in plan.keep] if isinstance(asked, list) else asked[plan.keep], y[plan.keep]
+        asked, y = frames.taken(asked, plan.keep), y[plan.keep]
     views = [asked] if not plan.views else [view(asked) for view in plan.views]
     found = []
     for records in views:

@@ -22,9 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import BoolArray, Float32Array, IndexArray
 from miaudit.attacks.signals import PROBABILITY_FLOOR
 from miaudit.errors import InputError, MiauditError, check_choice, nearest, one_line
-from miaudit.io import tables
+from miaudit.io import frames, tables
 from miaudit.jobs.resumable import digest
 from miaudit.metrics.definition import at_most
+from miaudit.models.foreign import refuse_pickle
 from miaudit.models.protocol import Kind, Target, Trainable, Traits
 from miaudit.models.train_config import TrainConfig
 
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 Given = Literal["logits", "probabilities", "predictions", "signals"]  # what outputs from elsewhere are
+LOGITS = "logits"  # where outputs stand, unless said otherwise
 _LARGEST = np.finfo(np.float32).max
 _LIBRARIES = {"builtins", "abc", "typing", "torch", "sklearn", "miaudit"}  # described by their versions
 
@@ -53,6 +55,8 @@ class SklearnTarget:
 
     Outputs of a classifier are log-probabilities of the classes 0 to C - 1 (of all labels, also where a subset lacks
     one), which keep the digits that probabilities near 1 lose in float32; those of a regressor its predictions (n, 1).
+    A data frame is handed on with its columns. An estimator that wants classes without gaps, as some boosting libraries
+    do, is given those of its subset numbered anew where it cannot be fitted otherwise.
 
     Parameters
     ----------
@@ -107,10 +111,11 @@ class SklearnTarget:
         kind = f"{type(self.estimator).__module__}.{type(self.estimator).__qualname__}"
         return f"sklearn {sklearn.__version__} {kind} {sorted(parts.items())}{_own_source(type(self.estimator))}"
 
-    def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> tuple[Any, int]:
+    def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> tuple[Any, ...]:
         """Clone and fit on some rows; every random state is the seed, every number of jobs 1.
 
-        Returns the fitted estimator and the number of all classes, 0 of a regressor.
+        Returns the fitted estimator and the number of all classes, 0 of a regressor; behind them which classes its
+        own are, where they had to be numbered anew.
         """
         from sklearn.base import clone  # noqa: PLC0415
 
@@ -122,16 +127,24 @@ class SklearnTarget:
             if last == "random_state" or (last == "n_jobs" and value is not None):
                 states[name] = seed if last == "random_state" else 1
         estimator.set_params(**states)
-        return estimator.fit(x[rows], y[rows]), classes
+        own_x, own_y = frames.taken(x, rows), y[rows]
+        try:
+            return estimator.fit(own_x, own_y), classes
+        except ValueError:
+            there, numbered = np.unique(own_y, return_inverse=True)
+            if not 1 < len(there) < classes:
+                raise
+            return clone(estimator).fit(own_x, numbered), classes, there
 
-    def outputs(self, fitted: tuple[Any, int] | None, x: Any) -> Float32Array:
+    def outputs(self, fitted: tuple[Any, ...] | None, x: Any) -> Float32Array:
         """Log-probabilities (n, C), or predictions (n, 1)."""
-        estimator, classes = fitted or (self.estimator, 0)
+        estimator, classes, *there = fitted or (self.estimator, 0)
         if self.kind == "predictions":
             return checked_outputs(np.asarray(estimator.predict(x)).reshape(len(x), -1), len(x), self.name)
         known = np.asarray(estimator.classes_)
         if known.dtype.kind not in "iub":
             raise InputError("labels", "classes 0, 1, 2, ...", f"classes of type {known.dtype}", "number the classes")
+        known = there[0][known] if there else known
         probabilities = np.asarray(estimator.predict_proba(x), dtype=np.float64)
         full = np.zeros((len(x), max(classes, int(known.max()) + 1)))
         full[:, known.astype(np.intp)] = probabilities
@@ -147,6 +160,7 @@ class _Network:
     weights: str | Path | None
     called: str
     device: Literal["auto", "cpu", "cuda"]
+    output: str
     kind: Kind = "logits"
     runs_user_code = True  # a factory is code
     _state: Any
@@ -163,7 +177,12 @@ class _Network:
     @property
     def build(self) -> Callable[[], Any]:
         """The factory as a function."""
-        return load_factory(self.factory) if isinstance(self.factory, str) else self.factory
+        made = load_factory(self.factory) if isinstance(self.factory, str) else self.factory
+        if self.output == LOGITS:
+            return made
+        from miaudit.models import weights as saved  # noqa: PLC0415
+
+        return functools.partial(saved.keyed, factory=made, key=self.output)
 
     @property
     def name(self) -> str:
@@ -205,6 +224,9 @@ class TorchTarget(_Network, Traits):
     called : optional name
     key : str
         Changes the fingerprint; needed where the factory depends on what its source does not show.
+    output : str
+        Where the outputs stand in what the network returns: a key of a dictionary, or an attribute. Of a tuple it is
+        the first.
 
     Raises
     ------
@@ -217,6 +239,7 @@ class TorchTarget(_Network, Traits):
     weights: str | Path | None = None
     called: str = ""
     key: str = ""
+    output: str = "logits"
     _state: Any = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
@@ -286,12 +309,14 @@ class SavedTorch(_Network):
     ----------
     factory : "package.module:function" or a function without arguments, that returns a torch.nn.Module
     weights : path of .safetensors, .pt or .pth; objects are never unpickled
+    output : as of :class:`TorchTarget`
     """
 
     factory: str | Callable[[], Any]
     weights: str | Path | None
     called: str = ""
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    output: str = "logits"
     _state: Any = field(init=False, repr=False, default=None)
 
     def identity(self) -> str:
@@ -383,6 +408,8 @@ def load_factory(where: str) -> Callable[..., Any]:
     miaudit.errors.InputError: factory: expected a function of collections, received OrderdDict, which is not there;
     did you mean OrderedDict?
     """
+    if not where.count(":"):
+        refuse_pickle(where, "factory")
     module_name, colon, name = where.partition(":")
     if not colon or not module_name or not name:
         raise InputError("factory", "package.module:function", repr(where), "for example my_models:small_net")

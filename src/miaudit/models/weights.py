@@ -5,11 +5,13 @@ Nothing is unpickled.
 
 from __future__ import annotations
 
+import functools
 import pickle
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,13 +20,17 @@ from torch import Tensor, nn
 from miaudit.arrays import IntArray
 from miaudit.errors import InputError, MiauditError, OutputError, one_line
 from miaudit.io.tables import existing_file, require_suffix, write_atomically
+from miaudit.models.foreign import refuse_pickle, tensor_of
 
 __all__ = ["load", "save"]
 
 Factory = Callable[[], nn.Module]
 State = dict[str, Tensor]
 
-_SAFE, _TORCH = ".safetensors", (".pt", ".pth")
+_SAFE, _TORCH = ".safetensors", (".pt", ".pth", ".ckpt", ".bin")
+# Where checkpoints keep the weights of the model, beside those of optimisers, and what wrappers put before their names.
+_NESTED = ("model_state_dict", "state_dict", "model")
+_PREFIXES = ("module.", "_orig_mod.", "model.")
 
 
 def save(state: Mapping[str, Tensor], path: str | Path) -> Path:
@@ -50,7 +56,10 @@ def save(state: Mapping[str, Tensor], path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> State:
-    """Read weights from .safetensors, or from .pt or .pth with tensors only.
+    """Read weights from .safetensors, or from .pt, .pth, .ckpt or .bin, of which nothing is unpickled but plain values.
+
+    Of a checkpoint those under ``model_state_dict``, ``state_dict`` or ``model`` are read; half precision becomes
+    float32, which holds it without loss.
 
     Raises
     ------
@@ -60,10 +69,11 @@ def load(path: str | Path) -> State:
     from safetensors import SafetensorError  # noqa: PLC0415 - only where weights are loaded
     from safetensors.torch import load_file  # noqa: PLC0415
 
+    refuse_pickle(path, "weights")
     source = existing_file(path, "weights", (_SAFE, *_TORCH))
     try:
         if source.suffix.lower() == _SAFE:
-            return load_file(source)
+            return _single(load_file(source))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of pickles that it then refuses
             found = torch.load(source, map_location="cpu", weights_only=True)
@@ -75,13 +85,31 @@ def load(path: str | Path) -> State:
         first = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         received, hint = f"{source.name}, which cannot be read ({first})", "it may be truncated: write it again"
         raise InputError("weights", f"a complete {source.suffix} file", received, hint) from error
+    if isinstance(found, Mapping):
+        found = next((found[key] for key in _NESTED if isinstance(found.get(key), Mapping)), found)
     if not isinstance(found, Mapping) or not all(isinstance(value, Tensor) for value in found.values()):
         what = f"a {type(found).__name__}"
         if isinstance(found, Mapping):
             what = f"a mapping with the keys {', '.join(sorted(map(str, found))[:4])}"
         received = f"{source.name}, which holds {what}"
         raise InputError("weights", "tensors by name", received, "save model.state_dict() alone")
-    return dict(found)
+    return _single(found)
+
+
+def _single(state: Mapping[str, Tensor]) -> State:
+    """Weights in half precision as float32."""
+    half = (torch.float16, torch.bfloat16)
+    return {str(name): values.float() if values.dtype in half else values for name, values in state.items()}
+
+
+def _unwrapped(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """Weights without what data parallel training, compilation and the like put before all of their names."""
+    while state and set(state) != set(expected):
+        prefix = next((one for one in _PREFIXES if all(name.startswith(one) for name in state)), "")
+        if not prefix:
+            break
+        state = {name.removeprefix(prefix): values for name, values in state.items()}
+    return state
 
 
 def network(factory: Factory, state: Mapping[str, Tensor]) -> nn.Module:
@@ -102,11 +130,26 @@ def network(factory: Factory, state: Mapping[str, Tensor]) -> nn.Module:
     """
     net = build(factory)
     expected = net.state_dict()
+    state = _unwrapped(expected, state)
     if difference := _difference(expected, state):
         hint = "take the factory that these weights were trained with"
         raise InputError("weights", f"the weights of {_called(factory)}", f"others: {difference}", hint)
+    if any(values.dtype in (torch.float16, torch.bfloat16) for values in expected.values()):
+        net = net.float()
     net.load_state_dict(state)
     return net.eval()
+
+
+def keyed(factory: Factory, key: str) -> nn.Module:
+    """Return a network whose outputs stand under a key, or an attribute, of what it returns."""
+    net = factory()
+    if isinstance(net, nn.Module):
+        net.register_forward_hook(functools.partial(_outputs_of, key=key))
+    return net
+
+
+def _outputs_of(_net: nn.Module, _inputs: Any, found: Any, *, key: str = "logits") -> Any:
+    return None if isinstance(found, Tensor) else tensor_of(found, key)
 
 
 def build(factory: Factory) -> nn.Module:
@@ -126,6 +169,7 @@ def build(factory: Factory) -> nn.Module:
     if not isinstance(net, nn.Module):
         received = f"{_called(factory)}, which returns {type(net).__name__}"
         raise InputError("factory", "a function that returns a torch.nn.Module", received, "return the network")
+    net.register_forward_hook(_outputs_of)
     return net
 
 
