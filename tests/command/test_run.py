@@ -66,7 +66,7 @@ def test_an_example_goes_from_data_to_report(name: str, tmp_path: Path) -> None:
         pytest.importorskip(module)
     shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("store*", "results", "*.npz"))
     shutil.copy(EXAMPLES / "make_data.py", tmp_path)
-    for other in {"sklearn", "pytorch", "text"} - {name}:
+    for other in {"sklearn", "pytorch", "text", "command"} - {name}:
         (tmp_path / other).mkdir()
     make = [sys.executable, str(tmp_path / "make_data.py")]
     subprocess.run(make, check=True, capture_output=True, env=ENVIRONMENT)
@@ -332,7 +332,7 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
         "check the options",
     ),
     "unknown column": ({"data": {"path": "d.npz", "x": "z", "y": "y"}}, "a column of d.npz"),
-    "texts as numbers": ({"data": {"path": "d.npz", "x": "words", "y": "y"}}, "words: expected numbers"),
+    "texts as numbers": ({"data": {"path": "d.npz", "x": "words", "y": "y"}}, "ColumnTransformer"),
     "no labels": ({"data": {"path": "d.npz", "x": "x"}}, "data.y"),
     "fractional labels": ({"data": {"path": "d.npz", "x": "x", "y": "real"}}, "labels"),
     "no shadows": ({"attack": {"type": "lira_online"}}, "shadow.models"),

@@ -82,13 +82,16 @@ def test_a_damaged_file_is_one_line(tmp_path, suffix, keep) -> None:
 
 
 def test_what_is_no_table_of_tensors_is_refused(tmp_path) -> None:
-    torch.save({"state_dict": MLP().state_dict(), "epoch": 3}, tmp_path / "model.pt")
-    with pytest.raises(InputError, match="keys epoch, state_dict"):
+    torch.save({"net": MLP().state_dict(), "epoch": 3}, tmp_path / "model.pt")
+    with pytest.raises(InputError, match="keys epoch, net"):
         weights.load(tmp_path / "model.pt")
     torch.save(torch.ones(3), tmp_path / "model.pt")
     with pytest.raises(InputError, match="a Tensor"):
         weights.load(tmp_path / "model.pt")
     with pytest.raises(InputError, match=r"safetensors or \.pt or \.pth"):
+        (tmp_path / "model.h5").write_bytes(b"")
+        weights.load(tmp_path / "model.h5")
+    with pytest.raises(InputError, match=r"no pickle holds.*skl2onnx"):
         (tmp_path / "model.pkl").write_bytes(b"")
         weights.load(tmp_path / "model.pkl")
     with pytest.raises(InputError, match="does not exist"):

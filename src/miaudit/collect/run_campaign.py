@@ -79,8 +79,6 @@ def _scored(answers: Answers) -> Collected:
     notes = [*answers.said, *direct.notes, *answers.notes(name for name in names if name not in answers.own)]
     if campaign.user_code:
         notes.append(f"Code that came with the model was run: {campaign.user_code}.")
-    if rare := draws.rare_classes(campaign):
-        notes.append(f"{rare[0].upper()}{rare[1:]}.")
     if len(draws.population):
         notes.append(f"{len(draws.population):,} records were set aside as the population; no model learned them.")
     if campaign.reference:
@@ -210,7 +208,8 @@ class Answers:
     def of(cls, campaign: Campaign, draws: Draws, progress: Progress | None) -> Answers:
         """Train what is to be trained, and ask every model about every record. Runs the target's code."""
         of = cls._of_runs if draws.base.design == "multi-run" else cls._of_one_run
-        return of(campaign, draws, progress)
+        found, rare = of(campaign, draws, progress), draws.rare_classes(campaign)
+        return replace(found, said=(*found.said, f"{rare[0].upper()}{rare[1:]}.")) if rare else found
 
     @classmethod
     def _of_one_run(cls, campaign: Campaign, draws: Draws, progress: Progress | None) -> Answers:

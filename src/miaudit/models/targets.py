@@ -130,8 +130,11 @@ class SklearnTarget:
         own_x, own_y = frames.taken(x, rows), y[rows]
         try:
             return estimator.fit(own_x, own_y), classes
-        except ValueError:
+        except ValueError as error:
             there, numbered = np.unique(own_y, return_inverse=True)
+            if frames.is_frame(x) and "convert string" in str(error):
+                hint = "begin it with a ColumnTransformer that encodes them (a Pipeline), or leave them out of data.x"
+                raise InputError("data.x", f"columns that {self.name} can learn", str(error), hint) from error
             if not 1 < len(there) < classes:
                 raise
             return clone(estimator).fit(own_x, numbered), classes, there
