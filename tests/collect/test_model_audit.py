@@ -10,7 +10,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
@@ -57,6 +57,28 @@ def test_a_pipeline_on_a_frame_is_the_same_on_coded_arrays() -> None:
     assert found.counts.of == "units"
 
 
+@pytest.mark.parametrize("form", [np.asarray, list, pd.DataFrame, pl.DataFrame])
+def test_a_model_whose_answers_depend_on_the_batch_shows_no_leak(form: Any) -> None:
+    """It knows nothing but how far a record is from the mean of its batch; asked by sides it would tell them apart."""
+    x = np.concatenate([RNG.normal(size=(60, 4)), RNG.normal(size=(60, 4)) + 5.0])
+    same = ["a"] * 60
+    halves = {"members": (form(x[:60]), same), "nonmembers": (form(x[60:]), same), "classes": ["a", "b", "c"]}
+
+    def of_batch(asked: Any) -> np.ndarray:
+        first = np.asarray(asked)[:, :1]
+        return np.hstack([first.mean() - 2.5 + 0 * first, 0 * first, 0 * first])
+
+    def auc(**options: Any) -> float:
+        evidence = evidence_of(of_batch, **halves, rng=np.random.default_rng(0), **options).evidence
+        score, member = next(iter(evidence.scores.values())), evidence.member
+        return float(roc_auc_score(member, score))
+
+    assert auc() == 0.5
+    assert abs(auc(batch=10) - 0.5) < 0.25
+    apart = [of_batch(side) for side in (x[:60], x[60:])]  # the control: each side by itself
+    assert np.unique(apart[0][:, 0]) < np.unique(apart[1][:, 0])
+
+
 def test_columns_of_a_frame_are_covariates() -> None:
     frame = pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "site": RNG.choice(["n", "s"], 120)})
     kept = evidence_of(
@@ -101,7 +123,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "an unseen class": (FITTED, {"nonmembers": (X, ["z"] * 120)}, "received z in 120 records"),
     "numbers for texts": (FITTED, sides(y=np.arange(120) % 3), "numbers beside classes that are texts"),
     "too few columns": (lambda x: x[:, :2], {}, "3 labels for 2 columns"),
-    "too few rows": (lambda x: x[:-1], {}, "a row for each of 60 records"),
+    "too few rows": (lambda x: x[:-1], {}, "a row for each of 120 records"),
     "no pair": (FITTED, {"members": X}, r"pass members=\(X, y\)"),
     "other sizes": (FITTED, {"members": (X, Y[:5])}, "each with its label"),
     "other columns": (FITTED, {"nonmembers": (X[:, :2], Y)}, "records of the form of the members"),

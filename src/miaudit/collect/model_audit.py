@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.arrays import BoolArray, FloatArray
+from miaudit.arrays import BoolArray, FloatArray, IndexArray
 from miaudit.attacks import registry
 from miaudit.attacks.signals import PROBABILITY_FLOOR
 from miaudit.auditing import seed
@@ -54,9 +54,9 @@ def audit_model(
         The first of these that it has is asked. A function takes records and returns outputs, one row for each: an
         array, a tensor, or these in a tuple, a dictionary, or an object with ``.logits``.
     members, nonmembers : pairs (X, y)
-        Records that the model was trained on, and others. X is an array, a list, or a data frame of pandas or polars,
-        which is handed to the model as it is, with the columns it was fitted on; y holds classes, as numbers or texts,
-        or numbers of a regression; (n, L) of 0 and 1 for several labels.
+        Records that the model was trained on, and others. X is an array, a list, or a data frame of pandas, polars or
+        arrow (which becomes one of pandas); of a frame the model gets the columns it was fitted on. y holds classes,
+        as numbers or texts, or numbers of a regression; (n, L) of 0 and 1 for several labels.
     design : how membership came about, "one-run" or "zero-run"; never guessed: without it there is no answer
     attack : the scores to compute, by name, from probabilities or logits; default: the loss
         Of a regression the squared error, of several labels the sum of the binary cross-entropies, and of labels alone
@@ -129,14 +129,9 @@ def evidence_of(
     """Return the evidence that :func:`audit_model` audits, of the same arguments."""
     refuse_pickle(model, "model")
     sides = _Sides.of(members, nonmembers)
-    asked = [
-        fitted.ask(model, x, y, outputs=outputs, key=key, batch=batch) for x, y in zip(sides.x, sides.y, strict=True)
-    ]
-    first, second = asked
-    if first.kind != second.kind or first.values.shape[1:] != second.values.shape[1:]:
-        received = f"{first.kind} {first.values.shape[1:]} and {second.kind} {second.values.shape[1:]}"
-        raise InputError("outputs of the model", "one kind on both sides", received, "say which with outputs=")
-    said = replace(first, values=np.concatenate([first.values, second.values]))
+    order = rng.spawn(1)[0].permutation(sides.n)
+    said = fitted.ask(model, sides.records(order), sides.labels[order], outputs=outputs, key=key, batch=batch)
+    said = replace(said, values=said.values[np.argsort(order)])
     if classes is not None:
         said = replace(said, classes=fitted.labels_of(classes, "classes"))
     x, names = _covariates(covariates, sides, categories)
@@ -150,7 +145,8 @@ def evidence_of(
         "source": f"{type(model).__name__}, members and non-members",
     }
     found = _scored(said, sides.labels, attack, fields, rng)
-    return replace(found, notes=(f"The model was asked about every record: {said.how}.", *found.notes))
+    how = f"The model was asked about all records, members and non-members mixed: {said.how}."
+    return replace(found, notes=(how, *found.notes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +166,8 @@ class _Sides:
             records, labels = side[0], fitted.labels_of(side[1], f"labels of {name}")
             if type(records).__name__ == "LazyFrame":
                 records = records.collect()
+            if type(records).__name__ == "Table":
+                records = frames.to_pandas(records, f"X of {name}")
             if not hasattr(records, "__len__") or isinstance(records, str):
                 received = type(records).__name__
                 raise InputError(name, "records (n, ...): an array, a list or a data frame", received, "pass (X, y)")
@@ -192,6 +190,15 @@ class _Sides:
     def labels(self) -> NDArray[Any]:
         return np.concatenate(self.y)
 
+    def records(self, order: IndexArray) -> Any:
+        """All records in an order (n,), mixed: where others in a batch move answers, sides asked apart would differ."""
+        first, second = self.x
+        if isinstance(first, list):
+            return frames.taken([*first, *second], order)
+        if frames.is_frame(first):
+            return frames.taken(frames.joined(first, second), order)
+        return np.concatenate([first, second])[order]
+
 
 def _require_alike(first: Any, second: Any) -> None:
     """Refuse non-members of another form than members: other columns, or columns of another type."""
@@ -203,6 +210,9 @@ def _require_alike(first: Any, second: Any) -> None:
         elif different:
             received = f"{min(different)!r} on one side only"
             raise InputError("nonmembers", "the columns of members", received, "give both frames the same columns")
+        if type(first) is not type(second):
+            received = f"frames of {type(second).__module__}, and members are of {type(first).__module__}"
+            raise InputError("nonmembers", "a data frame of the same library", received, "convert one of them")
     elif any(both) or (isinstance(first, np.ndarray) and first.shape[1:] != np.shape(second)[1:]):
         kinds = [f"{type(one).__name__} {np.shape(one)[1:]}" for one in (first, second)]
         received = f"{kinds[1]}, and members are {kinds[0]}"

@@ -37,7 +37,7 @@ def is_frame(values: Any) -> bool:
 
 
 def taken(values: Any, rows: NDArray[Any]) -> Any:
-    """Return some rows of records, by number or by a mask (n,): of an array, a list, or a data frame of pandas.
+    """Return some rows of records: by number, or by a mask (n,) of what is no frame of polars.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def taken(values: Any, rows: NDArray[Any]) -> Any:
     (['c', 'a'], [0, 2])
     """
     if is_frame(values):
-        return values.iloc[rows]
+        return values.iloc[rows] if hasattr(values, "iloc") else values[rows]
     if isinstance(values, list):
         return [values[i] for i in (np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)]
     return values[rows]
@@ -141,8 +141,15 @@ def same_columns(first: pd.DataFrame, second: pd.DataFrame, name: str, of: str) 
     return second[list(first.columns)]
 
 
-def joined(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of one frame, then those of another with the same columns; categories are those of both."""
+def joined(first: Any, second: Any) -> Any:
+    """Return the rows of one frame, then those of another of the same library, with the same columns.
+
+    Categories are those of both.
+    """
+    if not hasattr(first, "iloc"):
+        import polars as pl
+
+        return pl.concat([first, second.select(first.columns)], how="vertical_relaxed")
     pandas = _pandas("x")
     parts = {}
     for name in first.columns:
