@@ -1,6 +1,17 @@
 """Differential privacy: trade-off functions, lower bounds from many runs, one run or none, and verdicts on claims."""
 
-from miaudit.dp import accounting, linear_program, mechanism, multi_run, one_run, selection, tradeoff, verdict, zero_run
+from miaudit.dp import (
+    accounting,
+    linear_program,
+    mechanism,
+    multi_run,
+    one_run,
+    selection,
+    several_runs,
+    tradeoff,
+    verdict,
+    zero_run,
+)
 
 __all__ = [
     "accounting",
@@ -9,6 +20,7 @@ __all__ = [
     "multi_run",
     "one_run",
     "selection",
+    "several_runs",
     "tradeoff",
     "verdict",
     "zero_run",

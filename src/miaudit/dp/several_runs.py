@@ -1,0 +1,358 @@
+"""Lower bounds from several runs of the same training, each with coins of its own: what one run cannot show.
+
+A single run has a ceiling that no attack and no number of canaries passes. Runs with fresh coins and fresh noise are
+independent whatever happens inside one of them: a parameter is refuted where at least j of K one-run tests refute it,
+each at a level t with P(Bin(K, t) >= j) = 1 - confidence (statistics.md, section 11). All that this needs is that each
+run's p-value is valid given the runs before it. So j, K and t are fixed before the first run, every run that was
+started counts, and what a run's attack learned from (reference models, settings) comes from outside the runs, or from
+runs before it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import special
+
+from miaudit.dp import one_run
+from miaudit.dp.selection import Option
+from miaudit.dp.verdict import LowerBound, Parameter
+from miaudit.errors import DesignError, InputError, check_confidence, is_number
+from miaudit.evidence import Evidence
+
+__all__ = ["Anytime", "AtLeast", "Counts", "audit", "epsilon_lower_bound", "level", "mu_lower_bound", "p_value"]
+
+Counts = tuple[int, int, float]
+"""Correct guesses, guesses and canaries of one run, as of :func:`miaudit.dp.one_run.mu_lower_bound`."""
+
+ALL_OF = 7  # up to here every run has to refute; beyond, all but one
+ALIKE = 5.0  # standard deviations by which two runs' coins agree more, or less, than independent ones
+FRESH = (
+    "every run had coins and noise of its own, and every run that was started counts",
+    "the number of runs, and how many have to refute, were fixed before the first",
+    "what a run's attack learned from came from outside the runs, or from runs before it",
+)
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """A parameter is refuted where at least so many of the runs refute it; fixed before the first run.
+
+    Parameters
+    ----------
+    runs : int from 1 to the number of runs; None: all of them up to seven, all but one from eight
+    """
+
+    runs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.runs is not None:
+            _whole("at_least", self.runs)
+
+    def of(self, several: int) -> int:
+        """Return how many of ``several`` runs have to refute."""
+        needed = self.runs or (several if several <= ALL_OF else several - 1)
+        if needed > several:
+            raise InputError("at_least", f"at most the {several} runs", str(needed), "it is fixed before the runs")
+        return needed
+
+
+@dataclass(frozen=True)
+class Anytime:
+    """Run by run, with a stop as soon as enough is shown, or when nobody pays for another run.
+
+    Wealth starts at 1; each run multiplies it by 1 - ``stake``, plus ``stake`` / ``level`` where it refutes. A
+    parameter is refuted once its wealth has reached 1 / (1 - confidence): Ville's inequality, whenever one stops.
+
+    Parameters
+    ----------
+    level : float in (0, 1), of each one-run test; fixed before the first run
+    stake : float in (0, 1)
+    """
+
+    level: float = 0.5
+    stake: float = 0.9
+
+    def __post_init__(self) -> None:
+        for name in ("level", "stake"):
+            value = getattr(self, name)
+            if not (is_number(value) and 0 < value < 1):
+                raise InputError(name, "a number strictly between 0 and 1", repr(value), "leave it at its default")
+
+    def fewest(self, confidence: float) -> int:
+        """Return how many runs it takes at least, where every one of them refutes.
+
+        Examples
+        --------
+        >>> Anytime().fewest(0.975)
+        6
+        """
+        gain = math.log(1 - self.stake + self.stake / self.level)
+        return math.ceil(-math.log1p(-check_confidence(confidence)) / gain - 1e-12)
+
+    def largest(self, refuted: Sequence[float], confidence: float) -> float:
+        """Return the largest parameter whose wealth reached the mark at any time; the runs' bounds in their order."""
+        mark = -math.log1p(-confidence)
+        best = 0.0
+        for parameter in refuted:
+            hits = np.asarray(refuted) >= parameter
+            steps = np.log(1 - self.stake + np.where(hits, self.stake / self.level, 0.0))
+            if parameter > best and np.cumsum(steps).max() >= mark - 1e-12:
+                best = parameter
+        return best
+
+
+Combination = AtLeast | Anytime
+
+
+def level(runs: int, *, at_least: int | None = None, confidence: float = 0.95) -> float:
+    """Return the level t in (0, 1) of each one-run test: P(Bin(``runs``, t) >= ``at_least``) = 1 - ``confidence``.
+
+    Examples
+    --------
+    >>> round(level(4, confidence=0.975), 4), round(level(8, confidence=0.975), 4)
+    (0.3976, 0.4735)
+    """
+    several = _whole("runs", runs)
+    needed = AtLeast(at_least).of(several)
+    return float(special.betaincinv(needed, several - needed + 1, 1 - check_confidence(confidence)))
+
+
+def p_value(p_values: Sequence[float], *, at_least: int | None = None) -> float:
+    """Return the p-value of several runs' p-values, valid where each is so given the runs before it.
+
+    Parameters
+    ----------
+    p_values : numbers in [0, 1], in the order of the runs
+    at_least : as of :class:`AtLeast`
+
+    Examples
+    --------
+    >>> round(p_value([0.3, 0.4, 0.1]), 3)
+    0.064
+    """
+    values = sorted(p_values)
+    if not values or not all(is_number(value) and 0 <= value <= 1 for value in values):
+        raise InputError("p_values", "numbers from 0 to 1, one of each run", repr(p_values)[:80], "give them in order")
+    needed = AtLeast(at_least).of(len(values))
+    return float(special.betainc(needed, len(values) - needed + 1, values[needed - 1]))
+
+
+def mu_lower_bound(
+    counts: Sequence[Counts], *, confidence: float = 0.95, at_least: int | Anytime | None = None
+) -> LowerBound:
+    """Lower bound on mu of Gaussian DP from several runs' counts.
+
+    Parameters
+    ----------
+    counts : (correct, guesses, canaries) of each run, in their order
+        As of :func:`miaudit.dp.one_run.mu_lower_bound`: guesses are fixed before that run's labels were seen.
+    confidence : float in (0, 1), one-sided, of the whole
+    at_least : how many runs have to refute a parameter, as of :class:`AtLeast`; or :class:`Anytime`
+
+    Returns
+    -------
+    LowerBound
+        The ``at_least``-th largest of the one-run bounds at level :func:`level`; ``corrections`` says which.
+
+    Examples
+    --------
+    >>> one = mu_lower_bound([(416, 500, 10_000)], confidence=0.975)
+    >>> four = mu_lower_bound([(416, 500, 10_000)] * 4, confidence=0.975)
+    >>> round(one.value, 3), round(four.value, 3)
+    (0.437, 0.579)
+    """
+    return _of_counts(counts, one_run.count_bound("mu"), confidence, at_least)
+
+
+def epsilon_lower_bound(
+    counts: Sequence[Counts],
+    *,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    at_least: int | Anytime | None = None,
+) -> LowerBound:
+    """Lower bound on epsilon of (epsilon, delta)-DP from several runs' counts.
+
+    Parameters
+    ----------
+    counts, confidence, at_least : as of :func:`mu_lower_bound`
+    delta : float in [0, 1), of the claim
+
+    Examples
+    --------
+    >>> found = epsilon_lower_bound([(90, 100, 1_000), (88, 100, 1_000)], delta=1e-5)
+    >>> round(found.value, 2), found.confidence
+    (1.71, 0.95)
+    """
+    return _of_counts(counts, one_run.count_bound("epsilon", delta), confidence, at_least)
+
+
+def audit(
+    runs: Sequence[Evidence],
+    *,
+    parameter: Parameter = "mu",
+    delta: float = 0.0,
+    guesses: Option | int | None = None,
+    confidence: float = 0.95,
+    at_least: int | Anytime | None = None,
+    rng: np.random.Generator,
+) -> LowerBound:
+    """Lower bound from evidence of several runs, each with independent fair coins of its own.
+
+    Parameters
+    ----------
+    runs : evidence of design "one-run", one score each, in the order of the runs
+    parameter, delta, guesses, rng : as of :func:`miaudit.dp.one_run.audit`
+    confidence, at_least : as of :func:`mu_lower_bound`
+
+    Raises
+    ------
+    DesignError
+        For evidence that no fair coins decided.
+    InputError
+        For runs of different lengths, and for coins or scores that are no independent ones: copies, or the halves that
+        were left over by each other.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> coins = rng.random((4, 1_000)) < 0.5
+    >>> runs = [Evidence(score=rng.normal(2.0 * c), member=c, design="one-run") for c in coins]
+    >>> 1.2 < audit(runs, rng=rng).value < 2
+    True
+    """
+    require_independent(runs)
+    way = _combination(at_least)
+    each = _each_level(way, len(runs), confidence)
+    found = [
+        one_run.audit(run, parameter=parameter, delta=delta, guesses=guesses, confidence=1 - each, rng=child)
+        for run, child in zip(runs, rng.spawn(len(runs)), strict=True)
+    ]
+    return combined(found, confidence=confidence, at_least=at_least)
+
+
+def combined(bounds: Sequence[LowerBound], *, confidence: float, at_least: int | Anytime | None = None) -> LowerBound:
+    """Return the bound of several one-run bounds in the order of their runs, each at confidence 1 - :func:`level`.
+
+    Raises
+    ------
+    InputError
+        For bounds on different parameters, or at another confidence.
+    """
+    way = _combination(at_least)
+    each, first = _each_level(way, len(bounds), confidence), bounds[0]
+    for bound in bounds:
+        if (bound.parameter, bound.delta) != (first.parameter, first.delta):
+            received = f"{bound.parameter} at delta {bound.delta:g} beside {first.parameter} at {first.delta:g}"
+            raise InputError("bounds", "bounds on one parameter", received, "ask every run for the same")
+        if not math.isclose(bound.confidence, 1 - each, abs_tol=1e-9):
+            received = f"one at {bound.confidence:g}"
+            raise InputError("bounds", f"bounds at confidence {1 - each:g}", received, "it is 1 - level(...)")
+    values = [bound.value for bound in bounds]
+    reachable = [bound.reachable for bound in bounds if bound.reachable is not None]
+    silent = [bound.p_value for bound in bounds if bound.p_value is not None]
+    said = tuple(dict.fromkeys(text for bound in bounds for text in bound.corrections))
+    kept = tuple(dict.fromkeys(text for bound in bounds for text in bound.assumptions))
+    return replace(
+        first,
+        value=_largest(way, values, confidence),
+        confidence=confidence,
+        method=f"{len(bounds)} runs of the same training, {_in_words(way, len(bounds), each)}; {first.method}",
+        p_value=_of_silence(way, silent) if len(silent) == len(bounds) else None,
+        correct=None,
+        guesses=None,
+        canaries=None,
+        reachable=_largest(way, reachable, confidence) if len(reachable) == len(bounds) else None,
+        assumptions=(*kept, *FRESH),
+        corrections=(*said, f"bounds of the runs at level {each:.3g}: {', '.join(f'{value:.4g}' for value in values)}"),
+        exploratory=any(bound.exploratory for bound in bounds),
+    )
+
+
+def require_independent(runs: Sequence[Evidence]) -> None:
+    """Refuse runs whose coins or scores cannot be independent ones (p below 1e-6 for each pair that is sound)."""
+    if not runs:
+        raise InputError("runs", "evidence of at least one run", "none", "give one for each training")
+    for number, run in enumerate(runs, start=1):
+        if run.design != "one-run":
+            needs = "several runs need evidence of design 'one-run' each, with coins of its own"
+            raise DesignError(f"{needs}; run {number} has {run.design or 'none that was declared'}")
+        if run.n != runs[0].n:
+            received = f"{run.n:,} in run {number}"
+            raise InputError("runs", f"runs of {runs[0].n:,} records, as the first", received, "audit the same records")
+    for (i, one), (j, other) in itertools.combinations(enumerate(runs, start=1), 2):
+        pair = f"runs {i} and {j}"
+        if np.array_equal(one.score, other.score):
+            raise InputError("runs", "scores of a model of its own for each", f"equal ones in {pair}", "score each run")
+        alike = _correlation(one, other)
+        if abs(alike) * math.sqrt(one.n_units) > ALIKE:
+            received = f"{pair}, whose memberships have a correlation of {alike:.2f}"
+            hint = "toss coins anew for each run; shadow models with exact halves are no runs of each other"
+            raise InputError("runs", "members drawn by independent coins in each run", received, hint)
+
+
+def _correlation(one: Evidence, other: Evidence) -> float:
+    """Correlation of the coins of two runs: of one record of each unit, whose records share theirs."""
+    rows = slice(None) if one.unit_codes is None else np.unique(one.unit_codes, return_index=True)[1]
+    first, second = (run.member[rows] - run.member[rows].mean() for run in (one, other))
+    size = math.sqrt(float((first**2).sum() * (second**2).sum()))
+    return float((first * second).sum()) / size if size else 0.0
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _of_counts(
+    counts: Sequence[Counts],
+    bound: Callable[..., LowerBound],
+    confidence: float,
+    at_least: int | Anytime | None,
+) -> LowerBound:
+    if not counts or not all(isinstance(run, Sequence) and len(run) == 3 for run in counts):
+        allowed = "(correct, guesses, canaries) of each run"
+        raise InputError("counts", allowed, repr(counts)[:80], "give a list with one triple for each run")
+    each = _each_level(_combination(at_least), len(counts), confidence)
+    found = [bound(correct=c, guesses=r, canaries=m, confidence=1 - each) for c, r, m in counts]
+    return combined(found, confidence=confidence, at_least=at_least)
+
+
+def _combination(at_least: int | Anytime | None) -> Combination:
+    if isinstance(at_least, Anytime):
+        return at_least
+    return AtLeast(at_least)
+
+
+def _each_level(way: Combination, several: int, confidence: float) -> float:
+    if isinstance(way, Anytime):
+        check_confidence(confidence)
+        return way.level
+    return level(several, at_least=way.runs, confidence=confidence)
+
+
+def _largest(way: Combination, values: Sequence[float], confidence: float) -> float:
+    if isinstance(way, Anytime):
+        return way.largest(values, confidence)
+    return sorted(values, reverse=True)[way.of(len(values)) - 1]
+
+
+def _of_silence(way: Combination, p_values: Sequence[float]) -> float | None:
+    return p_value(p_values, at_least=way.runs) if isinstance(way, AtLeast) else None
+
+
+def _in_words(way: Combination, several: int, each: float) -> str:
+    if isinstance(way, Anytime):
+        return f"one after the other, each tested at level {each:.3g}, with wealth that may be looked at any time"
+    needed = way.of(several)
+    which = "all of them refute" if needed == several else f"at least {needed} refute"
+    return f"a parameter is refuted where {which} it at level {each:.3g}"
+
+
+def _whole(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(name, "a whole number from 1 up", repr(value), "it is fixed before the first run")
+    return value
