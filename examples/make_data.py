@@ -5,6 +5,7 @@ Run it once: ``python examples/make_data.py``. Nothing is downloaded.
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -25,7 +26,27 @@ def digits() -> None:
     ids = np.array([f"digit-{i:04d}" for i in range(len(labels))])
     np.savez(HERE / "command" / "digits.npz", pixels=images.astype(np.float32), digit=labels, id=ids)
     square = images.reshape(-1, 1, 8, 8).astype(np.float32) / 16
-    np.savez(HERE / "pytorch" / "digits.npz", image=square, digit=labels)
+    for folder in ("pytorch", "checkpoint", "opacus"):
+        np.savez(HERE / folder / "digits.npz", image=square, digit=labels)
+    np.savez(HERE / "keras" / "digits.npz", image=square.reshape(-1, 8, 8, 1), digit=labels)
+
+
+def patients(count: int = 800) -> None:
+    """Write people of a hospital that does not exist: texts, gaps and dates, where they went and for how long."""
+    rng = np.random.default_rng(3)
+    age, visits = rng.integers(18, 95, count), rng.poisson(2, count)
+    district = rng.choice(["north", "south", "harbour"], count, p=[0.5, 0.3, 0.2])
+    smoker = rng.choice(["yes", "no"], count)
+    ill = 0.03 * (age - 55) + 0.5 * (smoker == "yes") + 0.3 * visits + rng.normal(size=count)
+    smoker[rng.random(count) < 0.1] = ""  # not asked
+    went = np.select([ill < 0, ill < 3.2], ["home", "ward"], "intensive care")
+    admitted = np.datetime64("2024-01-01") + rng.integers(0, 365, count).astype("timedelta64[D]")
+    days = np.round(np.exp(0.5 * ill + 0.3 * rng.normal(size=count)), 1)
+    rows = zip(range(count), age, district, smoker, visits, admitted, went, days, strict=True)
+    with (HERE / "frame" / "patients.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(
+            [("person", "age", "district", "smoker", "visits", "admitted", "went", "days"), *rows]
+        )
 
 
 def sentences(count: int = 240) -> None:
@@ -39,6 +60,20 @@ def sentences(count: int = 240) -> None:
     (HERE / "text" / "sentences.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def reviews(count: int = 300) -> None:
+    """Write short texts with a class: a rule that can be learned, and one label in five that can only be memorised."""
+    rng = np.random.default_rng(11)
+    lines = []
+    for _ in range(count):
+        parts = [str(rng.choice(words)) for words in (NAMES, VERBS, THINGS, PLACES)]
+        label = int(parts[1] in VERBS[:4]) ^ int(rng.random() < 0.2)
+        text = f"{' '.join(parts)} for {rng.integers(10, 99)}"
+        lines.append(json.dumps({"text": text, "label": label}))
+    (HERE / "huggingface" / "reviews.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
     digits()
+    patients()
+    reviews()
     sentences()

@@ -332,7 +332,7 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
         "check the options",
     ),
     "unknown column": ({"data": {"path": "d.npz", "x": "z", "y": "y"}}, "a column of d.npz"),
-    "texts as numbers": ({"data": {"path": "d.npz", "x": "words", "y": "y"}}, "ColumnTransformer"),
+    "texts as numbers": ({"data": {"path": "d.npz", "x": "words", "y": "y"}}, "a Pipeline that encodes them"),
     "no labels": ({"data": {"path": "d.npz", "x": "x"}}, "data.y"),
     "fractional labels": ({"data": {"path": "d.npz", "x": "x", "y": "real"}}, "labels"),
     "no shadows": ({"attack": {"type": "lira_online"}}, "shadow.models"),

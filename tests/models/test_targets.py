@@ -8,11 +8,13 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -62,6 +64,44 @@ def test_every_random_state_is_the_seed() -> None:
     np.testing.assert_array_equal(one, again)
     assert (one != other).any()
     assert net.named_steps["randomforestclassifier"].n_jobs == 2  # the caller's estimator stays as it is
+
+
+@pytest.mark.parametrize("name", ["xgboost.XGBClassifier", "lightgbm.LGBMClassifier", "catboost.CatBoostClassifier"])
+def test_a_boosting_library_gets_the_seed_and_one_thread(name: str) -> None:
+    module, _, kind = name.partition(".")
+    options = {"catboost": {"iterations": 3, "verbose": 0, "allow_writing_files": False}}.get(module, {"subsample": 0.5})
+    model = getattr(pytest.importorskip(module), kind)(**options)
+    for one in (model, make_pipeline(StandardScaler(), model)):
+        fitted = SklearnTarget(one).fit(X, Y, np.arange(60), seed=7)[0]
+        said = (fitted if one is model else fitted[-1]).get_params()
+        assert said.get("random_state", said.get("random_seed")) == 7
+        assert said.get("n_jobs", said.get("thread_count")) == 1
+
+
+def test_a_library_that_does_not_list_what_was_not_set_gets_the_seed_too() -> None:
+    class Unlisted(GaussianNB):
+        """As CatBoost: a parameter that was not given is not listed, and two names mean the same."""
+
+        def __init__(self, random_seed: int | None = None, thread_count: int | None = None, **given: int) -> None:
+            super().__init__()
+            self.random_seed, self.thread_count, self.given = random_seed, thread_count, given
+
+        def get_params(self, deep: bool = True) -> dict[str, int]:  # noqa: ARG002
+            set_ = {"random_seed": self.random_seed, "thread_count": self.thread_count}
+            return {name: value for name, value in set_.items() if value is not None}
+
+        def set_params(self, **new: int) -> Self:
+            vars(self).update(new)
+            return self
+
+    fitted = SklearnTarget(Unlisted()).fit(X, Y, np.arange(60), seed=7)[0]
+    assert fitted.get_params() == {"random_seed": 7, "thread_count": 1}
+
+
+def test_texts_that_an_estimator_does_not_take_are_named_with_the_next_step() -> None:
+    frame = pytest.importorskip("pandas").DataFrame({"age": X[:, 0], "town": np.where(Y > 0, "a", "b")})
+    with pytest.raises(InputError, match=r"data.x: .*LogisticRegression takes.*texts in town.*data.categories"):
+        SklearnTarget(LogisticRegression()).fit(frame, Y, np.arange(60), seed=0)
 
 
 @pytest.mark.long

@@ -121,6 +121,13 @@ def dated(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
+def texts_of(values: Any) -> list[str]:
+    """Return the columns of a data frame of pandas that hold texts; none of records that are no frame."""
+    if not is_frame(values):
+        return []
+    return [str(name) for name in values.columns if _kind(values[name]) == "texts"]
+
+
 def same_columns(first: pd.DataFrame, second: pd.DataFrame, name: str, of: str) -> pd.DataFrame:
     """Return the second frame with the columns of the first in their order, or refuse others and other types.
 

@@ -121,23 +121,25 @@ class SklearnTarget:
 
         estimator = clone(self.estimator)
         classes = class_count(y) if self.kind == "logits" else 0
-        states: dict[str, int] = {}
-        for name, value in estimator.get_params(deep=True).items():
-            last = name.rpartition("__")[2]
-            if last == "random_state" or (last == "n_jobs" and value is not None):
-                states[name] = seed if last == "random_state" else 1
-        estimator.set_params(**states)
+        estimator.set_params(**_repeatable(estimator, seed))
         own_x, own_y = frames.taken(x, rows), y[rows]
         try:
-            return estimator.fit(own_x, own_y), classes
-        except ValueError as error:
+            return self._fitted(estimator, own_x, own_y), classes
+        except (ValueError, InputError):
             there, numbered = np.unique(own_y, return_inverse=True)
-            if frames.is_frame(x) and "convert string" in str(error):
-                hint = "begin it with a ColumnTransformer that encodes them (a Pipeline), or leave them out of data.x"
-                raise InputError("data.x", f"columns that {self.name} can learn", str(error), hint) from error
             if not 1 < len(there) < classes:
                 raise
-            return clone(estimator).fit(own_x, numbered), classes, there
+            return self._fitted(clone(estimator), own_x, numbered), classes, there
+
+    def _fitted(self, estimator: Any, x: Any, y: NDArray[Any]) -> Any:
+        try:
+            return estimator.fit(x, y)
+        except Exception as error:  # of any library
+            if not (texts := frames.texts_of(x)):
+                raise
+            received = f"texts in {', '.join(texts)} ({type(error).__name__}: {one_line(str(error))[:160]})"
+            hint = "name them in data.categories, fill their gaps, or audit a Pipeline that encodes them"
+            raise InputError("data.x", f"columns that {self.name} takes", received, hint) from error
 
     def outputs(self, fitted: tuple[Any, ...] | None, x: Any) -> Float32Array:
         """Log-probabilities (n, C), or predictions (n, 1)."""
@@ -154,6 +156,25 @@ class SklearnTarget:
         if np.isnan(full).any():  # the floor below would hide it
             return checked_outputs(full, len(x), self.name)
         return checked_outputs(np.log(np.maximum(full, PROBABILITY_FLOOR)), len(x), self.name)
+
+
+def _repeatable(estimator: Any, seed: int) -> dict[str, int]:
+    """Return the parameters, of an estimator and of its parts, that make a fit depend on the seed alone, in one thread.
+
+    CatBoost does not list what was not set, and takes one name of two; LightGBM and XGBoost take every core unless told.
+    """
+    every, found = estimator.get_params(deep=True), dict[str, int]()
+    for at, part in [("", estimator), *((f"{name}__", value) for name, value in every.items())]:
+        if not hasattr(part, "get_params") or isinstance(part, type):
+            continue
+        own = {name.removeprefix(at) for name in every if name.startswith(at)}
+        foreign = not type(part).__module__.startswith("sklearn.")
+        known = own.union(inspect.signature(type(part)).parameters) if foreign else own
+        seeds = [name for names in (own, known) for name in ("random_state", "random_seed") if name in names]
+        found |= {f"{at}{name}": seed for name in seeds[:1]}
+        jobs = [name for name in ("n_jobs", "thread_count") if name in known]
+        found |= {f"{at}{name}": 1 for name in jobs if foreign or every[f"{at}{name}"] is not None}
+    return found
 
 
 class _Network:
