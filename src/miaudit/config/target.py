@@ -30,6 +30,7 @@ from miaudit.io import tables
 from miaudit.models.command import CommandLine, CommandOutputs, CommandTarget
 from miaudit.models.foreign import refuse_pickle
 from miaudit.models.given import GivenShadows
+from miaudit.models.onnx_file import OnnxGiven, OnnxTarget
 from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
 from miaudit.models.train_config import SmallGPT2, TrainConfig
 
@@ -169,6 +170,19 @@ class OutputsSection(TargetSection):
         return Precomputed.load(base / self.outputs_path, self.columns, given=self.given)
 
 
+class OnnxSection(TargetSection):
+    """A fitted model in an ONNX file, audited as it is."""
+
+    kind: Literal["onnx"]
+    path: FilePath
+    given: OnnxGiven | None = None
+    output: Text | None = None
+
+    def build(self, base: Path) -> Target:
+        """Read the model."""
+        return OnnxTarget(base / self.path, self.given, self.output, self.name or "")
+
+
 class LanguageModelSection(TargetSection):
     """A causal language model: a folder as it is, or a small GPT-2 that is trained here."""
 
@@ -267,7 +281,7 @@ def _any_kind(names: tuple[str, ...]) -> TypeAdapter[Any]:
     return TypeAdapter(told)
 
 
-_KINDS = (SklearnSection, TorchSection, TorchWeightsSection, OutputsSection, LanguageModelSection)
+_KINDS = (SklearnSection, TorchSection, TorchWeightsSection, OutputsSection, OnnxSection, LanguageModelSection)
 for _section in (*_KINDS, CommandSection, TokenSection):
     register(_section)
 
