@@ -1,4 +1,4 @@
-"""A training loop of one's own, and a checkpoint as people save it: some images are learned, the others are kept apart."""
+"""A training loop of one's own, and a checkpoint as people save it: some images are learned, others kept apart."""
 
 from pathlib import Path
 

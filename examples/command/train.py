@@ -24,4 +24,4 @@ model.fit(pixels[rows], digit[rows])
 
 np.save(options.out / "outputs.npy", model.decision_function(pixels))  # all records, in the order of the data
 np.save(options.out / "ids.npy", data["id"])  # optional: miaudit compares them with its own
-print(f"trained on {len(rows)} records")  # noqa: T201 - it goes to the log of this fit
+print(f"trained on {len(rows)} records")

@@ -10,8 +10,14 @@ from pathlib import Path
 import numpy as np
 from datasets import Dataset
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast, Trainer, TrainingArguments
-from transformers import set_seed
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--rows", required=True)

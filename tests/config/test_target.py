@@ -23,6 +23,8 @@ from miaudit.config.target import (
     register,
 )
 from miaudit.errors import InputError
+from miaudit.jobs.executor import Local, Ray
+from miaudit.jobs.resources import Resources
 from miaudit.models.targets import Precomputed
 from miaudit.models.train_config import EarlyStopping, Private, Pruning, SmallGPT2, TrainConfig
 
@@ -121,8 +123,29 @@ def test_options_for_shadows_are_passed_on(tmp_path: Path) -> None:
         {"models": 4, "store": "s", "executor": "ray", "address": "head:6379", "workers": 3}
     )
     found = section.options(tmp_path)
-    assert (found.models, found.store, found.executor, found.workers) == (4, tmp_path / "s", "ray:head:6379", 3)
-    for wrong in ({"models": 5}, {"models": -2}, {"workers": 0}, {"store": ""}, {"seconds_per_fit": -1}):
+    assert (found.models, found.store, found.executor, found.workers) == (
+        4,
+        tmp_path / "s",
+        Ray("head:6379", 3, folder=tmp_path),
+        3,
+    )
+    given = {"threads": 2, "gpus": 0.5, "timeout": 60.0, "retries": 1}
+    section = ShadowSection.model_validate({"models": 4, "workers": 2, **given})
+    assert section.options(tmp_path).executor == Local(2, Resources(**given))
+    section = ShadowSection.model_validate({"models": 4, "executor": "ray", "cpus": 2, "memory": 4, **given})
+    assert section.options(tmp_path).executor == Ray("", 1, Resources(cpus=2, memory=4, **given), tmp_path)
+    with pytest.raises(ValidationError, match=r"gpus: expected a whole number, or a share below 1, received 1.5"):
+        ShadowSection.model_validate({"models": 4, "gpus": 1.5})
+    with pytest.raises(ValidationError, match="expected executor: ray beside memory, received local"):
+        ShadowSection.model_validate({"models": 4, "memory": 4})
+    for wrong in (
+        {"models": 5},
+        {"models": -2},
+        {"workers": 0},
+        {"store": ""},
+        {"seconds_per_fit": -1},
+        {"threads": 0},
+    ):
         with pytest.raises(ValidationError):
             ShadowSection.model_validate(wrong)
     with pytest.raises(ValidationError):

@@ -14,6 +14,7 @@ import pytest
 
 from miaudit.errors import InputError
 from miaudit.jobs import executor
+from miaudit.jobs.resources import Resources
 
 JOBS = list(range(7))
 
@@ -91,6 +92,53 @@ def test_a_process_that_dies_is_named_alone() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("holds_the_interpreter", [False, True])
+def test_a_job_that_hangs_is_ended_alone(workers: int, holds_the_interpreter: bool, tmp_path: Path) -> None:
+    """The others keep their process and finish; it is not tried again, and where it hung is told."""
+
+    def task(shared, job):
+        with (Path(shared) / str(job)).open("a") as begun:
+            begun.write("x")
+        if job == 2 and holds_the_interpreter:
+            import ctypes
+
+            ctypes.PyDLL(None).sleep(60)
+        elif job == 2:
+            time.sleep(60)
+        return job
+
+    place = executor.Local(workers, Resources(timeout=1.5))
+    start = time.monotonic()
+    found = values(task, str(tmp_path), executor=place)
+    assert time.monotonic() - start < 45  # less than the job would take
+    assert [one.value for one in found] == [0, 1, None, 3, 4, 5, 6]
+    assert found[2].problem == "took longer than timeout, 1.5 s, and was ended"
+    assert "in task" in found[2].where
+    assert {path.name: len(path.read_text()) for path in tmp_path.iterdir()} == {str(job): 1 for job in JOBS}
+
+
+@pytest.mark.long
+def test_jobs_that_hang_or_fail_are_tried_again_as_often_as_was_said(tmp_path: Path) -> None:
+    def task(shared, job):
+        before = len(list(Path(shared).glob(f"{job}-*")))
+        (Path(shared) / f"{job}-{before}").touch()
+        if job == 1 and before < 1:
+            time.sleep(60)
+        if job == 2 and before < 2:
+            raise ArithmeticError("diverged")
+        if job == 3:
+            raise ArithmeticError("always")
+        return job
+
+    found = values(task, str(tmp_path), JOBS[:4], executor=executor.Local(2, Resources(timeout=2, retries=2)))
+    assert [one.value for one in found] == [0, 1, 2, None]
+    assert found[3].problem == "ArithmeticError: always (after 3 attempts)"
+    tried = [len(list(tmp_path.glob(f"{job}-*"))) for job in JOBS[:4]]
+    assert tried == [1, 2, 3, 3]
+
+
+@pytest.mark.long
 def test_arrays_are_shared_as_maps_and_the_parcel_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     data = {"x": np.arange(100_000, dtype=np.float32), "empty": np.empty(0), "f": np.ones((3, 4), order="F")}
@@ -162,6 +210,53 @@ def test_a_ray_address_that_does_not_answer_is_refused_at_once(scheme: str) -> N
         with pytest.raises(InputError, match=r"a Ray cluster that answers, received .*refused.*ray start --head"):
             values(draw_here(), np.arange(7.0), executor=executor.Ray(f"{scheme}127.0.0.1:{taken.getsockname()[1]}"))
     assert time.monotonic() - start < 5
+
+
+@pytest.mark.slow
+def test_ray_ends_a_job_that_hangs_and_has_what_was_asked() -> None:
+    ray = pytest.importorskip("ray")
+
+    def task(shared, job):
+        import ray
+
+        if job == 1:
+            time.sleep(120)
+        return ray.get_runtime_context().get_assigned_resources(), os.getpid()
+
+    each = Resources(threads=2, timeout=5, memory=0.1)
+    found = values(task, None, JOBS[:3], executor=executor.Ray("", 2, each))
+    assert found[1].problem == "took longer than timeout, 5 s, and was ended"
+    assert "in task" in found[1].where
+    for one in (found[0], found[2]):
+        assert one.problem == ""
+        assert one.value[0]["CPU"] == 2
+        assert one.value[0]["memory"] == 1e8
+    assert not ray.is_initialized()
+    with pytest.raises(
+        InputError, match=r"gpus: expected at most .*, the most that a node of the cluster has, received 64"
+    ):
+        values(task, None, JOBS[:3], executor=executor.Ray("", 2, Resources(gpus=64)))
+
+
+@pytest.mark.slow
+def test_ray_has_the_modules_of_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a network's factory is: named by a text, in a file that no other process could import."""
+    pytest.importorskip("ray")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "module_of_theirs.py").write_text("import part_of_theirs\nsaid = part_of_theirs.said\n")
+    (tmp_path / "mine" / "part_of_theirs.py").write_text("said = 'hello'\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    def task(shared, job):
+        import importlib
+
+        return importlib.import_module("module_of_theirs").said
+
+    shipped = values(task, None, [0, 1], executor=executor.Ray("", 2, folder=tmp_path / "mine"))
+    assert [one.value for one in shipped] == ["hello", "hello"]
+    control = values(task, None, [0], executor=executor.Ray("", 2))
+    assert "module_of_theirs" in control[0].problem
 
 
 @pytest.mark.slow

@@ -106,6 +106,31 @@ def test_a_command_gets_its_rows_in_order_a_seed_and_an_empty_folder_where_it_ru
     assert found.dtype == np.float32
 
 
+def test_a_command_sees_the_gpus_that_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of GPUs are enough: they are dealt in the environment, and the command says what it found there."""
+    said = GOOD + "(pathlib.Path('seen') / seed).write_text(os.environ.get('CUDA_VISIBLE_DEVICES', 'unset'))\n"
+    (tmp_path / "seen").mkdir()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-x,GPU-y")
+
+    def seen(gpus: int | None, workers: int = 1) -> set[str]:
+        included = inclusion(N, 4, rng=np.random.default_rng(0))
+        shadow.train(target(tmp_path, said, gpus=gpus), ALL, Y, included, seed=1, workers=workers)
+        return {path.read_text() for path in (tmp_path / "seen").iterdir()}
+
+    assert seen(None) == {"GPU-x,GPU-y"}
+    assert seen(0) == {""}
+    assert seen(2) == {"GPU-x,GPU-y"}
+    assert seen(1) == {"GPU-x"}
+    assert seen(1, workers=2) == {"GPU-x", "GPU-y"}
+    with pytest.raises(InputError, match="gpus: expected at most the 2 GPUs that this machine shows, received 3"):
+        seen(3)
+    with pytest.raises(InputError, match=r"target\.gpus: expected a whole number from 0, received 0\.5"):
+        seen(0.5)  # type: ignore[arg-type]
+    plain, one = (target(tmp_path, said, gpus=gpus).identity() for gpus in (None, 1))
+    assert plain != one
+    assert "GPU" not in plain
+
+
 def test_seeds_stay_below_what_r_and_java_take(tmp_path: Path) -> None:
     made = target(tmp_path, "o = np.zeros((12, 2)); o[0, 0] = int(seed) < 2**31; np.save(out / 'outputs.npy', o)\n")
     assert made.fit(np.arange(N), Y, np.arange(3), seed=2**32 - 1)[0, 0] == 1

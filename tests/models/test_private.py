@@ -403,6 +403,40 @@ def test_a_network_that_mixes_records_is_refused() -> None:
         fit(Centred, config, x, y, np.arange(20), seed=0)
 
 
+class OfItsOwnPrecision(nn.Module):
+    """Computes in bfloat16 whatever is asked for around it; with ``mixes`` logits are centred in the batch."""
+
+    def __init__(self, *, mixes: bool) -> None:
+        super().__init__()
+        self.layers, self.mixes = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 10)), mixes
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found: torch.Tensor = self.layers(x)
+        return found - found.mean(0) if self.mixes else found
+
+
+def test_networks_that_round_are_no_networks_that_mix_records() -> None:
+    for seed in range(30):
+        torch.manual_seed(seed)
+        check_records_stay_apart(OfItsOwnPrecision(mixes=False), torch.randn(8, 64))
+        with pytest.raises(InputError, match="treats each record by itself"):
+            check_records_stay_apart(OfItsOwnPrecision(mixes=True), torch.randn(8, 64))
+
+
+def test_the_check_that_records_stay_apart_is_exact_where_rounding_was_asked_for() -> None:
+    seen: list[tuple[str, bool]] = []
+
+    class Watched(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append((torch.backends.cudnn.conv.fp32_precision, torch.is_autocast_enabled("cpu")))
+            return super().forward(x)
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        check_records_stay_apart(Watched(5, 2), torch.randn(4, 5))
+    assert set(seen) == {("ieee", False)}
+
+
 # --- sampling, noise and guarantee ------------------------------------------------------------------------------------
 
 

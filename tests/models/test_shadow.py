@@ -327,6 +327,43 @@ def test_torch_models_alone_stacked_and_in_other_processes(tmp_path: Path) -> No
     np.testing.assert_allclose(everything(stacked), everything(alone), atol=1e-4)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_images_of_8_bits_are_kept_once_and_become_numbers_batch_by_batch(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One copy of them for all fits of a process; the results are those of numbers that were converted before."""
+    torch = pytest.importorskip("torch")
+    from miaudit.models import loop, nets
+    from miaudit.models.targets import TorchTarget
+    from miaudit.models.train_config import TrainConfig
+
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (1500, 1, 4, 4), dtype=np.uint8), np.arange(1500) % 2
+    included = shadow.inclusion(len(x), 8, rng=rng)
+    target = TorchTarget(nets.mlp(16, 2, (4,)), TrainConfig(epochs=1, batch=100, learning_rate=1e-5, device="cpu"))
+    held, converted = list[int](), list[int]()
+    kept, floats = loop.kept, torch.Tensor.float
+
+    def keeping(records, net):
+        found = kept(records, net)
+        held.append(found.nbytes)
+        return found
+
+    def converting(tensor):
+        converted.append(tensor.numel() if tensor.dtype == torch.uint8 else 0)
+        return floats(tensor)
+
+    with monkeypatch.context() as watched:
+        watched.setattr(loop, "kept", keeping)
+        watched.setattr(torch.Tensor, "float", converting)
+        found = shadow.train(target, x, y, included, seed=0, at_once=at_once)
+    assert held[0] == x.nbytes
+    assert 0 < max(converted) <= 1024 * 16 < x.size  # a batch of outputs
+    other = shadow.train(target, x.astype(np.float64), y, included, seed=0, at_once=at_once)
+    assert all(np.array_equal(found.model(m), other.model(m)) for m in range(8))
+
+
 @pytest.mark.slow
 def test_torch_models_on_ray() -> None:
     pytest.importorskip("torch")

@@ -69,7 +69,8 @@ def test_every_random_state_is_the_seed() -> None:
 @pytest.mark.parametrize("name", ["xgboost.XGBClassifier", "lightgbm.LGBMClassifier", "catboost.CatBoostClassifier"])
 def test_a_boosting_library_gets_the_seed_and_one_thread(name: str) -> None:
     module, _, kind = name.partition(".")
-    options = {"catboost": {"iterations": 3, "verbose": 0, "allow_writing_files": False}}.get(module, {"subsample": 0.5})
+    quiet = {"iterations": 3, "verbose": 0, "allow_writing_files": False}
+    options = quiet if module == "catboost" else {"subsample": 0.5}
     model = getattr(pytest.importorskip(module), kind)(**options)
     for one in (model, make_pipeline(StandardScaler(), model)):
         fitted = SklearnTarget(one).fit(X, Y, np.arange(60), seed=7)[0]
@@ -86,7 +87,7 @@ def test_a_library_that_does_not_list_what_was_not_set_gets_the_seed_too() -> No
             super().__init__()
             self.random_seed, self.thread_count, self.given = random_seed, thread_count, given
 
-        def get_params(self, deep: bool = True) -> dict[str, int]:  # noqa: ARG002
+        def get_params(self, deep: bool = True) -> dict[str, int]:
             set_ = {"random_seed": self.random_seed, "thread_count": self.thread_count}
             return {name: value for name, value in set_.items() if value is not None}
 

@@ -20,9 +20,11 @@ from miaudit.collect.stability import Replacements
 from miaudit.errors import InputError, nearest
 from miaudit.evidence import Evidence
 from miaudit.io import frames
+from miaudit.jobs import executor as execution
 from miaudit.models import inclusion
 from miaudit.models.given import GivenShadows
 from miaudit.models.protocol import Target, Trainable, check_target, stands, trainable, traits_of
+from miaudit.models.shadow import placed
 from miaudit.models.targets import Precomputed, SavedTorch, TorchTarget
 
 # What the runs of a multi-run can tell without any further model: each record's own model says all that is plain, and
@@ -71,7 +73,7 @@ class Shadows:
     models: int = 0
     population: int | None = None
     store: Path | None = None
-    executor: str = "local"
+    executor: str | execution.Local | execution.Ray = "local"
     workers: int = 1
     at_once: int = 1
     seconds_per_fit: float | None = None
@@ -132,6 +134,9 @@ class Campaign:
 
     def __post_init__(self) -> None:
         check_target(self.target)
+        if not self.stands:
+            where = execution.chosen(self.shadows.executor, self.shadows.workers)
+            object.__setattr__(self, "target", placed(self.target, where)[0])
         if isinstance(self.stability, bool) or not isinstance(self.stability, int) or self.stability < 0:
             raise InputError("stability", "a whole number from 0", repr(self.stability), "20 is a start, 0 for none")
 

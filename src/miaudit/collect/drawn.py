@@ -102,7 +102,7 @@ class Drawn:
             groups["stability"] = run_campaign.training_again(campaign, draws, draws.replaced)
         fits, decides = list[Fit](), dict[str, str]()
         for group, arguments in groups.items():
-            planned = Fits(**{k: v for k, v in arguments.items() if k not in ("store", "workers")})
+            planned = Fits(**{k: v for k, v in arguments.items() if k not in ("store", "executor", "workers")})
             decides |= {f"{group} {name}".strip(): digest for name, digest in planned.decides().items()}
             fits += _fits_of(group, planned, target)
         return cls(campaign, target, draws, tuple(fits), decides)

@@ -163,7 +163,7 @@ def _with_stability(collected: Collected, answers: Answers, progress: Progress |
         said = f"Every record has the same {name}: the stability of training was left unmeasured."
         return replace(collected, notes=(*collected.notes, said))
     before, arguments = len(draws.included), training_again(campaign, draws, replaced)
-    trained = _told(arguments, campaign, progress, before, before + len(arguments["included"]))
+    trained = _told(arguments, progress, before, before + len(arguments["included"]))
     models = [answers.outputs] if campaign.shadows.at_once == 1 else []
     models += [trained.model(m) for m in range(trained.models)]
 
@@ -491,6 +491,7 @@ def training(campaign: Campaign, draws: Draws) -> dict[str, Any]:
         "keep": keep,
         "seed": draws.seed,
         "store": options.store,
+        "executor": options.executor,
         "workers": options.workers,
         "at_once": options.at_once,
     }
@@ -515,6 +516,7 @@ def training_again(campaign: Campaign, draws: Draws, replaced: Replacements) -> 
         "included": included,
         "seed": draws.seed,
         "store": None if options.store is None else options.store / "stability",
+        "executor": options.executor,
         "workers": options.workers,
         "swaps": swaps,
     }
@@ -522,16 +524,14 @@ def training_again(campaign: Campaign, draws: Draws, replaced: Replacements) -> 
 
 def _trained(campaign: Campaign, draws: Draws, progress: Progress | None) -> ShadowOutputs:
     more = 0 if draws.replaced is None else len(draws.replaced.places) + (campaign.shadows.at_once > 1)
-    trained = _told(training(campaign, draws), campaign, progress, 0, len(draws.included) + more)
+    trained = _told(training(campaign, draws), progress, 0, len(draws.included) + more)
     return trained.without(campaign.shadows.without)
 
 
-def _told(
-    arguments: dict[str, Any], campaign: Campaign, progress: Progress | None, before: int, total: int
-) -> ShadowOutputs:
+def _told(arguments: dict[str, Any], progress: Progress | None, before: int, total: int) -> ShadowOutputs:
     """Train some of so many models, and tell how many of all are there."""
     told = None if progress is None else lambda state: progress(before + state.finished + state.failed, total)
-    return shadow.train(**arguments, executor=campaign.shadows.executor, progress=told)
+    return shadow.train(**arguments, progress=told)
 
 
 def _without(trained: ShadowOutputs, chosen: IntArray) -> tuple[Float32Array, ShadowOutputs]:

@@ -31,6 +31,7 @@ from miaudit.models.command import CommandLine, CommandOutputs, CommandTarget
 from miaudit.models.foreign import refuse_pickle
 from miaudit.models.given import GivenShadows
 from miaudit.models.onnx_file import OnnxGiven, OnnxTarget
+from miaudit.models.shadow import where_fits_run
 from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
 from miaudit.models.train_config import SmallGPT2, TrainConfig
 
@@ -224,6 +225,7 @@ class CommandSection(TargetSection):
     timeout: Annotated[float, Field(gt=0)] | None = None
     retries: Annotated[int, Field(ge=0)] = 0
     threads: Whole = 1
+    gpus: Annotated[int, Field(ge=0)] | None = None
     env: dict[Text, str] = Field(default_factory=dict)
 
     @field_validator("command")
@@ -242,7 +244,7 @@ class CommandSection(TargetSection):
 
     def build(self, base: Path) -> Target:
         """Describe the command, and read the files that it names."""
-        options = self.model_dump(include={"command", "files", "timeout", "retries", "threads", "env"})
+        options = self.model_dump(include={"command", "files", "timeout", "retries", "threads", "gpus", "env"})
         return CommandTarget(given=self.outputs, folder=base, called=self.name or "", **options)
 
 
@@ -330,6 +332,12 @@ class ShadowSection(Section):
     executor: Literal["local", "ray"] = "local"
     address: Text | None = None
     workers: Whole = 1
+    threads: Whole = 1
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    gpus: Annotated[float, Field(ge=0)] | None = None
+    memory: Annotated[float, Field(gt=0)] | None = None
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    retries: Annotated[int, Field(ge=0)] = 0
     at_once: Whole = 1
     seconds_per_fit: Annotated[float, Field(ge=0)] | None = None
 
@@ -343,9 +351,16 @@ class ShadowSection(Section):
             raise ValueError("expected executor: ray beside address, received local; add it")
         if self.outputs_path is not None and self.models:
             raise ValueError("expected outputs_path or models, received both; shadow models are given or trained")
+        of_ray = [name for name in ("cpus", "memory") if getattr(self, name) is not None]
+        if of_ray and self.executor != "ray":
+            raise ValueError(f"expected executor: ray beside {of_ray[0]}, received local; leave it out")
         alone = sorted({"given", "signal"} & self.model_fields_set)
         if self.outputs_path is None and alone:
             raise ValueError(f"expected outputs_path beside {alone[0]}, received none; it says what that file holds")
+        try:
+            self._executor(Path())
+        except InputError as error:
+            raise ValueError(f"{error.argument}: expected {error.allowed}, received {error.received}") from None
         if self.vulnerability and not self.models and self.outputs_path is None:
             raise ValueError("expected shadow models beside vulnerability, received none; set models")
         return self
@@ -360,8 +375,13 @@ class ShadowSection(Section):
             **self.model_dump(include=same),
             given=given,
             store=None if self.store is None else base / self.store,
-            executor=f"ray:{self.address}" if self.address else self.executor,
+            executor=self._executor(base),
         )
+
+    def _executor(self, base: Path) -> Any:
+        """Where fits run, and what each is given; the folder of the configuration goes to a cluster."""
+        each = self.model_dump(include={"threads", "cpus", "gpus", "memory", "timeout", "retries"})
+        return where_fits_run(self.executor, self.address, self.workers, base.absolute(), **each)
 
 
 def _estimator(where: str, options: dict[str, Any]) -> Any:

@@ -124,6 +124,7 @@ def cost(trial: Trial, *, rng: np.random.Generator) -> dict[str, shadow.Cost]:
                 seed=drawn.seed,
                 seconds_per_fit=options.seconds_per_fit,
                 store=_store(options, name),
+                executor=options.executor,
                 workers=options.workers,
                 at_once=_at_once(target, options),
             )

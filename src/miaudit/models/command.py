@@ -21,6 +21,7 @@ from miaudit.arrays import Float32Array, IndexArray, IntArray
 from miaudit.errors import InputError, MiauditError, check_choice, nearest, one_line
 from miaudit.io import atomic
 from miaudit.jobs import program
+from miaudit.jobs.resources import LIBRARIES, VARIABLE, dealt, visible
 from miaudit.jobs.resumable import digest
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.script_files import ScriptFiles, of_arguments
@@ -32,10 +33,6 @@ CommandOutputs = Literal["losses", "logits", "probabilities"]
 PLACEHOLDERS = ("rows", "seed", "out")
 NEEDED = ("rows", "out")
 ROWS_FILE, OUTPUTS_FILE, IDS_FILES = "rows.npy", "outputs.npy", ("ids.npy", "ids.txt")
-_THREADS = (
-    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
-    *("VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS"),
-)
 _SEEDS = 2**31  # R and Java take no larger ones
 _LAST_LINES, _LAST_CHARACTERS, _TAIL_BYTES = 3, 300, 1 << 14
 
@@ -129,6 +126,7 @@ class CommandTarget(Traits):
     timeout : seconds that a fit may take; None for no limit
     retries : how often a fit that failed is tried again, with the same seed
     threads : of the libraries for linear algebra, in the environment (OMP_NUM_THREADS and others)
+    gpus : how many GPUs each fit is given, in the environment (CUDA_VISIBLE_DEVICES); None leaves it as it is
     env : further variables of the environment
     called : optional name
     ids : array (n,) of ids of the records, optional; what the script leaves in ids.npy or ids.txt must equal them
@@ -144,6 +142,7 @@ class CommandTarget(Traits):
     timeout: float | None = None
     retries: int = 0
     threads: int = 1
+    gpus: int | None = None  # type: ignore[assignment, mutable-override, unused-ignore]
     env: Mapping[str, str] = field(default_factory=dict)
     called: str = ""
     ids: NDArray[Any] | None = None
@@ -158,6 +157,8 @@ class CommandTarget(Traits):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 hint = f"{least} is the default"
                 raise InputError(f"target.{name}", f"a whole number from {least}", repr(value), hint)
+        if self.gpus is not None and (isinstance(self.gpus, bool) or not isinstance(self.gpus, int) or self.gpus < 0):
+            raise InputError("target.gpus", "a whole number from 0", repr(self.gpus), "1 is one for each fit")
         if self.timeout is not None and not 0 < self.timeout < float("inf"):
             raise InputError("target.timeout", "seconds above 0", str(self.timeout), "leave it out for no limit")
         line, folder = CommandLine.of(self.command), Path(self.folder).absolute()
@@ -194,12 +195,20 @@ class CommandTarget(Traits):
     def identity(self) -> str:
         """The template, the kind of outputs, the environment that it sets, the script files and the ids."""
         ids = "" if self.ids is None else digest(np.asarray(self.ids).astype(np.str_))
+        gpus = [] if self.gpus is None else [f"{self.gpus} GPUs"]
         files = sorted((Path(one).name if Path(one).is_absolute() else one, own) for one, own in self.digests.items())
-        return f"command {[self.line.words, self.given, self.threads, sorted(self.env.items()), files, ids]}"
+        return f"command {[self.line.words, self.given, self.threads, sorted(self.env.items()), files, ids, *gpus]}"
 
     def variables(self) -> dict[str, str]:
         """What is set in the environment of a fit."""
-        return {**dict.fromkeys(_THREADS, str(self.threads)), **self.env}
+        return {**dict.fromkeys(LIBRARIES, str(self.threads)), **self._devices(), **self.env}
+
+    def _devices(self) -> dict[str, str]:
+        """The GPUs of this fit: the first of those that its worker was dealt, which are no more than it needs."""
+        if self.gpus is None:
+            return {}
+        seen = visible()
+        return {VARIABLE: dealt(seen, 1, self.gpus)[0] or ""}
 
     def at_work(self, number: int, folder: Path | None) -> CommandTarget:
         """As of :meth:`Traits.at_work`: the log goes to the folder ``logs`` of the store."""

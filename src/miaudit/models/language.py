@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import Float32Array, IndexArray
 from miaudit.attacks import tokens
 from miaudit.models import text
-from miaudit.models.loop import one_thread
+from miaudit.models.devices import fixed_threads
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.targets import checked_outputs
 from miaudit.models.train_config import SmallGPT2
@@ -122,13 +122,13 @@ class SmallLanguage(Traits):
 
     def fit(self, x: Sequence[str], y: NDArray[Any], rows: IndexArray, *, seed: int) -> text.LanguageModel:  # noqa: ARG002
         """Train on some of the texts, in one thread; equal seeds give equal models."""
-        with one_thread(torch.device("cpu")):
+        with fixed_threads(torch.device("cpu")):
             tokenizer = text.byte_pair_tokenizer(x, vocabulary=self.vocabulary)
             return text.train(tokenizer, [x[row] for row in rows], self.config, rng=np.random.default_rng(seed))
 
     def outputs(self, fitted: text.LanguageModel, x: Sequence[str]) -> Float32Array:
         """Scores (n, columns) of texts."""
-        with one_thread(torch.device("cpu")):
+        with fixed_threads(torch.device("cpu")):
             found = text.token_log_probabilities(fitted, x)
         return _scores(found, x, self.columns, self.name)
 

@@ -13,7 +13,7 @@ import functools
 import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,18 +26,20 @@ from torch.nn import functional as F
 from miaudit.arrays import IntArray
 from miaudit.errors import InputError
 from miaudit.models import stopping
+from miaudit.models.devices import fixed_threads, products
 from miaudit.models.dropout import Dropout
 from miaudit.models.private import ClippedSum, check_records_stay_apart
 from miaudit.models.stopping import BestWeights
 from miaudit.models.train_config import Private, TrainConfig
 from miaudit.models.weights import OPTIMISERS, Factory, Pruned, State, Weights, build
 
-Data = tuple[Tensor, Tensor]  # records (n, ...) and classes (n,), checked and on the device
+Data = tuple[Tensor, Tensor]  # records (n, ...) as they are kept and classes (n,), checked and on the device
 # From a step's records (M, K, ...) of M models, classes (M, K), weights of losses (M, K), 0 for padding, and how many
 # records each model has (M,), before the padding: to each model's loss (M,) and its gradient (M, P).
 Gradient = Callable[[Tensor, Tensor, Tensor, Sequence[int]], tuple[Tensor, Tensor]]
 # From records (M, K, ...) to the outputs of each model in evaluation mode (M, K, C).
 Outputs = Callable[[Tensor], Tensor]
+_SMALL = (torch.uint8, torch.int8, torch.bool)
 
 
 def train_together(
@@ -52,7 +54,8 @@ def train_together(
     """Train models together; return their weights (none if failed) and the epochs of failures."""
     device = data[0].device
     with ExitStack() as open_:
-        open_.enter_context(one_thread(device))
+        open_.enter_context(fixed_threads(device))
+        open_.enter_context(products(tf32=config.tf32))
         open_.enter_context(torch.random.fork_rng([device.index or 0] if device.type == "cuda" else []))
         sources = [_sources(config, seed) for seed in seeds]
         nets = []
@@ -68,7 +71,7 @@ def train_together(
         gradient: Gradient
         if stacked:
             if dropout is not None:
-                dropout.learn(data[0][:2])
+                dropout.learn(numbers(data[0][:2]))
             gradient = _stacked_gradient(weights, config, dropout)
         elif config.private is None:
             gradient = plain_gradient(weights, config)
@@ -194,7 +197,7 @@ def _gather(data: Data, picked: Sequence[IntArray]) -> tuple[Tensor, Tensor, Ten
         weight[m, : len(own)] = 1 / max(1, len(own))
     records, classes = data
     at = torch.from_numpy(index).to(records.device, non_blocking=True)
-    return records[at], classes[at], torch.from_numpy(weight).to(records.device)
+    return numbers(records[at]), classes[at], torch.from_numpy(weight).to(records.device)
 
 
 def _varied(
@@ -333,13 +336,14 @@ def _sources(config: TrainConfig, seed: int) -> Sources:
 def _check_network(net: nn.Module, data: Data, config: TrainConfig) -> None:
     """Refuse a network that does not fit records and classes, by a pass of two records."""
     records, labels = data
-    classes = checked_outputs(net, records[:2]).shape[1]
+    few = numbers(records[:8])
+    classes = checked_outputs(net, few[:2]).shape[1]
     highest = int(labels.max())
     if highest >= classes:
         hint = "number the classes from 0 up, or build the network for more"
         raise InputError("y", f"classes from 0 to {classes - 1}, as the network has", f"{highest}", hint)
     if config.private is not None and len(records) > 1:
-        check_records_stay_apart(net, records[:8])
+        check_records_stay_apart(net, few)
 
 
 def checked_outputs(net: nn.Module, few: Tensor) -> Tensor:
@@ -361,29 +365,6 @@ def checked_outputs(net: nn.Module, few: Tensor) -> Tensor:
     return found
 
 
-def device_of(name: str) -> torch.device:
-    """Return the device of a name, of which "auto" takes a GPU if there is one, or refuse it."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda"):
-        raise InputError("device", "'auto', 'cpu' or 'cuda'", repr(name), "auto takes a GPU if there is one")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("device", "'auto' or 'cpu' on this machine", "'cuda'", "torch sees no GPU here")
-    return torch.device(name)
-
-
-@contextmanager
-def one_thread(device: torch.device) -> Iterator[None]:
-    """Compute in one thread, for a fixed order of sums and no contention between processes."""
-    before = torch.get_num_threads()
-    if device.type == "cpu":
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _precision(config: TrainConfig, device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=config.mixed_precision and device.type == "cuda")
 
@@ -392,8 +373,8 @@ def _precision(config: TrainConfig, device: torch.device) -> torch.autocast:
 
 
 def as_data(net: nn.Module, device: torch.device, x: ArrayLike | Tensor, y: ArrayLike) -> Data:
-    """Check records and classes for a network, and bring them to the device."""
-    records = as_records(x, net)
+    """Check records and classes for a network, and bring them to the device; those of 8 bits stay what they are."""
+    records = kept(x, net)
     labels = np.asarray(y)
     if labels.shape != records.shape[:1]:
         received = f"shape {labels.shape} beside x of shape {tuple(records.shape)}"
@@ -425,16 +406,28 @@ def distinct(rows: ArrayLike, n: int) -> IntArray:
 
 def as_records(x: ArrayLike | Tensor, net: nn.Module) -> Tensor:
     """Return records as a tensor: float32, or integers for a network that begins with an embedding."""
+    return numbers(kept(x, net))
+
+
+def kept(x: ArrayLike | Tensor, net: nn.Module) -> Tensor:
+    """Return records as they are kept, checked: those of 8 bits as they are, for :func:`numbers` of each batch."""
     values = x if isinstance(x, Tensor) else torch.from_numpy(_plain_array(x))
     if values.ndim < 2:
         raise InputError("x", "records (n, ...)", f"shape {tuple(values.shape)}", "a single feature is (n, 1)")
     tokens = any(isinstance(layer, nn.Embedding | nn.EmbeddingBag) for layer in net.modules())
     if tokens and not values.is_floating_point() and values.dtype != torch.bool:
         return values.long()
+    if values.dtype in _SMALL:
+        return values
     values = values.float()
     if not bool(values.isfinite().all()):
         raise InputError("x", "finite numbers", "NaN or infinite ones", "fill or drop these records")
     return values
+
+
+def numbers(records: Tensor) -> Tensor:
+    """Return records of 8 bits as float32, all others as they are."""
+    return records.float() if records.dtype in _SMALL else records
 
 
 def _plain_array(x: ArrayLike) -> NDArray[Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from miaudit.errors import InputError
+from miaudit.models.devices import products
 
 # Gram matrices may cost this many operations for each number of the gradient that is not written and read.
 _CHEAP = 8
@@ -28,6 +29,8 @@ _MOST_HELD = 2**26
 # What float32 may lose of a squared norm from Gram matrices, as a share of what it would be if nothing cancelled: five
 # times the most that was measured, over 16,384 inputs.
 _LOST = 1e-6
+# Roundings of half precision by which a network of its own precision may differ between batches.
+_HALF_ROUNDS = 8
 _NORMALISATION = (nn.modules.batchnorm._BatchNorm, nn.modules.instancenorm._InstanceNorm)
 _INSTEAD: tuple[tuple[type[nn.Module], str], ...] = (
     (nn.modules.batchnorm._BatchNorm, "use nn.GroupNorm: batch normalisation mixes the records of a batch"),
@@ -177,15 +180,7 @@ def in_float32(device: str) -> Iterator[None]:
     ----------
     device : type of the device of the tensors, "cpu" or "cuda"
     """
-    with torch.autocast(device, enabled=False), ExitStack() as open_:
-        backends: Any = torch.backends
-        if hasattr(backends.cuda.matmul, "fp32_precision"):  # from PyTorch 2.9, which refuses to mix it with the other
-            for products in (backends.cuda.matmul, backends.mkldnn.matmul):
-                open_.callback(setattr, products, "fp32_precision", products.fp32_precision)
-                products.fp32_precision = "ieee"
-        else:
-            open_.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
-            torch.set_float32_matmul_precision("highest")
+    with torch.autocast(device, enabled=False), products(tf32=False):
         yield
 
 
@@ -198,10 +193,14 @@ def check_records_stay_apart(net: nn.Module, x: Tensor) -> None:
     """
     training = net.training
     net.eval()
-    with torch.no_grad():
+    with torch.no_grad(), in_float32(x.device.type):
         together, alone = net(x)[:1], net(x[:1])
     net.train(training)
-    if not torch.allclose(together, alone, rtol=1e-3, atol=1e-4, equal_nan=True):
+    # What is asked of the network itself is exact; one that computes in half precision by its own will rounds more.
+    rough = together.dtype in (torch.float16, torch.bfloat16)
+    rtol, atol = (_HALF_ROUNDS * torch.finfo(together.dtype).eps, _HALF_ROUNDS * 1e-3) if rough else (1e-3, 1e-4)
+    together, alone = together.float(), alone.float()
+    if not torch.allclose(together, alone, rtol=rtol, atol=atol, equal_nan=True):
         gap = float((together - alone).abs().max())
         received = f"one whose logits for a record change by {gap:.3g} with the rest of its batch"
         hint = "take no means or maxima over the first axis"

@@ -93,6 +93,24 @@ class Traits(ABC):
         """What is to be said of it on a page, in sentences."""
         return ()
 
+    @property
+    def device(self) -> str:
+        """On which device it is fitted: "auto", "cpu", "cuda" or "cuda:N"."""
+        return "cpu"
+
+    @property
+    def gpus(self) -> float | None:
+        """How many GPUs each fit is to be given, where it says so itself."""
+        return None
+
+    def placed(self, gpus: float | None, *, cluster: bool) -> Any:  # noqa: ARG002 - for those who may use GPUs
+        """Return the target with the device that fits use which are given so many GPUs (None: those that are seen)."""
+        return self
+
+    def prepared(self, x: Any) -> Any:
+        """Records as :meth:`fit` and :meth:`outputs` take them best; made once for all fits of a process."""
+        return x
+
     def at_work(self, number: int, folder: Path | None) -> Any:  # noqa: ARG002 - for those who leave files
         """Return the target as it makes the fit of this number, with the store's folder for what it tells, if any."""
         return self

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,10 +19,19 @@ from miaudit.errors import InputError, MiauditError, nearest
 from miaudit.io import frames
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable
+from miaudit.jobs.resources import Resources
 from miaudit.jobs.resumable import JobsFailedError, Store, batches, digest, duration
 from miaudit.metrics.vulnerability import Vulnerability, vulnerability
 from miaudit.models.inclusion import checked_included, inclusion
-from miaudit.models.protocol import Target, Trainable, Traits, can_be_trained, can_be_trained_together, check_target
+from miaudit.models.protocol import (
+    Target,
+    Trainable,
+    Traits,
+    can_be_trained,
+    can_be_trained_together,
+    check_target,
+    traits_of,
+)
 from miaudit.models.targets import checked_outputs, class_count, described_function
 
 # From outputs (n, C) and labels (n,) to one number a record (n,), higher for members.
@@ -218,8 +228,9 @@ def train(
     store : folder, optional
         Each finished model is written there at once. The same call again trains only what is missing; a call with
         other data, target, inclusion or seed is refused, and what differs is named.
-    executor : "local", "ray" or "ray:ADDRESS"; see :mod:`miaudit.jobs.executor`
-    workers : fits at a time
+    executor : "local", "ray" or "ray:ADDRESS", or a record with what each fit is given (threads, GPUs, time); see
+        :mod:`miaudit.jobs.executor`
+    workers : fits at a time, where ``executor`` is no record
     signal : name or function, optional
         Keep one number a record instead of all outputs: (n,) for (n, C).
     views : functions of records, optional
@@ -251,8 +262,10 @@ def train(
     >>> shadows.models, shadows.shape, shadows.signal("logit_confidence").shape
     (4, (40, 2), (40, 4))
     """
-    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps)
-    plan, seeds = replace(plan, logs=None if store is None else Path(store).absolute()), plan.seeds()
+    target, where = placed(target, execution.chosen(executor, workers))
+    logs, threads = None if store is None else Path(store).absolute(), where.each.threads
+    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, logs, threads)
+    seeds = plan.seeds()
     with nullcontext() if store is None else Store.alone(store, plan.decides(), _NAME) as place:
         kept = resumable.finish(
             _fit_group,
@@ -262,11 +275,43 @@ def train(
             what="shadow models" if swaps is None else "models with a record replaced",
             failure=lambda m, problem: FailedModel(m, seeds[m], problem),
             at_once=plan.at_once,
-            executor=executor,
-            workers=workers,
+            executor=where,
             progress=progress,
         )
     return _gathered(plan, kept, "" if place is None else place.fingerprint)
+
+
+def where_fits_run(
+    executor: str, address: str | None, workers: int, folder: Path, **each: Any
+) -> execution.Local | execution.Ray:
+    """Return where fits run for "local" or "ray", with what each is given (:class:`miaudit.jobs.resources.Resources`).
+
+    Raises
+    ------
+    InputError
+        For a value outside its range.
+    """
+    if executor == "ray":
+        return execution.Ray(address or "", workers, Resources(**each), folder)
+    return execution.Local(workers, Resources(**each))
+
+
+def placed(target: Any, where: execution.Local | execution.Ray) -> tuple[Any, execution.Local | execution.Ray]:
+    """Return a target with the device that its fits use there, and where they run with the GPUs that it wants.
+
+    Raises
+    ------
+    InputError
+        For a GPU that is asked for and not there, or not given to the fits.
+    """
+    if not isinstance(target, Traits):
+        return target, where
+    if where.each.gpus is None and target.gpus is not None:
+        where = replace(where, each=replace(where.each, gpus=target.gpus))
+    found = target.placed(where.each.gpus, cluster=isinstance(where, execution.Ray))
+    if isinstance(where, execution.Local) and ":" in found.device:  # all fits on that one
+        where = replace(where, deals=False)
+    return found, where
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,6 +329,7 @@ class Fits:
     keep: Any = None
     swaps: Any = None
     logs: Path | None = None  # the store, where what a fit tells can go
+    threads: int = 1
 
     def __post_init__(self) -> None:
         target: Any = self.target
@@ -341,17 +387,26 @@ class Fits:
         seeds = [int(child.generate_state(1)[0]) for child in children]
         return seeds if self.swaps is None else seeds * self.models
 
-    def learned(self, m: int) -> tuple[Any, NDArray[Any], NDArray[np.intp]]:
-        """Records and labels in the order in which a model sees them, and the rows of those that it learns."""
+    def learned(self, m: int, x: Any = None) -> tuple[Any, NDArray[Any], NDArray[np.intp]]:
+        """Records and labels in the order in which a model sees them, and the rows of those that it learns.
+
+        ``x`` are the records as the target prepared them.
+        """
+        x = self.x if x is None else x
         if self.swaps is None:
-            return self.x, self.y, np.flatnonzero(self.included[m])
+            return x, self.y, np.flatnonzero(self.included[m])
         order = np.arange(len(self.x))
         order[self.swaps[m]] = self.swaps[m][::-1]
-        return frames.taken(self.x, order), self.y[order], np.flatnonzero(self.included[m][order])
+        return frames.taken(x, order), self.y[order], np.flatnonzero(self.included[m][order])
 
     def decides(self) -> dict[str, str]:
-        """All that decides the outputs, by name."""
+        """All that decides the outputs, by name.
+
+        Threads, where there are more: sums are then taken in another order and have other last digits. The kind of
+        device, where it is no CPU: its results are not those of the CPU, and ``auto`` would not say which it was.
+        """
         kept = "outputs" if self.signal is None else self.signal
+        device = traits_of(self.target).device.partition(":")[0]
         return {
             "records": digest(self.x),
             "labels": digest(self.y),
@@ -361,6 +416,8 @@ class Fits:
             "signal": kept if isinstance(kept, str) else described_function(kept),
             "views": digest([described_function(view) for view in self.views] or "none"),
             "at_once": str(self.at_once),
+            **({} if self.threads == 1 else {"threads": str(self.threads)}),
+            **({} if device in ("cpu", "auto") else {"device": device}),
             **({} if self.keep is None else {"keep": digest(self.keep)}),
             **({} if self.swaps is None else {"swaps": digest(self.swaps)}),
         }
@@ -383,13 +440,14 @@ def _outputs_of(source: Path | Float32Array) -> Float32Array:
 
 def _fit_group(plan: Fits, group: Sequence[tuple[int, int]]) -> list[Float32Array | str]:
     """Fit the models of one group and return what is kept of each, or its problem."""
+    x = _prepared(plan)
     if len(group) == 1:
         ((m, seed),) = group
         target = plan.target.at_work(m, plan.logs) if isinstance(plan.target, Traits) else plan.target
-        fitted = target.fit(*plan.learned(m), seed=seed)
+        fitted = target.fit(*plan.learned(m, x), seed=seed)
         return [_kept_outputs(plan, fitted)]
     included, seeds = plan.included[[m for m, _ in group]], [seed for _, seed in group]
-    fits = plan.target.fit_many(plan.x, plan.y, included, seeds=seeds)  # type: ignore[attr-defined]
+    fits = plan.target.fit_many(x, plan.y, included, seeds=seeds)  # type: ignore[attr-defined]
     results: list[Float32Array | str] = []
     for fitted in fits:
         try:
@@ -399,8 +457,17 @@ def _fit_group(plan: Fits, group: Sequence[tuple[int, int]]) -> list[Float32Arra
     return results
 
 
+_PREPARED: WeakKeyDictionary[Fits, Any] = WeakKeyDictionary()  # records as the target takes them, as long as its fits
+
+
+def _prepared(plan: Fits) -> Any:
+    if plan not in _PREPARED:
+        _PREPARED[plan] = plan.target.prepared(plan.x) if isinstance(plan.target, Traits) else plan.x
+    return _PREPARED[plan]
+
+
 def _kept_outputs(plan: Fits, fitted: Any) -> Float32Array:
-    asked, y = plan.x, plan.y
+    asked, y = plan.x if plan.views else _prepared(plan), plan.y
     if plan.keep is not None:
         asked, y = frames.taken(asked, plan.keep), y[plan.keep]
     views = [asked] if not plan.views else [view(asked) for view in plan.views]
@@ -450,6 +517,7 @@ def estimate(
     seconds_per_fit: float | None = None,
     columns: int | None = None,
     store: str | Path | None = None,
+    executor: str | execution.Local | execution.Ray = "local",
     workers: int = 1,
     signal: str | Signal | None = None,
     views: Sequence[View] = (),
@@ -476,9 +544,9 @@ def estimate(
     >>> print(cost)
     64 fits, 5 min, 0.5 MB on disk; at the stated 9 s a fit and 2 at a time
     """
-    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps)
-    if workers < 1:
-        raise InputError("workers", "at least 1", str(workers), "1 runs one after another")
+    target, where = placed(target, execution.chosen(executor, workers))
+    workers, threads = where.workers, where.each.threads
+    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, threads=threads)
     place = None if store is None else Store.found(store, plan.decides(), _NAME)
     reused = 0 if place is None else len(place.finished(plan.models))
     fits = plan.models - reused
@@ -494,7 +562,10 @@ def estimate(
     else:
         group = batches(plan.models, at_once)[0]
         seeds, begin = plan.seeds(), time.perf_counter()
-        (outcome,) = execution.outcomes(_fit_group, plan, [[(m, seeds[m]) for m in group]])
+        here: execution.Local | execution.Ray = execution.Local(each=Resources(threads))
+        if isinstance(where, execution.Ray) and where.each.gpus:
+            here = replace(where, workers=1)  # where there are GPUs
+        (outcome,) = execution.outcomes(_fit_group, plan, [[(m, seeds[m]) for m in group]], executor=here)
         problem = outcome.problem or next((one for one in outcome.value if isinstance(one, str)), "")
         if problem:
             named = [FailedModel(group[0], seeds[group[0]], problem)]

@@ -12,7 +12,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -161,7 +161,7 @@ class SklearnTarget:
 def _repeatable(estimator: Any, seed: int) -> dict[str, int]:
     """Return the parameters, of an estimator and of its parts, that make a fit depend on the seed alone, in one thread.
 
-    CatBoost does not list what was not set, and takes one name of two; LightGBM and XGBoost take every core unless told.
+    CatBoost does not list what was not set, and takes one name of two; LightGBM and XGBoost take every core by default.
     """
     every, found = estimator.get_params(deep=True), dict[str, int]()
     for at, part in [("", estimator), *((f"{name}__", value) for name, value in every.items())]:
@@ -177,17 +177,17 @@ def _repeatable(estimator: Any, seed: int) -> dict[str, int]:
     return found
 
 
-class _Network:
+class _Network(Traits):
     """A PyTorch network from a factory: how it is built, described and asked. Runs the factory's code."""
 
     factory: str | Callable[[], Any]
     weights: str | Path | None
     called: str
-    device: Literal["auto", "cpu", "cuda"]
     output: str
     kind: Kind = "logits"
     runs_user_code = True  # a factory is code
     _state: Any
+    _tf32 = False
 
     def __post_init__(self) -> None:
         from miaudit.models import weights as saved  # noqa: PLC0415 - torch is loaded only where it is used
@@ -232,11 +232,12 @@ class _Network:
         state = self._state if fitted is None else fitted
         if state is None:
             raise InputError("weights", "a file of saved weights", "none", "name one: there is no audited model yet")
-        return checked_outputs(train.logits(self.build, state, x, device=self.device), len(x), self.name)
+        found = train.logits(self.build, state, x, device=self.device, tf32=self._tf32)
+        return checked_outputs(found, len(x), self.name)
 
 
 @dataclass(frozen=True, eq=False)
-class TorchTarget(_Network, Traits):
+class TorchTarget(_Network):
     """A PyTorch network from a factory, trained here. Runs the factory's code.
 
     Parameters
@@ -274,9 +275,42 @@ class TorchTarget(_Network, Traits):
         super().__post_init__()
 
     @property
-    def device(self) -> Literal["auto", "cpu", "cuda"]:  # type: ignore[override]
+    def device(self) -> str:
         """Where it is trained and asked."""
         return self.config.device
+
+    @property
+    def _tf32(self) -> bool:  # type: ignore[override]
+        return self.config.tf32
+
+    def placed(self, gpus: float | None, *, cluster: bool) -> TorchTarget:
+        """As of :meth:`Traits.placed`: "auto" becomes what it means, so that no fit falls back by itself.
+
+        Raises
+        ------
+        InputError
+            For a GPU that is asked for and not there, or not given to the fits.
+        """
+        from miaudit.models import devices  # noqa: PLC0415
+
+        name, given = self.config.device, (gpus or 0) if cluster else gpus
+        if name.startswith("cuda") and given == 0:
+            hint = "set shadow.gpus: 1, or a share of one"
+            raise InputError("device", "auto or cpu, where fits are given no GPU", name, hint)
+        if ":" in name and given:
+            raise InputError("device", "cuda, where each fit is given GPUs of its own", name, "leave the number out")
+        if name != "auto":
+            if name != "cpu" and not cluster:
+                devices.device_of(name)
+            return self
+        found = "cpu" if given == 0 else "cuda" if given else devices.kind_of(name)
+        return self if found == "cpu" and given is None else replace(self, config=replace(self.config, device=found))
+
+    def prepared(self, x: Any) -> Any:
+        """Checked, and on the device."""
+        from miaudit.models import devices, loop, weights  # noqa: PLC0415
+
+        return loop.kept(x, weights.build(self.build)).to(devices.device_of(self.device))
 
     @property
     def stands(self) -> bool:
@@ -285,10 +319,12 @@ class TorchTarget(_Network, Traits):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What DP-SGD guarantees of the networks that are trained here."""
+        """What DP-SGD guarantees of the networks that are trained here, and where they were, if that is to be said."""
+        from miaudit.models import devices, train  # noqa: PLC0415
+
+        where = devices.said(self.device, tf32=self.config.tf32, mixed=self.config.mixed_precision)
         if self.config.private is None:
-            return ()
-        from miaudit.models import train  # noqa: PLC0415
+            return where
 
         private, proved = self.config.private, train.guarantee(self.config)
         whom = "networks trained here" if self.weights is None else "shadow models"
@@ -297,11 +333,13 @@ class TorchTarget(_Network, Traits):
             f"private by its accountant, for one record added or removed, at a public {private.records:,} records."
             + " The noise can be repeated: that does not hold against who knows the seed."
             * private.repeatable,
+            *where,
         )
 
     def identity(self) -> str:
         """The factory and its source, the network that it makes, the training, and the version of torch."""
-        return f"{self.architecture()} {self.config!r} {self.key}"
+        config = replace(self.config, device="auto")  # the kind that is used decides, beside this: see shadow.Fits
+        return f"{self.architecture()} {config!r} {self.key}".replace(", tf32=False", "")
 
     def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> Any:
         """Train on some rows; return the weights by name."""
@@ -339,9 +377,16 @@ class SavedTorch(_Network):
     factory: str | Callable[[], Any]
     weights: str | Path | None
     called: str = ""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: str = "auto"
     output: str = "logits"
     _state: Any = field(init=False, repr=False, default=None)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """On which device it was asked, where that is to be said."""
+        from miaudit.models import devices  # noqa: PLC0415
+
+        return devices.said(self.device)
 
     def identity(self) -> str:
         """The network and its weights."""

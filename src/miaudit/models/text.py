@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, check_choice
-from miaudit.models.loop import device_of
+from miaudit.models.devices import device_of
 from miaudit.models.train_config import SmallGPT2
 
 __all__ = ["LanguageModel", "SmallGPT2", "TokenOutputs", "load", "save", "token_log_probabilities", "train"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,15 +14,15 @@ from miaudit.arrays import Float32Array, IntArray
 from miaudit.dp import accounting
 from miaudit.dp.verdict import UpperBound
 from miaudit.errors import InputError, MiauditError, one_line
+from miaudit.models.devices import device_of, fixed_threads, products
 from miaudit.models.dropout import Dropout, left_to_torch
 from miaudit.models.loop import (
     Data,
     as_data,
-    as_records,
     checked_outputs,
-    device_of,
     distinct,
-    one_thread,
+    kept,
+    numbers,
     train_together,
 )
 from miaudit.models.train_config import EarlyStopping, Private, Pruning, TrainConfig
@@ -180,7 +180,8 @@ def logits(
     x: ArrayLike | Tensor,
     *,
     batch: int = 1024,
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: str = "auto",
+    tf32: bool = False,
 ) -> Float32Array:
     """Return the outputs of a trained network for records, in evaluation mode and float32: (n, classes).
 
@@ -189,6 +190,7 @@ def logits(
     state : weights of that architecture, from :func:`fit` or :func:`miaudit.models.weights.load`
     x : records (n, ...)
     batch : records at once; the memory that is needed grows with it
+    device, tf32 : as of :class:`TrainConfig`
 
     Raises
     ------
@@ -199,12 +201,12 @@ def logits(
         raise InputError("batch", "a whole number from 1 up", repr(batch), "1024 is the default")
     place = device_of(device)
     net = network(factory, state).to(place)
-    records = as_records(x, net)
+    records = kept(x, net)
     if not len(records):
         raise InputError("x", "at least one record", "none", "pass the records as (n, ...)")
-    checked_outputs(net, records[:1].to(place))
-    with torch.inference_mode(), one_thread(place):
-        parts = [net(part.to(place)).float().cpu() for part in torch.split(records, batch)]
+    with torch.inference_mode(), fixed_threads(place), products(tf32=tf32):
+        checked_outputs(net, numbers(records[:1].to(place)))
+        parts = [net(numbers(part.to(place))).float().cpu() for part in torch.split(records, batch)]
     return np.asarray(torch.cat(parts).numpy(), dtype=np.float32)
 
 
@@ -244,7 +246,7 @@ def _data(factory: Factory, config: TrainConfig, x: ArrayLike | Tensor, y: Array
     if config.augmentation == "flip-crop" and records.ndim != 4:
         allowed, received = "'none' for records that are no images", f"records of shape {tuple(records.shape[1:])}"
         raise InputError("augmentation", allowed, received, "images are (n, channels, height, width)")
-    if config.input_noise and not records.is_floating_point():
+    if config.input_noise and not numbers(records[:1]).is_floating_point():
         hint = "noise has no meaning for whole numbers"
         raise InputError("input_noise", "0 for tokens", repr(config.input_noise), hint)
     return records, classes
@@ -274,7 +276,7 @@ def _stacking(net: nn.Module, config: TrainConfig, data: Data, asked: bool | Non
         "recurrent layers": any(isinstance(m, nn.RNNBase) for m in net.modules()),
     }
     found = [name for name, there in obstacles.items() if there]
-    if not found and not _runs_stacked(net, data[0][:2].cpu()):
+    if not found and not _runs_stacked(net, numbers(data[0][:2].cpu())):
         found = ["operations that torch.func cannot stack, such as random ones"]
     if asked and found:
         raise InputError("stacked", "False here", f"True with {' and '.join(found)}", "leave it out")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from miaudit.errors import InputError, Option, check_options
 
+DEVICES = re.compile(r"auto|cpu|cuda(:\d{1,3})?")
 _USUAL_RATE = {"sgd": 0.1, "adam": 0.001}
 Whole = Annotated[int, Option(ge=1, allowed="a whole number from 1 up", next_step="write it without a point")]
 Share = Annotated[float, Option(gt=0, lt=1)]
@@ -130,8 +132,11 @@ class TrainConfig:
     early_stopping : a held-out share of each model's records and a patience, or none; not with DP-SGD or pruning
     pruning : sparsity and a share of the steps for fine-tuning, or none
     private : options of DP-SGD, or none
-    device : "auto" takes a GPU if there is one; only on the CPU are results repeatable bit for bit
+    device : "auto" takes a GPU if there is one, "cpu", "cuda", or "cuda:1" for one of several; only on the CPU are
+        results repeatable bit for bit
     mixed_precision : bfloat16 where torch deems it safe, on a GPU; the CPU always computes in float32
+    tf32 : whether a GPU may take products of float32 matrices and convolutions in TF32, which keeps ten bits of each
+        factor's fraction; never where DP-SGD clips
     seed : of the whole experiment; a model's generators come from this and from its own seed
 
     Raises
@@ -161,12 +166,15 @@ class TrainConfig:
     early_stopping: Annotated[EarlyStopping | None, Option()] = None
     pruning: Annotated[Pruning | None, Option()] = None
     private: Annotated[Private | None, Option()] = None
-    device: Annotated[Literal["auto", "cpu", "cuda"], Option(next_step="auto is the default")] = "auto"
+    device: Annotated[str, Option(allowed="auto, cpu, cuda or cuda:N", next_step="auto is the default")] = "auto"
     mixed_precision: Switch = False
+    tf32: Switch = False
     seed: Annotated[int, Option(ge=0)] = 0
 
     def __post_init__(self) -> None:
         check_options(self)
+        if not isinstance(self.device, str) or DEVICES.fullmatch(self.device) is None:
+            raise InputError("device", "auto, cpu, cuda or cuda:N", repr(self.device), "auto is the default")
         if self.learning_rate is None:
             object.__setattr__(self, "learning_rate", _USUAL_RATE[self.optimiser])
         for name, kind in (("early_stopping", EarlyStopping), ("pruning", Pruning), ("private", Private)):

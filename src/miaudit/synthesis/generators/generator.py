@@ -16,7 +16,7 @@ from miaudit.dp.mechanism import Mechanism, dp_sgd
 from miaudit.dp.verdict import Claim, UpperBound
 from miaudit.errors import InputError
 from miaudit.io.tables import existing_file, require_suffix, write_atomically
-from miaudit.models.loop import one_thread
+from miaudit.models.devices import fixed_threads
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy, proved
 from miaudit.synthesis.generators.vae import Block, Network, Part, Pass
 from miaudit.synthesis.graph import CausalGraph
@@ -105,7 +105,7 @@ class Generator:
             raise InputError("n", "a whole number from 1 up", repr(n), "ask for at least one record")
         fixed = self._fixed(do or {})
         parts = []
-        with one_thread(torch.device("cpu")), torch.no_grad():
+        with fixed_threads(torch.device("cpu")), torch.no_grad():
             for at in range(0, int(n), _AT_ONCE):
                 parts.append(self._draw(min(_AT_ONCE, int(n) - at), fixed, rng))
         return Table(self.schema, np.concatenate(parts))
@@ -120,7 +120,7 @@ class Generator:
             raise InputError("table", allowed, "another schema", "read it with that")
         found = np.zeros(len(table))
         features = self.network.encoding.encode(table.values)
-        with one_thread(torch.device("cpu")), torch.no_grad():
+        with fixed_threads(torch.device("cpu")), torch.no_grad():
             taken = Pass(self.network, self._parts, tapped=False)
             for _ in range(draws):
                 for at in range(0, len(table), _AT_ONCE):
