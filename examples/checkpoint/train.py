@@ -16,7 +16,7 @@ learned = torch.from_numpy(np.flatnonzero(member))
 model = torch.nn.DataParallel(build())  # every name then begins with "module."
 optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 model.train()
-for epoch in range(6):
+for epoch in range(6):  # noqa: B007 - saved below
     for batch in learned[torch.randperm(len(learned))].split(64):
         optimiser.zero_grad()
         loss = torch.nn.functional.cross_entropy(model(images[batch]), labels[batch])

@@ -5,9 +5,8 @@ import os
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
 import keras
-import numpy as np
-
 import miaudit as ma
+import numpy as np
 
 data = np.load("digits.npz")
 x, y = data["image"], data["digit"]
@@ -20,5 +19,5 @@ model.fit(x[member], y[member], epochs=20, verbose=0)
 findings = ma.audit_model(
     model, members=(x[member], y[member]), nonmembers=(x[~member], y[~member]), design="one-run", rng=0
 )
-findings.to_html("report.html")
+findings.to_html("results/report.html")
 print(findings)

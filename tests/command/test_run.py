@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -22,7 +23,9 @@ from miaudit.models import inclusion
 
 Run = Callable[..., tuple[int, str, str]]
 EXAMPLES = Path(__file__).parents[2] / "examples"
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+# As where an environment is active.
+PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+ENVIRONMENT = {**os.environ, "PATH": PATH, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @pytest.fixture
@@ -58,35 +61,84 @@ def tree(**sections: object) -> dict[str, object]:
     }
 
 
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    """The folder of examples, with the data that their script makes, in a process of its own."""
+    unwanted = shutil.ignore_patterns("store*", "results", "*.npz", "*.jsonl", "*.pt")
+    found = Path(shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=unwanted))
+    make = [sys.executable, str(found / "make_data.py")]
+    subprocess.run(make, check=True, capture_output=True, env=ENVIRONMENT)
+    return found
+
+
+def report_of(config: Path, **changes: dict[str, object]) -> tuple[dict[str, object], str]:
+    """Run a configuration, made smaller, in a process of its own; return its findings and what it printed."""
+    smaller = yaml.safe_load(config.read_text())
+    for section, keys in changes.items():
+        smaller[section] |= keys
+    config.write_text(yaml.safe_dump(smaller))
+    command = [sys.executable, "-m", "miaudit", "run", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False, cwd=config.parents[1])
+    assert done.returncode in (0, 3, 4), done.stderr
+    results = config.parent / smaller["evaluation"]["output_dir"]
+    assert (results / "report.html").stat().st_size > 100_000
+    findings = json.loads((results / "findings.json").read_text())
+    assert findings["design"] == "one-run"
+    return findings, done.stderr
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["sklearn", "pytorch", "text"])
-def test_an_example_goes_from_data_to_report(name: str, tmp_path: Path) -> None:
+def test_an_example_goes_from_data_to_report(name: str, examples: Path) -> None:
     """As a new user would: the script that makes the data, then the command; each in a process of its own."""
     for module in {"pytorch": ["torch"], "text": ["torch", "transformers"]}.get(name, []):
         pytest.importorskip(module)
-    shutil.copytree(EXAMPLES / name, tmp_path / name, ignore=shutil.ignore_patterns("store*", "results", "*.npz"))
-    shutil.copy(EXAMPLES / "make_data.py", tmp_path)
-    for other in {"sklearn", "pytorch", "text", "command"} - {name}:
-        (tmp_path / other).mkdir()
-    make = [sys.executable, str(tmp_path / "make_data.py")]
-    subprocess.run(make, check=True, capture_output=True, env=ENVIRONMENT)
-    config = tmp_path / name / "audit.yaml"
-    smaller = yaml.safe_load(config.read_text())
+    fewer: dict[str, dict[str, object]] = {"shadow": {"models": 4}}
     if name == "text":
-        smaller["target"]["small_gpt2"]["epochs"] = 2
-    else:
-        smaller["shadow"]["models"] = 4
-    config.write_text(yaml.safe_dump(smaller))
-
-    command = [sys.executable, "-m", "miaudit", "run", str(config)]
-    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, check=False, cwd=tmp_path)
-    assert done.returncode in (0, 3, 4), done.stderr
-    assert ("runs code that came with the model" in done.stderr) is (name == "pytorch")
-    findings = json.loads((config.parent / "results" / "findings.json").read_text())
-    assert findings["design"] == "one-run"
-    assert (config.parent / "results" / "report.html").stat().st_size > 100_000
+        size = yaml.safe_load((examples / "text" / "audit.yaml").read_text())["target"]["small_gpt2"]
+        fewer = {"target": {"small_gpt2": {**size, "epochs": 2}}}
+    findings, said = report_of(examples / name / "audit.yaml", **fewer)
+    assert ("runs code that came with the model" in said) is (name == "pytorch")
     expected = {"sklearn": "lira_online", "pytorch": "loss", "text": "min_k"}[name]
     assert expected in {score["score"] for score in findings["scores"]}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [
+        ("frame/pipeline", "pandas"), ("frame/regression", "pandas"), ("frame/xgboost", "xgboost"),
+        ("frame/lightgbm", "lightgbm"), ("frame/catboost", "catboost"), ("command/audit", "sklearn"),
+        ("huggingface/audit", "transformers datasets accelerate"),
+        ("huggingface/adapter", "transformers datasets accelerate peft"),
+        ("checkpoint/audit", "torch"), ("keras/audit", "keras"), ("opacus/audit", "opacus dp_accounting"),
+    ],
+)  # fmt: skip
+def test_a_model_of_another_library_goes_from_data_to_report(name: str, needs: str, examples: Path) -> None:
+    for module in needs.split():
+        if importlib.util.find_spec(module) is None:  # not imported here: these run in processes of their own
+            pytest.skip(f"{module} is not installed")
+    config = examples / f"{name}.yaml"
+    if name.startswith("checkpoint"):
+        train = [sys.executable, "train.py"]
+        subprocess.run(train, check=True, capture_output=True, env=ENVIRONMENT, cwd=config.parent)
+    changes: dict[str, dict[str, object]] = {} if name.startswith("checkpoint") else {"shadow": {"models": 4}}
+    findings, _ = report_of(config, **changes)
+    assert findings["counts"]["members"] + findings["counts"]["nonmembers"] in (300, 800, 1797)
+    if name.startswith("opacus"):
+        assert findings["claim"]["status"] == "not-refuted"
+
+
+@pytest.mark.long
+def test_a_fitted_keras_model_is_audited_in_one_call(examples: Path) -> None:
+    if importlib.util.find_spec("keras") is None:
+        pytest.skip("keras is not installed")
+    script = [sys.executable, "fitted.py"]
+    said = subprocess.run(
+        script, check=True, capture_output=True, text=True, env=ENVIRONMENT, cwd=examples / "keras"
+    ).stdout
+    assert "884 members, 913 non-members (records); design: one-run; score: loss" in said
+    assert (examples / "keras" / "results" / "report.html").stat().st_size > 100_000
 
 
 @pytest.mark.long

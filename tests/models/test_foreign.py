@@ -114,3 +114,9 @@ def test_what_is_no_wrapping_stays() -> None:
     assert tensor_of([1, 2], "logits") == [1, 2]
     with pytest.raises(InputError, match="no keys"):
         tensor_of({}, "logits")
+
+
+@pytest.mark.parametrize("found", [[{"label": "a", "score": 0.9}], [[{"label": "a", "score": 0.9}]]])
+def test_what_a_pipeline_returns_is_refused_with_the_line_that_asks_the_model(found: list[object]) -> None:
+    with pytest.raises(InputError, match=r"a pipeline of Hugging Face.*model\(\*\*tokenizer\(texts"):
+        tensor_of(found, "logits")

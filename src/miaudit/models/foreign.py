@@ -55,6 +55,11 @@ def tensor_of(found: Any, key: str) -> Any:
             received,
             "name it: target.output in a file, key= of audit_model",
         )
+    inner = found[0] if isinstance(found, list) and found else None
+    if isinstance(inner, Mapping) or (isinstance(inner, list) and inner and isinstance(inner[0], Mapping)):
+        hint = 'ask the model itself: lambda texts: model(**tokenizer(texts, padding=True, return_tensors="pt"))'
+        received = "a list of dictionaries, as a pipeline of Hugging Face returns"
+        raise InputError("outputs of the model", "an array with a row for each record", received, hint)
     if not hasattr(found, "shape") and hasattr(found, key):
         return getattr(found, key)
     return tensor_of(found[0], key) if isinstance(found, tuple) and found else found
