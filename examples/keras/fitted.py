@@ -5,8 +5,9 @@ import os
 os.environ.setdefault("KERAS_BACKEND", "torch")
 
 import keras
-import miaudit as ma
 import numpy as np
+
+import miaudit as ma
 
 data = np.load("digits.npz")
 x, y = data["image"], data["digit"]
