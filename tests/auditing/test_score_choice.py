@@ -111,7 +111,7 @@ def test_scores_that_point_the_wrong_way_or_nowhere_are_remarked_upon(factor: fl
 
 def test_audit_says_what_it_needs() -> None:
     evidence = scores(20, {"a": 1.0})
-    for arguments in ({"rng": None}, {"rng": 0}, {"rng": np.random.default_rng(0), "plan": {"confidence": 0.9}}):
+    for arguments in ({"rng": "0"}, {"rng": -1}, {"rng": np.random.default_rng(0), "plan": {"confidence": 0.9}}):
         with pytest.raises(InputError):
             audit(evidence, **arguments)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="six digits"):

@@ -168,7 +168,7 @@ def _repeatable(estimator: Any, seed: int) -> dict[str, int]:
         if not hasattr(part, "get_params") or isinstance(part, type):
             continue
         own = {name.removeprefix(at) for name in every if name.startswith(at)}
-        foreign = not type(part).__module__.startswith("sklearn.")
+        foreign = not getattr(type(part).__init__, "__module__", "").startswith("sklearn.")  # whoever's parameters
         known = own.union(inspect.signature(type(part)).parameters) if foreign else own
         seeds = [name for names in (own, known) for name in ("random_state", "random_seed") if name in names]
         found |= {f"{at}{name}": seed for name in seeds[:1]}
