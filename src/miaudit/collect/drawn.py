@@ -70,7 +70,7 @@ class Fit:
     @property
     def digest(self) -> str:
         """SHA-256 of the row numbers, as int64."""
-        return hashlib.sha256(np.ascontiguousarray(self.rows, dtype="<i8").tobytes()).hexdigest()
+        return _key(self.seed, self.rows)[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,8 +385,9 @@ def _require_partial(drawn: Drawn, problems: Mapping[int, str], note: str, *, pa
         raise MiauditError(f"{note}; --partial leaves out shadow models only, not {needed[0]}, {whose}: {again}")
 
 
-def _key(seed: int, rows: NDArray[Any]) -> tuple[int, bytes]:
-    return seed, hashlib.sha256(np.ascontiguousarray(rows, dtype="<i8").tobytes()).digest()
+def _key(seed: int, rows: NDArray[Any]) -> tuple[int, str]:
+    """What tells one fit from another: its seed, and the digest of its rows."""
+    return seed, hashlib.sha256(np.ascontiguousarray(rows, dtype="<i8").tobytes()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,7 +397,7 @@ class _Gathered(Traits):
     runs_user_code = False
     by_row = True
     command: CommandTarget
-    found: Mapping[tuple[int, bytes], Float32Array]
+    found: Mapping[tuple[int, str], Float32Array]
 
     @property
     def name(self) -> str:

@@ -60,6 +60,24 @@ class AtLeast:
             raise InputError("at_least", f"at most the {several} runs", str(needed), "it is fixed before the runs")
         return needed
 
+    def level_of_each(self, several: int, confidence: float) -> float:
+        """Return the level of each one-run test."""
+        return level(several, at_least=self.runs, confidence=confidence)
+
+    def largest(self, refuted: Sequence[float], confidence: float) -> float:  # noqa: ARG002 - it is in the level
+        """Return the largest parameter that enough of the runs refute."""
+        return sorted(refuted, reverse=True)[self.of(len(refuted)) - 1]
+
+    def p_value(self, p_values: Sequence[float]) -> float:
+        """Return that of the whole."""
+        return p_value(p_values, at_least=self.runs)
+
+    def in_words(self, several: int, each: float) -> str:
+        """Say what refutes a parameter, where each run is tested at a level."""
+        needed = self.of(several)
+        which = "all of them refute" if needed == several else f"at least {needed} refute"
+        return f"a parameter is refuted where {which} it at level {each:.3g}"
+
 
 @dataclass(frozen=True)
 class Anytime:
@@ -93,6 +111,18 @@ class Anytime:
         """
         gain = math.log(1 - self.stake + self.stake / self.level)
         return math.ceil(-math.log1p(-check_confidence(confidence)) / gain - 1e-12)
+
+    def level_of_each(self, several: int, confidence: float) -> float:  # noqa: ARG002 - however many there will be
+        """Return the level of each one-run test."""
+        check_confidence(confidence)
+        return self.level
+
+    def p_value(self, p_values: Sequence[float]) -> None:
+        """Return none: the level of each run is fixed."""
+
+    def in_words(self, several: int, each: float) -> str:  # noqa: ARG002
+        """Say what refutes a parameter."""
+        return f"one after the other, each tested at level {each:.3g}, with wealth that may be looked at any time"
 
     def largest(self, refuted: Sequence[float], confidence: float) -> float:
         """Return the largest parameter whose wealth reached the mark at any time; the runs' bounds in their order."""
@@ -228,7 +258,7 @@ def audit(
     """
     require_independent(runs)
     way = _combination(at_least)
-    each = _each_level(way, len(runs), confidence)
+    each = way.level_of_each(len(runs), confidence)
     found = [
         one_run.audit(run, parameter=parameter, delta=delta, guesses=guesses, confidence=1 - each, rng=child)
         for run, child in zip(runs, rng.spawn(len(runs)), strict=True)
@@ -245,7 +275,7 @@ def combined(bounds: Sequence[LowerBound], *, confidence: float, at_least: int |
         For bounds on different parameters, or at another confidence.
     """
     way = _combination(at_least)
-    each, first = _each_level(way, len(bounds), confidence), bounds[0]
+    each, first = way.level_of_each(len(bounds), confidence), bounds[0]
     for bound in bounds:
         if (bound.parameter, bound.delta) != (first.parameter, first.delta):
             received = f"{bound.parameter} at delta {bound.delta:g} beside {first.parameter} at {first.delta:g}"
@@ -260,14 +290,14 @@ def combined(bounds: Sequence[LowerBound], *, confidence: float, at_least: int |
     kept = tuple(dict.fromkeys(text for bound in bounds for text in bound.assumptions))
     return replace(
         first,
-        value=_largest(way, values, confidence),
+        value=way.largest(values, confidence),
         confidence=confidence,
-        method=f"{len(bounds)} runs of the same training, {_in_words(way, len(bounds), each)}; {first.method}",
-        p_value=_of_silence(way, silent) if len(silent) == len(bounds) else None,
+        method=f"{len(bounds)} runs of the same training, {way.in_words(len(bounds), each)}; {first.method}",
+        p_value=way.p_value(silent) if len(silent) == len(bounds) else None,
         correct=None,
         guesses=None,
         canaries=None,
-        reachable=_largest(way, reachable, confidence) if len(reachable) == len(bounds) else None,
+        reachable=way.largest(reachable, confidence) if len(reachable) == len(bounds) else None,
         assumptions=(*kept, *FRESH),
         corrections=(*said, f"bounds of the runs at level {each:.3g}: {', '.join(f'{value:.4g}' for value in values)}"),
         exploratory=any(bound.exploratory for bound in bounds),
@@ -316,40 +346,13 @@ def _of_counts(
     if not counts or not all(isinstance(run, Sequence) and len(run) == 3 for run in counts):
         allowed = "(correct, guesses, canaries) of each run"
         raise InputError("counts", allowed, repr(counts)[:80], "give a list with one triple for each run")
-    each = _each_level(_combination(at_least), len(counts), confidence)
+    each = _combination(at_least).level_of_each(len(counts), confidence)
     found = [bound(correct=c, guesses=r, canaries=m, confidence=1 - each) for c, r, m in counts]
     return combined(found, confidence=confidence, at_least=at_least)
 
 
 def _combination(at_least: int | Anytime | None) -> Combination:
-    if isinstance(at_least, Anytime):
-        return at_least
-    return AtLeast(at_least)
-
-
-def _each_level(way: Combination, several: int, confidence: float) -> float:
-    if isinstance(way, Anytime):
-        check_confidence(confidence)
-        return way.level
-    return level(several, at_least=way.runs, confidence=confidence)
-
-
-def _largest(way: Combination, values: Sequence[float], confidence: float) -> float:
-    if isinstance(way, Anytime):
-        return way.largest(values, confidence)
-    return sorted(values, reverse=True)[way.of(len(values)) - 1]
-
-
-def _of_silence(way: Combination, p_values: Sequence[float]) -> float | None:
-    return p_value(p_values, at_least=way.runs) if isinstance(way, AtLeast) else None
-
-
-def _in_words(way: Combination, several: int, each: float) -> str:
-    if isinstance(way, Anytime):
-        return f"one after the other, each tested at level {each:.3g}, with wealth that may be looked at any time"
-    needed = way.of(several)
-    which = "all of them refute" if needed == several else f"at least {needed} refute"
-    return f"a parameter is refuted where {which} it at level {each:.3g}"
+    return at_least if isinstance(at_least, Anytime) else AtLeast(at_least)
 
 
 def _whole(name: str, value: object) -> int:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from miaudit.errors import InputError
 
-_BLOCK = 1 << 20
 _SKIPPED = ("__pycache__",)
 Seen = tuple[int, int]  # size and time of change
 
@@ -86,11 +85,8 @@ def of_arguments(arguments: Iterable[str], folder: Path) -> list[str]:
 
 def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
-    state = hashlib.sha256()
     with path.open("rb") as handle:
-        while block := handle.read(_BLOCK):
-            state.update(block)
-    return state.hexdigest()
+        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def _words(arguments: Iterable[str]) -> Iterator[str]:
