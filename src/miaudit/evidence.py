@@ -20,7 +20,8 @@ from miaudit.io import numeric, tables
 Design = Literal["multi-run", "one-run", "zero-run"]
 DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
 _DIGEST_BLOCK = 100_000
-_FIELDS = ("score", "member", "covariates", "covariate_names", "text", "design", "unit", "group", "source")
+_LABELS = ("unit", "group", "run")
+_FIELDS = ("score", "member", "covariates", "covariate_names", "text", "design", "unit", "group", "run", "source")
 
 
 class ColumnNames(TypedDict, total=False):
@@ -32,6 +33,7 @@ class ColumnNames(TypedDict, total=False):
     text: str | None
     unit: str | None
     group: str | None
+    run: str | None
     categories: str | Sequence[str]
 
 
@@ -56,6 +58,9 @@ class Evidence:
         Who or what a record belongs to. Where units repeat, intervals and counts are of units, not of records.
     group : array (n,) of int or str, optional
         A partition of the records (class, site) for which metrics are wanted one by one.
+    run : array (n,) of int or str, optional
+        Which training a row is of, where the same records were audited in several, each with coins of its own: see
+        :meth:`of_runs`. Runs are in the order in which they first appear.
     source : str
         Where the scores came from, for the report.
 
@@ -82,6 +87,7 @@ class Evidence:
     design: Design | None
     unit: NDArray[Any] | None
     group: NDArray[Any] | None
+    run: NDArray[Any] | None
     source: str
 
     def __init__(
@@ -95,6 +101,7 @@ class Evidence:
         design: str | None = None,
         unit: ArrayLike | None = None,
         group: ArrayLike | None = None,
+        run: ArrayLike | None = None,
         source: str = "",
     ) -> None:
         named = dict(score) if isinstance(score, Mapping) else {"score": score}
@@ -116,6 +123,7 @@ class Evidence:
             "design": check_design(design),
             "unit": _labels(unit, "unit", n),
             "group": _labels(group, "group", n),
+            "run": _labels(run, "run", n),
             "source": str(source),
         }
         for field, value in fields.items():
@@ -148,11 +156,23 @@ class Evidence:
 
     @cached_property
     def unit_codes(self) -> IntArray | None:
-        """Units as integers 0, 1, ... (n,), or None where every record is its own unit."""
+        """Units as integers 0, 1, ... (n,), or None where every record is its own unit; of each run its own."""
         if self.unit is None:
             return None
         names, codes = np.unique(self.unit, return_inverse=True)
+        count = len(names)
+        if self.run is not None:
+            of_run = np.unique(self.run, return_inverse=True)[1]
+            names, codes = np.unique(of_run * count + codes, return_inverse=True)
         return None if len(names) == self.n else codes.astype(np.int64)
+
+    @cached_property
+    def runs(self) -> tuple[Evidence, ...]:
+        """Evidence of each run by itself, in the order in which they first appear; this one, where there is one."""
+        if self.run is None:
+            return (self,)
+        labels, first = np.unique(self.run, return_index=True)
+        return tuple(self.take(self.run == label).replace(run=None) for label in labels[np.argsort(first)])
 
     @property
     def n_units(self) -> int:
@@ -182,7 +202,7 @@ class Evidence:
 
     def take(self, rows: NDArray[Any]) -> Evidence:
         """Return the evidence of some rows, given as indices or as a mask (n,)."""
-        columns = {name: getattr(self, name) for name in ("member", "covariates", "text", "unit", "group")}
+        columns = {name: getattr(self, name) for name in ("member", "covariates", "text", *_LABELS)}
         kept = {name: values[rows] for name, values in columns.items() if values is not None}
         return self.replace(score={name: values[rows] for name, values in self.scores.items()}, **kept)
 
@@ -205,9 +225,9 @@ class Evidence:
         Parameters
         ----------
         path : path
-        score, member, covariates, text, unit, group : str, or several where a sequence is allowed
+        score, member, covariates, text, unit, group, run : str, or several where a sequence is allowed
             Names in the file. Without them the names that :meth:`save` writes are looked for: ``score`` or
-            ``score.NAME``, ``member``, ``covariates`` or ``covariate.NAME``, ``text``, ``unit``, ``group``,
+            ``score.NAME``, ``member``, ``covariates`` or ``covariate.NAME``, ``text``, ``unit``, ``group``, ``run``,
             ``design``. A covariate name may be one list column (a two-dimensional array in an .npz). Dates become days
             since 1970; what is missing of a covariate is filled by the median, and one more covariate, "NAME missing",
             says where.
@@ -237,7 +257,7 @@ class Evidence:
         Parameters
         ----------
         frame : pandas.DataFrame, polars.DataFrame or LazyFrame, pyarrow.Table
-        score, member, covariates, text, unit, group, categories, design : as in :meth:`load`
+        score, member, covariates, text, unit, group, run, categories, design : as in :meth:`load`
         source : str
             Where the frame came from, for the report.
 
@@ -266,6 +286,47 @@ class Evidence:
         inside = tables.read_array(members, "members")
         outside = tables.read_array(nonmembers, "nonmembers")
         return cls.from_pair(inside, outside, design=design, source=f"{Path(members).name}, {Path(nonmembers).name}")
+
+    @classmethod
+    def of_runs(cls, runs: Sequence[Evidence]) -> Evidence:
+        """Put evidence of several trainings on the same records together, in the order of the runs.
+
+        Each run has memberships of its own: coins that were tossed anew. An audit of them shows more of differential
+        privacy than any single run can (:mod:`miaudit.dp.several_runs`).
+
+        Parameters
+        ----------
+        runs : evidence of one run each, with the same scores, fields and design
+
+        Raises
+        ------
+        InputError
+            For no run, and for runs that differ in what they hold.
+
+        Examples
+        --------
+        >>> coins = [[True, False, True], [False, False, True]]
+        >>> both = Evidence.of_runs([Evidence(score=[2.0, 1.0, 3.0], member=c, design="one-run") for c in coins])
+        >>> both.n, [one.n_members for one in both.runs]
+        (6, [2, 1])
+        """
+        if not runs:
+            raise InputError("runs", "evidence of at least one run", "none", "give one for each training")
+        first = runs[0]
+        arrays = [name for name in ("covariates", "text", *_LABELS) if getattr(first, name) is not None]
+        for number, one in enumerate(runs, start=1):
+            held = [name for name in ("covariates", "text", *_LABELS) if getattr(one, name) is not None]
+            what = (list(one.scores), held, one.covariate_names, one.design)
+            if "run" in held or what != (list(first.scores), arrays, first.covariate_names, first.design):
+                received = f"other scores, columns or design in run {number}, or several runs in one"
+                raise InputError("runs", "evidence of the same kind, one run each", received, "make all alike")
+        joined = {name: np.concatenate([getattr(one, name) for one in runs]) for name in ("member", *arrays)}
+        return first.replace(
+            score={name: np.concatenate([one.scores[name] for one in runs]) for name in first.scores},
+            run=np.repeat(np.arange(1, len(runs) + 1), [one.n for one in runs]),
+            source=", ".join(dict.fromkeys(one.source for one in runs if one.source)),
+            **joined,
+        )
 
     @classmethod
     def from_pair(
@@ -307,7 +368,7 @@ class Evidence:
                 columns["covariates"] = self.covariates
         if self.text is not None:
             columns["text"] = self.text.astype(np.str_)  # files hold plain text, never Python objects
-        for field in ("unit", "group"):
+        for field in _LABELS:
             if getattr(self, field) is not None:
                 columns[field] = getattr(self, field)
         for field in ("design", "source"):
@@ -317,9 +378,9 @@ class Evidence:
 
     def save_pair(self, members: str | Path, nonmembers: str | Path) -> None:
         """Write the scores of members and of non-members to two .npy files, without other fields."""
-        more = (self.covariates, self.text, self.unit, self.group)
+        more = (self.covariates, self.text, self.unit, self.group, self.run)
         if len(self.scores) > 1 or any(values is not None for values in more):
-            received = "several scores, covariates, texts, units or groups"
+            received = "several scores, covariates, texts, units, groups or runs"
             raise InputError("evidence", "one score and nothing else", received, "save to .npz")
         for path, kept in ((members, self.member), (nonmembers, ~self.member)):
             values = self.score[kept]
@@ -343,6 +404,7 @@ def _of_columns(
     text: str | None = None,
     unit: str | None = None,
     group: str | None = None,
+    run: str | None = None,
     categories: str | Sequence[str] = (),
 ) -> Evidence:
     """Make evidence of columns; where no score is named, of those that ``save`` writes.
@@ -360,12 +422,12 @@ def _of_columns(
             )
         if covariates is None:
             covariates = [name for name in known if name == "covariates" or name.startswith("covariate.")]
-        text, unit, group = (
+        text, unit, group, run = (
             given or (name if name in known else None)
-            for given, name in ((text, "text"), (unit, "unit"), (group, "group"))
+            for given, name in ((text, "text"), (unit, "unit"), (group, "group"), (run, "run"))
         )
     scores, of_x, coded = ([n] if isinstance(n, str) else list(n or ()) for n in (score, covariates, categories))
-    member, labels = member or "member", [name for name in (text, unit, group) if name]
+    member, labels = member or "member", [name for name in (text, unit, group, run) if name]
     wanted = [*scores, member, *of_x, *labels, *(name for name in ("design", "source") if name in known)]
     data = read(wanted, labels, [name for name in of_x if name not in {*scores, member, *labels}])
     x, names = (data["covariates"], None) if of_x == ["covariates"] else numeric.joined(data, of_x, coded)
@@ -378,6 +440,7 @@ def _of_columns(
         design=design if design is not None else _declared_design(data.get("design"), explicit=explicit),
         unit=None if unit is None else data[unit],
         group=None if group is None else data[group],
+        run=None if run is None else data[run],
         source=_constant_text(data.get("source")) or source,
     )
 
@@ -522,7 +585,7 @@ def _digest(evidence: Evidence) -> str:
     for name in sorted(evidence.scores):
         add(f"score.{name}", evidence.scores[name])
     add("member", evidence.member)
-    for field in ("covariates", "text", "unit", "group"):
+    for field in ("covariates", "text", *_LABELS):
         values = getattr(evidence, field)
         if values is not None:
             add(field, values)

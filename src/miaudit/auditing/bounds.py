@@ -22,7 +22,7 @@ from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.trials import equal_sizes, one_of_each
 
-_UNDECLARED = (
+UNDECLARED = (
     "Nobody declared how membership came about, and a bound needs it: declare the design (one-run or multi-run if "
     "inclusion was randomised, else zero-run)."
 )
@@ -88,11 +88,11 @@ def assess(
         bounds = [
             way(evidence.only(name), one) for name, one in zip(case.judged, child.spawn(len(case.judged)), strict=True)
         ]
-        found.append(_best_of(bounds, drawn, "; ".join(case.corrections), exploratory=case.exploratory))
+        found.append(best_of(bounds, drawn, "; ".join(case.corrections), exploratory=case.exploratory))
     return tuple(found), (), challenged
 
 
-def _best_of(bounds: Sequence[LowerBound], drawn: str, paid: str, *, exploratory: bool) -> LowerBound:
+def best_of(bounds: Sequence[LowerBound], drawn: str, paid: str, *, exploratory: bool) -> LowerBound:
     """Return the largest of several scores' bounds, at their joint confidence."""
     best = max(bounds, key=lambda bound: bound.value)
     p_values = [bound.p_value for bound in bounds if bound.p_value is not None]
@@ -135,18 +135,23 @@ def _ways(
         yield lambda e, rng: zero_run.epsilon_lower_bound(e, learned, correction=pure, rng=rng, **counted)
 
 
-def without_use(options: Bounds | None, design: str | None) -> Iterator[str]:
-    """Yield the names of options that were set and have no effect on evidence of a design."""
+def without_use(options: Bounds | None, evidence: Evidence) -> Iterator[str]:
+    """Yield the names of options that were set and have no effect on such evidence."""
+    if options is None:
+        return
+    design = evidence.design or ""
     unused = {"multi-run": ("guesses", "correction", "margin"), "one-run": ("correction", "margin")}
-    for name in () if options is None else unused.get(design or "", ()):
+    for name in unused.get(design, ()):
         if getattr(options, name) != getattr(Bounds, name):
             yield f"The option {name} has no use with {design} evidence and changed nothing."
+    if options.at_least is not None and evidence.run is None:
+        yield "The option at_least has no use with one run and changed nothing."
 
 
 def _not_testable(evidence: Evidence, options: Bounds, correction: Correction | None, obstacle: str) -> tuple[str, ...]:
     """Return in sentences why no bound can be given; empty if one can."""
     if evidence.design is None:
-        return (_UNDECLARED,)
+        return (UNDECLARED,)
     if evidence.design != "zero-run":
         return ()
     if correction is None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
-from miaudit.auditing import bounds, remarks, zero_run
+from miaudit.auditing import bounds, remarks, several_runs, zero_run
 from miaudit.auditing import seed as seeds
 from miaudit.auditing.plan import Bootstrap, Case, Plan, choose
 from miaudit.auditing.zero_run import Correction
@@ -20,6 +20,7 @@ from miaudit.causal import concentration, effects
 from miaudit.causal.challenge import Challenge
 from miaudit.causal.classifiers import CLASSIFIERS
 from miaudit.causal.propensity import Nuisance, Propensity
+from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.findings import verdict as verdict_rule
@@ -34,6 +35,7 @@ from miaudit.findings.audit import (
     ScoreFindings,
     Vulnerability,
 )
+from miaudit.findings.several_runs import SeveralRuns
 from miaudit.findings.verdict import Verdict
 from miaudit.metrics import bootstrap, classical, definition
 from miaudit.metrics.classical import Estimate, Sample
@@ -155,7 +157,7 @@ def examine(
         alone = zero_run.covariates_alone(case.audited, plan, rng=correct_rng.spawn(1)[0])
     correction, obstacle, referenced = _controlled(case, correction, obstacle, correct_rng)
     claim, upper = bounds.claimed(plan.bounds)
-    bounded, no_bound, challenge = bounds.assess(case, claim, correction, obstacle=obstacle, rng=bound_rng)
+    bounded, no_bound, challenge, runs = _bounded(case, claim, correction, obstacle, bound_rng)
     correction, obstacle = _challenged(correction, obstacle, challenge)
     used = correction if correction is not None and correction.answered else None
     shows_metrics = correction is None or used is not None or plan.raw_only  # those of a refused audit on request only
@@ -166,7 +168,7 @@ def examine(
         _score_findings(case, name, found[name] if shows_metrics else (), used, nonmembers[name])
         for name in sorted(case.names, key=lambda name: name != best)  # the one that counts first
     )
-    unused = bounds.without_use(plan.bounds, evidence.design)
+    unused = bounds.without_use(plan.bounds, evidence)
     said = [*notes, *case.notes, *unused, *([alone] if isinstance(alone, str) else [])]
     findings = Findings(
         verdict=verdict.beside(shown[0].above_chance),
@@ -184,13 +186,18 @@ def examine(
         bounds=bounded,
         no_bound=no_bound,
         corrections=(*case.corrections, *(() if used is None else zero_run.in_words(used, plan))),
-        assumptions=(_ASSUMED[evidence.design if used is None else "corrected"], case.samples[best].independence),
+        assumptions=(
+            *((several_runs.ASSUMED,) if evidence.run is not None else ()),
+            _ASSUMED[evidence.design if used is None else "corrected"],
+            case.samples[best].independence,
+        ),
         notes=(*said, *remarks.on_scores(case, found, verdict, best)),
         rows=_most_exposed(case.audited.only(best), plan.row_level, case.rows),
         repeat={**(repeat or {}), "python": platform.python_version(), "numpy": np.__version__},
         vulnerability=vulnerability,
         covariates_alone=alone if isinstance(alone, Metric) else None,
         reference=referenced,
+        several_runs=runs,
     )
     return findings, None if correction is None else correction.propensity, case.rows
 
@@ -200,6 +207,9 @@ def _check(evidence: Evidence, plan: Any, nuisance: Any, rng: Any) -> None:
         raise InputError("rng", "a numpy.random.Generator", type(rng).__name__, "pass numpy.random.default_rng(0)")
     if not isinstance(plan, Plan):
         raise InputError("plan", "a miaudit.Plan", type(plan).__name__, "pass miaudit.Plan(...)")
+    if evidence.run is not None and evidence.design not in (None, "one-run"):
+        hint = "audit each training by itself: only coins that are tossed anew make several runs of one"
+        raise InputError("run", "none, unless the design is one-run", str(evidence.design), hint)
     if nuisance is None:
         return
     if not isinstance(nuisance, Nuisance):
@@ -250,6 +260,16 @@ def _controlled(
         return correction, obstacle, found
     refused = correction.refuted(found.text)
     return refused, _obstacle(refused), found
+
+
+def _bounded(
+    case: Case, claim: Claim | None, correction: Correction | None, obstacle: str, rng: np.random.Generator
+) -> tuple[tuple[LowerBound, ...], tuple[str, ...], Challenge | None, SeveralRuns | None]:
+    """Bounds of one run, of many or of none; or of several runs of the same training."""
+    if case.audited.run is None:
+        return *bounds.assess(case, claim, correction, obstacle=obstacle, rng=rng), None
+    bounded, no_bound, runs = several_runs.assess(case, claim, rng)
+    return bounded, no_bound, None, runs
 
 
 def _challenged(

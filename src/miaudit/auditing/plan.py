@@ -14,7 +14,7 @@ from miaudit.arrays import FloatArray, IndexArray
 from miaudit.auditing.reference import UNUSED, Reference, parted
 from miaudit.causal.classifiers import CLASSIFIERS
 from miaudit.causal.propensity import Propensity
-from miaudit.dp import accounting, selection
+from miaudit.dp import accounting, selection, several_runs
 from miaudit.dp.mechanism import Mechanism, check_mechanism, from_mapping
 from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.dp.zero_run import Correction, bounds
@@ -29,6 +29,7 @@ MODELS = ("line", "stack")
 BOUNDS_MODELS = ("line", "screened")
 # Options that came later, as they were before: findings leave them out.
 UNSAID: dict[str, Any] = {"propensity_model": "line", "classifier": None, "reference": None, "bounds_model": "line"}
+UNSAID_OF_BOUNDS: dict[str, Any] = {"at_least": None}
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,8 @@ class Bounds:
     margin : float, 0 or more, optional
         How far the log-odds of membership may be from the propensities', as the auditor states beforehand. Default: 0.1
         for the challenge, and beyond that what the learned propensities leave uncertain.
+    at_least : int, or Anytime of :mod:`miaudit.dp.several_runs`, optional
+        Of several runs: how many of them have to refute a parameter; default: all up to seven, all but one from eight.
 
     Examples
     --------
@@ -175,6 +178,14 @@ class Bounds:
             ge=0,
         ),
     ] = None
+    at_least: Annotated[
+        int | several_runs.Anytime | None,
+        Option(
+            "Of several runs: how many have to refute, fixed before the first; or anytime, one run after the other.",
+            read=several_runs.named,
+            default="all up to seven, all but one from eight",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.claim is not None and not isinstance(self.claim, Claim):
@@ -185,6 +196,7 @@ class Bounds:
             check_mechanism(self.mechanism)
         check_options(self)
         selection.check(self.guesses)
+        several_runs.check(self.at_least)
         if not isinstance(self.correction, str):  # names are checked above
             bounds.correction_of(self.correction)
         if self.mechanism is not None and self.claim is not None and self.claim.parameter == "mu":
@@ -434,14 +446,19 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as plain values, for the findings."""
-        said = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
-        return {name: value for name, value in said.items() if name not in UNSAID or value != UNSAID[name]}
+        return said(self, {f.name: _plain(getattr(self, f.name)) for f in fields(self)})
+
+
+def said(record: object, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a plan, or of its bounds, without those that came later and are as they were before."""
+    unsaid = UNSAID if isinstance(record, Plan) else UNSAID_OF_BOUNDS if isinstance(record, Bounds) else {}
+    return {name: value for name, value in options.items() if name not in unsaid or value != unsaid[name]}
 
 
 def _plain(value: Any) -> Any:
     """Write an option as plain values, a record with its kind."""
     if is_dataclass(value) and not isinstance(value, type):
-        options = {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        options = said(value, {f.name: _plain(getattr(value, f.name)) for f in fields(value)})
         return {"kind": type(value).__name__.lower(), **options}
     return list(value) if isinstance(value, tuple) else value.item() if hasattr(value, "item") else value
 
@@ -515,6 +532,9 @@ def _chosen(evidence: Evidence, plan: Plan, rng: np.random.Generator) -> Case:
                 f"{len(names)} scores were looked at: every interval is widened (Bonferroni) to hold for all of them."
             )
             return Case(plan, evidence, names, names, None, confidence, (said,))
+        case Split() if evidence.run is not None:
+            hint = "name the score beforehand, or use bonferroni"
+            raise InputError("headline", "no split of several runs, which audit the same records", "split", hint)
         case Split(share):
             pilot, rest, rows = _split_units(evidence, share, rng)
             best = _strongest(pilot, plan)

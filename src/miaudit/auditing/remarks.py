@@ -24,7 +24,8 @@ def on_scores(case: Case, found: Mapping[str, Sequence[Metric]], verdict: Verdic
     """Yield what the scores themselves call for saying."""
     yield from _louder_scores(found, case.plan, verdict, best)
     yield from _odd_scores(case.samples, shifted=case.audited.design == "zero-run")
-    yield from _opposed(case.samples[best])
+    if case.audited.run is None:
+        yield from _opposed(case.samples[best])
 
 
 def _louder_scores(found: Mapping[str, Sequence[Metric]], plan: Plan, verdict: Verdict, best: str) -> tuple[str, ...]:
@@ -73,7 +74,7 @@ def _equal_rows(evidence: Evidence) -> tuple[str, ...]:
     """
     described = evidence.covariates if evidence.covariates is not None else evidence.text
     one_class = evidence.member.all() or not evidence.member.any()
-    if evidence.unit_codes is not None or described is None or one_class:
+    if evidence.unit_codes is not None or evidence.run is not None or described is None or one_class:
         return ()
     equal = Repeats.of(described, evidence.member)
     said = equal.forbids("zero-run") if evidence.design == "zero-run" else equal.beyond_chance

@@ -229,8 +229,11 @@ def check(evidence: Evidence, plan: Any) -> None:
     Raises
     ------
     InputError
-        For a score that learned from labels, and an option of the plan that holds a number for each record.
+        For a score that learned from labels, several runs, and an option of the plan with a number for each record.
     """
+    if evidence.run is not None:
+        hint = "seal each run's own bundle, or publish the runs without a seal"
+        raise InputError("seal", "evidence of one run", "evidence of several", hint)
     if _LEARNED in evidence.scores:
         raise InputError(
             "seal",

@@ -106,6 +106,7 @@ def evidence_of(columns: Mapping[str, NDArray[Any]]) -> Evidence:
         text=columns.get("text"),
         unit=columns.get("unit"),
         group=columns.get("group"),
+        run=columns.get("run"),
         design=str(columns["design"][0]) if "design" in columns else None,
         source=str(columns["source"][0]) if "source" in columns else "",
     )

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from miaudit.auditing.plan import UNSAID, Bootstrap, Bounds, Calibrated, Declared, Exploratory, Plan, Split
+from miaudit.auditing.plan import UNSAID, Bootstrap, Bounds, Calibrated, Declared, Exploratory, Plan, Split, said
 from miaudit.auditing.plan import Bonferroni as BonferroniHeadline
 from miaudit.auditing.reference import Reference
-from miaudit.dp import mechanism, selection, verdict, zero_run
+from miaudit.dp import mechanism, selection, several_runs, verdict, zero_run
 from miaudit.errors import InputError
 
 _RECORDS: dict[str, type] = {
@@ -30,6 +30,7 @@ _RECORDS: dict[str, type] = {
     "guesses-bonferroni": selection.Bonferroni,
     "guesses-schedule": selection.Schedule,
     "guesses-exploratory": selection.Exploratory,
+    "runs-anytime": several_runs.Anytime,
     "thinning": zero_run.Thinning,
     "poisson-binomial": zero_run.PoissonBinomial,
     "conditional": zero_run.Conditional,
@@ -67,9 +68,10 @@ def encode(value: Any) -> Any:
         name = _NAMES.get(type(value))
         if name is None:
             raise _unwritable(value)
-        said = {f.name: encode(getattr(value, f.name)) for f in fields(value) if f.init}
-        unsaid = UNSAID.items() if isinstance(value, Plan) else ()  # as in plans from before these were options
-        return {"record": name, **{key: option for key, option in said.items() if (key, option) not in unsaid}}
+        return {
+            "record": name,
+            **said(value, {f.name: encode(getattr(value, f.name)) for f in fields(value) if f.init}),
+        }
     if isinstance(value, np.ndarray):
         return {"array": value.tolist()}
     if isinstance(value, np.generic):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,7 @@ class Campaign:
     reference : whether the first score of each record is wanted of a shadow model that did not learn it, too
     stability : how many more models are trained, each with one training record replaced, to measure the stability of
         training (:mod:`miaudit.collect.stability`); of one-run and zero-run
+    runs : how many times the audited model is trained, with memberships drawn anew; its shadow models are of all runs
 
     Examples
     --------
@@ -131,6 +132,7 @@ class Campaign:
     copies: NDArray[Any] | None = None
     reference: bool = False
     stability: int = 0
+    runs: int = 1
 
     def __post_init__(self) -> None:
         check_target(self.target)
@@ -217,6 +219,7 @@ class Campaign:
         if self.reference:
             self._check_reference(design)
         self._check_stability(design)
+        self._check_runs(design)
         kind, own = self.target.kind, self.score_columns()
         for name in self.names:
             if name in own or (kind == "signals" and not own and name not in known()):
@@ -289,6 +292,22 @@ class Campaign:
             received = "units, whose records go in together"
             hint = "leave it out: what is measured, and the theorems, are about one record"
             raise InputError("stability", "records that are drawn one by one", received, hint)
+
+    def _check_runs(self, design: str | None) -> None:
+        if isinstance(self.runs, bool) or not isinstance(self.runs, int) or self.runs < 1:
+            raise InputError("runs", "a whole number from 1", repr(self.runs), "1 trains the audited model once")
+        if self.runs == 1:
+            return
+        received = f"{self.runs} runs"
+        if self.stands or not self.draws or design != "one-run":
+            allowed = "1, unless a model is trained here on records whose membership is drawn here (one-run)"
+            raise InputError("runs", allowed, received, "leave data.member out, or audit one run")
+        if self.stability:
+            raise InputError("stability", "none, beside several runs", received, "measure it in a campaign of its own")
+        lost = [number for number in self.shadows.without if number > self.shadows.models]
+        if lost:
+            hint = "train it again: every run that was started counts"
+            raise InputError("runs", "the model of every run", f"none of {len(lost)} of {self.runs}", hint)
 
     def _check_records(self) -> None:
         """Refuse frames and labels of text that the target could only guess the meaning of."""
@@ -377,6 +396,7 @@ class Draws:
     seed : of the models
     rng : of the attacks
     replaced : which records give way to which, for the stability of training; None where nobody asks
+    further : array (runs - 1, a), who is a member in each further run; their models are the last of ``included``
     """
 
     base: Evidence
@@ -387,6 +407,7 @@ class Draws:
     seed: int
     rng: np.random.Generator
     replaced: Replacements | None = None
+    further: BoolArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
 
     @classmethod
     def of(cls, campaign: Campaign, rng: np.random.Generator) -> Draws:
@@ -426,7 +447,11 @@ class Draws:
             _check_models(included, base)
         seed = int(seeds.integers(2**31))
         replaced = _replaced(campaign, base, rows, population, seeds.spawn(1)[0]) if campaign.stability else None
-        return cls(base, rows, population, included, y, seed, attacks, replaced)
+        further = [inclusion.coins(len(rows), unit=several, rng=one) for one in seeds.spawn(campaign.runs - 1)]
+        if further:
+            included = np.concatenate([included, np.zeros((len(further), n), dtype=np.bool_)])
+            included[-len(further) :, rows] = further
+        return cls(base, rows, population, included, y, seed, attacks, replaced, np.array(further, dtype=np.bool_))
 
     def rare_classes(self, campaign: Campaign) -> str:
         """Say which classes are so rare that models are trained without any record of them; empty where none is."""

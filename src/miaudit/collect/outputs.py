@@ -46,7 +46,15 @@ REFERENCE_LOSS = "reference_loss"
 GAUSSIAN_LIRA = "gaussian_lira"
 # What a file of each class may hold, beside the outputs themselves.
 SIDE_FILES = ("labels", "covariates", "texts", "units", "groups", "propensities", "references")
-_DESCRIBED = ("covariates", "covariate_names", "text", "unit", "group", "design")  # by a table, beside its outputs
+_DESCRIBED = (
+    "covariates",
+    "covariate_names",
+    "text",
+    "unit",
+    "group",
+    "run",
+    "design",
+)  # by a table, beside its outputs
 Model = TypeVar("Model")
 
 
@@ -280,6 +288,12 @@ def from_table(
         ),
     ] = None,
     group: Annotated[str | None, Option("Column of groups to report one by one.")] = None,
+    run: Annotated[
+        str | None,
+        Option(
+            "Column that says which training a row is of, where the same records were audited in several (one-run)."
+        ),
+    ] = None,
     propensity: Annotated[
         str | None, Option("Column of known probabilities of membership (zero-run): nothing is learned then.")
     ] = None,
@@ -300,18 +314,22 @@ def from_table(
     signal : what ``score`` holds: "score" (higher is more member-like), "loss", "logits" or "probabilities"
     labels : str, for logits and probabilities
     attack : Attack, for losses, logits and probabilities
-    covariates, text, unit, group, categories, design : as in :meth:`Evidence.load`
+    covariates, text, unit, group, run, categories, design : as in :meth:`Evidence.load`
     propensity : str, optional; P(member | covariates) of each record, in (0, 1)
     references : columns of reference scores, where they are none of the evidence already
     rng : generator of folds
     """
     check_signal(signal, attack)
     given = tables.read_columns(path, [propensity] if propensity else [])
-    columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group, "design": design}
+    columns: dict[str, Any] = {"covariates": covariates, "text": text, "unit": unit, "group": group}
+    columns |= {"run": run, "design": design}
     columns["categories"] = categories
     if signal == "score":
         read = Collected(Evidence.load(path, score=score, member=member, **columns)).beside(given)
         return _beside(read, path, references, signal)
+    if run is not None:
+        hint = "audit one file for each run: miaudit audit RUN1 RUN2"
+        raise InputError("run", f"none, for signal {signal}", repr(run), hint)
     if score is None or member is None:
         raise InputError("score and member", f"names of columns, for signal {signal}", "none", "name both")
     names = [score] if isinstance(score, str) else list(score)

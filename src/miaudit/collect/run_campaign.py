@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from miaudit.attacks import lira, registry, signals
 from miaudit.auditing import vulnerable_records
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.auditing.reference import SHADOW_MODELS
+from miaudit.collect import changed_copies, several_runs
 from miaudit.collect.campaign import Campaign, Draws
 from miaudit.collect.outputs import GAUSSIAN_LIRA, Attack, Collected, from_outputs, of_outputs
 from miaudit.collect.stability import Replacements
@@ -45,7 +46,8 @@ def collect(campaign: Campaign, *, rng: np.random.Generator, progress: Progress 
         If models failed; the others are kept where there is a store.
     """
     answers = Answers.of(campaign, Draws.of(campaign, rng), progress)
-    return _with_stability(_scored(answers), answers, progress)
+    runs = [_scored(one) for one in answers.of_each_run()]
+    return _with_stability(several_runs.joined(runs) if len(runs) > 1 else runs[0], answers, progress)
 
 
 def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
@@ -191,6 +193,7 @@ class Answers:
     copies : array (n, k, C) of outputs, or (n, k) of classes: what ``outputs`` are, on changed copies; None without
     shadow_copies : outputs of the shadow models on the n k copies, record by record
     runs : whether this is a multi-run
+    further : outputs of the audited models of further runs, as ``outputs`` are, with copies
     said : what is to be said of the target, in sentences
     """
 
@@ -202,6 +205,7 @@ class Answers:
     copies: NDArray[Any] | None = None
     shadow_copies: ShadowOutputs | None = None
     runs: bool = False
+    further: tuple[Float32Array, ...] = ()
     said: tuple[str, ...] = ()
 
     @classmethod
@@ -216,17 +220,16 @@ class Answers:
         target, notes = campaign.target, traits_of(campaign.target).notes
         trained = _trained(campaign, draws, progress) if len(draws.included) else None
         given, n = campaign.shadows.given, campaign.records.n
+        further: tuple[Float32Array, ...] = ()
         if not campaign.stands and trained is not None:
-            outputs = trained.model(0)
-            trained = replace(trained, included=trained.included[1:], sources=trained.sources[1:])
+            last = trained.models - len(draws.further)
+            outputs, further = trained.model(0), tuple(trained.model(m) for m in range(last, trained.models))
+            trained = replace(trained, included=trained.included[1:last], sources=trained.sources[1:last])
             trained = trained if trained.models else None
         else:
-            x = _all_records(campaign) if _asks_copies(campaign) else campaign.records.x
+            x = changed_copies.beside_records(campaign) if changed_copies.asks(campaign) else campaign.records.x
             outputs, said = traits_of(target).explained(x)
             notes = (*notes, *said)
-        on_copies = campaign.copies if _gives_copies(campaign) else None
-        if _asks_copies(campaign):
-            on_copies = np.asarray(outputs[n:]).reshape(n, -1, outputs.shape[1])
         if len(outputs[:n]) != n:
             raise InputError("target", f"outputs of {n} records", str(len(outputs)), "check the files")
         shadows, shadow_copies = (None, None) if trained is None else _parted(trained, n)
@@ -235,7 +238,25 @@ class Answers:
             place = given.rows_in(n, campaign.records.y)
             shadows = None if place is None else given.on(place, draws.y)
             pooled = given.outputs if given.labelled else shadows  # with the labels of the data, which it is about
-        return cls(campaign, draws, outputs[:n], shadows, pooled, on_copies, shadow_copies, said=notes)
+        found = cls(campaign, draws, outputs, shadows, pooled, None, shadow_copies, further=further, said=notes)
+        return found._parted_from_copies(outputs)
+
+    def _parted_from_copies(self, outputs: Float32Array) -> Answers:
+        """Return the answers with what one audited model said of the records, and of copies where it was asked."""
+        n, copies = self.campaign.records.n, None
+        if changed_copies.asks(self.campaign):
+            copies = np.asarray(outputs[n:]).reshape(n, -1, outputs.shape[1])
+        elif changed_copies.gives(self.campaign):
+            copies = self.campaign.copies
+        return replace(self, outputs=outputs[:n], copies=copies)
+
+    def of_each_run(self) -> Iterator[Answers]:
+        """Yield the answers of each run: its own model and memberships, and shadow models from outside all runs."""
+        yield self
+        quiet = replace(self.campaign, shadows=replace(self.campaign.shadows, vulnerability=False))  # said once
+        for outputs, member in zip(self.further, self.draws.further, strict=True):
+            draws = replace(self.draws, base=self.draws.base.replace(member=member))
+            yield replace(self, campaign=quiet, draws=draws)._parted_from_copies(outputs)
 
     @classmethod
     def _of_runs(cls, campaign: Campaign, draws: Draws, progress: Progress | None) -> Answers:
@@ -476,8 +497,8 @@ def training(campaign: Campaign, draws: Draws) -> dict[str, Any]:
     x, y, included, rows = campaign.inputs, draws.y, draws.included, draws.rows
     multiple, n = draws.base.design == "multi-run", campaign.records.n
     keep = rows if multiple else None
-    if _asks_copies(campaign):
-        x, k = _all_records(campaign), _copies_of(campaign).shape[1]
+    if changed_copies.asks(campaign):
+        x, k = changed_copies.beside_records(campaign), changed_copies.of_records(campaign).shape[1]
         y = np.concatenate([y, np.repeat(y, k)])
         included = np.concatenate([included, np.zeros((len(included), n * k), dtype=np.bool_)], axis=1)
         if multiple:
@@ -561,34 +582,3 @@ def _parted(trained: ShadowOutputs, n: int) -> tuple[ShadowOutputs, ShadowOutput
         kept: dict[str, Any] = {"included": trained.included[:, part], "labels": trained.labels[part]}
         parts.append(replace(trained, **kept, sources=sources, shape=sources[0].shape))
     return parts[0], parts[1]
-
-
-# -- changed copies of the records -----------------------------------------------------------------------------------
-
-
-def _gives_copies(campaign: Campaign) -> bool:
-    """Whether an attack looks at copies, and there are some."""
-    needs = {need for name in campaign.names if name in registry.ATTACKS for need in registry.ATTACKS[name].needs}
-    return campaign.copies is not None and bool(needs & {"correct", "shadow_correct", "pooled_correct"})
-
-
-def _asks_copies(campaign: Campaign) -> bool:
-    """Whether models are asked about copies here: outputs that are given hold what was said of them."""
-    return not traits_of(campaign.target).by_row and _gives_copies(campaign)
-
-
-def _copies_of(campaign: Campaign) -> NDArray[Any]:
-    """The copies (n, k, ...), checked against the records."""
-    x, copies = campaign.records.x, np.asarray(campaign.copies)
-    shape = tuple(np.shape(x)[1:]) if isinstance(x, np.ndarray) else None
-    if shape is None or copies.shape[:1] != x.shape[:1] or copies.shape[2:] != shape or not copies.size:
-        allowed = f"copies of shape ({len(x)}, k{''.join(f', {d}' for d in shape or ('...',))})"
-        hint = "k changed copies of every record, in the order of data.path"
-        raise InputError("data.copies", allowed, f"shape {copies.shape}", hint)
-    return copies
-
-
-def _all_records(campaign: Campaign) -> NDArray[Any]:
-    """The n records, then the k copies of the first, of the second, ..."""
-    x, copies = np.asarray(campaign.records.x), _copies_of(campaign)
-    return np.concatenate([x, copies.reshape(-1, *x.shape[1:]).astype(x.dtype, copy=False)])

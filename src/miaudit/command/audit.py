@@ -23,10 +23,13 @@ _FILE_OF = {"loss": "losses", "score": "scores"}  # what the files of a signal a
 @takes(**{name: taken(name) for name in KEYS})
 def audit(
     context: typer.Context,
-    file: Annotated[
-        Path | None,
+    files: Annotated[
+        list[Path] | None,
         typer.Argument(
-            help="A table: .npz (arrays), .parquet or .csv (columns); .jsonl for token-logprobs.", show_default=False
+            metavar="[FILE]...",
+            help="A table: .npz (arrays), .parquet or .csv (columns); .jsonl for token-logprobs. Several: one for each "
+            "run of the same training, with coins of its own, in the order of the runs.",
+            show_default=False,
         ),
     ] = None,
     *,
@@ -45,14 +48,18 @@ def audit(
     """
     import numpy as np
 
-    from miaudit.collect import outputs
+    from miaudit.collect import outputs, several_runs
+
+    file, more = (files[0], files[1:]) if files else (None, [])
 
     given = options.given(context)
     signal = given.get("signal", "score")
     source = _source(file, given, signal)
     keys = {_key(name) for name in given}
+    if more and source != "table":
+        raise typer.BadParameter(f"several files are runs with scores, losses or outputs, not {signal}")
     _refuse(keys, source, signal=signal, bounds=not given.get("no_bounds", False))
-    settings = _settings(file, given, source, signal)
+    settings, *others = [_settings(path, given, source, signal) for path in (file, *more)]
     target = out or (None if json else Path("results/audit"))
     plan = settings.plan()
     if isinstance(settings, TableConfig):
@@ -63,6 +70,9 @@ def audit(
     wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
     rng = np.random.default_rng(seed)
     collected = settings.collect(Path(), rng=rng)
+    if others:
+        runs = (one for one in others if not isinstance(one, TableConfig))
+        collected = several_runs.joined([collected, *(one.collect(Path(), rng=rng) for one in runs)])
     _refuse(keys, source, collected)
     collected = settings.with_sample(collected, Path())
     findings = computed(collected, plan, rng, seed, model=settings.model, bundle=wish)

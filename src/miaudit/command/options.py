@@ -64,7 +64,7 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (INPUT, "evaluation", ("signal", "labels", "member_labels_path", "nonmember_labels_path")),
     (INPUT, "attack", ("type",)),
     (INPUT, "evaluation", ("unit", *(f"{side}_units_path" for side in _SIDES))),
-    (INPUT, "evaluation", ("group", *(f"{side}_groups_path" for side in _SIDES), "design")),
+    (INPUT, "evaluation", ("group", *(f"{side}_groups_path" for side in _SIDES), "run", "design")),
     (ZERO_RUN, "evaluation", ("covariates", *(f"{side}_covariates_path" for side in _SIDES))),
     (ZERO_RUN, "evaluation", ("text", *(f"{side}_texts_path" for side in _SIDES))),
     (
@@ -87,7 +87,7 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (VERDICT, "evaluation", ("intervals",)),
     (VERDICT, "attack", ("headline",)),
     (PRIVACY, "privacy.claim", ("epsilon", "delta", "mu")),
-    (PRIVACY, "privacy", ("mechanism", "delta", "guesses", "correction", "margin", "bounds")),
+    (PRIVACY, "privacy", ("mechanism", "delta", "guesses", "at_least", "correction", "margin", "bounds")),
     (OUTPUT, "reporting", ("row_level",)),
     (RECORD, "model", ("architecture", "checkpoint", "num_classes", "name")),
 )

@@ -176,6 +176,7 @@ def _of_numbers(
     import numpy as np
 
     from miaudit.auditing import power as power_of
+    from miaudit.auditing import power_of_runs
 
     if (members is None) != (nonmembers is None) or (members is None and tpr is None):
         raise typer.BadParameter("give --members and --nonmembers, or a --tpr to detect, or all three")
@@ -200,6 +201,8 @@ def _of_numbers(
         answer["smallest_auc"] = power_of.smallest_auc(members, nonmembers, confidence, power)
         sizes: dict[str, Any] = {"members": members, "nonmembers": nonmembers, "confidence": confidence}
         designs: tuple[power_of.BoundedDesign, ...] = ("one-run", "multi-run")
+        runs = power_of_runs.reach(2 * min(members, nonmembers), confidence=confidence, rng=rng)
+        answer["several_runs"] = list(map(asdict, runs))
         answer["bounds"] = [asdict(power_of.reach(design, delta=delta, **sizes)) for design in designs]
         if claim is not None:
             answer["claim"] = [asdict(power_of.refutation(claim, design, **sizes)) for design in designs]
@@ -241,6 +244,7 @@ def _text(answer: dict[str, Any], members: int | None, nonmembers: int | None, c
             f"  AUC: {amount('auc', auc, 'up')} or more would be told from 0.5" if auc < 1 else "  AUC: too few for any"
         )
         lines += _reach_text(answer)
+        lines += _runs_text(answer)
     if claim is not None:
         lines.append(f"Claim: {claim}.")
         lines += [f"  {_refutation_text(found)}" for found in answer["claim"]]
@@ -266,6 +270,19 @@ def _reach_text(answer: dict[str, Any]) -> Iterator[str]:
                 f"    an algorithm with true mu = {typical['mu']:g}{true} would show, with the "
                 f"best attack, about mu {typical['mu_shown']:.2f} and epsilon {typical['epsilon_shown']:.2f}"
             )
+
+
+def _runs_text(answer: dict[str, Any]) -> Iterator[str]:
+    yield "Several runs of the same training, each with coins of its own (miaudit audit RUN1 RUN2 ...; runs: 4):"
+    for found in answer["several_runs"]:
+        pairs = zip(found["runs"], found["shown"], strict=True)
+        shown = ", ".join(f"{value:.2f} by {runs} run{'' if runs == 1 else 's'}" for runs, value in pairs)
+        after = found["falls_after"]
+        falls = "does not fall within 40 runs" if after is None else f"falls after about {after} runs"
+        yield (
+            f"  true mu = {found['mu']:g}: on average {shown}; no audit of one run can show more than "
+            f"{found['ceiling']:.2f}; a claim of {found['claim']:g} {falls}, looked at after each"
+        )
 
 
 def _refutation_text(found: dict[str, Any]) -> str:

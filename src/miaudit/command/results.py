@@ -314,6 +314,8 @@ def summary(findings: Findings) -> str:
 def _privacy_lines(findings: Findings, said: str) -> list[str]:
     """Bounds on privacy parameters, the challenge that they survived, or why there is none and was not said before."""
     lines = [f"  {_bound_line(bound)}" for bound in findings.bounds]
+    if findings.several_runs is not None:
+        lines.append(f"  {one_line(findings.several_runs.text)}")
     challenge = findings.challenge
     if lines and challenge is not None and not challenge.rejected:
         lines.append(f"  {one_line(challenge.text)}")

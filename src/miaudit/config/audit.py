@@ -65,7 +65,7 @@ _HOLDS = {  # what the files of a pair hold
 }
 # Keys that not every audit reads.
 _SAMPLE_ARGUMENTS = ("member", "covariates", "text", "unit", "categories")
-_TABLE_ARGUMENTS = ("score", "signal", "labels", "group", "propensity", *_SAMPLE_ARGUMENTS)
+_TABLE_ARGUMENTS = ("score", "signal", "labels", "group", "run", "propensity", *_SAMPLE_ARGUMENTS)
 
 
 def _attacks(value: object) -> tuple[str, ...]:
@@ -217,7 +217,7 @@ PRIVACY = Keys(
     {
         "bounds": Annotated[bool, Option("Leave privacy parameters alone.")],
         "claim": Annotated[Mapped, CLAIM] | None,
-        **keys_of(Bounds, "mechanism", "delta", "guesses", "correction", "margin"),
+        **keys_of(Bounds, "mechanism", "delta", "guesses", "correction", "margin", "at_least"),
     },
     make=_bounds_for_a_claim,
 )
@@ -487,12 +487,22 @@ class CampaignConfig(Options):
     data: DataSection
     shadow: ShadowSection = ShadowSection()
     stability: Annotated[Mapped, STABILITY] = Field(default_factory=dict)
+    runs: Annotated[
+        int,
+        Option(
+            "How often the audited model is trained, each time with memberships drawn anew (one-run).",
+            "4 show about a quarter more of mu than 1",
+            ge=1,
+        ),
+    ] = 1
 
     def refused(self) -> Iterator[str]:
         """Say also that nothing is trained where log-probabilities are there."""
         yield from super().refused()
         if self.stability and self.target.kind == outputs.TOKENS:
             yield f"stability: expected a target that is trained here, received {self.target.kind}; leave it out"
+        if self.runs == 1 and "at_least" in self.privacy:
+            yield "privacy.at_least: expected none, without several runs, received one; it goes with runs: 4"
 
     @property
     def user_code(self) -> str:
@@ -518,6 +528,7 @@ class CampaignConfig(Options):
             copies=self.data.load_copies(base),
             reference=self._asks_shadow_models(),
             stability=self.stability.get("pairs", 0),
+            runs=self.runs,
         )
 
     def _asks_shadow_models(self) -> bool:

@@ -10,7 +10,7 @@ from miaudit.evidence import Evidence
 
 Source = Literal["table", "pair", "target", "tokens", "synthetic"]
 _OF_COLUMNS = tuple(
-    f"evaluation.{name}" for name in ("score", "member", "labels", "covariates", "text", "group", "propensity")
+    f"evaluation.{name}" for name in ("score", "member", "labels", "covariates", "text", "group", "run", "propensity")
 )
 _OF_SIDES = tuple(f"evaluation.{side}_{kind}_path" for kind in SIDE_FILES for side in ("member", "nonmember"))
 _OF_LABELS = ("evaluation.labels", *_OF_SIDES[:2])
@@ -19,6 +19,7 @@ _OF_SCORES = ("attack.type", "attack.headline", "evaluation.signal")
 _OF_BUNDLES = ("share", "seal")  # of the command line only
 _OF_SYNTHETIC = tuple(f"synthetic.{name}" for name in ("schema_path", "secrets", "known", "records"))
 _OF_BOUNDS = ("privacy.delta", "privacy.guesses", "privacy.correction", "privacy.margin", "evaluation.bounds_model")
+_OF_RUNS = ("privacy.at_least",)
 _OF_LEARNING = ("evaluation.propensity_model", "evaluation.classifier", "evaluation.propensity_sample_path")
 _OF_GIVEN = ("evaluation.propensity", *(f"evaluation.{side}_propensities_path" for side in ("member", "nonmember")))
 _OF_REFERENCE = tuple(f"reference.{name}" for name in ("score", "use", "trained_on_neither"))
@@ -53,13 +54,13 @@ def unread(
     evidence : what was read, once it was
     """
     scores, randomised = signal == "score", design in ("one-run", "multi-run")
-    table, columns, text = source == "synthetic", True, True
+    table, columns, text, one_run = source == "synthetic", True, True, False
     found = set(given)
     no_files = source == "pair" and "evaluation.member_references_path" not in found
     of_sample = "evaluation.propensity_sample_path" in found
     if evidence is not None:
         columns = evidence.covariates is not None
-        text = columns or evidence.text is not None
+        text, one_run = columns or evidence.text is not None, evidence.run is None
     beside = {"synthetic": "beside a synthetic table", "tokens": "for token-logprobs", "pair": "for two files"}
     rules = (
         (_OF_SYNTHETIC, not table, "without a synthetic table", "it goes with one"),
@@ -74,6 +75,8 @@ def unread(
         (_OF_REFERENCE, no_files, "without files of reference scores", "it goes with those of both sides"),
         (OF_ZERO_RUN, randomised, f"with design {design}", "it goes with zero-run"),
         (("privacy.guesses",), design == "multi-run", "with design multi-run", "there every run counts"),
+        (_OF_RUNS, not bounds, "without bounds", "it goes with bounds on privacy parameters"),
+        (_OF_RUNS, one_run or table, "without several runs", "it goes with one file for each run, or runs: 4"),
         (("evaluation.categories",), not columns, "without covariates", "it goes with covariates, and with zero-run"),
         (("evaluation.components",), not text, "without covariates", "it goes with covariates, and with zero-run"),
         (_OF_LEARNING, bool(found & set(_OF_GIVEN)), "beside given propensities", "nothing is learned then"),

@@ -14,10 +14,12 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import special
 
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.dp import one_run
 from miaudit.dp.selection import Option
 from miaudit.dp.verdict import LowerBound, Parameter
@@ -126,17 +128,47 @@ class Anytime:
 
     def largest(self, refuted: Sequence[float], confidence: float) -> float:
         """Return the largest parameter whose wealth reached the mark at any time; the runs' bounds in their order."""
-        mark = -math.log1p(-confidence)
         best = 0.0
         for parameter in refuted:
-            hits = np.asarray(refuted) >= parameter
-            steps = np.log(1 - self.stake + np.where(hits, self.stake / self.level, 0.0))
-            if parameter > best and np.cumsum(steps).max() >= mark - 1e-12:
+            steps = self.wealth(np.asarray(refuted) >= parameter)
+            if parameter > best and np.cumsum(steps).max() >= self.mark(confidence):
                 best = parameter
         return best
 
+    def wealth(self, refuted: BoolArray) -> FloatArray:
+        """Return by what each run multiplies the wealth, as a logarithm, by whether it refutes."""
+        return np.asarray(np.log(1 - self.stake + np.where(refuted, self.stake / self.level, 0.0)))
+
+    def mark(self, confidence: float) -> float:
+        """Return the logarithm of the wealth that refutes a parameter."""
+        return -math.log1p(-confidence) - 1e-12
+
 
 Combination = AtLeast | Anytime
+
+
+def named(text: object) -> int | Anytime:
+    """Map the word at the door to what it stands for: a number of runs, or anytime.
+
+    Examples
+    --------
+    >>> named("3"), named("anytime")
+    (3, Anytime(level=0.5, stake=0.9))
+    """
+    if isinstance(text, Anytime) or text == "anytime":
+        return text if isinstance(text, Anytime) else Anytime()
+    number = int(text) if isinstance(text, str) and text.isdecimal() else text
+    return check(number)  # type: ignore[return-value] # None is refused here
+
+
+def check(at_least: object) -> int | Anytime | None:
+    """Return what says how many runs have to refute, if it is that."""
+    if at_least is None or isinstance(at_least, Anytime):
+        return at_least
+    if isinstance(at_least, bool) or not isinstance(at_least, int) or at_least < 1:
+        allowed, hint = "a whole number of runs from 1 up, or anytime", "leave it out for the default"
+        raise InputError("at_least", allowed, repr(at_least)[:60], hint)
+    return at_least
 
 
 def level(runs: int, *, at_least: int | None = None, confidence: float = 0.95) -> float:
@@ -256,14 +288,27 @@ def audit(
     >>> 1.2 < audit(runs, rng=rng).value < 2
     True
     """
+    asked: dict[str, Any] = {"parameter": parameter, "delta": delta, "guesses": guesses, "at_least": at_least}
+    return combined(of_each(runs, confidence=confidence, rng=rng, **asked), confidence=confidence, at_least=at_least)
+
+
+def of_each(
+    runs: Sequence[Evidence],
+    *,
+    parameter: Parameter = "mu",
+    delta: float = 0.0,
+    guesses: Option | int | None = None,
+    confidence: float = 0.95,
+    at_least: int | Anytime | None = None,
+    rng: np.random.Generator,
+) -> list[LowerBound]:
+    """Return the bound of each run at confidence 1 - :func:`level`: what :func:`audit` combines, with its arguments."""
     require_independent(runs)
-    way = _combination(at_least)
-    each = way.level_of_each(len(runs), confidence)
-    found = [
+    each = _combination(at_least).level_of_each(len(runs), confidence)
+    return [
         one_run.audit(run, parameter=parameter, delta=delta, guesses=guesses, confidence=1 - each, rng=child)
         for run, child in zip(runs, rng.spawn(len(runs)), strict=True)
     ]
-    return combined(found, confidence=confidence, at_least=at_least)
 
 
 def combined(bounds: Sequence[LowerBound], *, confidence: float, at_least: int | Anytime | None = None) -> LowerBound:

@@ -18,6 +18,7 @@ from miaudit.causal.propensity import LearningCurve
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError
 from miaudit.findings.kind import FindingsRecord, Keys, Pattern, Rule
+from miaudit.findings.several_runs import SeveralRuns
 from miaudit.findings.verdict import MetricName, Verdict
 from miaudit.metrics import classical, definition
 from miaudit.metrics.classical import Sample
@@ -47,6 +48,7 @@ __all__ = [
     "RocLimit",
     "ScoreFindings",
     "Separation",
+    "SeveralRuns",
     "Vulnerability",
     "VulnerableGroup",
     "VulnerableRecord",
@@ -431,7 +433,7 @@ class Findings(FindingsRecord):
 
     KIND = "audit"
     DERIVED = ("exit_code", "verdict.exit_code")
-    LATER = ("vulnerability", "covariates_alone", "reference")
+    LATER = ("vulnerability", "covariates_alone", "reference", "several_runs")
 
     verdict: Verdict
     metrics: tuple[Measured, ...]
@@ -455,6 +457,7 @@ class Findings(FindingsRecord):
     vulnerability: Vulnerability | None = None
     covariates_alone: Measured | None = None
     reference: ReferenceFindings | None = None
+    several_runs: SeveralRuns | None = None
 
     @property
     def exit_code(self) -> int:
@@ -485,7 +488,8 @@ class Findings(FindingsRecord):
     def unmeasured(self) -> str:
         """What the intervals of one model rest on and nobody measured, in a sentence; empty where there is nothing."""
         told = any(note.startswith(concentration.MEASURED) for note in self.notes)
-        if told or not self.metrics or self.design not in ("one-run", "zero-run"):
+        several = self.several_runs is not None
+        if told or several or not self.metrics or self.design not in ("one-run", "zero-run"):
             return ""
         return (
             "No measured stability of training stands here: the intervals are about this one model, and speak of other "

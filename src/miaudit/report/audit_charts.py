@@ -11,7 +11,7 @@ from miaudit.findings.audit import foremost, named
 from miaudit.findings.verdict import LEVEL_NAMES
 from miaudit.metrics import definition
 from miaudit.metrics.definition import amount, at_least, at_most, between, chance, label, percent
-from miaudit.report import overlap_charts, vulnerability_charts
+from miaudit.report import overlap_charts, several_runs_charts, vulnerability_charts
 from miaudit.report.drawing import (
     BLUE,
     DARK_ORANGE,
@@ -46,6 +46,7 @@ NAMES = (
     *("verdict", "shift", "overlap", "calibration", "balance"),
     *("roc-log", "roc-linear", "distribution", "bounds"),
     *vulnerability_charts.NAMES,
+    *several_runs_charts.NAMES,
 )
 
 
@@ -81,6 +82,8 @@ def charts(findings: Findings) -> dict[str, alt.LayerChart]:
         drawn |= vulnerability_charts.groups(findings)
     if findings.vulnerability:
         drawn |= vulnerability_charts.charts(findings.vulnerability)
+    if findings.several_runs:
+        drawn |= several_runs_charts.charts(findings.several_runs, findings.claim, findings.plan["confidence"])
     return drawn
 
 

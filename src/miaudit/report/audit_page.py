@@ -11,20 +11,17 @@ from typing import TYPE_CHECKING, Any
 from miaudit.findings.audit import foremost, named
 from miaudit.findings.verdict import LEVEL_NAMES
 from miaudit.metrics import definition
-from miaudit.metrics.definition import amount, at_most, between, chance, label, percent, rate_with_limits
-from miaudit.report import audit_charts, drawing, page_frame
-from miaudit.report.audit_charts import nonmembers, parameter_name, size
+from miaudit.metrics.definition import amount, between, chance, label, percent, rate_with_limits
+from miaudit.report import audit_charts, drawing, page_frame, privacy_page
+from miaudit.report.audit_charts import nonmembers
 from miaudit.report.overlap_charts import points
 from miaudit.report.vulnerability_charts import p_value
 
 if TYPE_CHECKING:
     from miaudit.findings.audit import (
-        Challenge,
-        ClaimVerdict,
         Findings,
         LackOfFit,
         LearningCurve,
-        LowerBound,
         Metric,
         Mislabelled,
         VulnerableGroup,
@@ -42,11 +39,6 @@ _ESTIMATORS = {
     "horvitz-thompson": "Horvitz-Thompson weights",
     "g": "G-formula",
     "aipw": "AIPW",
-}
-_CLAIM = {
-    "refuted": ("flagged", "Claim refuted"),
-    "not-refuted": ("clear", "Claim not refuted"),
-    "not-testable": ("refused", "Claim not testable"),
 }
 _TONES = {"flagged": "#a4211a", "clear": "#0f5f4a", "inconclusive": "#744a00"}  # of a cell
 _OVERLAP = {
@@ -81,11 +73,11 @@ def page(findings: Findings) -> str:
         bootstrapped=any(metric.bootstrap for metric in findings.metrics),
         groups=_groups(findings),
         scores=_scores(findings),
-        privacy=_privacy(findings),
+        privacy=privacy_page.section(findings),
         vulnerability=_vulnerability(findings),
         raw=findings.is_raw_only,
         both=findings.is_corrected and any(findings.is_raw(metric) for metric in findings.metrics),
-        design=_DESIGNS[findings.design],
+        design=_design(findings),
         levels=_levels(findings) if definition.of(findings.verdict.metric).has_levels else [],
         reading=_how_to_read(findings),
         repeat=_repeat(findings),
@@ -94,6 +86,13 @@ def page(findings: Findings) -> str:
 
 
 # -- what stands on the page ------------------------------------------------------------------------------------------
+
+
+def _design(findings: Findings) -> str:
+    runs = findings.several_runs
+    if runs is None:
+        return _DESIGNS[findings.design]
+    return f"one-run: {runs.runs} runs on {runs.records:,} records, inclusion randomised anew in each"
 
 
 def _verdict(findings: Findings) -> dict[str, Any]:
@@ -371,85 +370,6 @@ def _cell(findings: Findings, metrics: Iterable[Metric], name: str) -> dict[str,
     corrected = next((metric for metric in found if metric.estimator != "raw"), None)
     beside = "" if raw is None or raw.value is None else f"raw, not causal: {amount(name, raw.value)}"
     return {"text": corrected.reading if corrected else "–", "raw": beside}
-
-
-def _privacy(findings: Findings) -> dict[str, Any] | None:
-    """What is said of privacy parameters: the propensity's challenge, the claim, the bounds, or why there are none."""
-    challenge, claim, found = findings.challenge, findings.claim, findings.bounds
-    if not (challenge or claim or found or findings.no_bound):
-        return None
-    stacked = findings.overlap is not None and "a stack (" in findings.overlap.propensity
-    tested = "Line beside the stack" if stacked else "Propensity"
-    return {
-        "void": tested if findings.is_void else "",
-        "challenge": _challenge(challenge) if challenge else None,
-        "claim": _claim(claim) if claim else None,
-        "rows": [_bound_row(bound) for bound in found],
-        "none": findings.no_bound,
-        "assumptions": list(dict.fromkeys(text for bound in found for text in bound.assumptions)),
-    }
-
-
-def _challenge(challenge: Challenge) -> dict[str, str]:
-    correct, guesses = challenge.correct, challenge.guesses
-    smallest = challenge.smallest_gamma
-    margin = (
-        "no margin would save it" if smallest is None else f"the smallest margin that stands is {at_most(smallest)}"
-    )
-    tried = ", ".join(challenge.competitors)
-    return {
-        "text": challenge.text,
-        "numbers": (
-            f"{challenge.competitor} was right in {correct:,} of {guesses:,} guesses on held-out records: p = "
-            f"{_p_value(challenge.p_value)} at a margin of {challenge.gamma:.3g} on the log-odds, tested at "
-            f"{percent(challenge.level)}; {margin}. Tried: {tried}."
-        ),
-    }
-
-
-def _claim(claim: ClaimVerdict) -> dict[str, Any]:
-    """The verdict on a claim, and its numbers on the claim's own scale."""
-    tone, word = _CLAIM[claim.status]
-    name = parameter_name(claim.parameter, claim.delta)
-    lower, upper, gap, reachable = claim.lower, claim.upper, claim.gap, claim.reachable
-    most = "largest lower bound that an attack without error could show with so much evidence"
-    facts = (
-        ("Claim", f"≤ {at_most(claim.value)}", name),
-        (
-            "Lower bound",
-            f"≥ {size(lower)}" if lower else size(lower),
-            "none was given" if lower is None else "shown by the runs",
-        ),
-        ("Upper bound", "–" if upper is None else f"≤ {at_most(upper)}", claim.upper_from or "no theorem was given"),
-        ("Gap", "–" if gap is None else at_most(gap), "upper less lower bound: settled by neither"),
-        ("Largest reachable", "–" if reachable is None else at_most(reachable), most),
-    )
-    return {"tone": tone, "word": word, "text": claim.text, "facts": facts}
-
-
-def _bound_row(bound: LowerBound) -> dict[str, Any]:
-    corrections, value, reachable = bound.corrections, bound.value, bound.reachable
-    counts = [
-        f"{bound.correct:,} of {bound.guesses:,} guesses right"
-        if bound.correct is not None and bound.guesses is not None
-        else "",
-        f"{bound.canaries:,.0f} canaries" if bound.canaries is not None else "",
-        f"p = {_p_value(bound.p_value)} of no effect at all" if bound.p_value is not None else "",
-    ]
-    return {
-        "parameter": parameter_name(bound.parameter, bound.delta),
-        "value": f"≥ {size(value)}" if value else size(value),
-        "reachable": "" if reachable is None else f"at most {at_most(reachable)} could show",
-        "confidence": percent(bound.confidence),
-        "method": bound.method,
-        "counts": "; ".join(text for text in counts if text),
-        "corrections": "; ".join(corrections) if corrections else "none",
-        "exploratory": bound.exploratory,
-    }
-
-
-def _p_value(p: float) -> str:
-    return at_most(p, 2) if p >= 1e-12 else "0" if p == 0 else "below 1e-12"
 
 
 def _vulnerability(findings: Findings) -> dict[str, Any] | None:

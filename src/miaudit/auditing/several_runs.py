@@ -1,0 +1,136 @@
+"""Bounds from several runs of the same training: those of all runs, and what fewer would have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from miaudit.auditing.bounds import UNDECLARED, best_of
+from miaudit.auditing.plan import Bounds, Case
+from miaudit.dp import one_run, several_runs
+from miaudit.dp.ceiling import one_run_ceiling
+from miaudit.dp.selection import Fixed, Pilot
+from miaudit.dp.several_runs import Anytime, AtLeast
+from miaudit.dp.verdict import Claim, LowerBound
+from miaudit.evidence import Evidence
+from miaudit.findings.several_runs import SeveralRuns
+from miaudit.metrics.definition import at_least, at_most
+from miaudit.metrics.roc import Roc
+
+ASSUMED = (
+    "Several runs on the same records, each with coins of its own: intervals of metrics take the rows of all runs "
+    "together, and are about these records, not about others like them."
+)
+
+
+def assess(
+    case: Case, claim: Claim | None, rng: np.random.Generator
+) -> tuple[tuple[LowerBound, ...], tuple[str, ...], SeveralRuns | None]:
+    """Compute the bounds of evidence with several runs, of the score with the largest, and how they grew.
+
+    Parameters
+    ----------
+    case, claim : as of :func:`miaudit.auditing.bounds.assess`
+    rng : draws pilots
+
+    Returns
+    -------
+    bounds : on mu and on epsilon
+    reasons : why there are none, in sentences
+    shown : by the number of runs
+
+    Raises
+    ------
+    InputError, DesignError
+        For runs whose coins or scores cannot be independent: see :func:`miaudit.dp.several_runs.require_independent`.
+    """
+    options, evidence = case.plan.bounds, case.audited
+    if options is None:
+        return (), (), None
+    if evidence.design is None:
+        return (), (UNDECLARED,), None
+    found = [
+        _of_score(evidence.only(name), options, claim, case.confidence, child)
+        for name, child in zip(case.judged, rng.spawn(len(case.judged)), strict=True)
+    ]
+    best = max(found, key=lambda one: one[0].value)[2]
+    paid = "; ".join(case.corrections)
+    best_mu, best_epsilon = (
+        best_of(bounds, "", paid, exploratory=case.exploratory)
+        for bounds in ([mu for mu, _, _ in found], [epsilon for _, epsilon, _ in found])
+    )
+    return (best_mu, best_epsilon), (), best
+
+
+def _of_score(
+    evidence: Evidence, options: Bounds, claim: Claim | None, confidence: float, rng: np.random.Generator
+) -> tuple[LowerBound, LowerBound, SeveralRuns]:
+    """Bounds on mu and on epsilon of one score, and how that on mu grew."""
+    delta = claim.delta if claim is not None and claim.parameter == "epsilon" else options.delta
+    of_mu, of_epsilon = rng.spawn(2)
+    runs = evidence.runs
+    asked: dict[str, Any] = {"guesses": options.guesses, "at_least": options.at_least, "confidence": confidence}
+    each = several_runs.of_each(runs, parameter="mu", rng=of_mu, **asked)
+    mu = several_runs.combined(each, confidence=confidence, at_least=options.at_least)
+    epsilon = several_runs.audit(runs, parameter="epsilon", delta=delta, rng=of_epsilon, **asked)
+    return mu, epsilon, _shown(evidence, each, mu, options, claim, confidence)
+
+
+def _shown(
+    evidence: Evidence,
+    each: Sequence[LowerBound],
+    mu: LowerBound,
+    options: Bounds,
+    claim: Claim | None,
+    confidence: float,
+) -> SeveralRuns:
+    runs, way = evidence.runs, options.at_least if isinstance(options.at_least, Anytime) else AtLeast(options.at_least)
+    level = way.level_of_each(len(runs), confidence)
+    counts = [
+        (b.correct, b.guesses, int(b.canaries))
+        for b in each
+        if b.correct is not None and b.guesses is not None and b.canaries is not None
+    ]
+    alone: tuple[float, ...] = ()
+    grown: tuple[float, ...] = ()
+    # A number of guesses that the labels themselves chose says nothing at another level.
+    if len(counts) == len(each) and isinstance(options.guesses, int | Pilot | Fixed | None):
+        one = one_run.count_bound("mu")
+        alone = tuple(one(correct=c, guesses=r, canaries=m, confidence=confidence).value for c, r, m in counts)
+        few = options.at_least if isinstance(options.at_least, Anytime) else None
+        grown = tuple(
+            several_runs.mu_lower_bound(counts[:k], confidence=confidence, at_least=few).value
+            for k in range(1, len(counts))
+        )
+    claimed = claim.value if claim is not None and claim.parameter == "mu" else None
+    ceiling = None if claimed is None else one_run_ceiling(claimed, runs[0].n_units, confidence=confidence)
+    found = SeveralRuns(
+        runs=len(runs),
+        records=runs[0].n,
+        score=next(iter(evidence.scores)),
+        level=level,
+        refuting=way.in_words(len(runs), level),
+        auc=tuple(Roc.of(run.score, run.member).auc for run in runs),
+        alone=alone,
+        by_number=(*grown, mu.value) if grown or len(runs) == 1 else (),
+        ceiling=ceiling,
+        text="-",
+    )
+    return replace(found, text=_text(found, mu, claimed))
+
+
+def _text(found: SeveralRuns, mu: LowerBound, claimed: float | None) -> str:
+    several = f"{found.runs} runs"
+    if not mu.value:
+        return f"{several} together show nothing of mu: {found.refuting}."
+    said = f"{several} together show a mu of at least {at_least(mu.value)}"
+    if found.alone:
+        best, least = at_least(max(found.alone)), at_least(min(found.alone))
+        said += f", each by itself {least}" + (f" to {best}" if best != least else "")
+    if found.ceiling is None or claimed is None:
+        return f"{said}."
+    exactly, top = f"a Gaussian mechanism with exactly the claimed mu of {claimed:.4g}", at_most(found.ceiling)
+    return f"{said}. Of {exactly} no audit of one run can show more than {top} on average."
