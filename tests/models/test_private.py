@@ -437,6 +437,45 @@ def test_the_check_that_records_stay_apart_is_exact_where_rounding_was_asked_for
     assert set(seen) == {("ieee", False)}
 
 
+class OfAGpu(nn.Module):
+    """Where TF32 is allowed it cuts what comes in to ten bits in larger batches, as kernels of a GPU may."""
+
+    asked: list[str] = []  # noqa: RUF012
+
+    def __init__(self, mixes: bool = False) -> None:
+        super().__init__()
+        self.layer, self.mixes = nn.Linear(50, 2), mixes
+        with torch.no_grad():
+            self.layer.weight -= self.layer.weight.mean(1, keepdim=True)  # what is common to the numbers cancels
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        asked = torch.backends.cuda.matmul.fp32_precision
+        self.asked.append(asked)
+        if asked == "tf32" and len(x) > 1:
+            x = (x.view(torch.int32) & ~0x1FFF).view(torch.float32)
+        return self.layer(x - x.mean(0) if self.mixes else x)
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_records_stay_apart_under_tf32_and_networks_that_mix_them_are_still_refused(
+    tf32: bool, asked_for_tf32: None
+) -> None:
+    x, y = 1e3 + np.random.default_rng(0).normal(size=(20, 50)), np.arange(20) % 2
+    few = torch.from_numpy(x[:8]).float()
+    rounding = OfAGpu()
+    with torch.no_grad():
+        rounded, exact = rounding(few)[:1], rounding(few[:1])
+    assert not torch.allclose(rounded, exact, rtol=1e-3, atol=1e-4)  # a check in TF32 would refuse it
+    options = Private(noise=1.0, clip=1.0, delta=0.01, records=20)
+    config = TrainConfig(epochs=1, batch=5, learning_rate=1e-9, device="cpu", tf32=tf32, private=options)
+    OfAGpu.asked.clear()
+    for seed in range(5):
+        fit(OfAGpu, config, x, y, np.arange(20), seed=seed)
+    assert set(OfAGpu.asked) == {"ieee", "tf32" if tf32 else "ieee"}
+    with pytest.raises(InputError, match="treats each record by itself"):
+        fit(lambda: OfAGpu(mixes=True), config, x, y, np.arange(20), seed=0)
+
+
 # --- sampling, noise and guarantee ------------------------------------------------------------------------------------
 
 
