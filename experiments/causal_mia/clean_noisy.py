@@ -56,7 +56,7 @@ class Mixture:
     @classmethod
     def draw(cls, data: Path, settings: Mapping[str, Any], rng: np.random.Generator) -> Mixture:
         """Deal the images out at random; then each is noisy by a coin of its kind, with noise that never changes."""
-        with np.load(data / "cifar10" / "cifar10_12k.npz", allow_pickle=False) as z:
+        with np.load(data / "cifar10" / settings.get("file", "cifar10_12k.npz"), allow_pickle=False) as z:
             images, classes = np.concatenate([z["x_train"], z["x_test"]]), np.concatenate([z["y_train"], z["y_test"]])
         sizes = [settings[kind] for kind in ("members", "drifted", "iid")]
         rows = rng.permutation(len(images))[: sum(sizes)]

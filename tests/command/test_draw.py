@@ -120,6 +120,102 @@ def test_local_processes_workers_and_files_give_the_same_bytes(
         assert rows.max() < 60
 
 
+SBATCH = """\
+#!/bin/bash
+# What SLURM does with an array: each task has its number, and GPUs of its own.
+last=$(sed -n 's/^#SBATCH --array=0-//p' "$1")
+for ((task = last; task >= 0; task--)); do
+  SLURM_ARRAY_TASK_ID=$task CUDA_VISIBLE_DEVICES=$((task % 2)) bash "$1" || echo "$task" >> failed-tasks
+done
+"""
+
+
+def asked_of_slurm(folder: Path) -> dict[str, str]:
+    lines = (folder / "fits" / "slurm.sh").read_text(encoding="utf-8").splitlines()
+    options = [line.removeprefix("#SBATCH --").partition("=") for line in lines if line.startswith("#SBATCH")]
+    return {name: value for name, _, value in options}
+
+
+def by_slurm(folder: Path) -> None:
+    """Hand the example to a stand-in for sbatch."""
+    tool = folder / "bin" / "sbatch"
+    tool.parent.mkdir(exist_ok=True)
+    tool.write_text(SBATCH, encoding="utf-8")
+    tool.chmod(0o755)
+    path = f"{tool.parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(["bash", "-n", "fits/slurm.sh"], cwd=folder, check=True)
+    subprocess.run(["sbatch", "fits/slurm.sh"], cwd=folder, check=True, env={**os.environ, "PATH": path})
+
+
+@pytest.mark.long
+def test_the_example_for_slurm_makes_what_local_processes_make(place: Path, miaudit: Call) -> None:
+    miaudit(place, "collect", "a.yaml", "--out", "one.npz")
+    miaudit(place, "draw", "a.yaml", "--out", "fits")
+    assert asked_of_slurm(place) == {
+        "job-name": "miaudit",
+        "array": "0-4",
+        "cpus-per-task": "1",
+        "time": "1440",
+        "output": "/dev/null",
+    }
+    by_slurm(place)
+    assert not (place / "failed-tasks").exists()
+    miaudit(place, "gather", "fits", "--out", "g.npz")
+    assert (place / "one.npz").read_bytes() == (place / "g.npz").read_bytes()
+
+
+@pytest.mark.long
+def test_the_example_for_slurm_asks_for_what_a_fit_is_given(
+    place: Path, miaudit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also from a machine without a GPU: which one a fit gets is the scheduler's to say."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    seen = "open(out.parent / 'gpus', 'w').write(os.environ.get('CUDA_VISIBLE_DEVICES', 'unset'))\n"
+    (place / "train.py").write_text(TRAIN + seen, encoding="utf-8")
+    configured(place, "shadow: {models: 4, executor: ray, cpus: 3.5, memory: 1.5, gpus: 0.5, timeout: 90}")
+    miaudit(place, "draw", "a.yaml", "--out", "fits")
+    asked = asked_of_slurm(place)
+    assert (asked["cpus-per-task"], asked["gres"], asked["mem"], asked["time"]) == ("4", "gpu:1", "1500M", "2")
+    configured(place)
+    own = "  gpus: 2\n  threads: 6\n  timeout: 3600\ndata:"
+    (place / "a.yaml").write_text((place / "a.yaml").read_text().replace("data:", own), encoding="utf-8")
+    miaudit(place, "draw", "a.yaml", "--out", "fits", "--overwrite")
+    asked = asked_of_slurm(place)
+    assert (asked["cpus-per-task"], asked["gres"], asked["time"]) == ("6", "gpu:2", "60")
+    assert "mem" not in asked
+    by_slurm(place)
+    assert [(fit / "gpus").read_text() for fit in folders(place)] == ["0", "1", "0", "1", "0"]
+    (place / "a.yaml").write_text((place / "a.yaml").read_text().replace("gpus: 2", "gpus: 0"), encoding="utf-8")
+    miaudit(place, "draw", "a.yaml", "--out", "fits", "--overwrite")
+    assert "gres" not in asked_of_slurm(place)
+    by_slurm(place)
+    assert {(fit / "gpus").read_text() for fit in folders(place)} == {""}
+
+
+@pytest.mark.long
+def test_more_fits_than_an_array_may_have_tasks_are_run_by_turns(
+    place: Path, miaudit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from miaudit.collect import drawn
+
+    monkeypatch.setattr(drawn, "_TASKS", 2)
+    miaudit(place, "collect", "a.yaml", "--out", "one.npz")
+    miaudit(place, "draw", "a.yaml", "--out", "fits")
+    assert asked_of_slurm(place)["array"] == "0-1"
+    assert asked_of_slurm(place)["time"] == str(3 * 1440)
+    by_slurm(place)
+    miaudit(place, "gather", "fits", "--out", "g.npz")
+    assert (place / "one.npz").read_bytes() == (place / "g.npz").read_bytes()
+    script = place / "train.py"
+    script.write_text(TRAIN.replace("rows.repeat(3)", "rows.repeat(3) if 7 in rows else [None, 'oh']"))
+    miaudit(place, "draw", "a.yaml", "--out", "fits", "--overwrite")
+    by_slurm(place)
+    failed = [fit for fit in folders(place) if (fit / "failed.txt").exists()]
+    assert 0 < len(failed) < 5  # and took none with them
+    assert all((fit / "out" / "outputs.npy").exists() != (fit in failed) for fit in folders(place))
+    assert (place / "failed-tasks").exists()
+
+
 def test_a_multi_run_by_files_is_that_of_local_processes(place: Path, miaudit: Call) -> None:
     more = "evaluation: {design: multi-run}"
     configured(place, more)

@@ -5,8 +5,6 @@ No GPU is needed: ``torch.cuda.device_count`` and the driver's list are all that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -134,19 +132,6 @@ def settings() -> list[str]:
     return [place.fp32_precision for place in places]
 
 
-@pytest.fixture
-def asked_for_tf32() -> Iterator[None]:
-    before = settings()
-    backends = torch.backends
-    places = (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn)
-    for place in places:
-        place.fp32_precision = "tf32"
-    yield
-    for place, value in zip(places, before, strict=False):
-        place.fp32_precision = value
-
-
-@pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="an older torch")
 @pytest.mark.parametrize("tf32", [False, True])
 def test_products_are_as_stated_in_fits_and_outputs_and_restored(tf32: bool, asked_for_tf32: None) -> None:
     seen: list[list[str]] = []
@@ -171,3 +156,11 @@ def test_saved_weights_in_half_precision_have_an_identity(tmp_path, precision) -
     torch.save({name: 2 * value.to(precision) for name, value in net.state_dict().items()}, tmp_path / "other.pt")
     one, again, other = (SavedTorch(MLP, tmp_path / name).identity() for name in ("half.pt", "half.pt", "other.pt"))
     assert one == again != other
+
+
+def test_saved_weights_in_8_bits_have_an_identity_too(tmp_path) -> None:
+    weights = {name: value.to(torch.float8_e4m3fn) for name, value in MLP().state_dict().items()}
+    torch.save(weights, tmp_path / "small.pt")
+    made = SavedTorch(MLP, tmp_path / "small.pt")
+    assert made.identity() == SavedTorch(MLP, tmp_path / "small.pt").identity()
+    assert made.outputs(None, np.ones((2, 3))).shape == (2, 2)

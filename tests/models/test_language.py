@@ -15,7 +15,7 @@ from miaudit.collect.campaign import Campaign, Shadows
 from miaudit.collect.records import Records
 from miaudit.errors import InputError
 from miaudit.jobs.resumable import digest
-from miaudit.models import language, text
+from miaudit.models import devices, language, text
 
 TEXTS = [f"{word} number {i} went {i * 7 % 10} steps" for i in range(12) for word in ("cat", "dog")]
 SMALL = language.SmallLanguage(text.SmallGPT2(layers=1, width=8, heads=1, epochs=1), vocabulary=257)
@@ -56,6 +56,7 @@ def test_a_folder_stands_as_it_is_beside_a_reference(tmp_path: Path) -> None:
     text.save(model, tmp_path / "m")
     text.save(SMALL.fit(TEXTS, np.zeros(24), np.arange(6), seed=1), tmp_path / "r")
     saved = language.SavedLanguage(tmp_path / "m", tmp_path / "r")
+    assert saved.notes == devices.said("auto")
     scores, notes = saved.explained(TEXTS)
     np.testing.assert_allclose(scores[:, :4], SMALL.outputs(model, TEXTS), rtol=1e-4)
     assert saved.columns[-1] == "reference_ratio"

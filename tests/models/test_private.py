@@ -17,68 +17,7 @@ from miaudit.models import loop, nets, private, train  # noqa: E402
 from miaudit.models.private import ClippedSum, check_records_stay_apart  # noqa: E402
 from miaudit.models.train import TrainConfig, fit, guarantee  # noqa: E402
 from miaudit.models.train_config import Private  # noqa: E402
-
-
-class Words(nn.Module):
-    """A small sequence model: embedding with padding, layer normalisation, linear over positions, 1-d convolution."""
-
-    def __init__(self, scale: bool = True) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(11, 6, padding_idx=0)
-        self.norm = nn.LayerNorm(6, elementwise_affine=scale)
-        self.inner = nn.Linear(6, 8)
-        self.conv = nn.Conv1d(8, 6, 3, padding="same", dilation=2)
-        self.head = nn.Linear(6, 3, bias=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = torch.tanh(self.inner(self.norm(self.embed(x))))
-        return self.head(torch.relu(self.conv(x.transpose(1, 2))).mean(2))
-
-
-class Attention(nn.Module):
-    """One head of attention written with linear layers, and a layer normalisation over two axes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.query, self.key, self.value = (nn.Linear(4, 4) for _ in range(3))
-        self.norm = nn.LayerNorm((5, 4))
-        self.head = nn.Linear(4, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        weight = torch.softmax(self.query(x) @ self.key(x).transpose(1, 2), -1)
-        return self.head(self.norm(x + weight @ self.value(x)).mean(1))
-
-
-def convolutions() -> nn.Module:
-    """Strides, groups, dilation, padding of every kind, sizes on both sides of the choice between Gram and gradient."""
-    return nn.Sequential(
-        nn.Conv2d(2, 4, 3, stride=2, padding=1),
-        nn.GroupNorm(2, 4),
-        nn.ReLU(),
-        nn.Conv2d(4, 8, (3, 2), padding="same", groups=2, padding_mode="reflect"),
-        nn.Tanh(),
-        nn.Conv2d(8, 40, 3, dilation=2, padding=(2, 1), bias=False),
-        nn.GELU(),
-        nn.Conv2d(40, 40, 2, padding_mode="circular", padding=1, stride=3),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(40, 3),
-    )
-
-
-def images(*shape: int) -> torch.Tensor:
-    return torch.randn(7, *shape)
-
-
-CASES = {
-    "mlp": (lambda: nets.mlp(5, 3, hidden=(9, 4))(), lambda: images(5)),
-    "convolutions": (convolutions, lambda: images(2, 9, 8)),
-    "convnet": (lambda: nets.small_convnet(1, 3, width=4)(), lambda: images(1, 8, 8)),
-    "resnet": (lambda: nets.resnet16(3, 3)(), lambda: images(3, 8, 8)),
-    "words": (Words, lambda: torch.randint(0, 11, (7, 6))),
-    "long words": (Words, lambda: torch.randint(0, 11, (7, 30))),
-    "attention": (Attention, lambda: images(5, 4)),
-}
+from models.clipped_layers import CASES, KINDS, Pooled, moved  # noqa: E402
 
 
 def batch_of(name: str):
@@ -165,45 +104,6 @@ def test_one_record_moves_the_sum_by_at_most_the_clipping_norm(name) -> None:
 
     moved = float((total(slice(0, 7)) - total(slice(1, 7))).norm())
     assert moved == pytest.approx(clip, rel=1e-3)  # it is clipped, so by exactly that
-
-
-class Pooled(nn.Module):
-    """One layer with parameters, whose output, averaged over positions, is three logits or more."""
-
-    def __init__(self, layer: nn.Module, channels_last: bool = True) -> None:
-        super().__init__()
-        self.layer, self.last = layer, channels_last
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out = self.layer(x)
-        return out.flatten(1, -2).mean(1) if self.last else out.flatten(2).mean(2)
-
-
-KINDS = {
-    "linear": (lambda: nn.Linear(20, 9), lambda: images(20)),
-    "linear over positions": (lambda: Pooled(nn.Linear(20, 9)), lambda: images(6, 20)),
-    "conv1d": (lambda: Pooled(nn.Conv1d(4, 9, 3), False), lambda: images(4, 12)),
-    "conv2d": (lambda: Pooled(nn.Conv2d(4, 9, 3, padding=1), False), lambda: images(4, 6, 6)),
-    "conv2d in groups": (lambda: Pooled(nn.Conv2d(4, 8, 3, groups=2), False), lambda: images(4, 6, 6)),
-    "group norm": (lambda: Pooled(nn.GroupNorm(2, 6), False), lambda: images(6, 5)),
-    "layer norm": (lambda: Pooled(nn.LayerNorm(9)), lambda: images(4, 9)),
-    "embedding": (lambda: Pooled(nn.Embedding(11, 9, padding_idx=0)), lambda: torch.randint(0, 11, (7, 30))),
-    "parameters in bfloat16": (lambda: nn.Sequential(*convolutions()).bfloat16(), lambda: images(2, 9, 8).bfloat16()),
-}
-
-
-def moved(net: nn.Module, x: torch.Tensor, y: torch.Tensor, clip: float) -> list[float]:
-    """How far the clipped sum moves when a record leaves, in units of ``clip``: for each record."""
-
-    def total(rows: list[int]) -> torch.Tensor:
-        with ClippedSum(net, clip=clip) as clipped:
-            _, found = clipped(x[rows], lambda out: F.cross_entropy(out.float(), y[rows], reduction="none"))
-        assert all(t.dtype == torch.float32 for t in found.values())
-        return torch.cat([t.reshape(-1) for t in found.values()]).double()
-
-    every = list(range(len(x)))
-    whole = total(every)
-    return [float((whole - total([j for j in every if j != i])).norm()) / clip for i in every]
 
 
 def test_every_layer_that_can_be_clipped_is_among_the_kinds() -> None:
@@ -435,6 +335,45 @@ def test_the_check_that_records_stay_apart_is_exact_where_rounding_was_asked_for
     with torch.autocast("cpu", dtype=torch.bfloat16):
         check_records_stay_apart(Watched(5, 2), torch.randn(4, 5))
     assert set(seen) == {("ieee", False)}
+
+
+class OfAGpu(nn.Module):
+    """Where TF32 is allowed it cuts what comes in to ten bits in larger batches, as kernels of a GPU may."""
+
+    asked: list[str] = []  # noqa: RUF012
+
+    def __init__(self, mixes: bool = False) -> None:
+        super().__init__()
+        self.layer, self.mixes = nn.Linear(50, 2), mixes
+        with torch.no_grad():
+            self.layer.weight -= self.layer.weight.mean(1, keepdim=True)  # what is common to the numbers cancels
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        asked = torch.backends.cuda.matmul.fp32_precision
+        self.asked.append(asked)
+        if asked == "tf32" and len(x) > 1:
+            x = (x.view(torch.int32) & ~0x1FFF).view(torch.float32)
+        return self.layer(x - x.mean(0) if self.mixes else x)
+
+
+@pytest.mark.parametrize("tf32", [False, True])
+def test_records_stay_apart_under_tf32_and_networks_that_mix_them_are_still_refused(
+    tf32: bool, asked_for_tf32: None
+) -> None:
+    x, y = 1e3 + np.random.default_rng(0).normal(size=(20, 50)), np.arange(20) % 2
+    few = torch.from_numpy(x[:8]).float()
+    rounding = OfAGpu()
+    with torch.no_grad():
+        rounded, exact = rounding(few)[:1], rounding(few[:1])
+    assert not torch.allclose(rounded, exact, rtol=1e-3, atol=1e-4)  # a check in TF32 would refuse it
+    options = Private(noise=1.0, clip=1.0, delta=0.01, records=20)
+    config = TrainConfig(epochs=1, batch=5, learning_rate=1e-9, device="cpu", tf32=tf32, private=options)
+    OfAGpu.asked.clear()
+    for seed in range(5):
+        fit(OfAGpu, config, x, y, np.arange(20), seed=seed)
+    assert set(OfAGpu.asked) == {"ieee", "tf32" if tf32 else "ieee"}
+    with pytest.raises(InputError, match="treats each record by itself"):
+        fit(lambda: OfAGpu(mixes=True), config, x, y, np.arange(20), seed=0)
 
 
 # --- sampling, noise and guarantee ------------------------------------------------------------------------------------

@@ -364,6 +364,44 @@ def test_images_of_8_bits_are_kept_once_and_become_numbers_batch_by_batch(
     assert all(np.array_equal(found.model(m), other.model(m)) for m in range(8))
 
 
+@pytest.mark.parametrize("read_only", [False, True], ids=["as to local workers", "as on ray"])
+def test_images_of_8_bits_go_to_workers_as_they_are_and_are_held_there_once(
+    read_only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    from miaudit.jobs import executor
+    from miaudit.models import loop, nets
+    from miaudit.models.targets import TorchTarget
+    from miaudit.models.train_config import TrainConfig
+
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (1500, 1, 10, 10), dtype=np.uint8), np.arange(1500) % 2
+    included, config = shadow.inclusion(len(x), 8, rng=rng), TrainConfig(epochs=1, batch=500, device="cpu")
+    plan = shadow.Fits(TorchTarget(nets.mlp(100, 2, ()), config), x, y, included, 0)
+    with executor._sent(shadow._fit_group, plan) as parcel:
+        sent = sum(path.stat().st_size for path in parcel.iterdir())
+        assert x.nbytes < sent < x.nbytes + y.nbytes + included.nbytes + 20_000
+        task, there = executor._received(parcel)
+        assert there.x.dtype == np.uint8
+        there.x.flags.writeable = not read_only  # as memory maps of Ray's are
+        copies, kept = list[int](), loop._plain_array
+        held = list[tuple[str, int]]()
+
+        def plain(records):
+            found = kept(records)
+            copies.append(0 if np.shares_memory(found, there.x) else found.nbytes)
+            return found
+
+        monkeypatch.setattr(loop, "_plain_array", plain)
+        for m, seed in enumerate(there.seeds()):
+            task(there, [(m, seed)])
+            prepared = shadow._prepared(there)
+            held.append((str(prepared.dtype), prepared.data_ptr()))
+        assert len(set(held)) == 1
+        assert held[0][0] == "torch.uint8"
+        assert copies == [x.nbytes if read_only else 0]  # once for eight fits
+
+
 @pytest.mark.slow
 def test_torch_models_on_ray() -> None:
     pytest.importorskip("torch")
@@ -374,8 +412,10 @@ def test_torch_models_on_ray() -> None:
 
     target = TorchTarget(nets.mlp(3, 2, (4,)), TrainConfig(epochs=2, batch=8, device="cpu"))
     x = X.astype(np.float32)
-    alone = train(target, x=x)
-    np.testing.assert_array_equal(everything(alone), everything(train(target, x=x, executor="ray", workers=2)))
+    for records in (x, (50 * x).clip(0, 255).astype(np.uint8)):
+        alone = train(target, x=records)
+        there = train(target, x=records, executor="ray", workers=2)
+        np.testing.assert_array_equal(everything(alone), everything(there))
 
 
 @pytest.mark.parametrize("at_once", [1, 2])

@@ -121,6 +121,16 @@ def test_long_texts_go_through_the_model_in_smaller_batches(
     np.testing.assert_array_equal(parted.offsets, whole.offsets)
 
 
+def test_float32_is_float32_whatever_the_process_asked_for(small: LanguageModel, asked_for_tf32: None) -> None:
+    matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn.conv
+    seen = []
+    hook = small.model.register_forward_hook(lambda *_: seen.append((matmul.fp32_precision, conv.fp32_precision)))
+    text.token_log_probabilities(small, texts(3))
+    hook.remove()
+    assert set(seen) == {("ieee", "ieee")}
+    assert (matmul.fp32_precision, conv.fp32_precision) == ("tf32", "tf32")
+
+
 def test_the_order_of_texts_is_kept_and_progress_told(small: LanguageModel) -> None:
     asked, told = texts(20, seed=3), []
     out = text.token_log_probabilities(small, asked, batch=6, progress=lambda *pair: told.append(pair))

@@ -560,8 +560,41 @@ def test_a_stack_too_large_for_the_gpu_says_what_to_do(monkeypatch) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(train, "train_together", full)
-    with pytest.raises(InputError, match=r"at_once.*received 2, .*halve it"):
+    with pytest.raises(InputError, match=r"at_once.*received 2, and it is too small for one .*smaller batches"):
         fit_many(MLP, TrainConfig(), X, Y, np.ones((2, 80), dtype=bool), seeds=[0, 1], stacked=True)
+
+
+def test_a_stack_too_large_for_the_gpu_names_the_number_that_fits(monkeypatch) -> None:
+    tried: list[tuple[int, int]] = []
+
+    def small(factory, config, data, rows, seeds, *, stacked=False):
+        tried.append((len(seeds), config.epochs))
+        if len(seeds) > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return train_together(factory, config, data, rows, seeds, stacked=stacked)
+
+    train_together = train.train_together
+    monkeypatch.setattr(train, "train_together", small)
+    config, included = TrainConfig(batch=8, epochs=2), np.ones((9, 80), dtype=bool)
+    with pytest.raises(InputError, match=r"^at_once: expected at most 2, which fit .*, received 9, .*too small"):
+        fit_many(MLP, config, X, Y, included, seeds=list(range(9)), stacked=True, at_once=9)
+    assert tried == [(9, 2), (4, 1), (2, 1)]
+    assert len(fit_many(MLP, config, X, Y, included, seeds=list(range(9)), stacked=True, at_once=2)) == 9
+
+
+def test_a_target_trains_as_many_together_as_it_is_given(monkeypatch) -> None:
+    stacks: list[int] = []
+
+    def watched(factory, config, data, rows, seeds, *, stacked=False):
+        stacks.append(len(seeds))
+        return train_together(factory, config, data, rows, seeds, stacked=stacked)
+
+    train_together = train.train_together
+    monkeypatch.setattr(train, "train_together", watched)
+    monkeypatch.setattr(train, "_stacking", lambda *_: True)  # as on a GPU
+    target = targets.TorchTarget(MLP, TrainConfig(epochs=1, batch=40, device="cpu"))
+    assert len(target.fit_many(X, Y, np.ones((70, 80), dtype=bool), seeds=list(range(70)))) == 70
+    assert stacks == [70]
 
 
 def test_whole_numbers_serve_as_options() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 import os
 import shlex
 import shutil
@@ -27,6 +28,7 @@ from miaudit.collect.campaign import Campaign, Draws
 from miaudit.collect.outputs import Collected
 from miaudit.errors import InputError, MiauditError, one_line
 from miaudit.io import atomic
+from miaudit.jobs import executor as execution
 from miaudit.models.command import (
     OUTPUTS_FILE,
     ROWS_FILE,
@@ -48,6 +50,7 @@ _FORMAT = "miaudit draw 1"
 _OWN = {MANIFEST, COMMANDS, SLURM, FITS, ".lock"}
 _NAMED = 10  # fits spelt out in a message
 _HOURS = 24
+_TASKS = 1000  # of an array job: clusters allow 1,001 unless they say otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +157,7 @@ def draw(
             (place / FITS / fit.folder / "out").mkdir(parents=True, exist_ok=True)
             write_rows(place / FITS / fit.folder / ROWS_FILE, fit.rows)
         atomic.write_text(place / COMMANDS, "".join(f"{line}\n" for line in lines))
-        atomic.write_text(place / SLURM, _slurm(drawn.target, place, len(lines)))
+        atomic.write_text(place / SLURM, _slurm(drawn, place))
         atomic.write_text(place / MANIFEST, json.dumps(_manifest(drawn, place, config), indent=1) + "\n")
     return len(drawn.fits), sum(_outputs_file(place, fit).is_file() for fit in drawn.fits)
 
@@ -179,7 +182,7 @@ def _line(target: CommandTarget, fit: Fit, place: Path) -> str:
     """One line for a shell: in the configuration's folder, with the environment of a fit, its words kept in a log."""
     folder = place / FITS / fit.folder
     words = target.line.filled(rows=str(folder / ROWS_FILE), seed=fit.seed, out=str(folder / "out"))
-    variables = [f"{name}={value}" for name, value in target.variables().items()]
+    variables = [f"{name}={value}" for name, value in target.variables(dealt_here=False).items()]
     if "\n" in (line := f"{target.folder}{place}{''.join(variables)}") or "\r" in line:
         raise InputError("--out", "paths and variables of one line", "a line break in one", "rename it")
     failed, log = shlex.quote(str(folder / FAILED)), shlex.quote(str(folder / LOG))
@@ -187,22 +190,48 @@ def _line(target: CommandTarget, fit: Fit, place: Path) -> str:
     return f"cd {shlex.quote(str(target.folder))} && ({call} || {{ code=$?; echo $code > {failed}; exit $code; }})"
 
 
-def _slurm(target: CommandTarget, place: Path, fits: int) -> str:
-    seconds = target.timeout or _HOURS * 3600
-    minutes = max(1, -(-int(seconds + 0.5) // 60))
+def _slurm(drawn: Drawn, place: Path) -> str:
+    """An example of an array job, with what the configuration asks for each fit; GPUs are dealt by the scheduler."""
+    target, fits, lines = drawn.target, len(drawn.fits), shlex.quote(str(place / COMMANDS))
+    each = execution.chosen(drawn.campaign.shadows.executor, drawn.campaign.shadows.workers).each
+    tasks, own = min(fits, _TASKS), -(-fits // _TASKS)
+    seconds = own * (target.timeout or each.timeout or _HOURS * 3600)
+    gpus = math.ceil(each.gpus or 0) if target.gpus is None else target.gpus  # a share is no request of SLURM's
+    asked = {
+        "job-name": "miaudit",
+        "array": f"0-{tasks - 1}",
+        "cpus-per-task": math.ceil(max(target.threads, each.cpus or 1)),
+        **({"gres": f"gpu:{gpus}"} if gpus else {}),
+        **({"mem": f"{math.ceil(each.memory * 1000)}M"} if each.memory else {}),
+        "time": max(1, -(-int(seconds + 0.5) // 60)),
+        "output": "/dev/null",
+    }
+    options = "".join(f"#SBATCH --{name}={value}\n" for name, value in asked.items())
+    if own == 1:
+        work, runs = (
+            f"""\
+line=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" {lines})
+exec bash -c "$line"
+""",
+            f"one line of {COMMANDS}",
+        )
+    else:
+        work, runs = (
+            f"""\
+code=0
+for ((i = SLURM_ARRAY_TASK_ID; i < {fits}; i += {tasks})); do
+  bash -c "$(sed -n "$((i + 1))p" {lines})" || code=$?
+done
+exit $code
+""",
+            f"every {tasks:,}th line of {COMMANDS}",
+        )
     return f"""\
 #!/bin/bash
 # An example: sbatch {shlex.quote(str(place / SLURM))}
-# Each task runs one line of {COMMANDS}; most clusters want an account or a partition, too.
-#SBATCH --job-name=miaudit
-#SBATCH --array=0-{fits - 1}
-#SBATCH --cpus-per-task={target.threads}
-#SBATCH --time={minutes}
-#SBATCH --output=/dev/null
-set -eu
-line=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" {shlex.quote(str(place / COMMANDS))})
-exec bash -c "$line"
-"""
+# Each task runs {runs}; most clusters want an account or a partition, too.
+{options}set -eu
+{work}"""
 
 
 def _manifest(drawn: Drawn, place: Path, config: Path) -> dict[str, Any]:

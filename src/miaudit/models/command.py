@@ -199,9 +199,10 @@ class CommandTarget(Traits):
         files = sorted((Path(one).name if Path(one).is_absolute() else one, own) for one, own in self.digests.items())
         return f"command {[self.line.words, self.given, self.threads, sorted(self.env.items()), files, ids, *gpus]}"
 
-    def variables(self) -> dict[str, str]:
-        """What is set in the environment of a fit."""
-        return {**dict.fromkeys(LIBRARIES, str(self.threads)), **self._devices(), **self.env}
+    def variables(self, *, dealt_here: bool = True) -> dict[str, str]:
+        """What is set in the environment of a fit; its GPUs only where they are dealt here, and by no scheduler."""
+        devices = self._devices() if dealt_here or not self.gpus else {}
+        return {**dict.fromkeys(LIBRARIES, str(self.threads)), **devices, **self.env}
 
     def _devices(self) -> dict[str, str]:
         """The GPUs of this fit: the first of those that its worker was dealt, which are no more than it needs."""

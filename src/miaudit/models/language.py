@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import Float32Array, IndexArray
 from miaudit.attacks import tokens
 from miaudit.models import text
-from miaudit.models.devices import fixed_threads
+from miaudit.models.devices import fixed_threads, said
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.targets import checked_outputs
 from miaudit.models.train_config import SmallGPT2
@@ -62,6 +62,11 @@ class SavedLanguage(Traits):
     def columns(self) -> tuple[str, ...]:
         """Names of the columns."""
         return SIGNALS if self._reference is None else (*SIGNALS, REFERENCE)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """On which device it was asked, where that is to be said."""
+        return said("auto")
 
     def identity(self) -> str:
         """Return the folder; nothing is trained, so nothing is stored."""

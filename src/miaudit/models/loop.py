@@ -196,8 +196,14 @@ def _gather(data: Data, picked: Sequence[IntArray]) -> tuple[Tensor, Tensor, Ten
         index[m, : len(own)] = own
         weight[m, : len(own)] = 1 / max(1, len(own))
     records, classes = data
-    at = torch.from_numpy(index).to(records.device, non_blocking=True)
-    return numbers(records[at]), classes[at], torch.from_numpy(weight).to(records.device)
+    at = sent(index, records.device)
+    return numbers(records[at]), classes[at], sent(weight, records.device)
+
+
+def sent(values: NDArray[Any], device: torch.device) -> Tensor:
+    """Bring a small array of one step to the device; to a GPU through pinned memory, so that nothing waits for it."""
+    found = torch.from_numpy(values)
+    return found if device.type == "cpu" else found.pin_memory().to(device, non_blocking=True)
 
 
 def _varied(
@@ -213,8 +219,7 @@ def _varied(
         moves = np.zeros((*x.shape[:2], 3), dtype=np.int64)
         for m, count in enumerate(counts):
             moves[m, :count] = draw_moves(count, height, width, rng=sources[m].augmentation)
-        drawn = torch.from_numpy(moves.reshape(-1, 3)).to(x.device, non_blocking=True)
-        x = moved(x.flatten(0, 1), drawn).reshape(x.shape)
+        x = moved(x.flatten(0, 1), sent(moves.reshape(-1, 3), x.device)).reshape(x.shape)
     if config.input_noise:
         x = x.clone()
         for m, count in enumerate(counts):

@@ -355,12 +355,13 @@ class TorchTarget(_Network):
         from miaudit.models import train  # noqa: PLC0415
 
         try:
-            return list(train.fit_many(self.build, self.config, x, y, included, seeds=seeds))
+            fits = train.fit_many(self.build, self.config, x, y, included, seeds=seeds, at_once=len(seeds))
+            return list(fits)
         except train.TrainingError as error:
-            fits: list[Any] = list(error.states)
+            found: list[Any] = list(error.states)
             for index, _, epoch in error.failed:
-                fits[index] = _diverged(epoch)
-            return fits
+                found[index] = _diverged(epoch)
+            return found
 
 
 @dataclass(frozen=True, eq=False)

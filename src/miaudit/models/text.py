@@ -20,7 +20,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, check_choice
-from miaudit.models.devices import device_of
+from miaudit.models.devices import device_of, products
 from miaudit.models.train_config import SmallGPT2
 
 __all__ = ["LanguageModel", "SmallGPT2", "TokenOutputs", "load", "save", "token_log_probabilities", "train"]
@@ -219,7 +219,10 @@ def token_log_probabilities(
         # The logits of all tokens of a pass are in memory together.
         fit = max(1, _PASS // (vocabulary * len(cut.ids[order[done]])))
         rows = order[done : done + min(batch, fit)]
-        scored = _score_batch(language_model.model, [cut.ids[r] for r in rows], [cut.kept[r] for r in rows], moments)
+        with products(tf32=False):  # a process may have asked for it, and convolutions take it by themselves
+            scored = _score_batch(
+                language_model.model, [cut.ids[r] for r in rows], [cut.kept[r] for r in rows], moments
+            )
         for row, values in zip(rows, scored, strict=True):
             parts[row] = values
         done += len(rows)

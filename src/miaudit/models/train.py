@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -165,10 +166,13 @@ def fit_many(
         try:
             found, epochs = train_together(factory, config, data, rows[start : start + size], group, stacked=together)
         except torch.OutOfMemoryError as error:
-            received, hint = f"{len(group)}, for which its memory is too small", "halve it, or take smaller batches"
-            raise InputError("at_once", "models that fit on the GPU together", received, hint) from error
-        states += found
-        failed += [(start + i, group[i], epoch) for i, epoch in epochs.items()]
+            problem = str(error)
+        else:
+            states += found
+            failed += [(start + i, group[i], epoch) for i, epoch in epochs.items()]
+            continue
+        # out of the handler: what it holds of the stack that was too large would keep its memory
+        raise _too_many(factory, config, data, rows[start : start + size], group, problem)
     if failed:
         raise TrainingError(failed, states)
     return [state for state in states if state is not None]
@@ -281,6 +285,24 @@ def _stacking(net: nn.Module, config: TrainConfig, data: Data, asked: bool | Non
     if asked and found:
         raise InputError("stacked", "False here", f"True with {' and '.join(found)}", "leave it out")
     return not found
+
+
+def _too_many(
+    factory: Factory, config: TrainConfig, data: Data, rows: Sequence[IntArray], seeds: Sequence[int], problem: str
+) -> InputError:
+    """Say how many models fit on the GPU together, by two steps of half as many, of a quarter, and so on."""
+    few, count = [own[: 2 * config.batch] for own in rows], len(seeds)
+    while count > 1:
+        count //= 2
+        torch.cuda.empty_cache()
+        try:
+            train_together(factory, replace(config, epochs=1), data, few[:count], seeds[:count], stacked=True)
+        except torch.OutOfMemoryError:
+            continue
+        received = f"{len(seeds)}, for which its memory is too small"
+        return InputError("at_once", f"at most {count}, which fit on the GPU together", received, "lower it")
+    received = f"{len(seeds)}, and it is too small for one ({one_line(problem)[:120]})"
+    return InputError("at_once", "models that fit on the GPU", received, "take a smaller network or smaller batches")
 
 
 def _runs_stacked(net: nn.Module, few: Tensor) -> bool:

@@ -97,9 +97,12 @@ def load(path: str | Path) -> State:
 
 
 def _single(state: Mapping[str, Tensor]) -> State:
-    """Weights in half precision as float32."""
-    half = (torch.float16, torch.bfloat16)
-    return {str(name): values.float() if values.dtype in half else values for name, values in state.items()}
+    """Weights in half precision, or in 8 bits, as float32."""
+    wide = (torch.float32, torch.float64)
+    return {
+        str(name): values.float() if values.is_floating_point() and values.dtype not in wide else values
+        for name, values in state.items()
+    }
 
 
 def _unwrapped(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
