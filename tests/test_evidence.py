@@ -232,6 +232,16 @@ def test_several_scores_are_chosen_by_name() -> None:
         evidence.only("c")
 
 
+def test_the_evidence_of_one_score_shares_what_was_checked_and_counted() -> None:
+    evidence = Evidence(score={"a": [1.0, 2.0, 0.0], "b": [2.0, 1.0, 3.0]}, member=[1, 0, 0], unit=[5, 5, 7])
+    one = evidence.only("b")
+    assert one.digest == evidence.replace(score={"b": evidence.scores["b"]}).digest
+    assert one.ascending.tolist() == [1, 0, 2]
+    assert one.unit_codes is evidence.unit_codes
+    assert one is evidence.only("b") and one is one.only("b")
+    assert list(evidence.scores) == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("fields", "word"),
     [

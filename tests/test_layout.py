@@ -66,7 +66,6 @@ THROUGH = (
     ("one of the features", "synthesis/retraining_attack/test_features.py", "synthesis/retraining_attack/closeness"),
     ("charts, drawn with their page", "report/test_disclosure_page.py", "report/defence_charts"),
     ("findings without behaviour", "auditing/test_several_runs.py", "findings/several_runs"),
-    ("what models are asked beside the records", "collect/test_answers.py", "collect/changed_copies"),
     ("charts, drawn with their page", "report/test_table_page.py", "report/fidelity_charts"),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import numeric, tables
 
@@ -139,6 +139,11 @@ class Evidence:
             raise InputError("score", "evidence with one score", f"several: {names}", "choose with evidence.only(name)")
         return next(iter(self.scores.values()))
 
+    @cached_property
+    def ascending(self) -> IndexArray:
+        """Rows (n,) from the lowest score to the highest, equal scores in any order, if there is only one score."""
+        return np.argsort(self.score)
+
     @property
     def n(self) -> int:
         """Number of records."""
@@ -185,11 +190,30 @@ class Evidence:
         return _digest(self)
 
     def only(self, name: str) -> Evidence:
-        """Return the evidence with one of its scores."""
+        """Return the evidence with one of its scores; what it shares is not copied, nor checked or sorted again."""
         if name not in self.scores:
             hint = nearest(name, self.scores) or "choose one of these"
             raise InputError("score", f"one of {', '.join(self.scores)}", repr(name), hint)
-        return self.replace(score={name: self.scores[name]})
+        if len(self.scores) == 1:
+            return self
+        if name not in self._singles:
+            self._singles[name] = self._single(name)
+        return self._singles[name]
+
+    @cached_property
+    def _singles(self) -> dict[str, Evidence]:
+        """The evidence under each score that was asked for."""
+        return {}
+
+    def _single(self, name: str) -> Evidence:
+        """Return the evidence with one of its scores; its other fields are frozen, and passed the checks together."""
+        one = object.__new__(Evidence)
+        for field in fields(self):
+            object.__setattr__(one, field.name, getattr(self, field.name))
+        object.__setattr__(one, "scores", MappingProxyType({name: self.scores[name]}))
+        if self.unit is not None:
+            one.__dict__["unit_codes"] = self.unit_codes
+        return one
 
     def replace(self, **changes: Any) -> Evidence:
         """Return new evidence with some fields changed; the checks run again."""
@@ -575,8 +599,8 @@ def _digest(evidence: Evidence) -> str:
         for start in range(0, len(values), _DIGEST_BLOCK):
             block = values[start : start + _DIGEST_BLOCK]
             if block.dtype.kind in "biuUO" and block.dtype != np.bool_:
-                texts = [str(value) for value in block.tolist()]
-                state.update("".join(f"{len(text)}:{text}" for text in texts).encode())
+                texts = map(str, block.tolist())
+                state.update("".join([f"{len(text)}:{text}" for text in texts]).encode())
             else:
                 # Adding zero turns -0.0 into 0.0, which text formats do not keep apart.
                 plain = block.astype("?") if block.dtype == np.bool_ else (block + 0.0).astype("<f8")

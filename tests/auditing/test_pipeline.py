@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from miaudit import Evidence, Findings, Plan, audit
+from miaudit.auditing import pipeline
 from miaudit.auditing.plan import Bonferroni, Bootstrap, Declared, Exploratory, Split
 from miaudit.command.results import summary
 from miaudit.errors import InputError
@@ -378,6 +379,15 @@ def test_every_world_gives_findings_that_are_json(name: str, n: int) -> None:
     assert plain["format"] == 1
     assert plain["verdict"]["exit_code"] in (0, 3, 4)
     assert plain["verdict"]["status"] == findings.verdict.status
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 100, 300])
+def test_the_most_exposed_rows_are_those_of_a_whole_sort(count: int) -> None:
+    rng = np.random.default_rng(0)
+    evidence = Evidence(score=rng.normal(size=200).round(1), member=rng.random(200) < 0.5)  # ties at every cut
+    members = np.flatnonzero(evidence.member)
+    expected = members[np.argsort(-evidence.score[members], kind="stable")[:count]]
+    assert [row["row"] for row in pipeline._most_exposed(evidence, count, None)] == expected.tolist()
 
 
 def test_digests_and_repeats_are_recorded() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import rankdata
 
 from miaudit import Evidence, Plan, audit
 from miaudit.auditing import remarks
 from miaudit.auditing.plan import Declared
+from miaudit.metrics.classical import Sample
 
 RNG = np.random.default_rng(0)
 MEMBER = np.arange(400) % 2 == 0
@@ -32,6 +34,13 @@ def test_scores_that_look_wrong_are_named(score: np.ndarray, words: str) -> None
     found = said({"loss": score}, Plan(primary_metric="auc", bounds=None))
     assert words in found
     assert any(mark in found for mark in ("below one half", "this attack says", "oppose each other")) == bool(words)
+
+
+@pytest.mark.parametrize("digits", [8, 0])
+def test_ranks_come_from_the_one_sort(digits: int) -> None:
+    sample = Sample.of(Evidence(score=FAIR.round(digits), member=MEMBER))
+    for kept in (MEMBER, ~MEMBER):
+        assert remarks._ranks(sample, kept).tolist() == (rankdata(FAIR.round(digits)[kept])).tolist()
 
 
 def test_a_louder_score_than_the_declared_one_is_mentioned() -> None:

@@ -14,10 +14,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from miaudit import Plan, audit
 from miaudit.attacks import label_only, lira, signals
+from miaudit.collect import run_campaign, training
 from miaudit.collect.campaign import Campaign, Draws, Shadows
 from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import Answers, collect, cost
 from miaudit.errors import InputError
+from miaudit.models import shadow
 from miaudit.models.targets import Precomputed, SklearnTarget
 
 TREE = SklearnTarget(DecisionTreeClassifier(max_depth=4))
@@ -146,6 +148,54 @@ def test_many_runs_take_processes_a_store_and_copies(tmp_path: Path) -> None:
     asked = Answers.of(made, Draws.of(made, np.random.default_rng(0)), None)
     assert asked.copies is not None
     assert asked.copies.shape == (12, 4, 2)
+
+
+def _bytes_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("model-*.npy"))
+
+
+@pytest.mark.parametrize("attacks", [("loss", "margin"), ("label_only", "loss")])
+def test_what_many_runs_keep_grows_with_the_runs(tmp_path: Path, attacks: tuple[str, ...]) -> None:
+    """Twice the runs, twice the bytes; the control: an attack that compares models keeps all of each, the square."""
+    data = noise(40)
+    copies = jittered(data) if "label_only" in attacks else None
+    made = Campaign(TREE, data, design="multi-run", attacks=attacks, copies=copies)
+    sizes, estimated = {}, {}
+    for runs in (6, 12):
+        kept = replace(made, audited=runs, shadows=Shadows(store=tmp_path / str(runs), seconds_per_fit=0.1))
+        state = cost(kept, rng=np.random.default_rng(0))
+        assert state is not None
+        evidence(kept)
+        sizes[runs], estimated[runs] = _bytes_of(tmp_path / str(runs)), state.disk_bytes
+    assert sizes[12] == 2 * sizes[6] == estimated[12] == 2 * estimated[6]
+    compared = replace(
+        made, attacks=("lira_offline",), copies=None, audited=12, shadows=Shadows(store=tmp_path / "all")
+    )
+    evidence(compared)
+    assert _bytes_of(tmp_path / "all") == 12 * (128 + 12 * 2 * 4)
+
+
+@pytest.mark.parametrize("attacks", [("loss", "margin"), ("label_only", "loss")])
+def test_a_store_of_all_records_is_taken_up_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attacks: tuple[str, ...]
+) -> None:
+    """As older versions left it, whole and with some of its models lost; and its evidence is that of a new one."""
+    data = noise(40)
+    copies = jittered(data) if "label_only" in attacks else None
+    made = Campaign(TREE, data, design="multi-run", audited=8, attacks=attacks, copies=copies)
+    kept = replace(made, shadows=Shadows(store=tmp_path / "runs"))
+    with monkeypatch.context() as older:
+        older.setattr(run_campaign, "trained_models", lambda c, d, _: shadow.train(**training.training_of_all(c, d)))
+        expected = evidence(kept).digest
+    width = 8 * (5 if copies is not None else 1)
+    assert _bytes_of(tmp_path / "runs") == 8 * (128 + width * 2 * 4)
+    state = cost(kept, rng=np.random.default_rng(0))
+    assert state is not None
+    assert (state.fits, state.reused) == (0, 8)
+    assert evidence(kept).digest == expected == evidence(made).digest
+    next((tmp_path / "runs").glob("model-00003-*.npy")).unlink()
+    assert evidence(kept).digest == expected
+    assert _bytes_of(tmp_path / "runs") == 8 * (128 + width * 2 * 4)
 
 
 @pytest.mark.slow

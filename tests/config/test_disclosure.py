@@ -127,6 +127,7 @@ disclosure: {given: {memguard: {outputs_path: d.npz, columns: [p]}}}
         ("privacy: {delta: 1}", "privacy: unknown key; known here: target, data"),
         ("evaluation: {design: zero-run}", "evaluation.design"),
         ("shadow: {models: 3}", "an even number"),
+        ("shadow: {models: 4, keep: signal}", "expected outputs as shadow.keep, received signal"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(text: str, message: str, place: Path) -> None:

@@ -129,6 +129,10 @@ def test_options_for_shadows_are_passed_on(tmp_path: Path) -> None:
         Ray("head:6379", 3, folder=tmp_path),
         3,
     )
+    assert found.keep == "outputs"
+    assert ShadowSection.model_validate({"models": 4, "keep": "signal"}).options(tmp_path).keep == "signal"
+    with pytest.raises(ValidationError, match="'outputs' or 'signal'"):
+        ShadowSection.model_validate({"models": 4, "keep": "signals"})
     given = {"threads": 2, "gpus": 0.5, "timeout": 60.0, "retries": 1}
     section = ShadowSection.model_validate({"models": 4, "workers": 2, **given})
     assert section.options(tmp_path).executor == Local(2, Resources(**given))

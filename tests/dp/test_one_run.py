@@ -12,6 +12,7 @@ from scipy import stats
 from dp import one_run_twins as twins
 from miaudit import Evidence
 from miaudit.dp import one_run, selection
+from miaudit.dp.ranking import Ranking
 from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule, gaussian_accuracy
 from miaudit.dp.tradeoff import Custom, EpsilonDelta, Gaussian
 from miaudit.errors import DesignError, InputError
@@ -374,7 +375,7 @@ def test_a_fixed_split_that_was_no_coin_shows_nothing_by_itself() -> None:
         evidence = Evidence(score=rng.normal(size=1000), member=member, design="one-run")
         found.append(one_run.audit(evidence, parameter="epsilon", rng=rng).value)
         score, inside = evidence.score, evidence.member
-        ways = [selection.one_sided(score, inside, one_run.epsilon_lower_bound, guess=True, rng=rng)]
+        ways = [selection.one_sided(Ranking.of(score), inside, one_run.epsilon_lower_bound, guess=True, rng=rng)]
         uncut.append(selection.choose(None, ways, confidence=0.95, rng=rng, gain=selection.CLEARLY).value)
     assert np.mean(np.array(found) > 0) <= 0.15  # 5% and three standard errors
     assert np.mean(np.array(uncut) > 0) > 0.5  # the control: the records as they are

@@ -7,6 +7,7 @@ import pytest
 
 from miaudit import Evidence
 from miaudit.dp import one_run
+from miaudit.dp.ranking import Ranking
 from miaudit.dp.selection import (
     CLEARLY,
     PAPERS_SIX,
@@ -17,6 +18,7 @@ from miaudit.dp.selection import (
     Fixed,
     Pilot,
     Schedule,
+    by_turns,
     choose,
     one_sided,
     two_sided,
@@ -146,7 +148,7 @@ def test_a_schedule_is_blind_to_a_few_strong_canaries() -> None:
 def gaussian(mu: float, n: int, seed: int) -> CountTest:
     rng = np.random.default_rng(seed)
     member = rng.random(n) < 0.5
-    return two_sided(rng.normal(mu * member), member, mu_bound, rng=rng)
+    return two_sided(Ranking.of(rng.normal(mu * member)), member, mu_bound, rng=rng)
 
 
 def test_bonferroni_goes_on_to_a_guess_at_every_record() -> None:
@@ -255,22 +257,23 @@ def test_any_bound_on_counts_can_be_chosen_for() -> None:
 def test_orders_put_the_surest_first_and_ties_at_random() -> None:
     rng = np.random.default_rng(0)
     score, member = np.array([0.0, 1.0, 2.0, 10.0, -3.0]), np.array([0, 1, 0, 1, 1], bool)
-    both = two_sided(score, member, mu_bound, rng=rng)
+    ranking = Ranking.of(score)
+    both = two_sided(ranking, member, mu_bound, rng=rng)
     assert both.places.tolist()[:2] == [3, 4]  # 9 and 4 away from the median, 1
     assert both.correct[[0, 2, 3, 4]].tolist() == [True, False, True, False]
-    by_rank = two_sided(score, member, mu_bound, by_rank=True, rng=rng)
+    by_rank = by_turns(ranking, member, mu_bound, rng=rng)
     assert set(by_rank.places.tolist()[:2]) == {3, 4}
-    up, down = (one_sided(score, member, mu_bound, guess=guess, rng=rng) for guess in (True, False))
+    up, down = (one_sided(ranking, member, mu_bound, guess=guess, rng=rng) for guess in (True, False))
     assert up.places.tolist() == down.places.tolist()[::-1] == [3, 2, 1, 0, 4]
     assert (up.correct == member).all() and (down.correct == ~member).all()
-    tied = {two_sided(np.zeros(6), np.ones(6, bool), mu_bound, rng=rng).places[0] for _ in range(100)}
+    tied = {two_sided(Ranking.of(np.zeros(6)), np.ones(6, bool), mu_bound, rng=rng).places[0] for _ in range(100)}
     assert tied == set(range(6))
 
 
 @pytest.mark.parametrize("ones", [400, 500, 600])
 def test_scores_of_two_values_are_guessed_on_both_sides(ones: int) -> None:
     member = np.arange(1_000) < ones
-    found = two_sided(np.where(member, 2.0, -5.0), member, mu_bound, rng=np.random.default_rng(0))
+    found = two_sided(Ranking.of(np.where(member, 2.0, -5.0)), member, mu_bound, rng=np.random.default_rng(0))
     assert found.correct.all()
     assert 0.3 < member[found.places[:100]].mean() < 0.7
 
@@ -278,5 +281,5 @@ def test_scores_of_two_values_are_guessed_on_both_sides(ones: int) -> None:
 def test_guesses_at_ties_are_fair_coins() -> None:
     rng = np.random.default_rng(0)
     score, member = np.zeros(1_000), np.ones(1_000, bool)
-    share = np.mean([two_sided(score, member, mu_bound, rng=rng).correct.mean() for _ in range(50)])
+    share = np.mean([two_sided(Ranking.of(score), member, mu_bound, rng=rng).correct.mean() for _ in range(50)])
     assert share == pytest.approx(0.5, abs=0.01)

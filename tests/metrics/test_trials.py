@@ -46,6 +46,15 @@ def test_equally_large_units_are_all_represented() -> None:
     assert len(rows) == 50
 
 
+@pytest.mark.parametrize("code", [np.arange(9), np.zeros(7, int), np.repeat([5, 0, 2], [3, 1, 9]), np.arange(90) % 31])
+def test_the_record_of_a_unit_is_its_first_in_a_random_order(code: np.ndarray) -> None:
+    order = np.random.default_rng(3).permutation(len(code))
+    plain = np.sort(order[np.unique(code[order], return_index=True)[1]])
+    assert one_of_each(code, np.random.default_rng(3)).tolist() == plain.tolist()
+    if len(np.unique(code)) < len(code):  # the control: another order draws other records
+        assert one_of_each(code, np.random.default_rng(4)).tolist() != plain.tolist()
+
+
 def test_the_share_of_independent_records_is_that_of_kish() -> None:
     assert independent_share(np.arange(7)) == 1
     assert independent_share(np.zeros(7, dtype=int)) == pytest.approx(1 / 7)

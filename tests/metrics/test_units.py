@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -117,12 +119,44 @@ def test_units_of_both_classes_gain_from_the_pairing() -> None:
     assert paired.high - paired.low < 0.5 * (apart.high - apart.low)
 
 
+@pytest.mark.parametrize("digits", [8, 1, 0])
+@pytest.mark.parametrize("mixed", [True, False])
+def test_what_is_read_off_the_sorted_scores_is_what_a_pass_over_the_records_finds(digits: int, mixed: bool) -> None:
+    """To the byte: the records accused at an FPR, the variance of their rates, and that of the AUC."""
+    score, member, unit = Clusters(150, 3, 0.7, 0.3, mixed=mixed).draw(np.random.default_rng(7))
+    sample = Sample.of(Evidence(score=score.round(digits), member=member, unit=unit))
+    units, roc = sample.units, sample.roc
+    assert units is not None
+    vertex = roc.blocks_of(sample.score)
+    below = 1 - (roc.fpr[vertex] + roc.fpr[vertex - 1]) / 2
+    above = (roc.tpr[vertex] + roc.tpr[vertex - 1]) / 2
+    parts = (below - roc.auc) / roc.n_members, (above - roc.auc) / roc.n_nonmembers
+    assert sample._clustered_auc_variance(units) == units.variance(np.where(member, *parts))
+    seen = []
+    share_variance = Units.share_variance
+
+    def noted(self: Units, code: np.ndarray, *, members: bool) -> tuple[float, int]:
+        seen.append(share_variance(self, code, members=members))
+        return seen[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Units, "share_variance", noted)
+        for fpr in (0.003, 0.05, 0.3, 0.97):
+            sample._clustered_tpr_limits(units, fpr, 0.95)
+    for i, fpr in enumerate((0.003, 0.05, 0.3, 0.97)):
+        alarms = max(1.0, np.ceil(fpr * roc.n_nonmembers * (1 - 1e-12)))
+        accused = sample.score >= roc.threshold[np.searchsorted(roc.false_positive, alarms, side="left")]
+        expected = [units.rate_variance(accused, members=of_members) for of_members in (False, True)]
+        assert seen[2 * i : 2 * i + 2] == expected
+    assert len(set(seen)) > 2  # the control: variances that differ between targets
+
+
 @pytest.mark.parametrize("name", ["gaussian", "rounded", "constant"])
 def test_obuchowski_of_single_records_is_delong(name: str) -> None:
     """Ties included: the sums of squares of the pairwise kernel, but for the small-sample factors."""
     score, member = WORLDS[name].draw(70, 50, np.random.default_rng(5))
     units = Units.of(np.arange(120), member)
-    sample = Sample(score, member, Sample.of(Evidence(score=score, member=member)).roc, units)
+    sample = replace(Sample.of(Evidence(score=score, member=member)), units=units)
     inside, outside = score[member], score[~member]
     kernel = (inside[:, None] > outside) + 0.5 * (inside[:, None] == outside)
     expected = kernel.mean(axis=1).var() / 70 + kernel.mean(axis=0).var() / 50

@@ -10,6 +10,7 @@ import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from miaudit.jobs import resumable
 from miaudit.jobs.executor import Local
 from miaudit.jobs.resumable import JobsFailedError
 from miaudit.models import shadow
-from miaudit.models.shadow import ShadowOutputs
+from miaudit.models.shadow_outputs import SQUARED_ERROR, ShadowOutputs
 from miaudit.models.targets import SklearnTarget
 
 RNG = np.random.default_rng(11)
@@ -253,16 +254,9 @@ def test_views_and_signals_reduce_outputs(tmp_path: Path) -> None:
         plain.signal("margni")
 
 
-def test_blocks_cover_every_record_once() -> None:
-    outputs = train()
-    rows = [(part.start, part.stop, block.shape) for part, block in outputs.blocks(most_bytes=4 * M * 2 * 7)]
-    assert [(start, stop) for start, stop, _ in rows] == [(i, min(i + 7, N)) for i in range(0, N, 7)]
-    assert rows[0][2] == (7, M, 2)
-
-
 def test_a_regression_target() -> None:
     outputs = train(SklearnTarget(Ridge()), y=X[:, 1] + RNG.normal(size=N))
-    found = outputs.signal(shadow.SQUARED_ERROR)
+    found = outputs.signal(SQUARED_ERROR)
     expected = -((outputs.model(2)[:, 0].astype(float) - outputs.labels) ** 2)
     np.testing.assert_allclose(found[:, 2], expected, rtol=1e-6)
     with pytest.raises(InputError, match="which needs logits; use negative_squared_error"):
@@ -299,17 +293,6 @@ def test_records_that_no_model_learns_get_outputs_too() -> None:
 def test_bad_arguments(options, message: str) -> None:
     with pytest.raises(InputError, match=message):
         train(**options)
-
-
-def test_outputs_from_elsewhere() -> None:
-    values = RNG.normal(size=(M, N, 3)).astype(np.float32)
-    outputs = ShadowOutputs.of(values, INCLUDED, np.zeros(N, int))
-    np.testing.assert_array_equal(outputs.block(5, 9), values[:, 5:9].transpose(1, 0, 2))
-    values[3, 4, 1] = np.nan
-    with pytest.raises(InputError, match=r"outputs of model 3: .*record 4"):
-        ShadowOutputs.of(values, INCLUDED, np.zeros(N, int))
-    with pytest.raises(InputError, match="8 models"):
-        ShadowOutputs.of(values[:2], INCLUDED, np.zeros(N, int))
 
 
 @pytest.mark.long
@@ -490,6 +473,27 @@ def test_outputs_of_some_records_only(tmp_path: Path) -> None:
     for bad in (np.array([N]), np.array([-1]), np.array([0.5]), np.empty(0, int)):
         with pytest.raises(InputError, match="keep"):
             shadow.train(target, X, Y, INCLUDED, seed=3, keep=bad)
+
+
+def test_each_model_keeps_records_of_its_own(tmp_path: Path) -> None:
+    rows, target = np.array([7, 2, 30]), SklearnTarget(GaussianNB())
+    own = np.stack([np.arange(len(INCLUDED)) % 3, np.full(len(INCLUDED), 1)], axis=1)
+    whole = shadow.train(target, X, Y, INCLUDED, seed=3, keep=rows)
+    part = shadow.train(target, X, Y, INCLUDED, seed=3, keep=rows, own=own, store=tmp_path / "own")
+    assert part.shape == (2, 2)
+    for m in range(part.models):
+        np.testing.assert_array_equal(part.model(m), whole.model(m)[own[m]])
+        np.testing.assert_array_equal(part.included[m], INCLUDED[m, rows[own[m]]])
+        np.testing.assert_array_equal(part.labels[m], Y[rows[own[m]]])
+    again: dict[str, Any] = {"seed": 3, "keep": rows, "store": tmp_path / "own"}
+    assert shadow.is_kept(target, X, Y, INCLUDED, **again, own=own)
+    assert not shadow.is_kept(target, X, Y, INCLUDED, **again)
+    assert not shadow.is_kept(target, X, Y, INCLUDED, **again | {"store": tmp_path / "none"}, own=own)
+    with pytest.raises(InputError, match="a folder of the same own"):
+        shadow.train(target, X, Y, INCLUDED, **again)
+    for bad in (own[:-1], own + 2, own - 1, own[:, 0], own.astype(float), own[:, :0]):
+        with pytest.raises(InputError, match="own"):
+            shadow.train(target, X, Y, INCLUDED, seed=3, keep=rows, own=bad)
 
 
 def test_progress_says_when_nothing_is_left_to_train(tmp_path: Path) -> None:

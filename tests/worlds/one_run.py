@@ -17,6 +17,7 @@ from scipy import optimize, stats
 
 from miaudit import Evidence
 from miaudit.dp import one_run
+from miaudit.dp.ranking import Ranking
 from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule, choose, two_sided
 from miaudit.dp.verdict import LowerBound
 
@@ -202,7 +203,7 @@ def independent(*, correct: int, guesses: int, canaries: float, confidence: floa
 def clopper_pearson(world: World, score: NDArray[np.float64], member: NDArray[np.bool_], rng) -> LowerBound:
     """Guesses of the fixed number, as if they were independent."""
     bound = partial(independent, parameter=world.parameter)
-    ranking = two_sided(score, member, bound, rng=rng)
+    ranking = two_sided(Ranking.of(score), member, bound, rng=rng)
     return choose(Fixed(world.guesses), [ranking], confidence=1 - LEVEL, rng=rng)
 
 

@@ -442,7 +442,12 @@ def _loudness(metric: Metric) -> tuple[float, float]:
 
 def _most_exposed(audited: Evidence, count: int, numbers: IndexArray | None) -> tuple[dict[str, Any], ...]:
     """Return the rows of the members with the highest scores, on request only."""
+    if not count:
+        return ()
     rows = np.flatnonzero(audited.member)
+    if count < len(rows):
+        values = audited.score[rows]
+        rows = rows[values >= np.partition(values, -count)[-count]]
     top = rows[np.argsort(-audited.score[rows], kind="stable")[:count]]
     return tuple(
         {

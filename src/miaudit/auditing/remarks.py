@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from miaudit.arrays import FloatArray
+from miaudit.arrays import BoolArray, FloatArray
 from miaudit.auditing.plan import Case, Declared, Plan
 from miaudit.causal import concentration
 from miaudit.causal.duplicates import Repeats
@@ -88,8 +88,11 @@ def _opposed(sample: Sample) -> Iterator[str]:
     """
     if sample.units is not None:
         return
-    inside, outside = _ranks(sample.score[sample.member]), _ranks(sample.score[~sample.member])
-    if len(inside) != len(outside) or len(inside) < _FEWEST_PAIRS or not (np.ptp(inside) and np.ptp(outside)):
+    pairs = int(np.count_nonzero(sample.member))
+    if 2 * pairs != len(sample.member) or pairs < _FEWEST_PAIRS:
+        return
+    inside, outside = _ranks(sample, sample.member), _ranks(sample, ~sample.member)
+    if not (np.ptp(inside) and np.ptp(outside)):
         return
     correlation = float(np.corrcoef(inside, outside)[0, 1])
     if correlation * math.sqrt(len(inside) - 1) < _OPPOSED:
@@ -100,7 +103,12 @@ def _opposed(sample: Sample) -> Iterator[str]:
         )
 
 
-def _ranks(values: FloatArray) -> FloatArray:
-    """Ranks (n,), equal values with their mean."""
-    _, code, count = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(count) - (count - 1) / 2)[code])
+def _ranks(sample: Sample, kept: BoolArray) -> FloatArray:
+    """Ranks (k,) of the scores of some of the records among these, equal scores with their mean."""
+    rows = sample.ascending[kept[sample.ascending]]
+    values = sample.score[rows]
+    last = np.append(np.flatnonzero(values[1:] != values[:-1]), len(values) - 1)
+    count = np.diff(last, prepend=-1)
+    ranks = np.empty(len(kept))
+    ranks[rows] = np.repeat(last + 1 - (count - 1) / 2, count)
+    return ranks[kept]

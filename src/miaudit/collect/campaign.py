@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from miaudit.models import inclusion
 from miaudit.models.given import GivenShadows
 from miaudit.models.protocol import Target, Trainable, check_target, stands, trainable, traits_of
 from miaudit.models.shadow import placed
+from miaudit.models.shadow_outputs import Signals
 from miaudit.models.targets import Precomputed, SavedTorch, TorchTarget
 
 # What the runs of a multi-run can tell without any further model: each record's own model says all that is plain, and
@@ -68,6 +69,8 @@ class Shadows:
     vulnerability : whether to say which records leak (:mod:`miaudit.auditing.vulnerable_records`)
         True names the most vulnerable, which is row-level data, and refuses too few models. None says how many there
         are, where enough models are trained here. False does not.
+    keep : "outputs" of each shadow model, or "signal": the one number a record (or two) that the attacks ask for
+        Of classifiers with shadow models that are trained here; the evidence is the same.
     """
 
     models: int = 0
@@ -80,6 +83,7 @@ class Shadows:
     given: GivenShadows | None = None
     vulnerability: bool | None = None
     without: tuple[int, ...] = ()
+    keep: Literal["outputs", "signal"] = "outputs"
 
     @property
     def count(self) -> int:
@@ -164,6 +168,46 @@ class Campaign:
             return ("lira_online",)
         return () if self.target.kind == "signals" else ("loss",)
 
+    @property
+    def kept_signals(self) -> Signals | None:
+        """What is kept in the place of outputs; None where outputs are."""
+        if self.shadows.keep == "outputs":
+            return None
+        asked = [attack.statistic for attack in self._registered]
+        statistics = ["loss" if one == "log_probability" else "logit_confidence" for one in asked]
+        leaks = [] if self.shadows.vulnerability is False else ["logit_confidence"]
+        own = [name for name in self.names if name in signals.SIGNALS]
+        return Signals(tuple(dict.fromkeys([*statistics, *leaks])), tuple(dict.fromkeys(["loss", *own, *statistics])))
+
+    @property
+    def _registered(self) -> list[registry.Attack]:
+        """The attacks of the registry that are no plain signals."""
+        return [
+            registry.ATTACKS[name] for name in self.names if name in registry.ATTACKS and name not in signals.SIGNALS
+        ]
+
+    def _check_keep(self, design: str | None) -> None:
+        """Refuse signals in the place of outputs where something looks at whole outputs."""
+        whole = {
+            "a model that stands as it is": self.stands,
+            "no shadow models that are trained here": not self.shadows.models,
+            f"{self.target.kind}, which are few numbers": self.target.kind != "logits",
+            "a multi-run, whose models keep their own record": design == "multi-run",
+            "reference.score: shadow_models": self.reference,
+            "stability": bool(self.stability),
+            "data.copies": self.copies is not None,
+            f"{GAUSSIAN_LIRA}, which is fitted to outputs": GAUSSIAN_LIRA in self.names,
+        }
+        whole |= {f"{a.name}, which looks at whole outputs": bool(_OUTPUTS & {*a.needs}) for a in self._registered}
+        beside = next((what for what, there in whole.items() if there), "")
+        if beside and self.shadows.keep != "outputs":
+            raise InputError("shadow.keep", "outputs", f"{self.shadows.keep} beside {beside}", "leave it out")
+
+    @property
+    def compares_models(self) -> bool:
+        """Whether an attack of a multi-run compares a record's own model with those of the other records."""
+        return any({*attack.needs} - _OF_OWN_MODEL for attack in self._registered)
+
     def score_columns(self, width: int = 0) -> tuple[str, ...]:
         """Names of the columns of outputs that are scores already; for a width of 0 as far as they are known."""
         if self.target.kind != "signals":
@@ -220,6 +264,7 @@ class Campaign:
             self._check_reference(design)
         self._check_stability(design)
         self._check_runs(design)
+        self._check_keep(design)
         kind, own = self.target.kind, self.score_columns()
         for name in self.names:
             if name in own or (kind == "signals" and not own and name not in known()):

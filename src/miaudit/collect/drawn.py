@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import Float32Array, IndexArray, IntArray
-from miaudit.collect import run_campaign
+from miaudit.collect import run_campaign, training
 from miaudit.collect.campaign import Campaign, Draws
 from miaudit.collect.outputs import Collected
 from miaudit.errors import InputError, MiauditError, one_line
@@ -100,9 +100,9 @@ class Drawn:
             hint = "miaudit collect asks or trains it here"
             raise InputError("target.kind", "command, whose fits any scheduler can run", target.name, hint)
         draws = Draws.of(campaign, rng)
-        groups = {"": run_campaign.training(campaign, draws)}
+        groups = {"": training.training_of_all(campaign, draws)}  # a script gives outputs of all records
         if draws.replaced is not None:
-            groups["stability"] = run_campaign.training_again(campaign, draws, draws.replaced)
+            groups["stability"] = training.training_again(campaign, draws, draws.replaced)
         fits, decides = list[Fit](), dict[str, str]()
         for group, arguments in groups.items():
             planned = Fits(**{k: v for k, v in arguments.items() if k not in ("store", "executor", "workers")})

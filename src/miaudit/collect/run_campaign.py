@@ -15,10 +15,19 @@ from miaudit.attacks import lira, registry, signals
 from miaudit.auditing import vulnerable_records
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.auditing.reference import SHADOW_MODELS
-from miaudit.collect import changed_copies, several_runs
+from miaudit.collect import several_runs
 from miaudit.collect.campaign import Campaign, Draws
 from miaudit.collect.outputs import GAUSSIAN_LIRA, Attack, Collected, from_outputs, of_outputs
-from miaudit.collect.stability import Replacements
+from miaudit.collect.training import (
+    Progress,
+    all_records,
+    asks_copies,
+    gives_copies,
+    train_part,
+    trained_models,
+    training,
+    training_again,
+)
 from miaudit.errors import InputError
 from miaudit.findings.audit import Vulnerability
 from miaudit.io import frames
@@ -26,7 +35,6 @@ from miaudit.models import shadow
 from miaudit.models.protocol import traits_of
 from miaudit.models.shadow import ShadowOutputs
 
-Progress = Callable[[int, int], None]
 _WORDS = {"logits": "logit-scaled confidence", "predictions": "negative squared error"}
 
 
@@ -165,7 +173,7 @@ def _with_stability(collected: Collected, answers: Answers, progress: Progress |
         said = f"Every record has the same {name}: the stability of training was left unmeasured."
         return replace(collected, notes=(*collected.notes, said))
     before, arguments = len(draws.included), training_again(campaign, draws, replaced)
-    trained = _told(arguments, progress, before, before + len(arguments["included"]))
+    trained = train_part(arguments, progress, before, before + len(arguments["included"]))
     models = [answers.outputs] if campaign.shadows.at_once == 1 else []
     models += [trained.model(m) for m in range(trained.models)]
 
@@ -188,7 +196,7 @@ class Answers:
     campaign, draws : what was asked; in a multi-run ``draws`` has the audited records only
     outputs : array (n, C) of the audited model; in a multi-run of each record's own model
     shadows : outputs of the shadow models on the same n records; in a multi-run of all runs, with a record's own run as
-        the one that is left out for it
+        the one that is left out for it, or None where no attack compares a record's own model with the others
     pooled : outputs of shadow models on records of any kind, where they were given
     copies : array (n, k, C) of outputs, or (n, k) of classes: what ``outputs`` are, on changed copies; None without
     shadow_copies : outputs of the shadow models on the n k copies, record by record
@@ -218,7 +226,7 @@ class Answers:
     @classmethod
     def _of_one_run(cls, campaign: Campaign, draws: Draws, progress: Progress | None) -> Answers:
         target, notes = campaign.target, traits_of(campaign.target).notes
-        trained = _trained(campaign, draws, progress) if len(draws.included) else None
+        trained = trained_models(campaign, draws, progress) if len(draws.included) else None
         given, n = campaign.shadows.given, campaign.records.n
         further: tuple[Float32Array, ...] = ()
         if not campaign.stands and trained is not None:
@@ -227,7 +235,7 @@ class Answers:
             trained = replace(trained, included=trained.included[1:last], sources=trained.sources[1:last])
             trained = trained if trained.models else None
         else:
-            x = changed_copies.beside_records(campaign) if changed_copies.asks(campaign) else campaign.records.x
+            x = all_records(campaign) if asks_copies(campaign) else campaign.records.x
             outputs, said = traits_of(target).explained(x)
             notes = (*notes, *said)
         if len(outputs[:n]) != n:
@@ -244,9 +252,9 @@ class Answers:
     def _parted_from_copies(self, outputs: Float32Array) -> Answers:
         """Return the answers with what one audited model said of the records, and of copies where it was asked."""
         n, copies = self.campaign.records.n, None
-        if changed_copies.asks(self.campaign):
+        if asks_copies(self.campaign):
             copies = np.asarray(outputs[n:]).reshape(n, -1, outputs.shape[1])
-        elif changed_copies.gives(self.campaign):
+        elif gives_copies(self.campaign):
             copies = self.campaign.copies
         return replace(self, outputs=outputs[:n], copies=copies)
 
@@ -261,14 +269,18 @@ class Answers:
     @classmethod
     def _of_runs(cls, campaign: Campaign, draws: Draws, progress: Progress | None) -> Answers:
         """Train one model for each audited record, with or without it, on all other records; ask all of them."""
-        trained, a = _trained(campaign, draws, progress), len(draws.rows)
-        of_records, of_copies = _parted(trained, a)
-        own = np.stack([of_records.model(i)[i] for i in range(a)])
-        copies = None
-        if of_copies is not None:
-            k = of_copies.n // a
-            copies = np.stack([of_copies.model(i)[i * k : (i + 1) * k] for i in range(a)])
-        others = replace(of_records, included=np.eye(a, dtype=np.bool_))
+        trained, a = trained_models(campaign, draws, progress), len(draws.rows)
+        others, copies = None, None
+        if trained.labels.ndim == 2:  # each kept what it says of its own record
+            own, on_copies = (np.stack([trained.model(i)[of] for i in range(a)]) for of in (0, slice(1, None)))
+            copies = on_copies if on_copies.size else None
+        else:
+            of_records, of_copies = _parted(trained, a)
+            own = np.stack([of_records.model(i)[i] for i in range(a)])
+            if of_copies is not None:
+                k = of_copies.n // a
+                copies = np.stack([of_copies.model(i)[i * k : (i + 1) * k] for i in range(a)])
+            others = replace(of_records, included=np.eye(a, dtype=np.bool_))
         # From here on there are the audited records only, each with its own model.
         audited = replace(draws, rows=np.arange(a), y=draws.y[draws.rows])
         said = traits_of(campaign.target).notes
@@ -279,6 +291,8 @@ class Answers:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of outputs that are scores already."""
+        if (kept := self.campaign.kept_signals) is not None:
+            return kept.first
         return self.campaign.score_columns(self.outputs.shape[1])
 
     @property
@@ -414,16 +428,18 @@ class Answers:
         kind = self.campaign.target.kind
         if kind == "signals":
             return values[:, self.columns.index(self._column())].astype(np.float64)
+        name = "loss" if statistic == "log_probability" else "logit_confidence"
+        if self.campaign.kept_signals is not None:
+            return values[:, self.columns.index(name)]
         if kind == "predictions":
             return -squared_error(values, self.draws.y)
-        name = "loss" if statistic == "log_probability" else "logit_confidence"
         return signals.member_scores(labels=self.draws.y, logits=values, names=[name])[name]
 
     def _column(self) -> str:
         return "loss" if "loss" in self.columns else self.columns[0]
 
     def _shadow_statistic(self, statistic: str) -> Float32Array:
-        if len(self._shadows.shape) == 1:  # signals that were given
+        if len(self._shadows.shape) == 1 or self._shadows.names:  # signals that were given, or kept
             return self._shadows.signal("loss" if statistic == "log_probability" else "logit_confidence")
         return self._shadows.signal(lambda outputs, _: self._statistic(outputs, statistic))
 
@@ -489,70 +505,7 @@ def _classes(copies: NDArray[Any], n: int) -> IntArray:
     return copies.astype(np.int64) if copies.ndim == 2 else copies.argmax(axis=2)
 
 
-# -- training --------------------------------------------------------------------------------------------------------
-
-
-def training(campaign: Campaign, draws: Draws) -> dict[str, Any]:
-    """Arguments of :func:`miaudit.models.shadow.train`, and of its estimate, for all models of a campaign."""
-    x, y, included, rows = campaign.inputs, draws.y, draws.included, draws.rows
-    multiple, n = draws.base.design == "multi-run", campaign.records.n
-    keep = rows if multiple else None
-    if changed_copies.asks(campaign):
-        x, k = changed_copies.beside_records(campaign), changed_copies.of_records(campaign).shape[1]
-        y = np.concatenate([y, np.repeat(y, k)])
-        included = np.concatenate([included, np.zeros((len(included), n * k), dtype=np.bool_)], axis=1)
-        if multiple:
-            keep = np.concatenate([rows, (n + rows[:, None] * k + np.arange(k)).ravel()])
-    options = campaign.shadows
-    return {
-        "target": campaign.trainable(),
-        "x": x,
-        "y": y,
-        "included": included,
-        "keep": keep,
-        "seed": draws.seed,
-        "store": options.store,
-        "executor": options.executor,
-        "workers": options.workers,
-        "at_once": options.at_once,
-    }
-
-
-def training_again(campaign: Campaign, draws: Draws, replaced: Replacements) -> dict[str, Any]:
-    """The same for models with one record replaced, which have the seed of the audited one and all else of it.
-
-    Where models are trained together, the audited one comes first once more, by itself: last digits would differ.
-    """
-    swaps = np.stack([replaced.train[replaced.places], replaced.by], axis=1)
-    if campaign.shadows.at_once > 1:
-        swaps = np.concatenate([np.full((1, 2), replaced.train[0]), swaps])
-    included, models = np.repeat(draws.included[:1], len(swaps), axis=0), np.arange(len(swaps))
-    for column, learned in ((0, False), (1, True)):
-        included[models, swaps[:, column]] = learned
-    options = campaign.shadows
-    return {
-        "target": campaign.trainable(),
-        "x": campaign.inputs,
-        "y": draws.y,
-        "included": included,
-        "seed": draws.seed,
-        "store": None if options.store is None else options.store / "stability",
-        "executor": options.executor,
-        "workers": options.workers,
-        "swaps": swaps,
-    }
-
-
-def _trained(campaign: Campaign, draws: Draws, progress: Progress | None) -> ShadowOutputs:
-    more = 0 if draws.replaced is None else len(draws.replaced.places) + (campaign.shadows.at_once > 1)
-    trained = _told(training(campaign, draws), progress, 0, len(draws.included) + more)
-    return trained.without(campaign.shadows.without)
-
-
-def _told(arguments: dict[str, Any], progress: Progress | None, before: int, total: int) -> ShadowOutputs:
-    """Train some of so many models, and tell how many of all are there."""
-    told = None if progress is None else lambda state: progress(before + state.finished + state.failed, total)
-    return shadow.train(**arguments, progress=told)
+# -- outputs of some models, on some records ---------------------------------------------------------------------------
 
 
 def _without(trained: ShadowOutputs, chosen: IntArray) -> tuple[Float32Array, ShadowOutputs]:

@@ -227,6 +227,8 @@ class DisclosureConfig(File):
             raise ValueError(f"expected one of {', '.join(metrics)} as primary_metric, received {metric!r}; {hint}")
         if not self.target.classifies:
             raise ValueError(f"expected a classifier as target, received {self.target.kind}; it gives no probabilities")
+        if self.shadow.keep != "outputs":
+            raise ValueError("expected outputs as shadow.keep, received signal; defences change whole outputs")
         for name, change in self.disclosure.trainings.items():
             if self.target.kind == "outputs":
                 raise ValueError(f"expected a target that can be trained for {name}, received outputs; remove it")

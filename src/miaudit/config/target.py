@@ -329,6 +329,7 @@ class ShadowSection(Section):
     vulnerability: bool | None = None
     population: Whole | None = None
     store: Text | None = None
+    keep: Literal["outputs", "signal"] = "outputs"
     executor: Literal["local", "ray"] = "local"
     address: Text | None = None
     workers: Whole = 1
@@ -370,7 +371,7 @@ class ShadowSection(Section):
         given = None
         if self.outputs_path is not None:
             given = GivenShadows.load(base / self.outputs_path, given=self.given, signal=self.signal)
-        same = {"models", "vulnerability", "population", "workers", "at_once", "seconds_per_fit"}
+        same = {"models", "vulnerability", "population", "workers", "at_once", "seconds_per_fit", "keep"}
         return Shadows(
             **self.model_dump(include=same),
             given=given,

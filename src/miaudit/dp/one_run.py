@@ -17,7 +17,8 @@ from typing import get_args
 import numpy as np
 from scipy.special.cython_special import betainc, ndtr, ndtri
 
-from miaudit.arrays import BoolArray, FloatArray
+from miaudit.arrays import BoolArray
+from miaudit.dp.ranking import Ranking
 from miaudit.dp.selection import (
     CLEARLY,
     GUESSES_FIRST,
@@ -26,6 +27,7 @@ from miaudit.dp.selection import (
     Fixed,
     Option,
     Pilot,
+    by_turns,
     choose,
     one_sided,
     two_sided,
@@ -326,12 +328,12 @@ def audit(
     check_confidence(confidence)
     bound = count_bound(parameter, delta)
     _require_one_run(evidence)
-    score, member, said = _independent_records(evidence, rng)
+    ranking, member, said = _independent_records(evidence, rng)
     option = Fixed(guesses) if isinstance(guesses, int) and not isinstance(guesses, bool) else guesses
-    if isinstance(option, Fixed) and len(score) < option.count <= evidence.n:
-        said = (*said, f"{len(score):,} guesses instead of {option.count:,}, one at every record that was left")
-        option = Fixed(len(score))
-    ways = _ways(option, score, member, bound, rng)
+    if isinstance(option, Fixed) and len(member) < option.count <= evidence.n:
+        said = (*said, f"{len(member):,} guesses instead of {option.count:,}, one at every record that was left")
+        option = Fixed(len(member))
+    ways = _ways(option, ranking, member, bound, rng)
     found = choose(option, ways, confidence=confidence, rng=rng, gain=CLEARLY)
     return replace(found, corrections=(*said, *found.corrections))
 
@@ -362,8 +364,8 @@ def _require_one_run(evidence: Evidence) -> None:
         raise DesignError(f"{needs}, received none; declare design='one-run' if an auditor tossed fair coins")
 
 
-def _independent_records(evidence: Evidence, rng: np.random.Generator) -> tuple[FloatArray, BoolArray, tuple[str, ...]]:
-    """Return the scores and membership of one record per unit, balanced where they could be no fair coins."""
+def _independent_records(evidence: Evidence, rng: np.random.Generator) -> tuple[Ranking, BoolArray, tuple[str, ...]]:
+    """Return ranked scores and membership of one record per unit, balanced where they could be no fair coins."""
     said: list[str] = []
     rows = np.arange(evidence.n)
     if evidence.unit_codes is not None:
@@ -379,20 +381,20 @@ def _independent_records(evidence: Evidence, rng: np.random.Generator) -> tuple[
             f"the larger class was cut at random from {larger:,} to {smaller:,} records: the counts are more than "
             f"{UNFAIR} standard deviations from a fair coin's, and equal halves only approximate one"
         )
-    return evidence.score[rows], evidence.member[rows], tuple(said)
+    return Ranking(evidence.score, evidence.ascending).take(rows), evidence.member[rows], tuple(said)
 
 
 def _ways(
-    guesses: object, score: FloatArray, member: BoolArray, bound: CountBound, rng: np.random.Generator
+    guesses: object, ranking: Ranking, member: BoolArray, bound: CountBound, rng: np.random.Generator
 ) -> Sequence[CountTest]:
-    first = two_sided(score, member, bound, rng=rng)
+    first = two_sided(ranking, member, bound, rng=rng)
     if not (guesses is None or isinstance(guesses, Pilot)):
         return [first]
     return [
         first,
-        two_sided(score, member, bound, by_rank=True, rng=rng),
-        one_sided(score, member, bound, guess=True, rng=rng),
-        one_sided(score, member, bound, guess=False, rng=rng),
+        by_turns(ranking, member, bound, rng=rng),
+        one_sided(ranking, member, bound, guess=True, rng=rng),
+        one_sided(ranking, member, bound, guess=False, rng=rng),
     ]
 
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special.cython_special import ndtr
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.dp.ranking import Ranking, ends_in_turn
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError, is_number, nearest
 
@@ -275,8 +276,11 @@ class CountTest:
 
     def share_right(self, rows: IntArray, guesses: int) -> tuple[int, int]:
         """Return right and made guesses among the first kept ones."""
-        records = self.places[rows]
-        made = records[:guesses] if self.kept is None else records[self.kept[records]][:guesses]
+        if self.kept is None:
+            made = self.places[rows[:guesses]]
+        else:
+            records = self.places[rows]
+            made = records[self.kept[records]][:guesses]
         return int(np.count_nonzero(self.correct[made])), len(made)
 
     def foreseen(self, rows: IntArray, guesses: int, share: float, confidence: float) -> float:
@@ -298,61 +302,41 @@ class CountTest:
         )
 
 
-def two_sided(
-    score: FloatArray,
-    member: BoolArray,
-    from_counts: CountBound,
-    *,
-    rng: np.random.Generator,
-    by_rank: bool = False,
-) -> CountTest:
+def two_sided(ranking: Ranking, member: BoolArray, from_counts: CountBound, *, rng: np.random.Generator) -> CountTest:
     """Guess "member" above the median score and "non-member" below it, the farthest first; ties in random order.
 
     Parameters
     ----------
-    score : (n,), higher is more member-like
+    ranking : of scores (n,), higher is more member-like
     member : (n,)
     from_counts : bound from counts
-    by_rank : whether distance is counted in records, so that both ends take turns, instead of in score
     """
-    position = _ranks(score, rng) if by_rank else score
-    offset = position - _centre(position)
-    guess = np.where(offset == 0, rng.random(len(score)) < 0.5, offset > 0)
-    name = "both ends of the scores in turn" if by_rank else "both sides of the median score, the farthest first"
-    return CountTest(name, _falling(np.abs(offset), rng), guess == member, from_counts)
+    offset = ranking.score - ranking.centre
+    guess = np.where(offset == 0, rng.random(len(offset)) < 0.5, offset > 0)
+    name = "both sides of the median score, the farthest first"
+    return CountTest(name, ranking.outermost_first(ranking.centre, rng), guess == member, from_counts)
+
+
+def by_turns(ranking: Ranking, member: BoolArray, from_counts: CountBound, *, rng: np.random.Generator) -> CountTest:
+    """Guess as :func:`two_sided`, with distances from the median counted in records: both ends take turns."""
+    ascending = ranking.lowest_first(rng)
+    coins = rng.random(len(ascending)) < 0.5
+    half = len(ascending) // 2
+    guess = np.zeros(len(ascending), dtype=np.bool_)
+    guess[ascending[len(ascending) - half :]] = True
+    middle = ascending[half : len(ascending) - half]
+    guess[middle] = coins[middle]
+    name = "both ends of the scores in turn"
+    return CountTest(name, ends_in_turn(ascending, rng), guess == member, from_counts)
 
 
 def one_sided(
-    score: FloatArray, member: BoolArray, from_counts: CountBound, *, guess: bool, rng: np.random.Generator
+    ranking: Ranking, member: BoolArray, from_counts: CountBound, *, guess: bool, rng: np.random.Generator
 ) -> CountTest:
     """Guess "member" from the highest score down (``guess=True``), or "non-member" from the lowest up."""
     name = "members only, the highest scores first" if guess else "non-members only, the lowest scores first"
-    return CountTest(name, _falling(score if guess else -score, rng), member == guess, from_counts)
-
-
-def _falling(confidence: FloatArray, rng: np.random.Generator) -> IntArray:
-    return np.lexsort((rng.random(len(confidence)), -confidence))
-
-
-def _centre(score: FloatArray) -> float:
-    """Return the median; where many scores equal it, the middle of the gap beside them that splits most evenly.
-
-    With two values only, and one more of one of them, the median is that one and would leave half the records without
-    a guess.
-    """
-    centre = float(np.median(score))
-    below, above = score[score < centre], score[score > centre]
-    if len(below) > len(above):
-        return (centre + float(below.max())) / 2
-    if len(above) > len(below):
-        return (centre + float(above.min())) / 2
-    return centre
-
-
-def _ranks(score: FloatArray, rng: np.random.Generator) -> FloatArray:
-    ranks = np.empty(len(score))
-    ranks[_falling(-score, rng)] = np.arange(len(score))
-    return ranks
+    rows = ranking.highest_first(rng) if guess else ranking.lowest_first(rng)
+    return CountTest(name, rows, member == guess, from_counts)
 
 
 def choose(
@@ -443,8 +427,8 @@ def _piloted(
     best, chosen, left, count = -1.0, tests[0], rows, 1
     for test in tests:
         seen = shown[test.places]
-        rest = rows[~seen]
-        value, guesses = _promised(option.fractions, test, rows[seen], rest, confidence)
+        rest = np.flatnonzero(~seen)
+        value, guesses = _promised(option.fractions, test, np.flatnonzero(seen), rest, confidence)
         if value > max(best, 0.0) * gain or best < 0:
             best, chosen, left, count = value, test, rest, guesses
     text = (

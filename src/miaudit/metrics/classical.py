@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from miaudit.arrays import BoolArray, FloatArray
+from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.evidence import Evidence
 from miaudit.metrics.roc import Roc
 from miaudit.metrics.units import Units
@@ -81,13 +82,15 @@ class Sample:
     member: BoolArray
     roc: Roc
     units: Units | None
+    ascending: IndexArray  # rows from the lowest score to the highest
 
     @classmethod
     def of(cls, evidence: Evidence) -> Sample:
         """Sort the score of evidence that has one."""
         code = evidence.unit_codes
         units = None if code is None else Units.of(code, evidence.member)
-        return cls(evidence.score, evidence.member, Roc.of(evidence.score, evidence.member), units)
+        roc = Roc.of(evidence.score, evidence.member, ascending=evidence.ascending)
+        return cls(evidence.score, evidence.member, roc, units, evidence.ascending)
 
     @property
     def independent_members(self) -> int:
@@ -131,7 +134,7 @@ class Sample:
     def auc(self, confidence: float) -> Estimate:
         """Area under the ROC curve (DeLong on the logit scale), 0.5 at chance; ties count one half."""
         value = self.roc.auc
-        variance = delong_variance(self.roc) if self.units is None else self._clustered_auc_variance(self.units)
+        variance = self._auc_variance
         members = self.roc.n_members if self.units is None else self.units.effective_members
         low, high = auc_limits(value, variance, members, self.effective_nonmembers, confidence, self._freedom)
         return Estimate(value, low, high, confidence)
@@ -196,14 +199,30 @@ class Sample:
         low, high = student_limits(m1 - m0, math.sqrt(variance), freedom, confidence)
         return Estimate(m1 - m0, low, high, confidence)
 
+    @cached_property
+    def _auc_variance(self) -> float:
+        return delong_variance(self.roc) if self.units is None else self._clustered_auc_variance(self.units)
+
     def _clustered_auc_variance(self, units: Units) -> float:
         """Variance of the AUC with dependent records (Obuchowski 1997), units with records of both classes included."""
-        vertex = self.roc.blocks_of(self.score)
         fpr, tpr = self.roc.fpr, self.roc.tpr
-        below = 1 - (fpr[vertex] + fpr[vertex - 1]) / 2
-        above = (tpr[vertex] + tpr[vertex - 1]) / 2
+        below = 1 - (fpr[1:] + fpr[:-1]) / 2  # of each member at a vertex
+        above = (tpr[1:] + tpr[:-1]) / 2
         n1, n0, auc = self.roc.n_members, self.roc.n_nonmembers, self.roc.auc
-        return units.variance(np.where(self.member, (below - auc) / n1, (above - auc) / n0))
+        falling = self.ascending[::-1]
+        at_vertex = (np.diff(self.roc.true_positive) + np.diff(self.roc.false_positive)).astype(np.intp)
+        inside, outside = (np.repeat(part, at_vertex) for part in ((below - auc) / n1, (above - auc) / n0))
+        influence = np.empty(len(falling))
+        influence[falling] = np.where(self.member[falling], inside, outside)
+        return units.variance(influence)
+
+    @cached_property
+    def _units_falling(self) -> tuple[IntArray, IntArray]:
+        """Units of the members, and of the non-members, from the highest score to the lowest."""
+        assert self.units is not None  # noqa: S101
+        falling = self.ascending[::-1]
+        inside, code = self.member[falling], self.units.code[falling]
+        return code[inside], code[~inside]
 
     def _clustered_advantage_limits(self, units: Units, confidence: float) -> tuple[float, float]:
         """Limits that hold for units, and for units of both classes however their records oppose each other."""
@@ -221,15 +240,16 @@ class Sample:
         """The mixture with the variances of units, widened for what few accused units can say about their own."""
         n1, n0 = self.roc.n_members, self.roc.n_nonmembers
         alarms = max(1.0, math.ceil(fpr * n0 * (1 - 1e-12)))
-        threshold = self.roc.threshold[np.searchsorted(self.roc.false_positive, alarms, side="left")]
-        accused = self.score >= threshold
+        vertex = np.searchsorted(self.roc.false_positive, alarms, side="left")
+        counts = (self.roc.true_positive[vertex], self.roc.false_positive[vertex])
+        inside, outside = (code[: int(count)] for code, count in zip(self._units_falling, counts, strict=True))
         independent, dependent = fpr * (1 - fpr) / n0, fpr * (1 - fpr) / units.effective_nonmembers
-        measured, exceeding = units.rate_variance(accused, members=False)
+        measured, exceeding = units.share_variance(outside, members=False)
         widened = max(independent, measured * (1 + 2 / math.sqrt(max(exceeding, 1))))
         if not resolvable(fpr, units.effective_nonmembers, confidence):
             widened = dependent
-        tpr = float(accused[self.member].mean())
-        spread, _ = units.rate_variance(accused, members=True)
+        tpr = len(inside) / n1
+        spread, _ = units.share_variance(inside, members=True)
         effective = tpr * (1 - tpr) / spread if spread > 0 else 0.0  # no unit differs: nothing is known of the spread
         effective = min(n1, max(units.effective_members, effective))
         return tpr_limits_uncertain_level(self.roc, fpr, confidence, min(dependent, widened), effective)

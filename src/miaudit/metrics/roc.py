@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -47,7 +48,14 @@ class Roc:
     true_positive: FloatArray
 
     @classmethod
-    def of(cls, score: ArrayLike, member: ArrayLike, weight: ArrayLike | None = None) -> Roc:
+    def of(
+        cls,
+        score: ArrayLike,
+        member: ArrayLike,
+        weight: ArrayLike | None = None,
+        *,
+        ascending: IndexArray | None = None,
+    ) -> Roc:
         """Count; O(n log n) for the one sort, O(n) memory.
 
         Parameters
@@ -56,10 +64,12 @@ class Roc:
         member : array (n,) of bool
         weight : array (n,), non-negative, optional
             Default 1 for every record.
+        ascending : ints (n,), optional
+            Rows from the lowest score to the highest, where they are sorted already.
         """
         y = np.asarray(score, dtype=np.float64)
         inside = np.asarray(member, dtype=np.bool_)
-        order = np.argsort(y)[::-1]
+        order = (np.argsort(y) if ascending is None else ascending)[::-1]
         ordered = y[order]
         last = np.flatnonzero(ordered[1:] != ordered[:-1])
         last = np.append(last, len(y) - 1)
@@ -93,12 +103,12 @@ class Roc:
         """True-positive rate at each threshold, 0 to 1."""
         return self.true_positive / self.n_members
 
-    @property
+    @cached_property
     def auc(self) -> float:
         """Area under the curve by the trapezoid rule: ties count one half."""
         return float(np.trapezoid(self.true_positive, self.false_positive) / (self.n_members * self.n_nonmembers))
 
-    @property
+    @cached_property
     def advantage(self) -> float:
         """The largest TPR - FPR over all thresholds, 0 to 1."""
         return float(np.max(self.tpr - self.fpr))

@@ -136,9 +136,13 @@ def approximate_tail(p: FloatArray, least: int) -> FloatArray:
 
 
 def one_of_each(code: IntArray, rng: np.random.Generator) -> IndexArray:
-    """Draw the row of one record of each unit; ascending."""
-    order = rng.permutation(len(code))
-    return np.sort(order[np.unique(code[order], return_index=True)[1]])
+    """Draw the row of one record of each unit, from unit codes (n,) that count from 0; ascending, in O(n)."""
+    order = rng.permutation(len(code))[::-1]
+    first = np.full(int(code.max(initial=-1)) + 1, -1, dtype=np.intp)
+    first[code[order]] = order  # of several records of a unit the last one stays: the first of the permutation
+    drawn = np.zeros(len(code), dtype=np.bool_)
+    drawn[first[first >= 0]] = True
+    return np.flatnonzero(drawn)
 
 
 def sizes(code: IntArray) -> IntArray:

@@ -55,27 +55,27 @@ class Units:
         """Whether some unit holds several records."""
         return self.count < len(self.code)
 
-    @property
+    @cached_property
     def spanning(self) -> int:
         """Units that hold records of both classes."""
         return int(np.count_nonzero((self._sizes[0] > 0) & (self._sizes[1] > 0)))
 
-    @property
+    @cached_property
     def members(self) -> int:
         """Units with at least one member record."""
         return int(np.count_nonzero(self._sizes[0]))
 
-    @property
+    @cached_property
     def nonmembers(self) -> int:
         """Units with at least one non-member record."""
         return int(np.count_nonzero(self._sizes[1]))
 
-    @property
+    @cached_property
     def effective_members(self) -> float:
         """Kish's number of units among the members: fewer than the units where sizes differ."""
         return _kish(self._sizes[0])
 
-    @property
+    @cached_property
     def effective_nonmembers(self) -> float:
         """Kish's number of units among the non-members."""
         return _kish(self._sizes[1])
@@ -107,11 +107,16 @@ class Units:
 
     def rate_variance(self, hit: BoolArray, *, members: bool) -> tuple[float, int]:
         """Variance of the share of hits (n,) in one class, and the number of its units that have a hit."""
-        kept, sizes = self._rows[0 if members else 1], self._sizes[0 if members else 1]
-        hits = np.bincount(self.code[kept[hit[kept]]], minlength=self.count)
-        totals = hits - hits.sum() / len(kept) * sizes
-        present = int(np.count_nonzero(sizes))
-        variance = float(totals @ totals) / len(kept) ** 2 * present / max(present - 1, 1)
+        kept = self._rows[0 if members else 1]
+        return self.share_variance(self.code[kept[hit[kept]]], members=members)
+
+    def share_variance(self, code: IntArray, *, members: bool) -> tuple[float, int]:
+        """As :meth:`rate_variance`, of the units (k,) of the records of the class that are hits."""
+        records, sizes = len(self._rows[0 if members else 1]), self._sizes[0 if members else 1]
+        hits = np.bincount(code, minlength=self.count)
+        totals = hits - hits.sum() / records * sizes
+        present = self.members if members else self.nonmembers
+        variance = float(totals @ totals) / records**2 * present / max(present - 1, 1)
         return variance, int(np.count_nonzero(hits))
 
     def independent_trials(self, hit: BoolArray, *, members: bool) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +13,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, Float32Array
-from miaudit.attacks import signals
-from miaudit.errors import InputError, MiauditError, nearest
+from miaudit.arrays import Float32Array
+from miaudit.errors import InputError, MiauditError
 from miaudit.io import frames
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable
@@ -32,149 +31,19 @@ from miaudit.models.protocol import (
     check_target,
     traits_of,
 )
+from miaudit.models.shadow_outputs import (
+    ShadowOutputs,
+    Signal,
+    Signals,
+    outputs_of,
+    signal_names,
+    signal_of,
+    unknown_signal,
+)
 from miaudit.models.targets import checked_outputs, class_count, described_function
 
-# From outputs (n, C) and labels (n,) to one number a record (n,), higher for members.
-Signal = Callable[[Any, Any], ArrayLike]
 View = Callable[[Any], Any]
-SQUARED_ERROR = "negative_squared_error"
-_BLOCK_BYTES = 1 << 26
 _NAME = "model"  # of the files of a store
-
-
-# -- outputs ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class ShadowOutputs:
-    """Outputs of many models on the same records, on disk or in memory.
-
-    Attributes
-    ----------
-    included : array (M, n) of bool, which records each model learnt
-    labels : array (n,)
-    sources : for each model the path of a .npy file or an array, float32 of ``shape``
-    shape : (n, C), or (n,) if one signal was kept, with the number of views behind n
-    kind : what a row holds: "logits", "predictions", "signals" or the name of the signal that was kept
-    fingerprint : str, of data, configuration and seed
-    """
-
-    included: BoolArray
-    labels: NDArray[Any]
-    sources: tuple[Path | Float32Array, ...]
-    shape: tuple[int, ...]
-    kind: str
-    fingerprint: str = ""
-
-    @classmethod
-    def of(
-        cls, outputs: Sequence[ArrayLike], included: ArrayLike, labels: ArrayLike, *, kind: str = "logits"
-    ) -> ShadowOutputs:
-        """Wrap outputs that were computed elsewhere: for each of M models an array (n, ...)."""
-        member = checked_included(included, len(np.asarray(labels)))
-        if len(outputs) != len(member):
-            raise InputError("outputs", f"{len(member)} models, as in included", str(len(outputs)), "pass one of each")
-        arrays = tuple(np.ascontiguousarray(one, dtype=np.float32) for one in outputs)
-        for m, array in enumerate(arrays):
-            if array.shape[:1] != member.shape[1:] or array.shape != arrays[0].shape:
-                allowed = f"shape ({member.shape[1]}, ...)"
-                raise InputError(f"outputs of model {m}", allowed, str(array.shape), "pass alike")
-            _require_finite(array, f"outputs of model {m}")
-        return cls(member, np.asarray(labels), arrays, arrays[0].shape, kind)
-
-    def without(self, numbers: Sequence[int]) -> ShadowOutputs:
-        """Return those of all other models."""
-        kept = np.delete(np.arange(self.models), np.asarray(numbers, dtype=np.intp))
-        return replace(self, included=self.included[kept], sources=tuple(self.sources[m] for m in kept))
-
-    @property
-    def models(self) -> int:
-        """How many models there are."""
-        return len(self.sources)
-
-    @property
-    def n(self) -> int:
-        """How many records there are."""
-        return self.shape[0]
-
-    def model(self, number: int) -> Float32Array:
-        """Outputs (n, ...) of one model, a read-only memory map where they are on disk."""
-        return _outputs_of(self.sources[number])
-
-    def block(self, start: int, stop: int) -> Float32Array:
-        """Outputs (stop - start, M, ...) of some records by all models."""
-        return np.stack([np.asarray(self.model(m)[start:stop]) for m in range(self.models)], axis=1)
-
-    def blocks(self, most_bytes: int = _BLOCK_BYTES) -> Iterator[tuple[slice, Float32Array]]:
-        """Yield rows and outputs (rows, M, ...) of all records, a block of at most so many bytes at a time."""
-        width = 4 * self.models * int(np.prod(self.shape[1:], dtype=np.int64))
-        step = max(1, most_bytes // max(1, width))
-        for start in range(0, self.n, step):
-            yield slice(start, min(start + step, self.n)), self.block(start, min(start + step, self.n))
-
-    def signal(self, signal: str | Signal = "logit_confidence") -> Float32Array:
-        """One number for each record and model (n, M), or (n, M, k) with k views; higher for members.
-
-        Parameters
-        ----------
-        signal : a name (:func:`signal_names`), or a function of outputs (n, C) and labels (n,)
-            Outputs that are signals already are returned as they are.
-        """
-        kept_already = len(self.shape) == 1 or self.kind in signal_names()
-        if kept_already and isinstance(signal, str) and self.kind not in ("signals", signal):
-            allowed = f"{self.kind}, which was kept"
-            raise InputError("signal", allowed, signal, "train with another signal, or with none")
-        first = self.model(0) if kept_already else _signal_of(self.model(0), self.labels, signal, self.kind)
-        found = np.empty((self.n, self.models, *first.shape[1:]), dtype=np.float32)
-        for m in range(self.models):
-            values = self.model(m)
-            found[:, m] = values if kept_already else _signal_of(values, self.labels, signal, self.kind)
-        return found
-
-
-def _signal_of(outputs: Any, labels: Any, signal: str | Signal, kind: str) -> Float32Array:
-    """Reduce outputs (n, C) or (n, k, C) to (n,) or (n, k)."""
-    values = np.asarray(outputs)
-    if values.ndim == 3:
-        return np.stack([_signal_of(values[:, v], labels, signal, kind) for v in range(values.shape[1])], axis=1)
-    if not isinstance(signal, str):
-        found = np.asarray(signal(values, labels))
-    elif signal == SQUARED_ERROR:
-        _require_kind(signal, kind, "predictions")
-        found = -((values[:, 0].astype(np.float64) - np.asarray(labels, dtype=np.float64)) ** 2)
-    elif signal in signals.SIGNALS:
-        _require_kind(signal, kind, "logits")
-        found = signals.member_scores(labels=labels, logits=values, names=[signal])[signal]
-    else:
-        raise _unknown_signal(signal)
-    if found.shape != values.shape[:1]:
-        allowed = f"one number for each of {len(values)} records"
-        raise InputError("signal", allowed, f"shape {found.shape}", "return (n,)")
-    result = np.ascontiguousarray(found, dtype=np.float32)
-    _require_finite(result, "signal")
-    return result
-
-
-def signal_names() -> tuple[str, ...]:
-    """Return the signals by name that outputs can be reduced to."""
-    return (*signals.SIGNALS, SQUARED_ERROR)
-
-
-def _unknown_signal(signal: str) -> InputError:
-    hint = nearest(signal, signal_names()) or "choose one"
-    return InputError("signal", f"one of {', '.join(signal_names())}", repr(signal), hint)
-
-
-def _require_kind(signal: str, kind: str, needed: str) -> None:
-    if kind != needed:
-        hint = f"use {SQUARED_ERROR}" if kind == "predictions" else "pass a function of outputs and labels"
-        raise InputError("signal", f"one of {kind}", f"{signal}, which needs {needed}", hint)
-
-
-def _require_finite(values: NDArray[Any], name: str) -> None:
-    if not np.isfinite(values).all():
-        bad = int(np.argwhere(~np.isfinite(values))[0][0])
-        raise InputError(name, "finite numbers", f"NaN or infinity, first in record {bad}", "drop or repair it")
 
 
 # -- training --------------------------------------------------------------------------------------------------------
@@ -202,10 +71,11 @@ def train(
     store: str | Path | None = None,
     executor: str | execution.Local | execution.Ray = "local",
     workers: int = 1,
-    signal: str | Signal | None = None,
+    signal: str | Signal | Signals | None = None,
     views: Sequence[View] = (),
     at_once: int = 1,
     keep: ArrayLike | None = None,
+    own: ArrayLike | None = None,
     swaps: ArrayLike | None = None,
     progress: Callable[[resumable.Progress], None] | None = None,
 ) -> ShadowOutputs:
@@ -231,13 +101,16 @@ def train(
     executor : "local", "ray" or "ray:ADDRESS", or a record with what each fit is given (threads, GPUs, time); see
         :mod:`miaudit.jobs.executor`
     workers : fits at a time, where ``executor`` is no record
-    signal : name or function, optional
+    signal : name or function, optional; or several names, of a classifier (:class:`Signals`)
         Keep one number a record instead of all outputs: (n,) for (n, C).
     views : functions of records, optional
         Outputs are kept for each view (a mirrored image, say): (n, k, C). The records as they are need a view, too.
     at_once : models that are trained together by a target with ``fit_many``
     keep : array (k,) of row numbers, optional
         Outputs of these records only are asked for and kept, in this order.
+    own : array (M, j) of places among these records, optional
+        Each model keeps its outputs of j records only. It is asked about all of them: last digits of an answer may
+        depend on what else is asked.
     swaps : array (M, 2) of row numbers, optional
         Each model learns its records with these two in each other's place, and all models have the seed of the first:
         what replaces a record stands where that one stood, and nothing else is different.
@@ -264,7 +137,7 @@ def train(
     """
     target, where = placed(target, execution.chosen(executor, workers))
     logs, threads = None if store is None else Path(store).absolute(), where.each.threads
-    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, logs, threads)
+    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, own, logs, threads)
     seeds = plan.seeds()
     with nullcontext() if store is None else Store.alone(store, plan.decides(), _NAME) as place:
         kept = resumable.finish(
@@ -279,6 +152,26 @@ def train(
             progress=progress,
         )
     return _gathered(plan, kept, "" if place is None else place.fingerprint)
+
+
+def is_kept(
+    target: Trainable,
+    x: Any,
+    y: ArrayLike,
+    included: ArrayLike,
+    *,
+    store: str | Path,
+    executor: str | execution.Local | execution.Ray = "local",
+    workers: int = 1,
+    **decides: Any,
+) -> bool:
+    """Return whether a folder is the store of :func:`train` with the same arguments; nothing is written."""
+    target, where = placed(target, execution.chosen(executor, workers))
+    plan = Fits(target, x, y, included, threads=where.each.threads, **decides)
+    try:
+        return Store.found(store, plan.decides(), _NAME) is not None
+    except InputError:
+        return False
 
 
 def where_fits_run(
@@ -323,11 +216,12 @@ class Fits:
     y: Any
     included: Any
     seed: int
-    signal: str | Signal | None = None
+    signal: str | Signal | Signals | None = None
     views: tuple[View, ...] = ()
     at_once: int = 1
     keep: Any = None
     swaps: Any = None
+    own: Any = None
     logs: Path | None = None  # the store, where what a fit tells can go
     threads: int = 1
 
@@ -351,16 +245,10 @@ class Fits:
         if self.at_once < 1 or (self.at_once > 1 and not can_be_trained_together(target)):
             received = f"{self.at_once} of {target.name}"
             raise InputError("at_once", "1, or more where the target has fit_many", received, "1 is the default")
-        if isinstance(self.signal, str) and self.signal not in signal_names():
-            raise _unknown_signal(self.signal)
+        self._check_signal()
         found: dict[str, Any] = {"y": labels, "included": checked_included(self.included, n)}
         found |= {"seed": int(self.seed), "at_once": int(self.at_once)}
-        if self.keep is not None:
-            rows = np.asarray(self.keep)
-            if rows.ndim != 1 or rows.dtype.kind not in "iu" or not rows.size or rows.min() < 0 or rows.max() >= n:
-                allowed = f"row numbers (k,) from 0 to {n - 1}"
-                raise InputError.of_array("keep", allowed, rows, "leave it out to keep all")
-            found["keep"] = rows.astype(np.intp)
+        found |= self._parts(n, len(found["included"]))
         if self.swaps is not None:
             pairs = np.asarray(self.swaps)
             fit = pairs.shape == (len(found["included"]), 2) and pairs.dtype.kind in "iu"
@@ -371,6 +259,30 @@ class Fits:
         for name, value in found.items():
             object.__setattr__(self, name, value)
 
+    def _check_signal(self) -> None:
+        if isinstance(self.signal, str) and self.signal not in signal_names():
+            raise unknown_signal(self.signal)
+        if isinstance(self.signal, Signals) and self.target.kind != "logits":
+            raise InputError("signal", "signals of a classifier", self.target.kind, "keep its outputs, which are few")
+
+    def _parts(self, n: int, models: int) -> dict[str, Any]:
+        """The records that models are asked about, and the places among them of those that each keeps, checked."""
+        found: dict[str, Any] = {}
+        if self.keep is not None:
+            rows = np.asarray(self.keep)
+            if rows.ndim != 1 or rows.dtype.kind not in "iu" or not rows.size or rows.min() < 0 or rows.max() >= n:
+                allowed = f"row numbers (k,) from 0 to {n - 1}"
+                raise InputError.of_array("keep", allowed, rows, "leave it out to keep all")
+            found["keep"] = rows.astype(np.intp)
+        if self.own is not None:
+            places, asked = np.asarray(self.own), len(found.get("keep", range(n)))
+            fit = places.ndim == 2 and len(places) == models and places.dtype.kind in "iu" and places.size > 0
+            if not fit or places.min() < 0 or places.max() >= asked:
+                allowed = f"places from 0 to {asked - 1}, as many for each of {models} models"
+                raise InputError.of_array("own", allowed, places, "leave it out to keep all")
+            found["own"] = places.astype(np.intp)
+        return found
+
     @property
     def models(self) -> int:
         return len(self.included)
@@ -379,6 +291,8 @@ class Fits:
     def kind(self) -> str:
         if self.signal is None:
             return self.target.kind
+        if isinstance(self.signal, Signals):
+            return self.signal.each[0] if len(self.signal.each) == 1 else "signals"
         return self.signal if isinstance(self.signal, str) else "signals"
 
     def seeds(self) -> list[int]:
@@ -413,29 +327,32 @@ class Fits:
             "target": digest(self.target.identity()),
             "inclusion": digest(self.included),
             "seed": str(self.seed),
-            "signal": kept if isinstance(kept, str) else described_function(kept),
+            "signal": str(kept) if isinstance(kept, str | Signals) else described_function(kept),
             "views": digest([described_function(view) for view in self.views] or "none"),
             "at_once": str(self.at_once),
             **({} if self.threads == 1 else {"threads": str(self.threads)}),
             **({} if device in ("cpu", "auto") else {"device": device}),
             **({} if self.keep is None else {"keep": digest(self.keep)}),
             **({} if self.swaps is None else {"swaps": digest(self.swaps)}),
+            **({} if self.own is None else {"own": digest(self.own)}),
         }
 
 
 def _gathered(plan: Fits, kept: dict[int, Path | Float32Array], fingerprint: str) -> ShadowOutputs:
     sources = tuple(kept[m] for m in range(plan.models))
-    shapes = [_outputs_of(source).shape for source in sources]
+    shapes = [outputs_of(source).shape for source in sources]
+    several = plan.signal if isinstance(plan.signal, Signals) else None
+    usual = shapes[0 if several is None else -1]
     for m, shape in enumerate(shapes):
-        if shape != shapes[0]:
-            received = f"{shape} by model {m} and {shapes[0]} by model 0"
+        if shape != usual and not (several and m == 0):
+            received = f"{shape} by model {m} and {usual} by model 0"
             raise InputError("outputs", "one shape by all models", received, "let the columns not depend on the subset")
     of = slice(None) if plan.keep is None else plan.keep
-    return ShadowOutputs(plan.included[:, of], plan.y[of], sources, shapes[0], plan.kind, fingerprint)
-
-
-def _outputs_of(source: Path | Float32Array) -> Float32Array:
-    return source if isinstance(source, np.ndarray) else np.load(source, mmap_mode="r", allow_pickle=False)
+    included, labels = plan.included[:, of], plan.y[of]
+    if plan.own is not None:
+        included, labels = np.take_along_axis(included, plan.own, axis=1), labels[plan.own]
+    names = several.each if several is not None and len(several.each) > 1 else ()
+    return ShadowOutputs(included, labels, sources, usual, plan.kind, fingerprint, names)
 
 
 def _fit_group(plan: Fits, group: Sequence[tuple[int, int]]) -> list[Float32Array | str]:
@@ -445,13 +362,13 @@ def _fit_group(plan: Fits, group: Sequence[tuple[int, int]]) -> list[Float32Arra
         ((m, seed),) = group
         target = plan.target.at_work(m, plan.logs) if isinstance(plan.target, Traits) else plan.target
         fitted = target.fit(*plan.learned(m, x), seed=seed)
-        return [_kept_outputs(plan, fitted)]
+        return [_kept_outputs(plan, m, fitted)]
     included, seeds = plan.included[[m for m, _ in group]], [seed for _, seed in group]
     fits = plan.target.fit_many(x, plan.y, included, seeds=seeds)  # type: ignore[attr-defined]
     results: list[Float32Array | str] = []
-    for fitted in fits:
+    for (m, _), fitted in zip(group, fits, strict=True):
         try:
-            results.append(str(fitted) if isinstance(fitted, MiauditError) else _kept_outputs(plan, fitted))
+            results.append(str(fitted) if isinstance(fitted, MiauditError) else _kept_outputs(plan, m, fitted))
         except MiauditError as error:
             results.append(str(error))
     return results
@@ -466,7 +383,7 @@ def _prepared(plan: Fits) -> Any:
     return _PREPARED[plan]
 
 
-def _kept_outputs(plan: Fits, fitted: Any) -> Float32Array:
+def _kept_outputs(plan: Fits, m: int, fitted: Any) -> Float32Array:
     asked, y = plan.x if plan.views else _prepared(plan), plan.y
     if plan.keep is not None:
         asked, y = frames.taken(asked, plan.keep), y[plan.keep]
@@ -477,8 +394,13 @@ def _kept_outputs(plan: Fits, fitted: Any) -> Float32Array:
         if plan.target.kind == "logits" and (most := class_count(plan.y)) > values.shape[1]:
             received = f"{values.shape[1]} columns for labels up to {most - 1}"
             raise InputError("outputs", "a column for each class", received, "give the network more outputs")
-        found.append(values if plan.signal is None else _signal_of(values, y, plan.signal, plan.target.kind))
-    return np.stack(found, axis=1) if plan.views else found[0]
+        if isinstance(plan.signal, Signals):
+            values = plan.signal.of(values, y, m)
+        elif plan.signal is not None:
+            values = signal_of(values, y, plan.signal, plan.target.kind)
+        found.append(values)
+    kept = np.stack(found, axis=1) if plan.views else found[0]
+    return kept if plan.own is None else kept[plan.own[m]]
 
 
 # -- what it will cost -----------------------------------------------------------------------------------------------
@@ -519,10 +441,11 @@ def estimate(
     store: str | Path | None = None,
     executor: str | execution.Local | execution.Ray = "local",
     workers: int = 1,
-    signal: str | Signal | None = None,
+    signal: str | Signal | Signals | None = None,
     views: Sequence[View] = (),
     at_once: int = 1,
     keep: ArrayLike | None = None,
+    own: ArrayLike | None = None,
     swaps: ArrayLike | None = None,
 ) -> Cost:
     """Say beforehand what :func:`train` with the same arguments will take; nothing is written.
@@ -546,9 +469,10 @@ def estimate(
     """
     target, where = placed(target, execution.chosen(executor, workers))
     workers, threads = where.workers, where.each.threads
-    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, threads=threads)
+    plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, own, threads=threads)
     place = None if store is None else Store.found(store, plan.decides(), _NAME)
-    reused = 0 if place is None else len(place.finished(plan.models))
+    done = {} if place is None else place.finished(plan.models)
+    reused = len(done)
     fits = plan.models - reused
     if not fits:
         return Cost(0, reused, 0.0, 0.0, 0, "all are there from before")
@@ -556,7 +480,7 @@ def estimate(
         if not (np.isfinite(seconds_per_fit) and seconds_per_fit >= 0):
             raise InputError("seconds_per_fit", "0 or more", str(seconds_per_fit), "leave it out to time one fit")
         width = 1 if signal is not None else columns or (class_count(plan.y) if target.kind == "logits" else 1)
-        records = len(x) if plan.keep is None else len(plan.keep)
+        records = next((part.shape[-1] for part in (plan.own, plan.keep) if part is not None), len(x))
         seconds, bytes_each = float(seconds_per_fit), 4 * records * width * max(1, len(plan.views))
         how = f"at the stated {seconds:.3g} s a fit and {workers} at a time"
     else:
@@ -573,7 +497,10 @@ def estimate(
         seconds, bytes_each = (time.perf_counter() - begin) / len(group), int(outcome.value[0].nbytes)
         how = f"one fit was timed, {seconds:.3g} s, and {workers} run at a time"
     hours = seconds * np.ceil(fits / workers) / 3600
-    return Cost(fits, reused, seconds, float(hours), fits * (bytes_each + 128), how)
+    size = fits * (bytes_each + 128)
+    if isinstance(plan.signal, Signals):
+        size = sum(plan.signal.bytes_of(m) * len(plan.y) + 128 for m in range(plan.models) if m not in done)
+    return Cost(fits, reused, seconds, float(hours), size, how)
 
 
 __all__ = [

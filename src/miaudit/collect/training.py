@@ -1,0 +1,131 @@
+"""What is trained for a campaign: the arguments of every fit, and what the models are asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.attacks import registry
+from miaudit.collect.campaign import Campaign, Draws
+from miaudit.collect.stability import Replacements
+from miaudit.errors import InputError
+from miaudit.models import shadow
+from miaudit.models.protocol import traits_of
+from miaudit.models.shadow import ShadowOutputs
+
+Progress = Callable[[int, int], None]
+
+
+def training(campaign: Campaign, draws: Draws) -> dict[str, Any]:
+    """Arguments of :func:`miaudit.models.shadow.train`, and of its estimate, for all models of a campaign.
+
+    In a multi-run whose attacks look at each record's own model only, a model keeps what it says of its own record, so
+    a store grows with the runs and not with their square; one of an older version, of all records, is taken up as it
+    is.
+    """
+    arguments = training_of_all(campaign, draws)
+    if draws.base.design != "multi-run" or campaign.compares_models:
+        return arguments
+    if arguments["store"] is not None and shadow.is_kept(**arguments):
+        return arguments
+    a, places = len(draws.rows), np.arange(len(arguments["keep"]))
+    return {**arguments, "own": np.concatenate([places[:a, None], places[a:].reshape(a, -1)], axis=1)}
+
+
+def training_of_all(campaign: Campaign, draws: Draws) -> dict[str, Any]:
+    """The same where every model keeps what it says of all audited records, also in a multi-run."""
+    x, y, included, rows = campaign.inputs, draws.y, draws.included, draws.rows
+    multiple, n = draws.base.design == "multi-run", campaign.records.n
+    keep = rows if multiple else None
+    if asks_copies(campaign):
+        x, k = all_records(campaign), copies_of(campaign).shape[1]
+        y = np.concatenate([y, np.repeat(y, k)])
+        included = np.concatenate([included, np.zeros((len(included), n * k), dtype=np.bool_)], axis=1)
+        if multiple:
+            keep = np.concatenate([rows, (n + rows[:, None] * k + np.arange(k)).ravel()])
+    options = campaign.shadows
+    return {
+        "target": campaign.trainable(),
+        "x": x,
+        "y": y,
+        "included": included,
+        "keep": keep,
+        "signal": campaign.kept_signals,
+        "seed": draws.seed,
+        "store": options.store,
+        "executor": options.executor,
+        "workers": options.workers,
+        "at_once": options.at_once,
+    }
+
+
+def training_again(campaign: Campaign, draws: Draws, replaced: Replacements) -> dict[str, Any]:
+    """The same for models with one record replaced, which have the seed of the audited one and all else of it.
+
+    Where models are trained together, the audited one comes first once more, by itself: last digits would differ.
+    """
+    swaps = np.stack([replaced.train[replaced.places], replaced.by], axis=1)
+    if campaign.shadows.at_once > 1:
+        swaps = np.concatenate([np.full((1, 2), replaced.train[0]), swaps])
+    included, models = np.repeat(draws.included[:1], len(swaps), axis=0), np.arange(len(swaps))
+    for column, learned in ((0, False), (1, True)):
+        included[models, swaps[:, column]] = learned
+    options = campaign.shadows
+    return {
+        "target": campaign.trainable(),
+        "x": campaign.inputs,
+        "y": draws.y,
+        "included": included,
+        "seed": draws.seed,
+        "store": None if options.store is None else options.store / "stability",
+        "executor": options.executor,
+        "workers": options.workers,
+        "swaps": swaps,
+    }
+
+
+def trained_models(campaign: Campaign, draws: Draws, progress: Progress | None) -> ShadowOutputs:
+    """Train all models of a campaign, the audited one first, but those whose records are replaced later."""
+    more = 0 if draws.replaced is None else len(draws.replaced.places) + (campaign.shadows.at_once > 1)
+    trained = train_part(training(campaign, draws), progress, 0, len(draws.included) + more)
+    return trained.without(campaign.shadows.without)
+
+
+def train_part(arguments: dict[str, Any], progress: Progress | None, before: int, total: int) -> ShadowOutputs:
+    """Train some of so many models, and tell how many of all are there."""
+    told = None if progress is None else lambda state: progress(before + state.finished + state.failed, total)
+    return shadow.train(**arguments, progress=told)
+
+
+# -- changed copies of the records -------------------------------------------------------------------------------------
+
+
+def gives_copies(campaign: Campaign) -> bool:
+    """Whether an attack looks at copies, and there are some."""
+    needs = {need for name in campaign.names if name in registry.ATTACKS for need in registry.ATTACKS[name].needs}
+    return campaign.copies is not None and bool(needs & {"correct", "shadow_correct", "pooled_correct"})
+
+
+def asks_copies(campaign: Campaign) -> bool:
+    """Whether models are asked about copies here: outputs that are given hold what was said of them."""
+    return not traits_of(campaign.target).by_row and gives_copies(campaign)
+
+
+def copies_of(campaign: Campaign) -> NDArray[Any]:
+    """The copies (n, k, ...), checked against the records."""
+    x, copies = campaign.records.x, np.asarray(campaign.copies)
+    shape = tuple(np.shape(x)[1:]) if isinstance(x, np.ndarray) else None
+    if shape is None or copies.shape[:1] != x.shape[:1] or copies.shape[2:] != shape or not copies.size:
+        allowed = f"copies of shape ({len(x)}, k{''.join(f', {d}' for d in shape or ('...',))})"
+        hint = "k changed copies of every record, in the order of data.path"
+        raise InputError("data.copies", allowed, f"shape {copies.shape}", hint)
+    return copies
+
+
+def all_records(campaign: Campaign) -> NDArray[Any]:
+    """The n records, then the k copies of the first, of the second, ..."""
+    x, copies = np.asarray(campaign.records.x), copies_of(campaign)
+    return np.concatenate([x, copies.reshape(-1, *x.shape[1:]).astype(x.dtype, copy=False)])
