@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
-from miaudit.attacks import registry, signals
+from miaudit.attacks import multi_label, registry, signals
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing import vulnerable_records
 from miaudit.auditing.reference import SHADOW_MODELS
@@ -23,7 +24,7 @@ from miaudit.io import frames
 from miaudit.jobs import executor as execution
 from miaudit.models import inclusion
 from miaudit.models.given import GivenShadows
-from miaudit.models.protocol import Target, Trainable, check_target, stands, trainable, traits_of
+from miaudit.models.protocol import Target, Trainable, Traits, check_target, stands, trainable, traits_of
 from miaudit.models.shadow import placed
 from miaudit.models.targets import Precomputed, SavedTorch, TorchTarget
 
@@ -49,6 +50,8 @@ _POOLED = {"shadow_logits", "shadow_labels", "pooled_correct"}
 _SHADOW_OUTPUTS = {"shadow_logits", "shadow_correct", "pooled_correct", "shadow_probabilities", "shadow_confidence"}
 # Inputs that are of changed copies of the records too.
 _ON_COPIES = {"correct", "shadow_correct", "pooled_correct"}
+_KINDS = {"multi-label": "several labels"}
+_BY_OUTPUTS = {"predictions": ("loss",), "multi-label": tuple(multi_label.SIGNALS)}
 _OUTPUTS = {"logits", "labels", "correct", "probabilities", "confidence", *_SHADOW_OUTPUTS}
 
 
@@ -80,6 +83,18 @@ class Shadows:
     given: GivenShadows | None = None
     vulnerability: bool | None = None
     without: tuple[int, ...] = ()
+
+    @classmethod
+    def run_by(cls, executor: str, address: str, folder: Path, each: Mapping[str, Any], **options: Any) -> Shadows:
+        """Return those that fit where :func:`miaudit.jobs.executor.chosen` says, each given so much.
+
+        Raises
+        ------
+        InputError
+            For a value outside its range.
+        """
+        where = execution.chosen(executor, options.get("workers", 1), address=address, folder=folder, **each)
+        return cls(executor=where, **options)
 
     @property
     def count(self) -> int:
@@ -134,6 +149,8 @@ class Campaign:
 
     def __post_init__(self) -> None:
         check_target(self.target)
+        if self.records.y is not None and isinstance(self.target, Traits):
+            object.__setattr__(self, "target", self.target.labelled(self.records.y))
         if not self.stands:
             where = execution.chosen(self.shadows.executor, self.shadows.workers)
             object.__setattr__(self, "target", placed(self.target, where)[0])
@@ -181,7 +198,7 @@ class Campaign:
         return np.arange(self.records.n) if traits_of(self.target).by_row else self.records.x
 
     def labels(self) -> NDArray[Any]:
-        """Labels (n,); zeros for a target that needs none."""
+        """Labels (n,), or (n, L) where each record has several; zeros for a target that needs none."""
         if self.records.y is not None:
             return self.records.y
         if self.target.kind != "signals":
@@ -237,9 +254,7 @@ class Campaign:
                 _check_multi_run(name, needs, kind)
             elif any("shadow" in need or need in ("included", "pooled_correct") for need in needs):
                 self._check_shadows(name, needs, 1 if attack is None else attack.least_models)
-            outputs_needed = bool(needs & _OUTPUTS)
-            if outputs_needed and kind != "logits" and not (kind == "predictions" and name == "loss"):
-                raise InputError("attack.type", f"an attack on {kind}", name, "it needs the outputs of a classifier")
+            _check_outputs(name, needs, kind)
             if name == GAUSSIAN_LIRA and kind == "signals":
                 raise InputError("attack.type", "an attack on outputs of one model", name, "choose the loss")
             if attack is not None and attack.statistic == "log_probability" and kind == "predictions":
@@ -297,6 +312,7 @@ class Campaign:
             received = f"a data frame with the columns {', '.join(list(records.x.columns)[:8])}"
             hint = "code categories as 0, 1, ... and fill gaps, or audit a scikit-learn Pipeline"
             raise InputError("data.x", "columns of numbers, for a network", received, hint)
+        self._check_labels()
         if not records.classes:
             return
         received = f"texts ({', '.join(records.classes[:4])}{', ...' if len(records.classes) > 4 else ''})"
@@ -305,6 +321,20 @@ class Campaign:
         if self.stands and target.kind == "logits":
             hint = "number the classes in the order of the columns of its outputs"
             raise InputError("data.y", "classes 0, 1, ..., for a model as it is", received, hint)
+
+    def _check_labels(self) -> None:
+        """Refuse several columns of labels that are not 0 and 1, where they are no numbers of a regression."""
+        y, kind = self.records.y, self.target.kind
+        if y is None or np.ndim(y) < 2:
+            if kind == "multi-label":
+                hint = "write data.y: [a, b, c]"
+                raise InputError("data.y", "several columns, one for each label", "one", hint)
+            return
+        if np.ndim(y) > 2 or kind == "logits":
+            received = f"labels of shape {np.shape(y)}, for {self.target.name}, which tells classes apart"
+            raise InputError("data.y", "one column of classes", received, "name one column")
+        if kind == "multi-label":
+            multi_label.checked_labels(y, "data.y")
 
     def _check_rows(self) -> None:
         """Refuse outputs of more or fewer records: which row belongs to which record could only be guessed."""
@@ -349,6 +379,16 @@ def known() -> tuple[str, ...]:
     (True, False)
     """
     return tuple(dict.fromkeys([*of_outputs(), *registry.ATTACKS]))
+
+
+def _check_outputs(name: str, needs: set[str], kind: str) -> None:
+    """Refuse an attack that needs the outputs of a classifier where there are others."""
+    if not needs & _OUTPUTS or kind == "logits" or name in _BY_OUTPUTS.get(kind, ()):
+        return
+    hint = "it needs the outputs of a classifier"
+    if kind == "multi-label":
+        hint = f"it needs one class of each record; {', '.join(multi_label.SIGNALS)} and LiRA do not"
+    raise InputError("attack.type", f"an attack on {_KINDS.get(kind, kind)}", name, hint)
 
 
 def _check_multi_run(name: str, needs: set[str], kind: str) -> None:

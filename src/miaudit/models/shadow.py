@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from miaudit.arrays import BoolArray, Float32Array
-from miaudit.attacks import signals
-from miaudit.errors import InputError, MiauditError, nearest
+from miaudit.arrays import Float32Array
+from miaudit.attacks import multi_label
+from miaudit.errors import InputError, MiauditError
 from miaudit.io import frames
 from miaudit.jobs import executor as execution
 from miaudit.jobs import resumable
@@ -23,6 +23,8 @@ from miaudit.jobs.resources import Resources
 from miaudit.jobs.resumable import JobsFailedError, Store, batches, digest, duration
 from miaudit.metrics.vulnerability import Vulnerability, vulnerability
 from miaudit.models.inclusion import checked_included, inclusion
+from miaudit.models.outputs import check_label_columns, checked_outputs, class_count, label_count
+from miaudit.models.own_code import described_function
 from miaudit.models.protocol import (
     Target,
     Trainable,
@@ -32,149 +34,17 @@ from miaudit.models.protocol import (
     check_target,
     traits_of,
 )
-from miaudit.models.targets import checked_outputs, class_count, described_function
+from miaudit.models.shadow_outputs import (
+    ShadowOutputs,
+    Signal,
+    outputs_of,
+    signal_names,
+    signal_of,
+    unknown_signal,
+)
 
-# From outputs (n, C) and labels (n,) to one number a record (n,), higher for members.
-Signal = Callable[[Any, Any], ArrayLike]
 View = Callable[[Any], Any]
-SQUARED_ERROR = "negative_squared_error"
-_BLOCK_BYTES = 1 << 26
 _NAME = "model"  # of the files of a store
-
-
-# -- outputs ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class ShadowOutputs:
-    """Outputs of many models on the same records, on disk or in memory.
-
-    Attributes
-    ----------
-    included : array (M, n) of bool, which records each model learnt
-    labels : array (n,)
-    sources : for each model the path of a .npy file or an array, float32 of ``shape``
-    shape : (n, C), or (n,) if one signal was kept, with the number of views behind n
-    kind : what a row holds: "logits", "predictions", "signals" or the name of the signal that was kept
-    fingerprint : str, of data, configuration and seed
-    """
-
-    included: BoolArray
-    labels: NDArray[Any]
-    sources: tuple[Path | Float32Array, ...]
-    shape: tuple[int, ...]
-    kind: str
-    fingerprint: str = ""
-
-    @classmethod
-    def of(
-        cls, outputs: Sequence[ArrayLike], included: ArrayLike, labels: ArrayLike, *, kind: str = "logits"
-    ) -> ShadowOutputs:
-        """Wrap outputs that were computed elsewhere: for each of M models an array (n, ...)."""
-        member = checked_included(included, len(np.asarray(labels)))
-        if len(outputs) != len(member):
-            raise InputError("outputs", f"{len(member)} models, as in included", str(len(outputs)), "pass one of each")
-        arrays = tuple(np.ascontiguousarray(one, dtype=np.float32) for one in outputs)
-        for m, array in enumerate(arrays):
-            if array.shape[:1] != member.shape[1:] or array.shape != arrays[0].shape:
-                allowed = f"shape ({member.shape[1]}, ...)"
-                raise InputError(f"outputs of model {m}", allowed, str(array.shape), "pass alike")
-            _require_finite(array, f"outputs of model {m}")
-        return cls(member, np.asarray(labels), arrays, arrays[0].shape, kind)
-
-    def without(self, numbers: Sequence[int]) -> ShadowOutputs:
-        """Return those of all other models."""
-        kept = np.delete(np.arange(self.models), np.asarray(numbers, dtype=np.intp))
-        return replace(self, included=self.included[kept], sources=tuple(self.sources[m] for m in kept))
-
-    @property
-    def models(self) -> int:
-        """How many models there are."""
-        return len(self.sources)
-
-    @property
-    def n(self) -> int:
-        """How many records there are."""
-        return self.shape[0]
-
-    def model(self, number: int) -> Float32Array:
-        """Outputs (n, ...) of one model, a read-only memory map where they are on disk."""
-        return _outputs_of(self.sources[number])
-
-    def block(self, start: int, stop: int) -> Float32Array:
-        """Outputs (stop - start, M, ...) of some records by all models."""
-        return np.stack([np.asarray(self.model(m)[start:stop]) for m in range(self.models)], axis=1)
-
-    def blocks(self, most_bytes: int = _BLOCK_BYTES) -> Iterator[tuple[slice, Float32Array]]:
-        """Yield rows and outputs (rows, M, ...) of all records, a block of at most so many bytes at a time."""
-        width = 4 * self.models * int(np.prod(self.shape[1:], dtype=np.int64))
-        step = max(1, most_bytes // max(1, width))
-        for start in range(0, self.n, step):
-            yield slice(start, min(start + step, self.n)), self.block(start, min(start + step, self.n))
-
-    def signal(self, signal: str | Signal = "logit_confidence") -> Float32Array:
-        """One number for each record and model (n, M), or (n, M, k) with k views; higher for members.
-
-        Parameters
-        ----------
-        signal : a name (:func:`signal_names`), or a function of outputs (n, C) and labels (n,)
-            Outputs that are signals already are returned as they are.
-        """
-        kept_already = len(self.shape) == 1 or self.kind in signal_names()
-        if kept_already and isinstance(signal, str) and self.kind not in ("signals", signal):
-            allowed = f"{self.kind}, which was kept"
-            raise InputError("signal", allowed, signal, "train with another signal, or with none")
-        first = self.model(0) if kept_already else _signal_of(self.model(0), self.labels, signal, self.kind)
-        found = np.empty((self.n, self.models, *first.shape[1:]), dtype=np.float32)
-        for m in range(self.models):
-            values = self.model(m)
-            found[:, m] = values if kept_already else _signal_of(values, self.labels, signal, self.kind)
-        return found
-
-
-def _signal_of(outputs: Any, labels: Any, signal: str | Signal, kind: str) -> Float32Array:
-    """Reduce outputs (n, C) or (n, k, C) to (n,) or (n, k)."""
-    values = np.asarray(outputs)
-    if values.ndim == 3:
-        return np.stack([_signal_of(values[:, v], labels, signal, kind) for v in range(values.shape[1])], axis=1)
-    if not isinstance(signal, str):
-        found = np.asarray(signal(values, labels))
-    elif signal == SQUARED_ERROR:
-        _require_kind(signal, kind, "predictions")
-        found = -((values[:, 0].astype(np.float64) - np.asarray(labels, dtype=np.float64)) ** 2)
-    elif signal in signals.SIGNALS:
-        _require_kind(signal, kind, "logits")
-        found = signals.member_scores(labels=labels, logits=values, names=[signal])[signal]
-    else:
-        raise _unknown_signal(signal)
-    if found.shape != values.shape[:1]:
-        allowed = f"one number for each of {len(values)} records"
-        raise InputError("signal", allowed, f"shape {found.shape}", "return (n,)")
-    result = np.ascontiguousarray(found, dtype=np.float32)
-    _require_finite(result, "signal")
-    return result
-
-
-def signal_names() -> tuple[str, ...]:
-    """Return the signals by name that outputs can be reduced to."""
-    return (*signals.SIGNALS, SQUARED_ERROR)
-
-
-def _unknown_signal(signal: str) -> InputError:
-    hint = nearest(signal, signal_names()) or "choose one"
-    return InputError("signal", f"one of {', '.join(signal_names())}", repr(signal), hint)
-
-
-def _require_kind(signal: str, kind: str, needed: str) -> None:
-    if kind != needed:
-        hint = f"use {SQUARED_ERROR}" if kind == "predictions" else "pass a function of outputs and labels"
-        raise InputError("signal", f"one of {kind}", f"{signal}, which needs {needed}", hint)
-
-
-def _require_finite(values: NDArray[Any], name: str) -> None:
-    if not np.isfinite(values).all():
-        bad = int(np.argwhere(~np.isfinite(values))[0][0])
-        raise InputError(name, "finite numbers", f"NaN or infinity, first in record {bad}", "drop or repair it")
 
 
 # -- training --------------------------------------------------------------------------------------------------------
@@ -219,7 +89,7 @@ def train(
     ----------
     target : what is trained, see :class:`miaudit.models.protocol.Trainable`
     x : records (n, ...): an array, a list of texts, or a data frame of pandas
-    y : labels (n,): classes 0, 1, ... or numbers
+    y : labels (n,): classes 0, 1, ... or numbers; or (n, L): 0 and 1 for each of several labels, or several numbers
     included : array (M, n) of bool
         Which records each model learns; :func:`inclusion` draws it. Records that no model learns (a population, for
         attacks that need one) get outputs all the same.
@@ -281,21 +151,6 @@ def train(
     return _gathered(plan, kept, "" if place is None else place.fingerprint)
 
 
-def where_fits_run(
-    executor: str, address: str | None, workers: int, folder: Path, **each: Any
-) -> execution.Local | execution.Ray:
-    """Return where fits run for "local" or "ray", with what each is given (:class:`miaudit.jobs.resources.Resources`).
-
-    Raises
-    ------
-    InputError
-        For a value outside its range.
-    """
-    if executor == "ray":
-        return execution.Ray(address or "", workers, Resources(**each), folder)
-    return execution.Local(workers, Resources(**each))
-
-
 def placed(target: Any, where: execution.Local | execution.Ray) -> tuple[Any, execution.Local | execution.Ray]:
     """Return a target with the device that its fits use there, and where they run with the GPUs that it wants.
 
@@ -333,6 +188,9 @@ class Fits:
 
     def __post_init__(self) -> None:
         target: Any = self.target
+        if isinstance(target, Traits):
+            target = target.labelled(self.y)
+            object.__setattr__(self, "target", target)
         n = len(self.x) if hasattr(self.x, "__len__") else 0
         if not can_be_trained(target):
             received = target.name if isinstance(target, Target) else type(target).__name__
@@ -341,18 +199,14 @@ class Fits:
         check_target(target)
         if not hasattr(self.x, "__len__") or isinstance(self.x, str):
             raise InputError("x", "records (n, ...)", type(self.x).__name__, "pass an array, or a list of texts")
-        labels = np.asarray(self.y)
-        if labels.shape != (n,):
-            raise InputError("y", f"one label for each of {n} records", f"shape {labels.shape}", "pass (n,)")
-        if target.kind == "logits":
-            class_count(labels)
+        labels = _checked_labels(self.y, n, target.kind)
         if self.seed < 0:
             raise InputError("seed", "0 or more", str(self.seed), "any number of your choice")
         if self.at_once < 1 or (self.at_once > 1 and not can_be_trained_together(target)):
             received = f"{self.at_once} of {target.name}"
             raise InputError("at_once", "1, or more where the target has fit_many", received, "1 is the default")
         if isinstance(self.signal, str) and self.signal not in signal_names():
-            raise _unknown_signal(self.signal)
+            raise unknown_signal(self.signal)
         found: dict[str, Any] = {"y": labels, "included": checked_included(self.included, n)}
         found |= {"seed": int(self.seed), "at_once": int(self.at_once)}
         if self.keep is not None:
@@ -423,19 +277,26 @@ class Fits:
         }
 
 
+def _checked_labels(y: ArrayLike, n: int, kind: str) -> NDArray[Any]:
+    """Labels of n records as outputs of a kind need them."""
+    labels = np.asarray(y)
+    if labels.shape[:1] != (n,) or labels.ndim > 2:
+        hint = "pass (n,), or (n, L) where each record has several"
+        raise InputError("y", f"one label for each of {n} records", f"shape {labels.shape}", hint)
+    if kind == "logits":
+        class_count(labels)
+    return multi_label.checked_labels(labels, "y") if kind == "multi-label" else labels
+
+
 def _gathered(plan: Fits, kept: dict[int, Path | Float32Array], fingerprint: str) -> ShadowOutputs:
     sources = tuple(kept[m] for m in range(plan.models))
-    shapes = [_outputs_of(source).shape for source in sources]
+    shapes = [outputs_of(source).shape for source in sources]
     for m, shape in enumerate(shapes):
         if shape != shapes[0]:
             received = f"{shape} by model {m} and {shapes[0]} by model 0"
             raise InputError("outputs", "one shape by all models", received, "let the columns not depend on the subset")
     of = slice(None) if plan.keep is None else plan.keep
     return ShadowOutputs(plan.included[:, of], plan.y[of], sources, shapes[0], plan.kind, fingerprint)
-
-
-def _outputs_of(source: Path | Float32Array) -> Float32Array:
-    return source if isinstance(source, np.ndarray) else np.load(source, mmap_mode="r", allow_pickle=False)
 
 
 def _fit_group(plan: Fits, group: Sequence[tuple[int, int]]) -> list[Float32Array | str]:
@@ -477,7 +338,9 @@ def _kept_outputs(plan: Fits, fitted: Any) -> Float32Array:
         if plan.target.kind == "logits" and (most := class_count(plan.y)) > values.shape[1]:
             received = f"{values.shape[1]} columns for labels up to {most - 1}"
             raise InputError("outputs", "a column for each class", received, "give the network more outputs")
-        found.append(values if plan.signal is None else _signal_of(values, y, plan.signal, plan.target.kind))
+        if plan.y.ndim == 2 and plan.target.kind != "signals":
+            check_label_columns(values.shape[1], plan.y.shape[1], plan.target.name)
+        found.append(values if plan.signal is None else signal_of(values, y, plan.signal, plan.target.kind))
     return np.stack(found, axis=1) if plan.views else found[0]
 
 
@@ -555,7 +418,7 @@ def estimate(
     if seconds_per_fit is not None:
         if not (np.isfinite(seconds_per_fit) and seconds_per_fit >= 0):
             raise InputError("seconds_per_fit", "0 or more", str(seconds_per_fit), "leave it out to time one fit")
-        width = 1 if signal is not None else columns or (class_count(plan.y) if target.kind == "logits" else 1)
+        width = 1 if signal is not None else columns or _columns(plan)
         records = len(x) if plan.keep is None else len(plan.keep)
         seconds, bytes_each = float(seconds_per_fit), 4 * records * width * max(1, len(plan.views))
         how = f"at the stated {seconds:.3g} s a fit and {workers} at a time"
@@ -574,6 +437,10 @@ def estimate(
         how = f"one fit was timed, {seconds:.3g} s, and {workers} run at a time"
     hours = seconds * np.ceil(fits / workers) / 3600
     return Cost(fits, reused, seconds, float(hours), fits * (bytes_each + 128), how)
+
+
+def _columns(plan: Fits) -> int:
+    return class_count(plan.y) if plan.target.kind == "logits" else max(1, label_count(plan.y))
 
 
 __all__ = [

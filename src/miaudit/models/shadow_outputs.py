@@ -1,0 +1,162 @@
+"""Outputs of many models on the same records, on disk or in memory, and the one number a record made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miaudit.arrays import BoolArray, Float32Array
+from miaudit.attacks import output_kinds, signals
+from miaudit.attacks.output_kinds import MULTI_LABEL
+from miaudit.attacks.regression import squared_error
+from miaudit.errors import InputError, nearest
+from miaudit.models.inclusion import checked_included
+
+# From outputs (n, C) and labels (n,) to one number a record (n,), higher for members.
+Signal = Callable[[Any, Any], ArrayLike]
+SQUARED_ERROR = "negative_squared_error"
+_BLOCK_BYTES = 1 << 26
+
+
+@dataclass(frozen=True, eq=False)
+class ShadowOutputs:
+    """Outputs of many models on the same records, on disk or in memory.
+
+    Attributes
+    ----------
+    included : array (M, n) of bool, which records each model learnt
+    labels : array (n,), or (n, L) where each record has several
+    sources : for each model the path of a .npy file or an array, float32 of ``shape``
+    shape : (n, C), or (n,) if one signal was kept, with the number of views behind n
+    kind : what a row holds: "logits", "predictions", "signals", "multi-label" or the name of the signal that was kept
+    fingerprint : str, of data, configuration and seed
+    """
+
+    included: BoolArray
+    labels: NDArray[Any]
+    sources: tuple[Path | Float32Array, ...]
+    shape: tuple[int, ...]
+    kind: str
+    fingerprint: str = ""
+
+    @classmethod
+    def of(
+        cls, outputs: Sequence[ArrayLike], included: ArrayLike, labels: ArrayLike, *, kind: str = "logits"
+    ) -> ShadowOutputs:
+        """Wrap outputs that were computed elsewhere: for each of M models an array (n, ...)."""
+        member = checked_included(included, len(np.asarray(labels)))
+        if len(outputs) != len(member):
+            raise InputError("outputs", f"{len(member)} models, as in included", str(len(outputs)), "pass one of each")
+        arrays = tuple(np.ascontiguousarray(one, dtype=np.float32) for one in outputs)
+        for m, array in enumerate(arrays):
+            if array.shape[:1] != member.shape[1:] or array.shape != arrays[0].shape:
+                allowed = f"shape ({member.shape[1]}, ...)"
+                raise InputError(f"outputs of model {m}", allowed, str(array.shape), "pass alike")
+            _require_finite(array, f"outputs of model {m}")
+        return cls(member, np.asarray(labels), arrays, arrays[0].shape, kind)
+
+    def without(self, numbers: Sequence[int]) -> ShadowOutputs:
+        """Return those of all other models."""
+        kept = np.delete(np.arange(self.models), np.asarray(numbers, dtype=np.intp))
+        return replace(self, included=self.included[kept], sources=tuple(self.sources[m] for m in kept))
+
+    @property
+    def models(self) -> int:
+        """How many models there are."""
+        return len(self.sources)
+
+    @property
+    def n(self) -> int:
+        """How many records there are."""
+        return self.shape[0]
+
+    def model(self, number: int) -> Float32Array:
+        """Outputs (n, ...) of one model, a read-only memory map where they are on disk."""
+        return outputs_of(self.sources[number])
+
+    def block(self, start: int, stop: int) -> Float32Array:
+        """Outputs (stop - start, M, ...) of some records by all models."""
+        return np.stack([np.asarray(self.model(m)[start:stop]) for m in range(self.models)], axis=1)
+
+    def blocks(self, most_bytes: int = _BLOCK_BYTES) -> Iterator[tuple[slice, Float32Array]]:
+        """Yield rows and outputs (rows, M, ...) of all records, a block of at most so many bytes at a time."""
+        width = 4 * self.models * int(np.prod(self.shape[1:], dtype=np.int64))
+        step = max(1, most_bytes // max(1, width))
+        for start in range(0, self.n, step):
+            yield slice(start, min(start + step, self.n)), self.block(start, min(start + step, self.n))
+
+    def signal(self, signal: str | Signal = "logit_confidence") -> Float32Array:
+        """One number for each record and model (n, M), or (n, M, k) with k views; higher for members.
+
+        Parameters
+        ----------
+        signal : a name (:func:`signal_names`), or a function of outputs (n, C) and labels (n,)
+            Outputs that are signals already are returned as they are.
+        """
+        kept_already = len(self.shape) == 1 or self.kind in signal_names()
+        if kept_already and isinstance(signal, str) and self.kind not in ("signals", signal):
+            allowed = f"{self.kind}, which was kept"
+            raise InputError("signal", allowed, signal, "train with another signal, or with none")
+        first = self.model(0) if kept_already else signal_of(self.model(0), self.labels, signal, self.kind)
+        found = np.empty((self.n, self.models, *first.shape[1:]), dtype=np.float32)
+        for m in range(self.models):
+            values = self.model(m)
+            found[:, m] = values if kept_already else signal_of(values, self.labels, signal, self.kind)
+        return found
+
+
+def signal_of(outputs: Any, labels: Any, signal: str | Signal, kind: str) -> Float32Array:
+    """Reduce outputs (n, C) or (n, k, C) to (n,) or (n, k)."""
+    values = np.asarray(outputs)
+    if values.ndim == 3:
+        return np.stack([signal_of(values[:, v], labels, signal, kind) for v in range(values.shape[1])], axis=1)
+    if not isinstance(signal, str):
+        found = np.asarray(signal(values, labels))
+    elif signal == SQUARED_ERROR:
+        _require_kind(signal, kind, "predictions")
+        found = -squared_error(values, labels)
+    elif signal in signals.SIGNALS:
+        if kind != MULTI_LABEL:
+            _require_kind(signal, kind, "logits")
+        found = output_kinds.member_scores(kind, values, labels, [signal])[signal]
+    else:
+        raise unknown_signal(signal)
+    if found.shape != values.shape[:1]:
+        allowed = f"one number for each of {len(values)} records"
+        raise InputError("signal", allowed, f"shape {found.shape}", "return (n,)")
+    result = np.ascontiguousarray(found, dtype=np.float32)
+    _require_finite(result, "signal")
+    return result
+
+
+def signal_names() -> tuple[str, ...]:
+    """Return the signals by name that outputs can be reduced to."""
+    return (*signals.SIGNALS, SQUARED_ERROR)
+
+
+def unknown_signal(signal: str) -> InputError:
+    """Return the refusal of a signal that nobody knows."""
+    hint = nearest(signal, signal_names()) or "choose one"
+    return InputError("signal", f"one of {', '.join(signal_names())}", repr(signal), hint)
+
+
+def _require_kind(signal: str, kind: str, needed: str) -> None:
+    if kind != needed:
+        hint = f"use {SQUARED_ERROR}" if kind == "predictions" else "pass a function of outputs and labels"
+        raise InputError("signal", f"one of {kind}", f"{signal}, which needs {needed}", hint)
+
+
+def _require_finite(values: NDArray[Any], name: str) -> None:
+    if not np.isfinite(values).all():
+        bad = int(np.argwhere(~np.isfinite(values))[0][0])
+        raise InputError(name, "finite numbers", f"NaN or infinity, first in record {bad}", "drop or repair it")
+
+
+def outputs_of(source: Path | Float32Array) -> Float32Array:
+    """Return the outputs in a source, a read-only memory map of a file."""
+    return source if isinstance(source, np.ndarray) else np.load(source, mmap_mode="r", allow_pickle=False)
