@@ -22,7 +22,8 @@ PLACES = ("in Oslo", "near the mill", "at noon", "by the river", "in the attic",
 def digits() -> None:
     """Write 8 x 8 images of digits with their class: flat, as images for PyTorch, and with ids for a script."""
     images, labels = load_digits(return_X_y=True)
-    np.savez(HERE / "sklearn" / "digits.npz", pixels=images.astype(np.float32), digit=labels)
+    for folder in ("sklearn", "own"):
+        np.savez(HERE / folder / "digits.npz", pixels=images.astype(np.float32), digit=labels)
     ids = np.array([f"digit-{i:04d}" for i in range(len(labels))])
     np.savez(HERE / "command" / "digits.npz", pixels=images.astype(np.float32), digit=labels, id=ids)
     square = images.reshape(-1, 1, 8, 8).astype(np.float32) / 16
@@ -47,6 +48,17 @@ def patients(count: int = 800) -> None:
         csv.writer(file).writerows(
             [("person", "age", "district", "smoker", "visits", "admitted", "went", "days"), *rows]
         )
+
+
+def visits(count: int = 400) -> None:
+    """Write visitors of a clinic that does not exist: four numbers, three complaints, and how long they stayed."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(count, 4)).round(3)
+    complaints = (x @ rng.normal(size=(4, 3)) + 2 * rng.normal(size=(count, 3)) > 0).astype(int)
+    hours = (0.3 * x[:, 0] + 0.4 * complaints.sum(axis=1) + rng.normal(size=count)).round(2)
+    names = ("age", "pulse", "warmth", "weight", "fever", "cough", "rash", "hours")
+    with (HERE / "visits" / "visits.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([names, *np.column_stack([x, complaints, hours]).tolist()])
 
 
 def sentences(count: int = 240) -> None:
@@ -77,3 +89,4 @@ if __name__ == "__main__":
     patients()
     reviews()
     sentences()
+    visits()

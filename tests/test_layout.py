@@ -14,7 +14,7 @@ SOURCE = ROOT / "src" / "miaudit"
 
 # Where one file tests several modules: why, that file, and the modules.
 THROUGH = (
-    ("types and one exception, which every test uses", "test_evidence.py", "arrays errors"),
+    ("types and one exception, which every test uses", "test_evidence.py", "arrays errors io/labels"),
     ("laws of all that is registered or printed", "laws/test_attacks.py", "attacks/registry"),
     ("laws of all that is registered or printed", "laws/test_metrics.py", "metrics/definition"),
     ("a bundle is made, shared and read as a whole", "bundle/test_bundle.py", "bundle/contents"),
@@ -44,6 +44,13 @@ THROUGH = (
         "jobs/program models/script_files",
     ),
     ("what a target is", "collect/test_campaign.py", "models/protocol"),
+    (
+        "what targets are made of",
+        "models/test_targets.py",
+        "models/torch_target models/own_code models/outputs",
+    ),
+    ("what shadow models leave", "models/test_shadow.py", "models/shadow_outputs"),
+    ("signals by the kind of outputs", "attacks/test_output_kinds.py", "attacks/regression"),
     ("measures by name", "config/test_disclosure.py", "defences/registry"),
     ("the parts of a command: what it prints and writes", "command/test_audit.py", "command/results"),
     (

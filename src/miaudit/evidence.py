@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from miaudit.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import numeric, tables
+from miaudit.io.labels import checked_labels, checked_texts, frozen, same_length
 
 Design = Literal["multi-run", "one-run", "zero-run"]
 DESIGNS: tuple[Design, ...] = ("multi-run", "one-run", "zero-run")
@@ -110,20 +111,20 @@ class Evidence:
         scores = {_name(name): numeric.finite(values, str(name), 1) for name, values in named.items()}
         n = len(next(iter(scores.values())))
         for name, values in scores.items():
-            _same_length(name, values, n)
+            same_length(name, values, n)
         members = _membership(member)
-        _same_length("member", members, n)
+        same_length("member", members, n)
         x, names = _covariates(covariates, covariate_names, n)
         fields: dict[str, Any] = {
             "scores": MappingProxyType(scores),
             "member": members,
             "covariates": x,
             "covariate_names": names,
-            "text": _texts(text, n),
+            "text": checked_texts(text, n),
             "design": check_design(design),
-            "unit": _labels(unit, "unit", n),
-            "group": _labels(group, "group", n),
-            "run": _labels(run, "run", n),
+            "unit": checked_labels(unit, "unit", n),
+            "group": checked_labels(group, "group", n),
+            "run": checked_labels(run, "run", n),
             "source": str(source),
         }
         for field, value in fields.items():
@@ -489,16 +490,6 @@ def _name(name: object) -> str:
     return text
 
 
-def _same_length(name: str, values: NDArray[Any], n: int) -> None:
-    if len(values) != n:
-        raise InputError(name, f"{n} rows, as in the score", f"{len(values)}", "pass one value for each record")
-
-
-def _frozen(values: NDArray[Any]) -> NDArray[Any]:
-    values.flags.writeable = False
-    return values
-
-
 def _membership(member: ArrayLike) -> BoolArray:
     array = numeric.plain(member, "member")
     if array.ndim != 1:
@@ -517,7 +508,7 @@ def _membership(member: ArrayLike) -> BoolArray:
     if len(members) and inside in (0, len(members)):
         missing = "non-members" if inside else "members"
         raise InputError("member", "members and non-members", f"no {missing}", f"add records that are {missing}")
-    return _frozen(members)
+    return frozen(members)
 
 
 def _covariates(
@@ -527,50 +518,11 @@ def _covariates(
         return None, ()
     array = numeric.plain(covariates, "covariates")
     x = numeric.finite(array.reshape(-1, 1) if array.ndim == 1 else array, "covariates", 2)
-    _same_length("covariates", x, n)
+    same_length("covariates", x, n)
     labels = tuple(str(name) for name in names or ())
     if labels and len(labels) != x.shape[1]:
         raise InputError("covariate_names", f"{x.shape[1]} names", f"{len(labels)}", "name every covariate, or none")
     return x, labels
-
-
-def _labels(values: ArrayLike | None, name: str, n: int) -> NDArray[Any] | None:
-    """Copy labels (integers or text) into a read-only array."""
-    if values is None:
-        return None
-    array = numeric.plain(values, name)
-    if array.ndim != 1:
-        raise InputError(name, "one label for each record", f"an array of shape {array.shape}", "pass one column")
-    if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array == np.floor(array)).all():
-        array = array.astype(np.int64)  # beyond 2^53 a float no longer tells neighbours apart
-    if array.dtype.kind not in "biuU":
-        raise InputError(name, "integers or text", f"values of type {array.dtype}", "convert the labels to text")
-    _same_length(name, array, n)
-    return _frozen(np.array(array))
-
-
-def _texts(values: ArrayLike | None, n: int) -> NDArray[Any] | None:
-    """Copy texts into a read-only array of str objects."""
-    if values is None:
-        return None
-    array = np.asarray(values, dtype=object)
-    if array.ndim != 1:
-        raise InputError("text", "one text for each record", f"an array of shape {array.shape}", "pass one column")
-    _same_length("text", array, n)
-    texts = np.empty(n, dtype=object)
-    for row, value in enumerate(array):
-        if not isinstance(value, str):
-            received = f"{type(value).__name__} in row {row}"
-            raise InputError("text", "one str for each record", received, 'use "" for a record that says nothing')
-        if "\0" in value or (not value.isascii() and _has_surrogate(value)):
-            received = f"a character that files cannot hold in row {row}"
-            raise InputError("text", "text without NUL and half characters", received, "decode it again, or replace it")
-        texts[row] = str(value)
-    return _frozen(texts)
-
-
-def _has_surrogate(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _declared_design(column: NDArray[Any] | None, *, explicit: bool) -> str | None:

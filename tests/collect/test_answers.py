@@ -15,7 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 from miaudit import Plan, audit
 from miaudit.attacks import label_only, lira, signals
 from miaudit.collect import run_campaign, training
-from miaudit.collect.campaign import Campaign, Draws, Shadows
+from miaudit.collect.campaign import Campaign, Shadows
+from miaudit.collect.draws import Draws
 from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import Answers, collect, cost
 from miaudit.errors import InputError

@@ -233,7 +233,7 @@ def test_what_a_target_states_by_deriving_from_traits_holds() -> None:
     ("change", "words"),
     [
         ({"name": 3}, "a text as name"),
-        ({"kind": "logit"}, "logits or predictions or signals as kind"),
+        ({"kind": "logit"}, "logits or predictions or signals or multi-label as kind"),
         ({"runs_user_code": "no"}, "true or false as runs_user_code"),
         ({"identity": "text"}, r"a method identity\(\)"),
         ({"outputs": np.zeros((80, 2))}, r"a method outputs\(fitted, x\)"),

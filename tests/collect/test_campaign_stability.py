@@ -15,7 +15,8 @@ from miaudit import audit
 from miaudit.attacks import signals
 from miaudit.auditing.plan import Plan
 from miaudit.collect import run_campaign, stability
-from miaudit.collect.campaign import Campaign, Draws, Shadows
+from miaudit.collect.campaign import Campaign, Shadows
+from miaudit.collect.draws import Draws
 from miaudit.collect.outputs import Collected
 from miaudit.collect.records import Records
 from miaudit.errors import InputError

@@ -18,7 +18,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from miaudit.attacks import lira, registry, signals
 from miaudit.collect import run_campaign
-from miaudit.collect.campaign import Campaign, Draws, Shadows
+from miaudit.collect.campaign import Campaign, Shadows
+from miaudit.collect.draws import Draws
 from miaudit.collect.outputs import Collected
 from miaudit.collect.records import Records
 from miaudit.errors import InputError

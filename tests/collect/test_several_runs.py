@@ -13,7 +13,8 @@ from sklearn.tree import DecisionTreeClassifier
 from command.test_audit import Run, save
 from miaudit import Evidence, Plan, audit
 from miaudit.auditing.plan import Bounds
-from miaudit.collect.campaign import Campaign, Draws, Shadows
+from miaudit.collect.campaign import Campaign, Shadows
+from miaudit.collect.draws import Draws
 from miaudit.collect.outputs import Collected
 from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import collect, cost

@@ -15,7 +15,8 @@ from miaudit import Plan, Reference, audit
 from miaudit.attacks import signals
 from miaudit.auditing.reference import SHADOW_MODELS
 from miaudit.collect import run_campaign
-from miaudit.collect.campaign import Campaign, Draws, Shadows
+from miaudit.collect.campaign import Campaign, Shadows
+from miaudit.collect.draws import Draws
 from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import Answers
 from miaudit.errors import InputError

@@ -11,7 +11,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeClassifier
 
-from miaudit.collect.campaign import Campaign, Draws, Shadows
+from miaudit.collect.campaign import Campaign, Shadows
+from miaudit.collect.draws import Draws
 from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import collect, cost
 from miaudit.collect.training import training, training_of_all

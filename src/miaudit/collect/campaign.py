@@ -1,29 +1,25 @@
-"""Everything that decides the evidence of a campaign, what of it goes together, and what is drawn before training."""
+"""Everything that decides the evidence of a campaign, and what of it goes together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.arrays import BoolArray, IndexArray
-from miaudit.attacks import registry, signals
+from miaudit.attacks import multi_label, registry, signals
 from miaudit.attacks.likelihood import GaussianLira
-from miaudit.auditing import vulnerable_records
 from miaudit.auditing.reference import SHADOW_MODELS
 from miaudit.collect.outputs import GAUSSIAN_LIRA, of_outputs
 from miaudit.collect.records import Records
-from miaudit.collect.stability import Replacements
 from miaudit.errors import InputError, nearest
-from miaudit.evidence import Evidence
 from miaudit.io import frames
 from miaudit.jobs import executor as execution
-from miaudit.models import inclusion
 from miaudit.models.given import GivenShadows
-from miaudit.models.protocol import Target, Trainable, check_target, stands, trainable, traits_of
+from miaudit.models.protocol import Target, Trainable, Traits, check_target, stands, trainable, traits_of
 from miaudit.models.shadow import placed
 from miaudit.models.shadow_outputs import Signals
 from miaudit.models.targets import Precomputed, SavedTorch, TorchTarget
@@ -50,6 +46,8 @@ _POOLED = {"shadow_logits", "shadow_labels", "pooled_correct"}
 _SHADOW_OUTPUTS = {"shadow_logits", "shadow_correct", "pooled_correct", "shadow_probabilities", "shadow_confidence"}
 # Inputs that are of changed copies of the records too.
 _ON_COPIES = {"correct", "shadow_correct", "pooled_correct"}
+_KINDS = {"multi-label": "several labels"}
+_BY_OUTPUTS = {"predictions": ("loss",), "multi-label": tuple(multi_label.SIGNALS)}
 _OUTPUTS = {"logits", "labels", "correct", "probabilities", "confidence", *_SHADOW_OUTPUTS}
 
 
@@ -84,6 +82,18 @@ class Shadows:
     vulnerability: bool | None = None
     without: tuple[int, ...] = ()
     keep: Literal["outputs", "signal"] = "outputs"
+
+    @classmethod
+    def run_by(cls, executor: str, address: str, folder: Path, each: Mapping[str, Any], **options: Any) -> Shadows:
+        """Return those that fit where :func:`miaudit.jobs.executor.chosen` says, each given so much.
+
+        Raises
+        ------
+        InputError
+            For a value outside its range.
+        """
+        where = execution.chosen(executor, options.get("workers", 1), address=address, folder=folder, **each)
+        return cls(executor=where, **options)
 
     @property
     def count(self) -> int:
@@ -140,6 +150,8 @@ class Campaign:
 
     def __post_init__(self) -> None:
         check_target(self.target)
+        if self.records.y is not None and isinstance(self.target, Traits):
+            object.__setattr__(self, "target", self.target.labelled(self.records.y))
         if not self.stands:
             where = execution.chosen(self.shadows.executor, self.shadows.workers)
             object.__setattr__(self, "target", placed(self.target, where)[0])
@@ -195,6 +207,7 @@ class Campaign:
             "a multi-run, whose models keep their own record": design == "multi-run",
             "reference.score: shadow_models": self.reference,
             "stability": bool(self.stability),
+            "several runs": self.runs > 1,
             "data.copies": self.copies is not None,
             f"{GAUSSIAN_LIRA}, which is fitted to outputs": GAUSSIAN_LIRA in self.names,
         }
@@ -227,7 +240,7 @@ class Campaign:
         return np.arange(self.records.n) if traits_of(self.target).by_row else self.records.x
 
     def labels(self) -> NDArray[Any]:
-        """Labels (n,); zeros for a target that needs none."""
+        """Labels (n,), or (n, L) where each record has several; zeros for a target that needs none."""
         if self.records.y is not None:
             return self.records.y
         if self.target.kind != "signals":
@@ -285,9 +298,7 @@ class Campaign:
                 _check_multi_run(name, needs, kind)
             elif any("shadow" in need or need in ("included", "pooled_correct") for need in needs):
                 self._check_shadows(name, needs, 1 if attack is None else attack.least_models)
-            outputs_needed = bool(needs & _OUTPUTS)
-            if outputs_needed and kind != "logits" and not (kind == "predictions" and name == "loss"):
-                raise InputError("attack.type", f"an attack on {kind}", name, "it needs the outputs of a classifier")
+            _check_outputs(name, needs, kind)
             if name == GAUSSIAN_LIRA and kind == "signals":
                 raise InputError("attack.type", "an attack on outputs of one model", name, "choose the loss")
             if attack is not None and attack.statistic == "log_probability" and kind == "predictions":
@@ -361,6 +372,7 @@ class Campaign:
             received = f"a data frame with the columns {', '.join(list(records.x.columns)[:8])}"
             hint = "code categories as 0, 1, ... and fill gaps, or audit a scikit-learn Pipeline"
             raise InputError("data.x", "columns of numbers, for a network", received, hint)
+        self._check_labels()
         if not records.classes:
             return
         received = f"texts ({', '.join(records.classes[:4])}{', ...' if len(records.classes) > 4 else ''})"
@@ -369,6 +381,20 @@ class Campaign:
         if self.stands and target.kind == "logits":
             hint = "number the classes in the order of the columns of its outputs"
             raise InputError("data.y", "classes 0, 1, ..., for a model as it is", received, hint)
+
+    def _check_labels(self) -> None:
+        """Refuse several columns of labels that are not 0 and 1, where they are no numbers of a regression."""
+        y, kind = self.records.y, self.target.kind
+        if y is None or np.ndim(y) < 2:
+            if kind == "multi-label":
+                hint = "write data.y: [a, b, c]"
+                raise InputError("data.y", "several columns, one for each label", "one", hint)
+            return
+        if np.ndim(y) > 2 or kind == "logits":
+            received = f"labels of shape {np.shape(y)}, for {self.target.name}, which tells classes apart"
+            raise InputError("data.y", "one column of classes", received, "name one column")
+        if kind == "multi-label":
+            multi_label.checked_labels(y, "data.y")
 
     def _check_rows(self) -> None:
         """Refuse outputs of more or fewer records: which row belongs to which record could only be guessed."""
@@ -415,6 +441,16 @@ def known() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*of_outputs(), *registry.ATTACKS]))
 
 
+def _check_outputs(name: str, needs: set[str], kind: str) -> None:
+    """Refuse an attack that needs the outputs of a classifier where there are others."""
+    if not needs & _OUTPUTS or kind == "logits" or name in _BY_OUTPUTS.get(kind, ()):
+        return
+    hint = "it needs the outputs of a classifier"
+    if kind == "multi-label":
+        hint = f"it needs one class of each record; {', '.join(multi_label.SIGNALS)} and LiRA do not"
+    raise InputError("attack.type", f"an attack on {_KINDS.get(kind, kind)}", name, hint)
+
+
 def _check_multi_run(name: str, needs: set[str], kind: str) -> None:
     own_model = bool(needs) and needs <= _OF_OWN_MODEL
     if name not in MULTI_RUN and not own_model:
@@ -422,204 +458,3 @@ def _check_multi_run(name: str, needs: set[str], kind: str) -> None:
         raise InputError("attack.type", f"one of {', '.join(MULTI_RUN)}", f"{name} in a multi-run", hint)
     if kind == "signals" and not (needs and needs <= {"target", "shadow", "included"}):
         raise InputError("attack.type", "a column of the target", f"{name} in a multi-run", "or lira_offline")
-
-
-# -- what is drawn before the first training: memberships, the population, and what each model learns ------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """What is fixed before the first training.
-
-    Attributes
-    ----------
-    base : evidence of the audited records with a score of zeros: everything else is checked
-    rows : array (a,), the audited records among all n
-    population : array (m,), the records that are set aside
-    included : array (models, n): the audited model first, unless it stands as it is; of a multi-run its a models
-    y : array (n,)
-    seed : of the models
-    rng : of the attacks
-    replaced : which records give way to which, for the stability of training; None where nobody asks
-    further : array (runs - 1, a), who is a member in each further run; their models are the last of ``included``
-    """
-
-    base: Evidence
-    rows: IndexArray
-    population: IndexArray
-    included: BoolArray
-    y: NDArray[Any]
-    seed: int
-    rng: np.random.Generator
-    replaced: Replacements | None = None
-    further: BoolArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
-
-    @classmethod
-    def of(cls, campaign: Campaign, rng: np.random.Generator) -> Draws:
-        """Draw, after checking all that can be checked before anything is trained.
-
-        Records of one unit are drawn together: one coin for all of them, in every model.
-        """
-        design = campaign.checked_design()
-        campaign.check_attacks(design)
-        coins, halves, seeds, attacks = rng.spawn(4)
-        y, n = campaign.labels(), campaign.records.n
-        # The door of evidence: lengths, types and given memberships are checked before anything is trained.
-        whole = Evidence(
-            score=np.zeros(n),
-            member=_given_member(campaign.records, n),
-            design=design,
-            source=f"{campaign.records.source}: {campaign.target.name}",
-            **_fields(campaign.records, design),
-        )
-        population = np.empty(0, dtype=np.intp)
-        if design == "multi-run":
-            rows, aside = _runs(whole, campaign.audited, coins)
-        else:
-            population = _population(campaign, whole, coins)
-            rows = np.setdiff1d(np.arange(n), population)
-        several = None if whole.unit_codes is None else whole.unit_codes[rows]
-        member = inclusion.coins(len(rows), unit=several, rng=coins) if campaign.draws else whole.member[rows]
-        base = whole.replace(**_rows_of(whole, rows), member=member)
-        if design == "multi-run":
-            included = np.ones((len(rows), n), dtype=np.bool_)
-            included[:, aside] = False
-            included[np.arange(len(rows)), rows] = member
-        else:
-            _check_vulnerability(campaign, base)
-            first, unit = None if campaign.stands else member, None if base.unit_codes is None else base.unit
-            included = inclusion.audited_and_shadows(n, rows, first, campaign.shadows.models, unit=unit, rng=halves)
-            _check_models(included, base)
-        seed = int(seeds.integers(2**31))
-        replaced = _replaced(campaign, base, rows, population, seeds.spawn(1)[0]) if campaign.stability else None
-        further = [inclusion.coins(len(rows), unit=several, rng=one) for one in seeds.spawn(campaign.runs - 1)]
-        if further:
-            included = np.concatenate([included, np.zeros((len(further), n), dtype=np.bool_)])
-            included[-len(further) :, rows] = further
-        return cls(base, rows, population, included, y, seed, attacks, replaced, np.array(further, dtype=np.bool_))
-
-    def rare_classes(self, campaign: Campaign) -> str:
-        """Say which classes are so rare that models are trained without any record of them; empty where none is."""
-        if campaign.target.kind != "logits" or not len(self.included):
-            return ""
-        named, classes = campaign.records.classes, np.unique(self.y)
-        without = np.array([~self.included[:, self.y == one].any(axis=1) for one in classes])
-        rare = classes[without.any(axis=1)].tolist()
-        if not rare:
-            return ""
-        shown = [
-            f"{named[i] if named else i} ({np.count_nonzero(self.y == i)} of {len(self.y):,})"
-            for i in rare[:_MOST_NAMED]
-        ]
-        listed = ", ".join(shown) + (", ..." if len(rare) > _MOST_NAMED else "")
-        return (
-            f"rare classes: {int(without.any(axis=0).sum())} of {len(self.included)} models learn no record of "
-            f"{listed}, and their probability of such a class counts as {signals.PROBABILITY_FLOOR:g}"
-        )
-
-
-def _given_member(records: Records, n: int) -> NDArray[Any]:
-    """Memberships of the file; where none are given, some that pass the door until they are drawn."""
-    return np.arange(n) % 2 == 0 if records.member is None else records.member
-
-
-def _fields(records: Records, design: str | None) -> dict[str, Any]:
-    """Fields of evidence; texts are covariates, so they belong to memberships that nobody drew."""
-    return {k: v for k, v in records.fields.items() if k != "text" or design in (None, "zero-run")}
-
-
-def _rows_of(whole: Evidence, rows: IndexArray) -> dict[str, Any]:
-    taken = {name: getattr(whole, name) for name in ("covariates", "text", "unit", "group")}
-    return {"score": np.zeros(len(rows)), **{k: None if v is None else v[rows] for k, v in taken.items()}}
-
-
-def _runs(whole: Evidence, asked: int | None, rng: np.random.Generator) -> tuple[IndexArray, IndexArray]:
-    """Records of a multi-run, and all that the fixed part leaves aside: these, and the others of their units."""
-    order = rng.permutation(whole.n)
-    several = whole.n_units
-    if asked is not None and asked >= several:
-        what = "records" if whole.unit_codes is None else "units"
-        allowed = f"at most {several - 1:,} of {several:,} {what}, one model each"
-        raise InputError("data.records", allowed, str(asked), "all others are in every training: set fewer")
-    if whole.unit_codes is None:
-        rows = np.sort(order[: asked or whole.n // 2])
-        return rows, rows
-    units, first = np.unique(whole.unit_codes[order], return_index=True)  # of each unit the first in a random order
-    chosen = rng.permutation(len(units))[: asked or len(units) // 2]
-    return np.sort(order[first[chosen]]), np.flatnonzero(np.isin(whole.unit_codes, units[chosen]))
-
-
-def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -> IndexArray:
-    """Records that no model learns, drawn at random; of known memberships only from non-members."""
-    attacks = [registry.ATTACKS[name] for name in campaign.names if name in registry.ATTACKS]
-    needed = any("population" in attack.needs for attack in attacks)
-    asked = campaign.shadows.population
-    if asked is None and not needed:
-        return np.empty(0, dtype=np.intp)
-    free = np.ones(whole.n, dtype=np.bool_) if campaign.draws else ~whole.member
-    given = campaign.shadows.given
-    place = None if given is None else given.rows_in(whole.n, campaign.records.y)
-    if given is not None and place is not None:
-        free &= ~given.outputs.included[:, place].any(axis=0)
-    codes = whole.unit_codes
-    if codes is not None:  # a unit that is audited, or was learned, has no record in the population
-        free &= np.bincount(codes, weights=~free)[codes] == 0
-    possible = np.flatnonzero(free)
-    # Given shadow models leave records without a model that learned them, which online attacks cannot score: all of
-    # these are set aside, where others remain.
-    most = len(possible) - (0 if place is not None and np.count_nonzero(~free & ~whole.member) >= 2 else 2)
-    all_of_them = place is not None and any(attack.online for attack in attacks)
-    count = asked or (most if all_of_them else len(possible) // _POPULATION_SHARE)
-    if not 0 < count <= most:
-        allowed = f"1 to {most}, of records that no model learns" if most > 0 else "records that no model learns"
-        hint = "set fewer aside" if place is None else "give records that no shadow model learned"
-        raise InputError("shadow.population", allowed, str(max(count, 0)) if most > 0 else "none to spare", hint)
-    if codes is None:
-        return np.sort(rng.permutation(possible)[:count])
-    units = rng.permutation(np.unique(codes[possible]))
-    sizes = np.bincount(codes)[units].cumsum()
-    taken = units[: min(int(np.searchsorted(sizes, count)) + 1, len(units) - (len(possible) - most))]
-    return np.flatnonzero(np.isin(codes, taken))
-
-
-def _replaced(
-    campaign: Campaign, base: Evidence, rows: IndexArray, population: IndexArray, rng: np.random.Generator
-) -> Replacements:
-    """Draw which members give way to which records that the audited model did not learn; the others are the test.
-
-    Fresh are those of the population, which are not audited; where nobody set any aside, a share of the non-members.
-    """
-    pairs, member = campaign.stability, base.member
-    train, outside = rows[member], rows[~member]
-    fresh = population if len(population) else np.sort(rng.permutation(outside)[: len(outside) // _POPULATION_SHARE])
-    most = min(len(train), len(fresh))
-    if pairs > most or len(train) < 2:
-        whose = "in the population" if len(population) else f"to spare, a fifth of {len(outside):,} non-members"
-        allowed = f"at most {most:,}, for {len(train):,} training records and {len(fresh):,} {whose}"
-        hint = "set fewer, or set more aside with shadow.population" if len(population) else "set fewer, or audit more"
-        raise InputError("stability.pairs", allowed, f"{pairs:,}", hint)
-    return Replacements.draw(train, fresh, np.setdiff1d(outside, fresh), pairs=pairs, rng=rng)
-
-
-def _check_models(included: BoolArray, base: Evidence) -> None:
-    """Refuse so few records or units that chance left a model without any."""
-    if len(included) and not included.any(axis=1).all():
-        what = "records" if base.unit_codes is None else "units"
-        received = f"{base.n_units} {what}, of which one model would learn none"
-        raise InputError("data", f"{what} enough for every model to learn some", received, f"audit more {what}")
-
-
-def _check_vulnerability(campaign: Campaign, base: Evidence) -> None:
-    """Refuse to say which records leak where it was asked for and so many shadow models cannot tell."""
-    options = campaign.shadows
-    if not options.vulnerability:
-        return
-    n = base.n_units
-    needed = vulnerable_records.fewest(n)
-    if options.count < needed:
-        what = "records" if base.unit_codes is None else "units"
-        received = f"{options.count}: with them even a perfect separation could be chance for one of so many"
-        allowed = f"{needed} or more, to see which of {n:,} {what} leak"
-        raise InputError("shadow.models", allowed, received, f"set {needed}, or leave shadow.vulnerability out")
-    if options.given is not None:
-        options.given.require_same_records(campaign.records.n, campaign.records.y, "vulnerability")

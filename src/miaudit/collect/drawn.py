@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from miaudit.arrays import Float32Array, IndexArray, IntArray
 from miaudit.collect import run_campaign, training
-from miaudit.collect.campaign import Campaign, Draws
+from miaudit.collect.campaign import Campaign
+from miaudit.collect.draws import Draws
 from miaudit.collect.outputs import Collected
 from miaudit.errors import InputError, MiauditError, one_line
 from miaudit.io import atomic

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
-from miaudit.attacks import registry
-from miaudit.attacks.signals import PROBABILITY_FLOOR
+from miaudit.attacks import multi_label, registry
+from miaudit.attacks.regression import squared_error
 from miaudit.auditing import seed
 from miaudit.auditing.pipeline import audit
 from miaudit.auditing.plan import Plan
@@ -236,11 +236,17 @@ def _scored(
     if chosen is None and names:
         chosen = Attack(names)
     if said.kind == "predictions":
-        return from_outputs(losses=_squared(said.values, y), attack=_of_losses(chosen), rng=rng, **fields)
+        if y.dtype.kind == "U":
+            raise InputError("labels", "numbers, for a regression", "texts", "give a classifier, or numbers")
+        return from_outputs(losses=squared_error(said.values, y), attack=_of_losses(chosen), rng=rng, **fields)
     if y.ndim == 2:
-        return from_outputs(losses=_of_several_labels(said, y), attack=_of_losses(chosen), rng=rng, **fields)
+        given: dict[str, Any] = {"labels": y, str(said.kind): said.values}
+        if chosen is not None and GAUSSIAN_LIRA not in chosen.names:
+            return Collected(Evidence(score=multi_label.member_scores(**given, names=chosen.names), **fields))
+        losses = -multi_label.member_scores(**given)["loss"]
+        return from_outputs(losses=losses, attack=_of_losses(chosen), rng=rng, **fields)
     numbers = fitted.class_numbers(y, said.classes, said.values.shape[1])
-    given = {said.kind: said.values, "labels": numbers}
+    given = {str(said.kind): said.values, "labels": numbers}
     return from_outputs(**given, attack=chosen, rng=rng, **fields)
 
 
@@ -267,24 +273,6 @@ def _right(values: NDArray[Any], y: NDArray[Any], rng: np.random.Generator) -> F
         raise InputError("outputs of the model", "labels of the kind of y", received, "give labels as the model does")
     correct: BoolArray = (values == y)[:, None]
     return registry.get(LABEL_ONLY).score({"correct": correct}, rng=rng)
-
-
-def _squared(values: NDArray[Any], y: NDArray[Any]) -> FloatArray:
-    """Squared errors (n,) of predictions (n, k), added over k."""
-    if y.dtype.kind == "U":
-        raise InputError("labels", "numbers, for a regression", "texts", "give a classifier, or numbers")
-    found: FloatArray = ((values.astype(np.float64) - y.astype(np.float64).reshape(len(y), -1)) ** 2).sum(axis=1)
-    return found
-
-
-def _of_several_labels(said: fitted.Said, y: NDArray[Any]) -> FloatArray:
-    """Binary cross-entropies (n,) of logits or probabilities (n, L) with labels (n, L) of 0 and 1, added over L."""
-    values, wanted = said.values.astype(np.float64), y.astype(np.bool_)
-    if said.kind == "logits":
-        found: FloatArray = np.logaddexp(0.0, np.where(wanted, -values, values)).sum(axis=1)
-        return found
-    found = np.maximum(np.where(wanted, values, 1.0 - values), PROBABILITY_FLOOR)
-    return np.asarray(-np.log(found).sum(axis=1))
 
 
 def _covariates(given: Any, sides: _Sides, categories: Sequence[str]) -> tuple[Any, tuple[str, ...] | None]:

@@ -27,6 +27,7 @@ class Records:
     x : array (n, ...) of numbers, list of n str, or data frame of n rows: what goes into the model
         A frame of polars or arrow becomes one of pandas (:func:`miaudit.io.frames.to_pandas`).
     y : array (n,) of labels, or None; texts are numbered 0, 1, ... in their order
+        (n, L) of 0 and 1 where each record has several labels, or of several numbers.
     member : array (n,), whether the audited model was trained on the record; None where that is still to be drawn
     fields : further fields of :class:`miaudit.Evidence`: covariates, covariate_names, text, unit, group
     source : str, where they came from
@@ -48,6 +49,9 @@ class Records:
         labels = None if self.y is None else np.asarray(self.y)
         if labels is None or labels.dtype.kind not in "OU":
             return
+        if labels.ndim == 2:
+            hint = "write 1 where a record has the label and 0 where not"
+            raise InputError("data.y", "numbers in each of several columns", "texts", hint)
         empty = [one in (None, "") or isinstance(one, float) for one in labels.tolist()]
         if any(empty) or not all(isinstance(one, str) for one in labels.tolist()):
             received = f"none in {sum(empty)} rows" if any(empty) else "Python objects"
@@ -67,7 +71,7 @@ class Records:
         path: str | Path,
         *,
         x: str | Sequence[str] | None = None,
-        y: str | None = None,
+        y: str | Sequence[str] | None = None,
         text: str | None = None,
         member: str | None = None,
         unit: str | None = None,
@@ -88,6 +92,7 @@ class Records:
             values that are missing, they are a data frame of pandas.
         frame : true for a data frame in any case, false for an array of numbers or a refusal
         levels : columns of x that are categories, of all their values; then x is a data frame
+        y : one column of labels or numbers, or several: one for each label of a record, or for each number
         covariates, categories : columns, or two-dimensional arrays, as in :meth:`miaudit.Evidence.load`
             Columns of an array "c" are "c.0", "c.1", ...
         ids : column of what each record is called, each of them once
@@ -98,7 +103,7 @@ class Records:
             For a file or column that is not there or not readable, and unequal lengths.
         """
         if x == EVERY:
-            others = {y, text, member, unit, group, ids, *_listed(covariates)}
+            others = {text, member, unit, group, ids, *_listed(y), *_listed(covariates)}
             x = [name for name in _names(Path(path)) if name not in others]
         asked = _listed(x)
         as_frame = bool(levels) if frame is None else frame
@@ -108,15 +113,17 @@ class Records:
             columns = {"y": y, "text": text, "member": member, "unit": unit, "group": group, "ids": ids}
             more = {"covariates": covariates, "categories": categories}
             return cls._with_frame(Path(path), asked, levels, {**columns, **more})
-        several = [names for names in (_listed(x), _listed(covariates)) if names]
-        single = [name for name in (y, text, member, unit, group, ids) if name is not None]
-        numbers = {y, member, *(name for names in several for name in names)}
+        several = [names for names in (_listed(x), _listed(y), _listed(covariates)) if names]
+        single = [name for name in (text, member, unit, group, ids) if name is not None]
+        numbers = {member, *(name for names in several for name in names)}
         labels = [name for name in (text, unit, group, ids) if name is not None and name not in numbers]
         wanted = list(dict.fromkeys([*(name for names in several for name in names), *single]))
         if not wanted:
             raise InputError("data", "names of columns (x, y, text, member, ...)", "none", "name the columns")
         known = _listed(covariates)
-        found = _columns(Path(path), wanted, labels, [name for name in known if name not in {*_listed(x), *single}])
+        found = _columns(
+            Path(path), wanted, labels, [name for name in known if name not in {*_listed(x), *_listed(y), *single}]
+        )
         n = len(found[wanted[0]])
         for name in wanted:
             if found[name].ndim == 0 or len(found[name]) != n:
@@ -134,7 +141,7 @@ class Records:
         inputs = _joined(found, _listed(x)) if x is not None else np.arange(n) if texts is None else texts
         return cls(
             x=inputs,
-            y=None if y is None else found[y],
+            y=None if y is None else _labels(found, _listed(y)),
             member=None if member is None else found[member],
             fields={name: values for name, values in fields.items() if values is not None},
             source=Path(path).name,
@@ -190,6 +197,19 @@ def _distinct(ids: NDArray[Any], name: str) -> NDArray[Any]:
 
 def _listed(names: str | Sequence[str] | None) -> list[str]:
     return [] if names is None else [names] if isinstance(names, str) else list(names)
+
+
+def _labels(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[Any]:
+    """Labels as they are in one column, (n, L) of several."""
+    if len(names) == 1:
+        return found[names[0]]
+    for name in names:
+        if found[name].ndim != 1 or found[name].dtype.kind not in "biuf":
+            hint = "write 1 where a record has the label and 0 where not"
+            raise InputError.of_array(
+                f"data.y: {name}", "a column of numbers, for one label of several", found[name], hint
+            )
+    return np.stack([found[name] for name in names], axis=1)
 
 
 def _joined(found: Mapping[str, NDArray[Any]], names: Sequence[str]) -> NDArray[Any] | None:

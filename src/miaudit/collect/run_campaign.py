@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from scipy import special
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
-from miaudit.attacks import lira, registry, signals
+from miaudit.attacks import lira, output_kinds, registry
+from miaudit.attacks.output_kinds import LOGITS, MULTI_LABEL, PREDICTIONS
 from miaudit.auditing import vulnerable_records
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.auditing.reference import SHADOW_MODELS
 from miaudit.collect import several_runs
-from miaudit.collect.campaign import Campaign, Draws
+from miaudit.collect.campaign import Campaign
+from miaudit.collect.draws import Draws
 from miaudit.collect.outputs import GAUSSIAN_LIRA, Attack, Collected, from_outputs, of_outputs
 from miaudit.collect.training import (
     Progress,
@@ -35,7 +37,11 @@ from miaudit.models import shadow
 from miaudit.models.protocol import traits_of
 from miaudit.models.shadow import ShadowOutputs
 
-_WORDS = {"logits": "logit-scaled confidence", "predictions": "negative squared error"}
+_WORDS = {
+    LOGITS: "logit-scaled confidence",
+    MULTI_LABEL: "log-odds of the whole label vector",
+    PREDICTIONS: "negative squared error",
+}
 
 
 def collect(campaign: Campaign, *, rng: np.random.Generator, progress: Progress | None = None) -> Collected:
@@ -126,17 +132,17 @@ def _by_outputs(answers: Answers, names: list[str]) -> Collected:
     """Scores that the audited model's outputs give by themselves."""
     campaign, draws = answers.campaign, answers.draws
     outputs, y = np.asarray(answers.outputs)[draws.rows], draws.y[draws.rows]
-    predicts = campaign.target.kind == "predictions"
+    kind = campaign.target.kind
     if answers.columns:
         scores = {name: outputs[:, answers.columns.index(name)].astype(np.float64) for name in names}
     elif GAUSSIAN_LIRA in names:
-        given = {"losses": squared_error(outputs, y)} if predicts else {"logits": outputs, "labels": y}
+        given: dict[str, Any] = {"logits": outputs, "labels": y}
+        if kind != LOGITS:
+            given = {"losses": -output_kinds.member_scores(kind, outputs, y, ["loss"])["loss"]}
         attack, known = Attack(tuple(names), campaign.gaussian), draws.base
         return from_outputs(**given, member=known.member, unit=known.unit, attack=attack, rng=draws.rng)
-    elif predicts:
-        scores = {"loss": -squared_error(outputs, y)}  # the only one that a campaign lets pass
     else:
-        scores = signals.member_scores(labels=y, logits=outputs, names=names)
+        scores = output_kinds.member_scores(kind, outputs, y, names)
     return Collected(draws.base.replace(score=scores))
 
 
@@ -431,9 +437,7 @@ class Answers:
         name = "loss" if statistic == "log_probability" else "logit_confidence"
         if self.campaign.kept_signals is not None:
             return values[:, self.columns.index(name)]
-        if kind == "predictions":
-            return -squared_error(values, self.draws.y)
-        return signals.member_scores(labels=self.draws.y, logits=values, names=[name])[name]
+        return output_kinds.member_scores(kind, values, self.draws.y, [name])[name]
 
     def _column(self) -> str:
         return "loss" if "loss" in self.columns else self.columns[0]
@@ -487,12 +491,6 @@ def _probabilities(outputs: NDArray[Any]) -> FloatArray:
 
 def _own_class(probabilities: FloatArray, labels: NDArray[Any]) -> FloatArray:
     found: FloatArray = probabilities[np.arange(len(labels)), labels]
-    return found
-
-
-def squared_error(outputs: NDArray[Any], y: NDArray[Any]) -> FloatArray:
-    """Squared errors (n,) of predictions (n, 1)."""
-    found: FloatArray = (outputs[:, 0].astype(np.float64) - y.astype(np.float64)) ** 2
     return found
 
 

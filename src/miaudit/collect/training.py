@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.attacks import registry
-from miaudit.collect.campaign import Campaign, Draws
+from miaudit.collect.campaign import Campaign
+from miaudit.collect.draws import Draws
 from miaudit.collect.stability import Replacements
 from miaudit.errors import InputError
 from miaudit.models import shadow
@@ -42,7 +43,7 @@ def training_of_all(campaign: Campaign, draws: Draws) -> dict[str, Any]:
     keep = rows if multiple else None
     if asks_copies(campaign):
         x, k = all_records(campaign), copies_of(campaign).shape[1]
-        y = np.concatenate([y, np.repeat(y, k)])
+        y = np.concatenate([y, np.repeat(y, k, axis=0)])
         included = np.concatenate([included, np.zeros((len(included), n * k), dtype=np.bool_)], axis=1)
         if multiple:
             keep = np.concatenate([rows, (n + rows[:, None] * k + np.arange(k)).ravel()])

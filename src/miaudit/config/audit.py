@@ -37,6 +37,7 @@ from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import DESIGNS, Design
 from miaudit.findings.table import TableFindings
 from miaudit.io.tables import read_yaml
+from miaudit.models.outputs import label_count
 from miaudit.synthesis.table_attacks import table_files
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
@@ -517,12 +518,12 @@ class CampaignConfig(Options):
         """Read the records and make the target. Runs the code that the target names."""
         attacks, records = self.attack_options(), self.data.load(base, self.evaluation.get("categories", ()))
         return Campaign(
-            target=self.data.named(self.target.build(base), records),
+            target=self.data.named(self.target.build_for(base, records.y), records),
             records=records,
             design=self.design,
             attacks=attacks,
             gaussian=self.gaussian() if outputs.GAUSSIAN_LIRA in attacks else Campaign.gaussian,
-            shadows=self.shadow.options(base),
+            shadows=self.shadow.options(base, 0 if records.y is None else label_count(records.y)),
             audited=self.data.records,
             user_code=self.user_code,
             copies=self.data.load_copies(base),

@@ -18,6 +18,7 @@ from pydantic import (
     PlainValidator,
     Tag,
     TypeAdapter,
+    create_model,
     field_validator,
     model_validator,
 )
@@ -31,8 +32,10 @@ from miaudit.models.command import CommandLine, CommandOutputs, CommandTarget
 from miaudit.models.foreign import refuse_pickle
 from miaudit.models.given import GivenShadows
 from miaudit.models.onnx_file import OnnxGiven, OnnxTarget
-from miaudit.models.shadow import where_fits_run
-from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget, load_factory
+from miaudit.models.outputs import label_count
+from miaudit.models.own_code import load_factory
+from miaudit.models.own_target import of_class
+from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget
 from miaudit.models.train_config import SmallGPT2, TrainConfig
 
 __all__ = ["TargetSection"]
@@ -89,6 +92,10 @@ class TargetSection(Section):
         InputError
             If an extra is not installed, and for whatever is wrong with code, weights or folder.
         """
+
+    def build_for(self, base: Path, y: Any) -> Target:  # noqa: ARG002 - for those whose outputs are read by the labels
+        """Make the target, as :meth:`build`, for records with labels y (n,), (n, L) or None."""
+        return self.build(base)
 
 
 class SklearnSection(TargetSection):
@@ -152,10 +159,12 @@ class TorchWeightsSection(NetworkSection):
 
     kind: Literal["torch-weights"]
     weights: FilePath
+    given: Literal["logits", "predictions"] = "logits"
 
     def build(self, base: Path) -> Target:
         """Read the weights."""
-        return SavedTorch(self.network(), base / self.weights, self.name or self.factory, output=self.output)
+        name = self.name or self.factory
+        return SavedTorch(self.network(), base / self.weights, name, output=self.output, given=self.given)
 
 
 class OutputsSection(TargetSection):
@@ -168,7 +177,12 @@ class OutputsSection(TargetSection):
 
     def build(self, base: Path) -> Target:
         """Read the outputs."""
-        return Precomputed.load(base / self.outputs_path, self.columns, given=self.given)
+        return self.build_for(base, None)
+
+    def build_for(self, base: Path, y: Any) -> Target:
+        """Read the outputs: by the labels, probabilities are of classes or of each label by itself."""
+        several = 0 if y is None or self.given == "predictions" else label_count(y)
+        return Precomputed.load(base / self.outputs_path, self.columns, given=self.given, labels=several)
 
 
 class OnnxSection(TargetSection):
@@ -248,6 +262,27 @@ class CommandSection(TargetSection):
         return CommandTarget(given=self.outputs, folder=base, called=self.name or "", **options)
 
 
+# A field cannot be called "class" in a class of Python.
+_WithClass: Any = create_model("_WithClass", __base__=TargetSection, **{"class": (Text, ...)})  # type: ignore[call-overload]
+
+
+class OwnSection(_WithClass):
+    """A class of one's own, which does what the protocol of targets asks."""
+
+    kind: Literal["target"]
+    options: dict[str, Any] = Field(default_factory=dict)
+    files: tuple[Text, ...] = ()
+
+    @property
+    def user_code(self) -> str:
+        """The class."""
+        return str(getattr(self, "class"))
+
+    def build(self, base: Path) -> Target:
+        """Make the object, and read the files that decide its fits."""
+        return of_class(self.user_code, self.options, folder=base, files=self.files, called=self.name or "")
+
+
 class TokenSection(TargetSection):
     """Log-probabilities of tokens, which the data hold already: no model is asked."""
 
@@ -284,7 +319,7 @@ def _any_kind(names: tuple[str, ...]) -> TypeAdapter[Any]:
 
 
 _KINDS = (SklearnSection, TorchSection, TorchWeightsSection, OutputsSection, OnnxSection, LanguageModelSection)
-for _section in (*_KINDS, CommandSection, TokenSection):
+for _section in (*_KINDS, CommandSection, OwnSection, TokenSection):
     register(_section)
 
 
@@ -293,7 +328,7 @@ class DataSection(Section):
 
     path: FilePath
     x: Text | tuple[Text, ...] | None = None
-    y: Text | None = None
+    y: Text | tuple[Text, ...] | None = None
     text: Text | None = None
     member: Text | None = None
     unit: Text | None = None
@@ -359,30 +394,26 @@ class ShadowSection(Section):
         if self.outputs_path is None and alone:
             raise ValueError(f"expected outputs_path beside {alone[0]}, received none; it says what that file holds")
         try:
-            self._executor(Path())
+            self._shadows(Path())
         except InputError as error:
             raise ValueError(f"{error.argument}: expected {error.allowed}, received {error.received}") from None
         if self.vulnerability and not self.models and self.outputs_path is None:
             raise ValueError("expected shadow models beside vulnerability, received none; set models")
         return self
 
-    def options(self, base: Path) -> Shadows:
-        """Return the options of the campaign; reads the outputs that are given."""
+    def options(self, base: Path, labels: int = 0) -> Shadows:
+        """Return the options of the campaign; reads the outputs that are given, of so many labels of each record."""
         given = None
         if self.outputs_path is not None:
-            given = GivenShadows.load(base / self.outputs_path, given=self.given, signal=self.signal)
-        same = {"models", "vulnerability", "population", "workers", "at_once", "seconds_per_fit", "keep"}
-        return Shadows(
-            **self.model_dump(include=same),
-            given=given,
-            store=None if self.store is None else base / self.store,
-            executor=self._executor(base),
-        )
+            given = GivenShadows.load(base / self.outputs_path, given=self.given, signal=self.signal, labels=labels)
+        return self._shadows(base, given=given, store=None if self.store is None else base / self.store)
 
-    def _executor(self, base: Path) -> Any:
-        """Where fits run, and what each is given; the folder of the configuration goes to a cluster."""
+    def _shadows(self, base: Path, **more: Any) -> Shadows:
+        """The options without what is read; the folder of the configuration goes to a cluster."""
+        same = {"models", "vulnerability", "population", "workers", "at_once", "seconds_per_fit", "keep"}
         each = self.model_dump(include={"threads", "cpus", "gpus", "memory", "timeout", "retries"})
-        return where_fits_run(self.executor, self.address, self.workers, base.absolute(), **each)
+        options = {**self.model_dump(include=same), **more}
+        return Shadows.run_by(self.executor, self.address or "", base.absolute(), each, **options)
 
 
 def _estimator(where: str, options: dict[str, Any]) -> Any:

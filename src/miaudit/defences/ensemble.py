@@ -11,8 +11,9 @@ from scipy import special
 
 from miaudit.arrays import Float32Array, FloatArray, IndexArray
 from miaudit.errors import InputError, Option, check_options
+from miaudit.models.outputs import checked_outputs
 from miaudit.models.protocol import Kind, Target, Trainable, can_be_trained
-from miaudit.models.targets import SklearnTarget, checked_outputs
+from miaudit.models.targets import SklearnTarget
 
 _LEAST = 2
 Count = Annotated[int, Option(ge=_LEAST, allowed="a whole number from 2 up", next_step="one model is no ensemble")]

@@ -19,8 +19,8 @@ from miaudit.defences.outputs import AsItIs, Defence
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.models import inclusion, shadow
+from miaudit.models.outputs import class_count
 from miaudit.models.protocol import Target, can_be_trained_together, check_target, stands, trainable
-from miaudit.models.targets import class_count
 
 Progress = Callable[[int, int], None]
 AS_IT_IS = "as-it-is"

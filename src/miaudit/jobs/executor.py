@@ -103,8 +103,20 @@ class Outcome:
     where: str = ""  # the traceback
 
 
-def chosen(executor: str | Local | Ray, workers: int = 1) -> Local | Ray:
+def chosen(
+    executor: str | Local | Ray, workers: int = 1, *, address: str = "", folder: Path | None = None, **each: Any
+) -> Local | Ray:
     """Return the executor that is meant by "local", "ray" or "ray:ADDRESS".
+
+    Parameters
+    ----------
+    address, folder : of a cluster, as of :class:`Ray`
+    each : what each job is given, as of :class:`miaudit.jobs.resources.Resources`
+
+    Raises
+    ------
+    InputError
+        For another executor, or a value outside its range.
 
     Examples
     --------
@@ -113,11 +125,12 @@ def chosen(executor: str | Local | Ray, workers: int = 1) -> Local | Ray:
     """
     if isinstance(executor, Local | Ray):
         return executor
-    name, _, address = str(executor).partition(":")
-    if name == "local" and not address:
-        return Local(workers)
+    name, _, place = str(executor).partition(":")
+    if name == "local" and not place:
+        return Local(workers, Resources(**each))
     if name == "ray":
-        return Ray(f"{name}:{address}" if address.startswith("//") else address, workers)
+        named = f"{name}:{place}" if place.startswith("//") else place
+        return Ray(named or address, workers, Resources(**each), folder)
     hint = nearest(name, ("local", "ray")) or "local is the default"
     raise InputError("executor", "local, ray or ray:ADDRESS", repr(executor), hint)
 

@@ -1,3 +1,3 @@
 """Models: networks, training and what a model says of records. Its modules import torch, this line does not."""
 
-__all__ = ["command", "nets", "onnx_file", "protocol", "shadow", "targets", "text", "train", "weights"]
+__all__ = ["command", "nets", "onnx_file", "own_target", "protocol", "shadow", "targets", "text", "train", "weights"]

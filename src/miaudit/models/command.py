@@ -23,9 +23,10 @@ from miaudit.io import atomic
 from miaudit.jobs import program
 from miaudit.jobs.resources import LIBRARIES, VARIABLE, dealt, visible
 from miaudit.jobs.resumable import digest
+from miaudit.models.outputs import check_label_columns, class_count, label_count
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.script_files import ScriptFiles, of_arguments
-from miaudit.models.targets import Precomputed, class_count
+from miaudit.models.targets import Precomputed
 
 __all__ = ["CommandOutputs", "CommandTarget"]
 
@@ -119,7 +120,7 @@ class CommandTarget(Traits):
         ``{rows}`` is a .npy file of row numbers (k,) of int64 in the order in which they are to be learned, ``{seed}``
         a whole number below 2^31, ``{out}`` an empty folder. No shell; ``bash -c`` is one.
     given : what it leaves in ``{out}/outputs.npy``, for all n records in their order
-        "losses" (n,), lower for members, "logits" or "probabilities" (n, C).
+        "losses" (n,), lower for members, "logits" or "probabilities" (n, C), of classes or of each label by itself.
     folder : where it runs
     files : further files, or folders of them, whose change makes another training, below ``folder``
         Arguments of the command that are files there are among them already.
@@ -131,6 +132,7 @@ class CommandTarget(Traits):
     called : optional name
     ids : array (n,) of ids of the records, optional; what the script leaves in ids.npy or ids.txt must equal them
         Without them row numbers, from 0.
+    labels : how many labels each record has, 0 for one class; :meth:`labelled` sets it
     """
 
     runs_user_code = True
@@ -146,6 +148,7 @@ class CommandTarget(Traits):
     env: Mapping[str, str] = field(default_factory=dict)
     called: str = ""
     ids: NDArray[Any] | None = None
+    labels: int = 0
     scripts: ScriptFiles | None = None
     number: int | None = None
     logs: Path | None = None
@@ -179,8 +182,12 @@ class CommandTarget(Traits):
 
     @property
     def kind(self) -> Kind:
-        """Losses are signals, turned so that they are higher for members; all else is logits."""
-        return "signals" if self.given == "losses" else "logits"
+        """Losses are signals, turned so that they are higher for members; all else is logits, of classes or labels."""
+        return "signals" if self.given == "losses" else "multi-label" if self.labels else "logits"
+
+    def labelled(self, y: Any) -> CommandTarget:
+        """As of :meth:`Traits.labelled`."""
+        return self if label_count(y) == self.labels else replace(self, labels=label_count(y))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -362,12 +369,14 @@ def read_outputs(out: Path, given: CommandOutputs, y: NDArray[Any], ids: NDArray
     _check_ids(out, ids if ids is not None else np.arange(n), own=ids is None)
     if given == "losses":
         values = -values.astype(np.float64)
+    elif y.ndim == 2:
+        check_label_columns(values.shape[1], y.shape[1], OUTPUTS_FILE)
     elif values.shape[1] < max(2, class_count(y)):
         allowed = f"{given} with a column for each of {max(2, class_count(y))} classes"
         raise InputError(OUTPUTS_FILE, allowed, f"{values.shape[1]}", "write one for each label 0, 1, ...")
     kind = "signals" if given == "losses" else given
     try:
-        return np.asarray(Precomputed(values, kind, OUTPUTS_FILE).values)
+        return np.asarray(Precomputed(values, kind, OUTPUTS_FILE, labels=label_count(y)).values)
     except InputError as error:
         raise InputError(OUTPUTS_FILE, error.allowed, error.received, "mend the script") from error
 

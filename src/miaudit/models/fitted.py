@@ -15,10 +15,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from miaudit.arrays import FloatArray, IndexArray
+from miaudit.arrays import IndexArray
 from miaudit.errors import InputError, check_choice, one_line
 from miaudit.io import frames, tables
 from miaudit.models.foreign import refuse_pickle, tensor_of
+from miaudit.models.outputs import adds_up
 
 __all__ = ["Outputs", "Said", "ask", "class_numbers", "labels_of"]
 
@@ -30,7 +31,6 @@ _METHODS: dict[str, tuple[str, ...]] = {
     "labels": ("predict",),
 }
 _ANY = ("predict_proba", "decision_function", "predict")
-_TOLERANCE = 1e-3
 _BATCH = 1024
 
 
@@ -279,8 +279,9 @@ def _read(values: NDArray[Any], y: NDArray[Any], told: str) -> tuple[Outputs, ND
         if told in ("predictions", "labels"):
             received = f"{values.shape[1]} columns"
             raise InputError("outputs of the model", f"{told}, one for each record", received, "name another kind")
-        is_probability = told == "probabilities" or (not told and _adds_up(values))
-        return ("probabilities" if is_probability else "logits"), values
+        sums = not told and bool(adds_up(values).all())
+        is_probability = sums or told == "probabilities"
+        return ("probabilities" if is_probability else "logits"), np.maximum(values, 0) if sums else values  # rounding
     column = values.reshape(-1)
     kind = told or _single_kind(column, y)
     match kind:
@@ -301,12 +302,6 @@ def _of_several(values: NDArray[Any], y: NDArray[Any], told: str) -> tuple[Outpu
         return "predictions", values
     inside = bool(((values >= 0) & (values <= 1)).all())
     return ("probabilities" if told == "probabilities" or (not told and inside) else "logits"), values
-
-
-def _adds_up(values: FloatArray) -> bool:
-    return bool(
-        ((values >= 0) & (values <= 1 + _TOLERANCE)).all() and (abs(values.sum(axis=1) - 1) <= _TOLERANCE).all()
-    )
 
 
 def _single_kind(column: NDArray[Any], y: NDArray[Any]) -> str:

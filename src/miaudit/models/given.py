@@ -13,8 +13,9 @@ from miaudit.arrays import BoolArray, IndexArray, IntArray
 from miaudit.attacks.signals import SIGNALS
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
-from miaudit.models.shadow import ShadowOutputs
-from miaudit.models.targets import Given, Precomputed, class_count
+from miaudit.models.outputs import class_count, label_count
+from miaudit.models.shadow_outputs import ShadowOutputs
+from miaudit.models.targets import Given, Precomputed
 
 _ARRAYS = ("outputs", "signals", "included", "labels", "rows")
 _PATH = "shadow.outputs_path"
@@ -41,7 +42,9 @@ class GivenShadows:
     source: str
 
     @classmethod
-    def load(cls, path: str | Path, *, given: Given = "logits", signal: str = "logit_confidence") -> GivenShadows:
+    def load(
+        cls, path: str | Path, *, given: Given = "logits", signal: str = "logit_confidence", labels: int = 0
+    ) -> GivenShadows:
         """Read an .npz file; nothing is unpickled.
 
         Parameters
@@ -49,10 +52,11 @@ class GivenShadows:
         path : path of an .npz file with the arrays
             ``outputs`` (M, m, C), or ``signals`` (M, m), higher for members;
             ``included`` (M, m) of bool, which model learnt which record;
-            ``labels`` (m,), needed where the records are not those of the audit;
+            ``labels`` (m,) or (m, L), needed where the records are not those of the audit;
             ``rows`` (m,), the row of the data that each record is, from 0, or -1: optional, see :meth:`rows_in`.
         given : what ``outputs`` are; probabilities become log-probabilities
         signal : what ``signals`` are, by name (:data:`miaudit.attacks.signals.SIGNALS`)
+        labels : how many labels each record of the data has, 0 for one class; for a file without labels of its own
 
         Raises
         ------
@@ -70,11 +74,13 @@ class GivenShadows:
             raise InputError(_PATH, "outputs (M, n, C) or signals (M, n)", received, "save one of them")
         found = tables.read_columns(file, [one for one in _ARRAYS if one in known], _PATH)
         values = found.get("outputs", found.get("signals"))
-        member, labels, rows = _checked(values, found, name)
+        member, own, rows = _checked(values, found, name)
+        if "labels" not in known and labels:
+            own = np.zeros((len(own), labels), dtype=np.intp)
         kept = signal if "signals" in known else ""
         if kept and kept not in SIGNALS and given != "signals":
             raise InputError("shadow.signal", f"one of {', '.join(SIGNALS)}", repr(kept), nearest(kept, SIGNALS))
-        return cls(_outputs(values, member, labels, given, kept, name), rows, kept, "labels" in known, name)
+        return cls(_outputs(values, member, own, given, kept, name), rows, kept, "labels" in known, name)
 
     @property
     def n(self) -> int:
@@ -161,7 +167,9 @@ def _checked(
         hint = "transpose it: a row for each model" if turned else "say which model learnt which record"
         raise InputError(f"{_PATH}: included", f"true or false of shape ({models}, {n})", received, hint)
     for one in ("labels", "rows"):
-        if one in found and (found[one].shape != (n,) or (one == "rows" and found[one].dtype.kind not in "iu")):
+        several = one == "labels" and one in found and found[one].ndim == 2
+        shape_is = () if one not in found else found[one].shape[:1] if several else found[one].shape
+        if one in found and (shape_is != (n,) or (one == "rows" and found[one].dtype.kind not in "iu")):
             received = f"{found[one].dtype} of shape {found[one].shape} in {name}"
             hint = "one for each record that the models were asked about"
             allowed = f"{'whole numbers' if one == 'rows' else 'labels'} ({n},)"
@@ -177,7 +185,8 @@ def _outputs(
 ) -> ShadowOutputs:
     if signal:
         return ShadowOutputs.of(list(values), member, labels, kind="signals" if given == "signals" else signal)
-    each = [Precomputed(one, given, f"model {m} in {name}") for m, one in enumerate(values)]
+    several = label_count(labels) if given in ("logits", "probabilities") else 0
+    each = [Precomputed(one, given, f"model {m} in {name}", labels=several) for m, one in enumerate(values)]
     if each[0].kind == "logits" and labels.any() and class_count(labels) > values.shape[2]:
         received = f"{values.shape[2]} columns for labels up to {class_count(labels) - 1}"
         raise InputError(f"{_PATH}: outputs", "a column for each class", received, "check the labels")

@@ -19,8 +19,8 @@ from miaudit.arrays import Float32Array, IndexArray
 from miaudit.attacks import tokens
 from miaudit.models import text
 from miaudit.models.devices import fixed_threads, said
+from miaudit.models.outputs import checked_outputs
 from miaudit.models.protocol import Kind, Traits
-from miaudit.models.targets import checked_outputs
 from miaudit.models.train_config import SmallGPT2
 
 SIGNALS = ("loss", "min_k", "min_k_plus_plus", "zlib_ratio")

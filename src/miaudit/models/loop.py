@@ -21,21 +21,22 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from miaudit.arrays import IntArray
 from miaudit.errors import InputError
 from miaudit.models import stopping
 from miaudit.models.devices import fixed_threads, products
 from miaudit.models.dropout import Dropout
+from miaudit.models.losses import CLASSES, RecordLoss
 from miaudit.models.private import ClippedSum, check_records_stay_apart
 from miaudit.models.stopping import BestWeights
 from miaudit.models.train_config import Private, TrainConfig
 from miaudit.models.weights import OPTIMISERS, Factory, Pruned, State, Weights, build
 
-Data = tuple[Tensor, Tensor]  # records (n, ...) as they are kept and classes (n,), checked and on the device
-# From a step's records (M, K, ...) of M models, classes (M, K), weights of losses (M, K), 0 for padding, and how many
-# records each model has (M,), before the padding: to each model's loss (M,) and its gradient (M, P).
+# Records (n, ...) as they are kept, and classes (n,) or labels and numbers (n, L): checked, on the device.
+Data = tuple[Tensor, Tensor]
+# From a step's records (M, K, ...) of M models, classes (M, K) or labels (M, K, L), weights of losses (M, K), 0 for
+# padding, and how many records each model has (M,), before the padding: to each model's loss (M,) and gradient (M, P).
 Gradient = Callable[[Tensor, Tensor, Tensor, Sequence[int]], tuple[Tensor, Tensor]]
 # From records (M, K, ...) to the outputs of each model in evaluation mode (M, K, C).
 Outputs = Callable[[Tensor], Tensor]
@@ -169,12 +170,13 @@ def _watched(
 
 
 def _held_out_losses(config: TrainConfig, data: Data, out: Sequence[IntArray], outputs: Outputs) -> Tensor:
-    """Return the mean cross-entropy of each model on its held-out records (M,)."""
+    """Return the mean loss of each model on its held-out records (M,), without label smoothing."""
+    loss = RecordLoss.of(config).plain
     total = torch.zeros(len(out), device=data[0].device)
     for start in range(0, max(map(len, out)), config.batch):
         x, y, weight = _gather(data, [own[start : start + config.batch] for own in out])
-        each = F.cross_entropy(outputs(x).flatten(0, 1), y.flatten(), reduction="none")
-        total += torch.where(weight > 0, each.reshape(y.shape), 0).sum(1)
+        each = loss(outputs(x).flatten(0, 1), y.flatten(0, 1))
+        total += torch.where(weight > 0, each.reshape(weight.shape), 0).sum(1)
     return total / torch.tensor([len(own) for own in out], device=data[0].device)
 
 
@@ -228,19 +230,15 @@ def _varied(
     return x
 
 
-def _losses(config: TrainConfig, outputs: Tensor, y: Tensor) -> Tensor:
-    """Return the cross-entropy of each record (B,), in float32."""
-    return F.cross_entropy(outputs.float(), y, reduction="none", label_smoothing=config.label_smoothing)
-
-
 def plain_gradient(weights: Weights, config: TrainConfig) -> Gradient:
     """Return the gradient of the mean loss by autograd, for one network."""
     net, parameters = weights.nets[0], list(weights.parameters.values())
+    losses = RecordLoss.of(config)
 
     def gradient(x: Tensor, y: Tensor, weight: Tensor, _counts: Sequence[int]) -> tuple[Tensor, Tensor]:
         with _precision(config, x.device):
             outputs = net(x[0])
-        loss = (_losses(config, outputs, y[0]) * weight[0]).sum()
+        loss = (losses(outputs, y[0]) * weight[0]).sum()
         slopes = torch.autograd.grad(loss, parameters, materialize_grads=True)
         return loss.detach()[None], torch.cat([slope.reshape(-1) for slope in slopes])[None]
 
@@ -248,20 +246,20 @@ def plain_gradient(weights: Weights, config: TrainConfig) -> Gradient:
 
 
 def _stacked_gradient(weights: Weights, config: TrainConfig, dropout: Dropout | None) -> Gradient:
-    net = weights.nets[0]
+    net, losses = weights.nets[0], RecordLoss.of(config)
 
     def loss(parameters: State, x: Tensor, y: Tensor, weight: Tensor, masks: tuple[Tensor, ...]) -> Tensor:
         with nullcontext() if dropout is None else dropout.given(masks):
             outputs = torch.func.functional_call(net, parameters, (x,))
-        return (_losses(config, outputs, y) * weight).sum()
+        return (losses(outputs, y) * weight).sum()
 
     each = torch.func.vmap(torch.func.grad_and_value(loss))
 
     def gradient(x: Tensor, y: Tensor, weight: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor]:
         masks = () if dropout is None else dropout.draw(counts)
         with _precision(config, x.device):
-            slopes, losses = each(weights.views(), x, y, weight, masks)
-        return losses.detach(), torch.cat([slopes[name].reshape(len(losses), -1) for name in weights.parameters], dim=1)
+            slopes, found = each(weights.views(), x, y, weight, masks)
+        return found.detach(), torch.cat([slopes[name].reshape(len(found), -1) for name in weights.parameters], dim=1)
 
     return gradient
 
@@ -288,7 +286,7 @@ def private_gradient(
     Its loss is always 0: whether a training fails shows from the weights alone, since a loss has no noise and one
     record can make it NaN.
     """
-    values = weights.values
+    values, losses = weights.values, RecordLoss.of(config)
     noise = torch.Generator(values.device).manual_seed(noise_seed)
 
     def gradient(x: Tensor, y: Tensor, _weight: Tensor, _counts: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -296,7 +294,7 @@ def private_gradient(
         slope *= private.noise * private.clip
         if x.shape[1]:
             with _precision(config, x.device):
-                _, total = clipped(x[0], lambda outputs: _losses(config, outputs, y[0]))
+                _, total = clipped(x[0], lambda outputs: losses(outputs, y[0]))
             slope[0] += torch.cat([total[name].reshape(-1) for name in weights.parameters])
         return slope.new_zeros(1), slope / config.batch
 
@@ -342,11 +340,7 @@ def _check_network(net: nn.Module, data: Data, config: TrainConfig) -> None:
     """Refuse a network that does not fit records and classes, by a pass of two records."""
     records, labels = data
     few = numbers(records[:8])
-    classes = checked_outputs(net, few[:2]).shape[1]
-    highest = int(labels.max())
-    if highest >= classes:
-        hint = "number the classes from 0 up, or build the network for more"
-        raise InputError("y", f"classes from 0 to {classes - 1}, as the network has", f"{highest}", hint)
+    RecordLoss.of(config).check_width(checked_outputs(net, few[:2]).shape[1], labels)
     if config.private is not None and len(records) > 1:
         check_records_stay_apart(net, few)
 
@@ -377,17 +371,12 @@ def _precision(config: TrainConfig, device: torch.device) -> torch.autocast:
 # -- records: checked and brought to the device, drawn for each step, and images varied --------------------------------
 
 
-def as_data(net: nn.Module, device: torch.device, x: ArrayLike | Tensor, y: ArrayLike) -> Data:
-    """Check records and classes for a network, and bring them to the device; those of 8 bits stay what they are."""
+def as_data(
+    net: nn.Module, device: torch.device, x: ArrayLike | Tensor, y: ArrayLike, loss: RecordLoss = CLASSES
+) -> Data:
+    """Check records and labels for a network, and bring them to the device; records of 8 bits stay what they are."""
     records = kept(x, net)
-    labels = np.asarray(y)
-    if labels.shape != records.shape[:1]:
-        received = f"shape {labels.shape} beside x of shape {tuple(records.shape)}"
-        raise InputError("y", f"one class for each of the {len(records):,} records", received, "pass (n,)")
-    if labels.dtype.kind not in "iub" or (labels.size and labels.min() < 0):
-        received = f"values of type {labels.dtype}" if labels.dtype.kind not in "iub" else f"{labels.min()}"
-        raise InputError("y", "classes as whole numbers from 0 up", received, "number the classes 0, 1, 2, ...")
-    return records.to(device), torch.from_numpy(labels.astype(np.int64)).to(device)
+    return records.to(device), loss.labels(y, len(records)).to(device)
 
 
 def distinct(rows: ArrayLike, n: int) -> IntArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import Float32Array
+from miaudit.attacks import multi_label
 from miaudit.attacks.signals import PROBABILITY_FLOOR
 from miaudit.errors import InputError, check_choice, nearest, one_line
 from miaudit.io import frames, tables
 from miaudit.models.foreign import refuse_pickle
+from miaudit.models.outputs import adds_up, check_label_columns, checked_outputs, label_count
 from miaudit.models.protocol import Kind, Traits
-from miaudit.models.targets import checked_outputs
 
 __all__ = ["OnnxGiven", "OnnxTarget"]
 
 OnnxGiven = Literal["logits", "probabilities", "predictions"]
 _BATCH = 1024
-_TOLERANCE = 1e-3
 _TYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool": "bool"}
 _TYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _NUMBERS = ("tensor(float)", "tensor(double)", "tensor(float16)")
@@ -42,9 +42,10 @@ class OnnxTarget(Traits):
     given : what it returns: "logits" or "probabilities" (n, C), or "predictions" of a regression (n, 1)
         None reads it off the numbers: rows from 0 to 1 that add up to 1 are probabilities, others logits. One column
         is the probability, or log-odds, of the second of two classes, and must be named. Dictionaries of ``ZipMap``
-        have a column for each class.
+        have a column for each class. Of several labels for each record it has a column, or a pair, for each label.
     output : name of the output to read; needed where several could be meant
     called : optional name
+    labels : how many labels each record has, 0 for one class or number; :meth:`labelled` sets it
 
     Raises
     ------
@@ -57,6 +58,7 @@ class OnnxTarget(Traits):
     given: OnnxGiven | None = None
     output: str | None = None
     called: str = ""
+    labels: int = 0
     _session: Any = field(init=False, repr=False, default=None)
     _digest: str = field(init=False, repr=False, default="")
 
@@ -82,8 +84,12 @@ class OnnxTarget(Traits):
 
     @property
     def kind(self) -> Kind:
-        """Predictions of a regression, else logits."""
-        return "predictions" if self.given == "predictions" else "logits"
+        """Predictions of a regression, log-odds of several labels, else logits."""
+        return "predictions" if self.given == "predictions" else "multi-label" if self.labels else "logits"
+
+    def labelled(self, y: Any) -> OnnxTarget:
+        """As of :meth:`Traits.labelled`."""
+        return self if label_count(y) == self.labels else replace(self, labels=label_count(y))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -95,7 +101,7 @@ class OnnxTarget(Traits):
         return f"onnx {self._digest} {self.output} {self.given}"
 
     def outputs(self, fitted: Any, x: Any) -> Float32Array:  # noqa: ARG002 - nothing is fitted
-        """Logits, or log-probabilities, (n, C), or predictions (n, 1), of records (n, ...), texts, or a data frame."""
+        """Logits, or log-probabilities, (n, C), or predictions (n, k), of records (n, ...), texts, or a data frame."""
         return self.explained(x)[0]
 
     def explained(self, x: Any) -> tuple[Float32Array, tuple[str, ...]]:
@@ -103,19 +109,26 @@ class OnnxTarget(Traits):
         parts = [self._matrix(self._asked(feed)) for feed in self._blocks(x)]
         values = np.concatenate(parts)[: len(x)] if parts else np.empty((0, 1))
         checked = checked_outputs(values, len(x), self.name)  # before a floor could hide what is not finite
+        if self.labels:
+            check_label_columns(values.shape[1], self.labels, self.name)
         if self.given == "predictions":
             return checked, ()
         if self.given is not None:
             return self._logits(values, self.given), ()
-        given: OnnxGiven = "probabilities" if _add_up(values) else "logits"
+        inside = ((values >= 0) & (values <= 1)).all() if self.labels else adds_up(values).all()
+        given: OnnxGiven = "probabilities" if inside else "logits"
         return self._logits(values, given), (f"Output {self.output} was taken to be {given}, by its numbers.",)
 
     def _logits(self, values: NDArray[Any], given: OnnxGiven) -> Float32Array:
         values = values.astype(np.float64)
+        if self.labels:
+            return checked_outputs(
+                multi_label.log_odds(values) if given == "probabilities" else values, len(values), self.name
+            )
         if values.shape[1] == 1:
             values = np.hstack([1 - values, values] if given == "probabilities" else [-values / 2, values / 2])
         if given == "probabilities":
-            if not _add_up(values):
+            if not adds_up(values).all():
                 received = "rows that do not" if values.shape[1] > 2 else "others"
                 hint = "write given: logits, or predictions for a regression"
                 raise InputError(f"outputs of {self.name}", "probabilities that add up to 1", received, hint)
@@ -144,6 +157,8 @@ class OnnxTarget(Traits):
                 row[classes if numbered else slice(None)] = [one[name] for name in classes]
             return full
         values = np.asarray(found)
+        if self.labels and values.ndim == 3 and len(values) == self.labels and values.shape[2] == 2:
+            return values[:, :, 1].T  # of each label the pair without it and with it
         if values.ndim not in (1, 2):
             hint = "export one row for each record"
             raise InputError(f"outputs of {self.name}", "shape (n, columns)", f"{values.shape}", hint)
@@ -278,8 +293,3 @@ def _shaped(wanted: Any, values: NDArray[Any]) -> NDArray[Any]:
     allowed = f"records of shape (n, {', '.join(str(one if isinstance(one, int) else '...') for one in shape[1:])})"
     hint = "name the columns that it was exported for"
     raise InputError("data.x", f"{allowed}, for the input {wanted.name}", f"shape {values.shape}", hint)
-
-
-def _add_up(values: NDArray[Any]) -> bool:
-    inside = ((values >= -_TOLERANCE) & (values <= 1 + _TOLERANCE)).all()
-    return bool(inside and values.shape[1] > 1 and (abs(values.sum(axis=1) - 1) <= _TOLERANCE).all())

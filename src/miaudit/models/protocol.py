@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from miaudit.arrays import BoolArray, Float32Array, IndexArray
 from miaudit.errors import InputError
 
-# logits: (n, C), up to a constant in each row; predictions: (n, 1) of a regression; signals: (n, S), ready for attacks
-# (what a language model gives of texts of unequal length, for example).
-Kind = Literal["logits", "predictions", "signals"]
+# logits: (n, C), up to a constant in each row; predictions: (n, k) of a regression; signals: (n, S), ready for attacks
+# (what a language model gives of texts of unequal length, for example); multi-label: log-odds (n, L) of each label.
+Kind = Literal["logits", "predictions", "signals", "multi-label"]
 _MEMBERS = ("name", "kind", "runs_user_code", "identity", "outputs")
 
 
@@ -46,7 +46,10 @@ class Trainable(Target, Protocol):
     """A target that can be trained again on part of the records."""
 
     def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> Any:
-        """Train on the given rows of the records x (n, ...) with labels y (n,); equal seeds give equal fits."""
+        """Train on the given rows of the records x (n, ...) with labels y (n,); equal seeds give equal fits.
+
+        Labels are (n, L) of 0 and 1 where the outputs are multi-label, and may be (n, k) of numbers in a regression.
+        """
 
 
 @runtime_checkable
@@ -105,6 +108,10 @@ class Traits(ABC):
 
     def placed(self, gpus: float | None, *, cluster: bool) -> Any:  # noqa: ARG002 - for those who may use GPUs
         """Return the target with the device that fits use which are given so many GPUs (None: those that are seen)."""
+        return self
+
+    def labelled(self, y: Any) -> Any:  # noqa: ARG002 - for those whose outputs are read by the labels
+        """Return the target for records with labels y: (n,), or (n, L) where each record has several."""
         return self
 
     def prepared(self, x: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import Float32Array
+from miaudit.attacks import multi_label
 from miaudit.errors import InputError, MiauditError
 from miaudit.io import frames
 from miaudit.jobs import executor as execution
@@ -22,6 +23,8 @@ from miaudit.jobs.resources import Resources
 from miaudit.jobs.resumable import JobsFailedError, Store, batches, digest, duration
 from miaudit.metrics.vulnerability import Vulnerability, vulnerability
 from miaudit.models.inclusion import checked_included, inclusion
+from miaudit.models.outputs import check_label_columns, checked_outputs, class_count, label_count
+from miaudit.models.own_code import described_function
 from miaudit.models.protocol import (
     Target,
     Trainable,
@@ -40,7 +43,6 @@ from miaudit.models.shadow_outputs import (
     signal_of,
     unknown_signal,
 )
-from miaudit.models.targets import checked_outputs, class_count, described_function
 
 View = Callable[[Any], Any]
 _NAME = "model"  # of the files of a store
@@ -89,7 +91,7 @@ def train(
     ----------
     target : what is trained, see :class:`miaudit.models.protocol.Trainable`
     x : records (n, ...): an array, a list of texts, or a data frame of pandas
-    y : labels (n,): classes 0, 1, ... or numbers
+    y : labels (n,): classes 0, 1, ... or numbers; or (n, L): 0 and 1 for each of several labels, or several numbers
     included : array (M, n) of bool
         Which records each model learns; :func:`inclusion` draws it. Records that no model learns (a population, for
         attacks that need one) get outputs all the same.
@@ -174,21 +176,6 @@ def is_kept(
         return False
 
 
-def where_fits_run(
-    executor: str, address: str | None, workers: int, folder: Path, **each: Any
-) -> execution.Local | execution.Ray:
-    """Return where fits run for "local" or "ray", with what each is given (:class:`miaudit.jobs.resources.Resources`).
-
-    Raises
-    ------
-    InputError
-        For a value outside its range.
-    """
-    if executor == "ray":
-        return execution.Ray(address or "", workers, Resources(**each), folder)
-    return execution.Local(workers, Resources(**each))
-
-
 def placed(target: Any, where: execution.Local | execution.Ray) -> tuple[Any, execution.Local | execution.Ray]:
     """Return a target with the device that its fits use there, and where they run with the GPUs that it wants.
 
@@ -227,6 +214,9 @@ class Fits:
 
     def __post_init__(self) -> None:
         target: Any = self.target
+        if isinstance(target, Traits):
+            target = target.labelled(self.y)
+            object.__setattr__(self, "target", target)
         n = len(self.x) if hasattr(self.x, "__len__") else 0
         if not can_be_trained(target):
             received = target.name if isinstance(target, Target) else type(target).__name__
@@ -235,11 +225,7 @@ class Fits:
         check_target(target)
         if not hasattr(self.x, "__len__") or isinstance(self.x, str):
             raise InputError("x", "records (n, ...)", type(self.x).__name__, "pass an array, or a list of texts")
-        labels = np.asarray(self.y)
-        if labels.shape != (n,):
-            raise InputError("y", f"one label for each of {n} records", f"shape {labels.shape}", "pass (n,)")
-        if target.kind == "logits":
-            class_count(labels)
+        labels = _checked_labels(self.y, n, target.kind)
         if self.seed < 0:
             raise InputError("seed", "0 or more", str(self.seed), "any number of your choice")
         if self.at_once < 1 or (self.at_once > 1 and not can_be_trained_together(target)):
@@ -338,6 +324,17 @@ class Fits:
         }
 
 
+def _checked_labels(y: ArrayLike, n: int, kind: str) -> NDArray[Any]:
+    """Labels of n records as outputs of a kind need them."""
+    labels = np.asarray(y)
+    if labels.shape[:1] != (n,) or labels.ndim > 2:
+        hint = "pass (n,), or (n, L) where each record has several"
+        raise InputError("y", f"one label for each of {n} records", f"shape {labels.shape}", hint)
+    if kind == "logits":
+        class_count(labels)
+    return multi_label.checked_labels(labels, "y") if kind == "multi-label" else labels
+
+
 def _gathered(plan: Fits, kept: dict[int, Path | Float32Array], fingerprint: str) -> ShadowOutputs:
     sources = tuple(kept[m] for m in range(plan.models))
     shapes = [outputs_of(source).shape for source in sources]
@@ -394,6 +391,8 @@ def _kept_outputs(plan: Fits, m: int, fitted: Any) -> Float32Array:
         if plan.target.kind == "logits" and (most := class_count(plan.y)) > values.shape[1]:
             received = f"{values.shape[1]} columns for labels up to {most - 1}"
             raise InputError("outputs", "a column for each class", received, "give the network more outputs")
+        if plan.y.ndim == 2 and plan.target.kind != "signals":
+            check_label_columns(values.shape[1], plan.y.shape[1], plan.target.name)
         if isinstance(plan.signal, Signals):
             values = plan.signal.of(values, y, m)
         elif plan.signal is not None:
@@ -479,7 +478,7 @@ def estimate(
     if seconds_per_fit is not None:
         if not (np.isfinite(seconds_per_fit) and seconds_per_fit >= 0):
             raise InputError("seconds_per_fit", "0 or more", str(seconds_per_fit), "leave it out to time one fit")
-        width = 1 if signal is not None else columns or (class_count(plan.y) if target.kind == "logits" else 1)
+        width = 1 if signal is not None else columns or _columns(plan)
         records = next((part.shape[-1] for part in (plan.own, plan.keep) if part is not None), len(x))
         seconds, bytes_each = float(seconds_per_fit), 4 * records * width * max(1, len(plan.views))
         how = f"at the stated {seconds:.3g} s a fit and {workers} at a time"
@@ -501,6 +500,10 @@ def estimate(
     if isinstance(plan.signal, Signals):
         size = sum(plan.signal.bytes_of(m) * len(plan.y) + 128 for m in range(plan.models) if m not in done)
     return Cost(fits, reused, seconds, float(hours), size, how)
+
+
+def _columns(plan: Fits) -> int:
+    return class_count(plan.y) if plan.target.kind == "logits" else max(1, label_count(plan.y))
 
 
 __all__ = [

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, Float32Array
-from miaudit.attacks import signals
+from miaudit.attacks import output_kinds, signals
+from miaudit.attacks.output_kinds import MULTI_LABEL
+from miaudit.attacks.regression import squared_error
 from miaudit.errors import InputError, nearest
 from miaudit.models.inclusion import checked_included
 
@@ -60,10 +62,10 @@ class ShadowOutputs:
     Attributes
     ----------
     included : array (M, n) of bool, which records each model learnt
-    labels : array (n,); (M, n) where each model kept records of its own
+    labels : array (n,), or (n, L) where each record has several; (M, n) where each model kept records of its own
     sources : for each model the path of a .npy file or an array, float32 of ``shape``
     shape : (n, C), or (n,) if one signal was kept, with the number of views behind n
-    kind : what a row holds: "logits", "predictions", "signals" or the name of the signal that was kept
+    kind : what a row holds: "logits", "predictions", "signals", "multi-label" or the name of the signal that was kept
     fingerprint : str, of data, configuration and seed
     names : of the columns, where several signals were kept
     """
@@ -157,10 +159,11 @@ def signal_of(outputs: Any, labels: Any, signal: str | Signal, kind: str) -> Flo
         found = np.asarray(signal(values, labels))
     elif signal == SQUARED_ERROR:
         _require_kind(signal, kind, "predictions")
-        found = -((values[:, 0].astype(np.float64) - np.asarray(labels, dtype=np.float64)) ** 2)
+        found = -squared_error(values, labels)
     elif signal in signals.SIGNALS:
-        _require_kind(signal, kind, "logits")
-        found = signals.member_scores(labels=labels, logits=values, names=[signal])[signal]
+        if kind != MULTI_LABEL:
+            _require_kind(signal, kind, "logits")
+        found = output_kinds.member_scores(kind, values, labels, [signal])[signal]
     else:
         raise unknown_signal(signal)
     if found.shape != values.shape[:1]:
@@ -177,7 +180,7 @@ def signal_names() -> tuple[str, ...]:
 
 
 def unknown_signal(signal: str) -> InputError:
-    """Return the refusal of a name that is no signal."""
+    """Return the refusal of a signal that nobody knows."""
     hint = nearest(signal, signal_names()) or "choose one"
     return InputError("signal", f"one of {', '.join(signal_names())}", repr(signal), hint)
 
@@ -195,5 +198,5 @@ def _require_finite(values: NDArray[Any], name: str) -> None:
 
 
 def outputs_of(source: Path | Float32Array) -> Float32Array:
-    """Return the outputs of one model, a read-only memory map where they are on disk."""
+    """Return the outputs in a source, a read-only memory map of a file."""
     return source if isinstance(source, np.ndarray) else np.load(source, mmap_mode="r", allow_pickle=False)

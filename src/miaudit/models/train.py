@@ -26,6 +26,7 @@ from miaudit.models.loop import (
     numbers,
     train_together,
 )
+from miaudit.models.losses import RecordLoss
 from miaudit.models.train_config import EarlyStopping, Private, Pruning, TrainConfig
 from miaudit.models.weights import Factory, State, build, network
 
@@ -77,7 +78,7 @@ def fit(
     factory : builds the network with weights from torch's generator, which is seeded here and put back afterwards
     config : see :class:`TrainConfig`
     x : records (n, ...): numbers, or tokens (integers) if the network has an embedding
-    y : classes (n,), whole numbers from 0 up
+    y : classes (n,), whole numbers from 0 up; by ``config.loss`` labels (n, L) of 0 and 1, or numbers (n,) or (n, k)
     rows : which records to train on: indices, or true and false (n,)
     seed : of this model, 0 or more
 
@@ -246,7 +247,7 @@ def guarantee(config: TrainConfig, n: int | None = None) -> UpperBound:
 
 
 def _data(factory: Factory, config: TrainConfig, x: ArrayLike | Tensor, y: ArrayLike) -> Data:
-    records, classes = as_data(build(factory), device_of(config.device), x, y)
+    records, classes = as_data(build(factory), device_of(config.device), x, y, RecordLoss.of(config))
     if config.augmentation == "flip-crop" and records.ndim != 4:
         allowed, received = "'none' for records that are no images", f"records of shape {tuple(records.shape[1:])}"
         raise InputError("augmentation", allowed, received, "images are (n, channels, height, width)")

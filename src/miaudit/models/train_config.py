@@ -1,4 +1,4 @@
-"""Everything about a training but the network, the records and the model's own seed, of classifiers and of texts."""
+"""Everything about a training but the network, the records and the model's own seed, of networks and of texts."""
 
 from __future__ import annotations
 
@@ -138,6 +138,8 @@ class TrainConfig:
     tf32 : whether a GPU may take products of float32 matrices and convolutions in TF32, which keeps ten bits of each
         factor's fraction; never where DP-SGD clips
     seed : of the whole experiment; a model's generators come from this and from its own seed
+    loss : "cross_entropy" of classes, "binary_cross_entropy" of several labels for each record, a mean over labels, or
+        "squared_error" of numbers, a mean over the numbers of a record; scale these to a spread near 1
 
     Raises
     ------
@@ -170,9 +172,13 @@ class TrainConfig:
     mixed_precision: Switch = False
     tf32: Switch = False
     seed: Annotated[int, Option(ge=0)] = 0
+    loss: Annotated[Literal["cross_entropy", "binary_cross_entropy", "squared_error"], Option()] = "cross_entropy"
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.loss == "squared_error" and self.label_smoothing:
+            hint = "leave it out: numbers have no classes to be smoothed over"
+            raise InputError("label_smoothing", "0 beside loss: squared_error", repr(self.label_smoothing), hint)
         if not isinstance(self.device, str) or DEVICES.fullmatch(self.device) is None:
             raise InputError("device", "auto, cpu, cuda or cuda:N", repr(self.device), "auto is the default")
         if self.learning_rate is None:

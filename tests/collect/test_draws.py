@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from miaudit.collect.campaign import Campaign, Draws, Shadows
+from miaudit.collect.campaign import Campaign, Shadows
+from miaudit.collect.draws import Draws
 from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import collect
 from miaudit.errors import InputError

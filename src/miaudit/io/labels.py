@@ -1,0 +1,62 @@
+"""Labels and texts of strangers, one for each record, as arrays that nobody changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from miaudit.errors import InputError
+from miaudit.io import numeric
+
+
+def same_length(name: str, values: NDArray[Any], n: int) -> None:
+    """Refuse values that are not one for each of n records."""
+    if len(values) != n:
+        raise InputError(name, f"{n} rows, as in the score", f"{len(values)}", "pass one value for each record")
+
+
+def frozen(values: NDArray[Any]) -> NDArray[Any]:
+    """Return an array after making it read-only."""
+    values.flags.writeable = False
+    return values
+
+
+def checked_labels(values: ArrayLike | None, name: str, n: int) -> NDArray[Any] | None:
+    """Copy labels (integers or text) into a read-only array."""
+    if values is None:
+        return None
+    array = numeric.plain(values, name)
+    if array.ndim != 1:
+        raise InputError(name, "one label for each record", f"an array of shape {array.shape}", "pass one column")
+    if array.dtype.kind == "f" and (np.abs(array) < 2**53).all() and (array == np.floor(array)).all():
+        array = array.astype(np.int64)  # beyond 2^53 a float no longer tells neighbours apart
+    if array.dtype.kind not in "biuU":
+        raise InputError(name, "integers or text", f"values of type {array.dtype}", "convert the labels to text")
+    same_length(name, array, n)
+    return frozen(np.array(array))
+
+
+def checked_texts(values: ArrayLike | None, n: int) -> NDArray[Any] | None:
+    """Copy texts into a read-only array of str objects."""
+    if values is None:
+        return None
+    array = np.asarray(values, dtype=object)
+    if array.ndim != 1:
+        raise InputError("text", "one text for each record", f"an array of shape {array.shape}", "pass one column")
+    same_length("text", array, n)
+    texts = np.empty(n, dtype=object)
+    for row, value in enumerate(array):
+        if not isinstance(value, str):
+            received = f"{type(value).__name__} in row {row}"
+            raise InputError("text", "one str for each record", received, 'use "" for a record that says nothing')
+        if "\0" in value or (not value.isascii() and _has_surrogate(value)):
+            received = f"a character that files cannot hold in row {row}"
+            raise InputError("text", "text without NUL and half characters", received, "decode it again, or replace it")
+        texts[row] = str(value)
+    return frozen(texts)
+
+
+def _has_surrogate(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
