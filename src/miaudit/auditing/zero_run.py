@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from miaudit.arrays import FloatArray, IntArray
@@ -24,6 +23,7 @@ from miaudit.causal import (
     gaps,
     propensity,
     replicates,
+    resamples,
     sensitivity,
     separation,
     stack,
@@ -89,12 +89,12 @@ class Correction:
         reasons = (*self.overlap.reasons, reason)
         return replace(self, overlap=replace(self.overlap, status="refused", reasons=reasons))
 
-    def refits(self, evidence: Evidence, count: int) -> tuple[NDArray[np.uint16], Iterator[tuple[slice, FloatArray]]]:
+    def refits(self, evidence: Evidence, count: int) -> tuple[resamples.Counts, Iterator[tuple[slice, FloatArray]]]:
         """Resample the evidence, and learn the propensity again on each, by blocks; keep one that was given or stacked.
 
         Returns
         -------
-        counts : array (count, n), how often each record was drawn
+        counts : of (count, n), how often each record was drawn
         blocks : iterator of which replicates these are, and their propensities (block, n)
         """
         rng = np.random.default_rng(self.seed)  # as it was when the propensity was learned: these are its replicates
@@ -109,9 +109,9 @@ class Correction:
                 workers=self.nuisance.workers,
                 rng=rng,
             )
-        counts, values = covariates.resample(evidence, count, rng=rng), self.propensity.values
-        starts = range(0, count, _BLOCK)
-        blocks = (slice(first, min(first + _BLOCK, count)) for first in starts)
+        counts, values = resamples.Resamples(evidence, count, rng=rng), self.propensity.values
+        size = min(_BLOCK, resamples.together(evidence.n))
+        blocks = (slice(first, min(first + size, count)) for first in range(0, count, size))
         return counts, ((block, np.broadcast_to(values, (block.stop - block.start, evidence.n))) for block in blocks)
 
 
@@ -382,9 +382,9 @@ def bootstrapped(
     scores = {name: evidence.only(name) for name in evidence.scores}
     drawn: dict[str, list[FloatArray]] = {name: [] for name in scores}
     for block, values in blocks:
-        odds = values / (1 - values)
+        odds, times = values / (1 - values), counts[block]
         for name, one in scores.items():
-            drawn[name].append(replicates.estimates(one, odds, counts[block], fpr_targets=plan.fpr_targets))
+            drawn[name].append(replicates.estimates(one, odds, times, fpr_targets=plan.fpr_targets))
         if progress is not None:
             progress(block.stop)
     return {

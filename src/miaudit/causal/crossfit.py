@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from miaudit.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from miaudit.causal import covariates
+from miaudit.causal import covariates, resamples
 from miaudit.causal.cores import at_once
-from miaudit.causal.covariates import Encoding, Part, Table, resample
+from miaudit.causal.covariates import Encoding, Part, Table
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
+Shown = Callable[[slice], FloatArray]  # from some replicates of a block to their log-odds (k, rows)
 Enlarge = Callable[[Part, FloatArray], Any]  # from training rows and their features to what makes further features
 CLIP = 1e-3
 FOLDS = 5
@@ -399,15 +400,15 @@ def refits(
     workers: int = 1,
     enlarge: Enlarge | None = None,
     rng: np.random.Generator,
-) -> tuple[NDArray[np.uint16], Iterator[tuple[slice, FloatArray]]]:
-    """Yield the replicates of :func:`bootstrap` in blocks, one block in memory at a time.
+) -> tuple[resamples.Counts, Iterator[tuple[slice, FloatArray]]]:
+    """Yield the replicates of :func:`bootstrap` in blocks, one block in memory at a time, of bounded size.
 
     A generator in the state in which :func:`miaudit.causal.propensity.fit` had it, and the folds found there, give
     replicates of that very fit.
 
     Returns
     -------
-    counts : array (replicates, rows), how often each record was drawn
+    counts : of (replicates, rows), how often each record was drawn
     blocks : iterator of which replicates these are, and their propensities (block, n)
 
     Examples
@@ -416,7 +417,7 @@ def refits(
     >>> x = rng.normal(size=(500, 2))
     >>> evidence = Evidence(score=x[:, 1], member=rng.random(500) < 0.5, covariates=x)
     >>> counts, blocks = refits(evidence, None, 20, rng=rng)
-    >>> counts.shape, [values.shape for _, values in blocks]
+    >>> counts[0:20].shape, [values.shape for _, values in blocks]
     ((20, 500), [(20, 500)])
     """
     if replicates < 1 or workers < 1:
@@ -426,53 +427,52 @@ def refits(
     check_clip(clip)
     place, learning, draw = rng.spawn(3)
     _, parts, fold = covariates.divide(evidence, train, chosen, folds, place)
-    source = evidence if train is None else train
-    drawn = resample(source, replicates, strata=fold, rng=draw) if counts is None else _counts(counts, source)
+    drawn = resamples.of(evidence if train is None else train, replicates, counts, strata=fold, rng=draw)
 
-    def learned(task: tuple[Part, np.random.Generator]) -> Callable[[slice], FloatArray]:
+    def learned(task: tuple[Part, np.random.Generator]) -> Callable[[slice], Shown]:
         part, seed = task
         model = learn(part, chosen, classifier, strength, enlarge=enlarge, rng=seed)
         return replicates_of(model, part, drawn, workers, seed)
 
     again = at_once(learned, zip(parts, learning.spawn(len(parts)), strict=True), classifier)
     size = max(_FEWEST_TOGETHER, _NUMBERS // evidence.n) if classifier is None else _PER_WORKER * workers
+    few = resamples.together(evidence.n)
 
     def blocks() -> Iterator[tuple[slice, FloatArray]]:
         for first in range(0, len(drawn), size):
             block = slice(first, min(first + size, len(drawn)))
-            out = np.empty((block.stop - first, evidence.n))
-            for part, logits in zip(parts, at_once(methodcaller("__call__", block), again, classifier), strict=True):
-                out[:, part.held_out] = clipped(expit(logits + part.prior_shift), clip)[0]
-            yield block, out
+            solved = at_once(methodcaller("__call__", block), again, classifier)
+            for start in range(first, block.stop, few):
+                some = slice(start, min(start + few, block.stop))
+                out = np.empty((some.stop - start, evidence.n))
+                ask = methodcaller("__call__", slice(start - first, some.stop - first))
+                for part, logits in zip(parts, at_once(ask, solved, classifier), strict=True):
+                    out[:, part.held_out] = clipped(expit(logits + part.prior_shift), clip)[0]
+                yield some, out
 
     return drawn, blocks()
 
 
-def _counts(counts: ArrayLike, source: Evidence) -> NDArray[np.uint16]:
-    drawn = np.asarray(counts)
-    if drawn.ndim != 2 or drawn.shape[1] != source.n or drawn.dtype.kind not in "iu" or drawn.min() < 0:
-        raise InputError(
-            "counts", f"non-negative integers (replicates, {source.n})", f"shape {drawn.shape}", "see resample"
-        )
-    return drawn.astype(np.uint16)
-
-
 def replicates_of(
-    model: Model, part: Part, counts: NDArray[np.uint16], workers: int, rng: np.random.Generator
-) -> Callable[[slice], FloatArray]:
-    """Return the function that gives calibrated log-odds (block, rows) of some replicates."""
+    model: Model, part: Part, counts: resamples.Counts, workers: int, rng: np.random.Generator
+) -> Callable[[slice], Shown]:
+    """Return the function that fits a block of replicates, and returns what gives log-odds (k, rows) of some of it."""
     x, target = model.encoder(part.table), model.encoder(part.apply)
     if model.coefficients is not None:
-        start = model.coefficients
-        ones, beyond = with_ones(x), with_ones(target)
+        start, ones, beyond = model.coefficients, with_ones(x), with_ones(target)
         penalty = penalty_of(ones, model.strength or 1.0)
-
         ask = None if model.screen is None else model.screen.asked_again(part.member, (ones, beyond), penalty, start)
 
-        def solved(block: slice) -> FloatArray:
-            found = reweighted(ones, part.member, counts[block][:, part.rows], penalty, start)
-            raw = found @ beyond.T
-            return model.spread(beyond @ start, raw if ask is None else raw + ask(counts[block][:, part.rows], found))
+        def solved(block: slice) -> Shown:
+            drawn = resamples.Columns(counts, block, part.rows)
+            found = reweighted(ones, part.member, drawn, penalty, start)
+            more = None if ask is None else ask(drawn[:], found)
+
+            def shown(some: slice) -> FloatArray:
+                raw = found[some] @ beyond.T
+                return model.spread(beyond @ start, raw if more is None else raw + more[some])
+
+            return shown
 
         return solved
     from joblib import Parallel, delayed  # type: ignore[import-untyped]
@@ -480,12 +480,12 @@ def replicates_of(
     point = raw_logit(model.estimator, target)
     seeds = rng.integers(0, 2**31 - 1, len(counts))
 
-    def fitted(block: slice) -> FloatArray:
+    def fitted(block: slice) -> Shown:
         jobs = (
             delayed(_one_replicate)(model.estimator, x, part.member, drawn[part.rows], target, int(seed))
             for drawn, seed in zip(counts[block], seeds[block], strict=True)
         )
-        return model.spread(point, np.stack(Parallel(n_jobs=workers)(jobs)))
+        return model.spread(point, np.stack(Parallel(n_jobs=workers)(jobs))).__getitem__
 
     return fitted
 
@@ -500,7 +500,7 @@ def _one_replicate(
 def reweighted(
     x: FloatArray,
     member: BoolArray,
-    counts: NDArray[Any],
+    counts: NDArray[Any] | resamples.Columns,
     penalty: FloatArray,
     start: FloatArray,
     *,

@@ -172,7 +172,7 @@ class Comparison:
             _logistic_features(propensity),
             _separate_rows(propensity),
             units,
-            Roc.of(evidence.score, evidence.member, weight),
+            Roc.of(evidence.score, evidence.member, weight, ascending=evidence.ascending),
         )
 
     @property

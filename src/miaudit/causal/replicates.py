@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from miaudit.arrays import FloatArray
-from miaudit.causal.covariates import resample
 from miaudit.causal.estimators import Ranked, check_confidence
+from miaudit.causal.resamples import Resamples, together
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Estimate, tpr_name
@@ -85,7 +85,7 @@ def estimates(
     found = np.empty((len(w), 2 + len(targets)))
     for k, (odds_k, count) in enumerate(zip(w, drawn, strict=True)):
         weight = count * np.where(a, 1.0, odds_k)
-        curve = Roc.of(y, a, weight)
+        curve = Roc.of(y, a, weight, ascending=evidence.ascending)
         means = [float(weight[rows] @ y[rows] / weight[rows].sum()) for rows in (a, ~a)]
         found[k] = [curve.auc, means[0] - means[1], *curve.tpr_at(targets)]
     return found
@@ -165,10 +165,12 @@ def difference(
     weights = np.ones(first.n) if odds is None else np.asarray(odds, dtype=np.float64)
     if weights.shape != (first.n,):
         raise InputError("odds", f"({first.n},)", str(weights.shape), "one for each record")
-    drawn = np.empty((replicates, 2 + len(fpr_targets)))
+    drawn, few = np.empty((replicates, 2 + len(fpr_targets))), together(first.n)
     for start in range(0, replicates, _BLOCK):
-        counts = resample(first, min(_BLOCK, replicates - start), rng=rng)
-        drawn[start : start + len(counts)] = _difference(first, second, weights, counts, fpr_targets)
+        counts = Resamples(first, min(_BLOCK, replicates - start), rng=rng)
+        for some in range(0, len(counts), few):
+            part = counts[some : some + few]
+            drawn[start + some : start + some + len(part)] = _difference(first, second, weights, part, fpr_targets)
         if progress is not None:
             progress(start + len(counts), replicates)
     once = np.ones((1, first.n), dtype=np.uint16)

@@ -232,7 +232,7 @@ def spread(
     for part, model in zip(parts, models, strict=True):
         replicates = crossfit.replicates_of(model, part, drawn, 1, rng)
         size = max(1, _NUMBERS // len(part.member))
-        blocks = [replicates(slice(first, first + size)) for first in range(0, len(drawn), size)]
+        blocks = [replicates(slice(first, first + size))(slice(None)) for first in range(0, len(drawn), size)]
         errors[part.held_out] = np.concatenate(blocks).std(axis=0, ddof=1)
     return errors
 
