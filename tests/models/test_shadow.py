@@ -139,7 +139,7 @@ def test_a_failed_model_is_named_and_the_rest_is_kept(tmp_path: Path, workers: i
 
 
 def test_all_failures_are_counted_without_a_store() -> None:
-    with pytest.raises(JobsFailedError, match=r"8 of 8 .*and 5 more; give store="):
+    with pytest.raises(JobsFailedError, match=r"8 of 8 .*\(7 more alike: model 1, .*\.\.\.\); give store="):
         train(SklearnTarget(GaussianNB(priors=[0.1, 0.2])))
 
 

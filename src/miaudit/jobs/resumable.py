@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from miaudit.jobs import executor as execution
 _FORMAT = "miaudit store 1"
 _BLOCK = 1 << 24  # bytes that are hashed at a time
 _NAMED = 3  # failed jobs spelt out in a message
+_OWN_FOLDER = re.compile(r"miaudit-fit-\w+")  # of a fit, in what its command said
 
 
 class Kept(Protocol):
@@ -71,8 +73,10 @@ class JobsFailedError(MiauditError):
 
     def __init__(self, failed: Sequence[Any], total: int, store: Path | None, what: str) -> None:
         self.failed = tuple(failed)
-        shown = "; ".join(str(one) for one in self.failed[:_NAMED])
-        more = f"; and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
+        alike = _alike(self.failed)
+        shown = "; ".join(f"{ones[0]}{_others(ones[1:])}" for ones in alike[:_NAMED])
+        rest = sum(map(len, alike[_NAMED:]))
+        more = f"; and {rest} more" if rest else ""
         if store is None:
             named = "" if what == "generators" else " (shadow.store in a configuration file)"
             kept = f"give store={named} to keep what finishes"
@@ -81,6 +85,23 @@ class JobsFailedError(MiauditError):
         else:
             kept = f"the {total - len(failed)} others are kept in {store}: run again to repeat only these"
         super().__init__(one_line(f"{len(failed)} of {total} {what} failed: {shown}{more}; {kept}"))
+
+
+def _alike(failed: Sequence[Any]) -> list[list[Any]]:
+    """Failures that are told in the same words, whatever their number and the place of their log, together."""
+    groups = dict[str, list[Any]]()
+    for one in failed:
+        told = str(getattr(one, "problem", one)).partition("; log: ")[0]
+        groups.setdefault(_OWN_FOLDER.sub("", told), []).append(one)
+    return list(groups.values())
+
+
+def _others(alike: Sequence[Any]) -> str:
+    """How many more failed in the same way, and the first of them by name: what stands before the brackets."""
+    if not alike:
+        return ""
+    named = ", ".join(str(one).partition(": ")[0].partition(" (")[0] for one in alike[:_NAMED])
+    return f" ({len(alike)} more alike: {named}{', ...' * (len(alike) > _NAMED)})"
 
 
 def batches(total: int, at_once: int) -> list[range]:
