@@ -380,7 +380,7 @@ def _read(drawn: Drawn, fit: Fit, place: Path) -> Float32Array:
         code = one_line((folder / FAILED).read_text(encoding="utf-8", errors="replace"))[:20]
         raise MiauditError(f"failed: its command ended with exit code {code}{last_words(folder / LOG)}")
     if not (folder / "out" / OUTPUTS_FILE).is_file():
-        raise MiauditError(f"is missing{last_words(folder / LOG)}")
+        raise MiauditError(f"is missing{_begun(drawn, folder)}")
     try:
         rows = np.load(folder / ROWS_FILE, allow_pickle=False)
         same = rows.dtype == np.int64 and np.array_equal(rows, fit.rows)
@@ -393,6 +393,15 @@ def _read(drawn: Drawn, fit: Fit, place: Path) -> Float32Array:
         return read_outputs(folder / "out", target.given, drawn.draws.y, target.ids, ran=target.folder)
     except InputError as error:
         raise MiauditError(f"is unusable: {error}") from error
+
+
+def _begun(drawn: Drawn, folder: Path) -> str:
+    """What is known of a fit that did not fail and has no outputs: that it runs still, or left them elsewhere."""
+    if not (folder / LOG).is_file():
+        return ""
+    astray = drawn.target.folder / OUTPUTS_FILE
+    where = f", though there is one in {astray.parent}, where it ran" if astray.is_file() else ""
+    return f": it began, and there is no {OUTPUTS_FILE} in its folder out{where}{last_words(folder / LOG)}"
 
 
 def _what_is_missing(drawn: Drawn, problems: Mapping[int, str], place: Path) -> str:

@@ -219,7 +219,9 @@ class Store:
 
     @classmethod
     @contextmanager
-    def alone(cls, folder: str | Path, decides: Mapping[str, str], name: str) -> Iterator[Store]:
+    def alone(
+        cls, folder: str | Path, decides: Mapping[str, str], name: str, columns: Sequence[str] = ()
+    ) -> Iterator[Store]:
         """Open a store, or make one, and keep every other process out of it, as far as the file system can tell.
 
         The lock is taken before anything is read or written, and a killed process lets go of it.
@@ -229,6 +231,7 @@ class Store:
         folder : path
         decides : mapping from what decides the arrays ("data", "seed") to its digest or its words
         name : of the files
+        columns : of a data frame, with their types: kept to be named where the records are others
 
         Raises
         ------
@@ -251,19 +254,22 @@ class Store:
         name another folder, or delete this one
         """
         place = Path(folder)
-        cls._of(place, decides, name)  # what is no store, or another one, is left as it is
+        cls._of(place, decides, name, columns)  # what is no store, or another one, is left as it is
         with atomic.locked_folder(place):
-            opened, known, given = cls._of(place, decides, name)
+            opened, known, given = cls._of(place, decides, name, columns)
             for left in place.glob(".*.part"):  # of a process that was killed while writing
                 left.unlink(missing_ok=True)
             if known is None:
-                decided = {"format": _FORMAT, "fingerprint": opened.fingerprint, "decides": given}
+                decided: dict[str, Any] = {"format": _FORMAT, "fingerprint": opened.fingerprint, "decides": given}
+                decided |= {"columns": list(columns)} if columns else {}
                 text = json.dumps(decided, indent=1) + "\n"
                 opened._write("about.json", lambda path: path.write_text(text, encoding="utf-8"))
             yield opened
 
     @classmethod
-    def found(cls, folder: str | Path, decides: Mapping[str, str], name: str) -> Store | None:
+    def found(
+        cls, folder: str | Path, decides: Mapping[str, str], name: str, columns: Sequence[str] = ()
+    ) -> Store | None:
         """Open the store that is there, or None where :meth:`alone` would make one; nothing is written.
 
         Raises
@@ -271,12 +277,12 @@ class Store:
         InputError
             If the folder is a store of something else.
         """
-        opened, known, _ = cls._of(Path(folder), decides, name)
+        opened, known, _ = cls._of(Path(folder), decides, name, columns)
         return None if known is None else opened
 
     @classmethod
     def _of(
-        cls, place: Path, decides: Mapping[str, str], name: str
+        cls, place: Path, decides: Mapping[str, str], name: str, columns: Sequence[str]
     ) -> tuple[Store, dict[str, str] | None, dict[str, str]]:
         """The store that a folder is or can become; what decides its arrays as it says, or None; and as given."""
         if place.exists() and not place.is_dir():
@@ -289,7 +295,8 @@ class Store:
             raise InputError("store", "a store or an empty folder", f"{place} with other files", "name a new folder")
         if known is not None and known != given:
             differ = [what for what in {**given, **known} if known.get(what) != given.get(what)]
-            allowed, received = f"a folder of the same {' and '.join(differ)}", f"{place}, made with another"
+            allowed = f"a folder of the same {' and '.join(differ)}"
+            received = f"{place}, made with another{_changed(place, columns)}"
             raise InputError("store", allowed, received, "name another folder, or delete this one")
         fingerprint = hashlib.sha256(json.dumps([_FORMAT, sorted(given.items())]).encode()).hexdigest()
         return cls(place, fingerprint, name), known, given
@@ -386,6 +393,17 @@ def _feed(state: Any, values: Any) -> None:
     step = max(1, _BLOCK // max(1, rows[:1].nbytes))
     for start in range(0, len(rows), step):
         state.update(np.ascontiguousarray(rows[start : start + step]).data.cast("B") if rows.size else b"")
+
+
+def _changed(folder: Path, columns: Sequence[str]) -> str:
+    """Which columns of a data frame are others than those of a store, in words; nothing where that is not known."""
+    try:
+        known = [str(name) for name in json.loads((folder / "about.json").read_text(encoding="utf-8"))["columns"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    gone, new = [name for name in known if name not in columns], [name for name in columns if name not in known]
+    parts = [f"{word} {', '.join(names[:_NAMED])}" for word, names in (("with", gone), ("without", new)) if names]
+    return f" ({' and '.join(parts)})" if parts else ""
 
 
 def _read_about(folder: Path) -> dict[str, str] | None:

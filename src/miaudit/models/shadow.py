@@ -266,7 +266,7 @@ def train(
     logs, threads = None if store is None else Path(store).absolute(), where.each.threads
     plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, logs, threads)
     seeds = plan.seeds()
-    with nullcontext() if store is None else Store.alone(store, plan.decides(), _NAME) as place:
+    with nullcontext() if store is None else Store.alone(store, plan.decides(), _NAME, plan.columns()) as place:
         kept = resumable.finish(
             _fit_group,
             plan,
@@ -386,6 +386,10 @@ class Fits:
         children = np.random.SeedSequence(self.seed).spawn(self.models if self.swaps is None else 1)
         seeds = [int(child.generate_state(1)[0]) for child in children]
         return seeds if self.swaps is None else seeds * self.models
+
+    def columns(self) -> list[str]:
+        """The columns of a data frame, each with its type; none of other records."""
+        return [f"{name} ({self.x[name].dtype})" for name in self.x.columns] if frames.is_frame(self.x) else []
 
     def learned(self, m: int, x: Any = None) -> tuple[Any, NDArray[Any], NDArray[np.intp]]:
         """Records and labels in the order in which a model sees them, and the rows of those that it learns.
@@ -547,7 +551,7 @@ def estimate(
     target, where = placed(target, execution.chosen(executor, workers))
     workers, threads = where.workers, where.each.threads
     plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, threads=threads)
-    place = None if store is None else Store.found(store, plan.decides(), _NAME)
+    place = None if store is None else Store.found(store, plan.decides(), _NAME, plan.columns())
     reused = 0 if place is None else len(place.finished(plan.models))
     fits = plan.models - reused
     if not fits:
