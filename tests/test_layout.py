@@ -49,7 +49,6 @@ THROUGH = (
         "models/test_targets.py",
         "models/torch_target models/own_code models/outputs",
     ),
-    ("what shadow models leave", "models/test_shadow.py", "models/shadow_outputs"),
     ("signals by the kind of outputs", "attacks/test_output_kinds.py", "attacks/regression"),
     ("measures by name", "config/test_disclosure.py", "defences/registry"),
     ("the parts of a command: what it prints and writes", "command/test_audit.py", "command/results"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,3 +85,41 @@ def test_models_for_stability_are_not_left_out(tmp_path: Path) -> None:
             np.save(folder / "out" / "outputs.npy", outputs(np.load(folder / "rows.npy"), 1))
     with pytest.raises(MiauditError, match="not model 1 for the stability of training"):
         drawn.gather(whole, drawn.read(tmp_path / "d"), rng=np.random.default_rng(1), partial=True)
+
+
+@pytest.mark.long
+def test_outputs_are_held_one_fit_at_a_time(tmp_path: Path) -> None:
+    n, classes, peaks = 2000, 150, list[int]()
+    (tmp_path / "train.py").touch()
+    (tmp_path / "a.yaml").touch()
+    target = CommandTarget(f"{sys.executable} train.py {{rows}} {{out}}", "logits", tmp_path)
+    records = Records(np.zeros((n, 1)), np.arange(n) % classes, None, {}, "data")
+    for models in (4, 4, 24):  # the first time modules are loaded
+        whole = Campaign(target, records, shadows=Shadows(models=models, vulnerability=False))
+        place = tmp_path / str(len(peaks))
+        drawn.draw(whole, place, config=tmp_path / "a.yaml", rng=np.random.default_rng(1))
+        for i, folder in enumerate(sorted((place / "fits").iterdir())):
+            made = np.random.default_rng(i).normal(size=(n, classes)).astype(np.float32)
+            np.save(folder / "out" / "outputs.npy", made)
+        manifest = drawn.read(place)
+        tracemalloc.start()
+        try:
+            found = drawn.gather(whole, manifest, rng=np.random.default_rng(1))
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+        assert not list(place.glob(".gather-*"))
+    assert peaks[2] - peaks[1] < 20 * made.nbytes / 4  # twice 20 of them, when all were held
+    local = collect(replace(whole, target=Random(**vars_of(target))), rng=np.random.default_rng(1))
+    assert np.array_equal(found.evidence.scores["lira_online"], local.evidence.scores["lira_online"])
+
+
+def vars_of(target: CommandTarget) -> dict:
+    return {"command": target.command, "given": target.given, "folder": target.folder}
+
+
+class Random(CommandTarget):
+    """A command that is not run: the outputs of the fit of that number."""
+
+    def fit(self, x, y, rows, *, seed):
+        return np.random.default_rng(self.number).normal(size=(len(x), 150)).astype(np.float32)

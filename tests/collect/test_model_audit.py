@@ -89,6 +89,24 @@ def test_columns_of_a_frame_are_covariates() -> None:
     np.testing.assert_array_equal(kept.covariates[:, 0], X[:, 0])
 
 
+def test_changed_columns_are_one_line() -> None:
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    model = LogisticRegression().fit(frame[IN], Y[IN])
+    inside, outside = (frame[IN], Y[IN]), frame[OUT]
+    for other, words in (
+        (outside.assign(c=1.0), "nonmembers: expected the columns of members, received also 'c'"),
+        (outside[["a"]], "nonmembers: expected the columns of members, received none named 'b'"),
+        (outside.rename(columns={"b": "c"}), "nonmembers: expected the columns of members, received none named 'b'"),
+        (outside.assign(a="x"), "nonmembers: expected the types of members, received texts in column 'a'"),
+    ):
+        with pytest.raises(InputError, match=words) as at:
+            evidence_of(model, members=inside, nonmembers=(other, Y[OUT]), rng=np.random.default_rng(0))
+        assert "\n" not in str(at.value)
+    both = {"members": (inside[0][["a"]], Y[IN]), "nonmembers": (outside[["a"]], Y[OUT])}
+    with pytest.raises(InputError, match=r"X: expected the columns that the model was fitted on, .* without b"):
+        evidence_of(model, **both, rng=np.random.default_rng(0))
+
+
 def test_regression_decision_values_and_labels_alone() -> None:
     line = LinearRegression().fit(X[IN], NUMBERS[IN])
     np.testing.assert_allclose(scores(line, **sides(y=NUMBERS))["loss"], -((line.predict(X) - NUMBERS) ** 2))

@@ -159,7 +159,7 @@ def test_a_failed_run_is_named_and_the_rest_resumes(tmp_path: Path, workers: int
 
 def test_every_failed_run_is_named_also_without_a_store() -> None:
     fit, _ = noisy_mean()
-    with pytest.raises(JobsFailedError, match=r"30 of 30 runs failed.*and 27 more; give store="):
+    with pytest.raises(JobsFailedError, match=r"30 of 30 runs failed.*\(29 more alike: run 1, .*\.\.\.\); give store="):
         collect(functions=(fit, lambda model, rows: [np.nan]))
     with pytest.raises(JobsFailedError, match="one finite score for the one row, received shape"):
         collect(functions=(fit, lambda model, rows: [1.0, 2.0]))

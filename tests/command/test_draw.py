@@ -298,6 +298,38 @@ def test_a_gather_names_what_is_missing_stale_or_failed_and_goes_on_only_when_to
     assert "not model 0, the audited one" in said
 
 
+def test_a_fit_that_began_and_left_nothing_is_named_with_its_log(place: Path, miaudit: Call) -> None:
+    (place / "train.py").write_text(TRAIN.replace("out / ", "pathlib.Path() / "), encoding="utf-8")
+    miaudit(place, "draw", "a.yaml", "--out", "fits")
+    line = (place / "fits" / "commands.txt").read_text(encoding="utf-8").splitlines()[0]
+    subprocess.run(["bash", "-c", line], cwd=place, check=True)
+    said = last(miaudit(place, "gather", "fits", "--out", "e.npz", code=1))
+    assert "5 of 5 fits are missing: model 0, model 1, model 2, model 3, model 4 (the first: it began, and " in said
+    assert f"no outputs.npy in its folder out, though there is one in {place}, where it ran; log: " in said
+    assert Path(said.partition("; log: ")[2].partition(")")[0]).is_file()
+
+
+@pytest.mark.parametrize("change", ["a column more", "another name", "fewer rows"])
+def test_a_gather_with_another_table_is_one_line(place: Path, miaudit: Call, change: str) -> None:
+    miaudit(place, "draw", "a.yaml", "--out", "fits")
+    with np.load(place / "data.npz") as data:
+        table = dict(data)
+    if change == "a column more":
+        table["more"] = table["y"]
+    elif change == "another name":
+        table["label"] = table.pop("y")
+    else:
+        table = {name: values[:50] for name, values in table.items()}
+    np.savez(place / "data.npz", **table)
+    said = miaudit(place, "gather", "fits", "--out", "e.npz", code=1)
+    assert said.count("\n") == 1
+    if change == "another name":
+        assert "y: expected a column of data.npz, received a name that is not there" in said
+    else:
+        assert "stale ones: data.npz changed since the draw; put it back as it was, or draw and train again" in said
+    assert not (place / "e.npz").exists()
+
+
 def test_too_few_shadow_models_are_no_audit(place: Path, miaudit: Call) -> None:
     miaudit(place, "draw", "a.yaml", "--out", "fits")
     run_all(place)

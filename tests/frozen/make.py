@@ -206,6 +206,13 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in names}}
 
 
+def processor() -> str:
+    """What vectorised loops of numpy and scipy run on: last digits depend on it."""
+    from numpy._core._multiarray_umath import __cpu_features__ as features
+
+    return next((kind for kind in ("AVX512_SKX", "AVX2", "NEON") if features.get(kind)), "plain")
+
+
 def slim(page: str) -> str:
     """A page with the digest of each large script and style in its place."""
 

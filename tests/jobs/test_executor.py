@@ -276,3 +276,14 @@ def test_ray_gives_the_same_and_names_what_fails_and_dies() -> None:
     assert [one.value for one in found] == expected
     assert "worker process died" in found[2].problem
     assert found[3].problem == "ArithmeticError: diverged"
+
+
+def test_a_cluster_without_the_module_is_one_line() -> None:
+    told = (
+        "\x1b[36mray::_perform_on_ray()\x1b[39m (pid=4677) At least one of the input arguments for this task could "
+        "not be computed: System error: No module named 'mine.nets'\ntraceback: Traceback (most recent call last):\n"
+    )
+    assert executor._of_the_cluster(RuntimeError(told)) == (
+        "the cluster has no module mine.nets: put it beside the configuration file, or install it there"
+    )
+    assert executor._of_the_cluster(OSError("\x1b[36mray\x1b[39m: lost\nagain")) == "OSError: ray: lost again"

@@ -71,6 +71,31 @@ def test_failures_are_named_in_order_after_all_others_have_finished() -> None:
         run([], [-1], place=None)
 
 
+@dataclass(frozen=True)
+class Failed:
+    number: int
+    problem: str
+
+    def __str__(self) -> str:
+        return f"model {self.number} (seed {7 * self.number}): {self.problem}"
+
+
+def told(problems: list[str]) -> str:
+    return str(JobsFailedError([Failed(i, one) for i, one in enumerate(problems)], 40, Path("store"), "models"))
+
+
+def test_what_fails_alike_is_told_once_with_the_first_log() -> None:
+    same = [f"exit code 3: no file /tmp/miaudit-fit-a{i}b/x; log: store/logs/fit-{i}.log" for i in range(30)]
+    assert told(same) == (
+        "30 of 40 models failed: model 0 (seed 0): exit code 3: no file /tmp/miaudit-fit-a0b/x; "
+        "log: store/logs/fit-0.log (29 more alike: model 1, model 2, model 3, ...); "
+        "the 10 others are kept in store: run again to repeat only these"
+    )
+    said = told(["exit code 3", "exit code 4", "exit code 3", "timeout", "exit code 5", "exit code 6", "exit code 6"])
+    assert "model 0 (seed 0): exit code 3 (1 more alike: model 2); model 1 (seed 7): exit code 4; model 3" in said
+    assert "timeout; and 3 more; the 33 others" in said
+
+
 def test_who_waits_is_told_before_the_first_job_and_after_each() -> None:
     states: list[Progress] = []
     numbers: list[tuple[int, int]] = []

@@ -171,6 +171,11 @@ def test_what_cannot_be_used_is_one_line_with_the_log(tmp_path: Path, body: str,
     assert says in failure(target(tmp_path, body + "\n", given))
 
 
+def test_outputs_beside_the_folder_are_found_and_named(tmp_path: Path) -> None:
+    said = failure(target(tmp_path, "np.save('outputs.npy', np.zeros((12, 2)))\n"))
+    assert f"no such file in {{out}}, which is empty, though there is one in {tmp_path}, where the command ran" in said
+
+
 def test_ids_must_be_those_of_the_data_in_their_order(tmp_path: Path) -> None:
     names = np.array([f"r{i}" for i in range(N)])
     same = GOOD + "np.save(out / 'ids.npy', np.array([f'r{i}' for i in range(12)]))\n"

@@ -95,6 +95,11 @@ def test_fits_are_placed_before_anything_is_trained(monkeypatch: pytest.MonkeyPa
         ("cuda", Local(2), "torch sees no GPU here"),
         ("cuda", Ray("", 2), "where fits are given no GPU"),
         ("cuda", Local(1, Resources(gpus=0)), "where fits are given no GPU"),
+        (
+            "auto",
+            Local(1, Resources(gpus=0.5)),
+            r"^gpus: expected none, or 0, received 0\.5 for each fit",
+        ),
         ("cuda:1", Ray("", 2, Resources(gpus=1)), "leave the number out"),
     ):
         with pytest.raises(InputError, match=words):

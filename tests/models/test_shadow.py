@@ -139,8 +139,30 @@ def test_a_failed_model_is_named_and_the_rest_is_kept(tmp_path: Path, workers: i
     assert kept.items() <= {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("*.npy")}.items()
 
 
+def test_a_store_of_other_columns_is_refused_and_they_are_named(tmp_path: Path) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({"age": X[:, 0], "hours": X[:, 1]})
+    train(x=frame, store=tmp_path)
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    train(x=frame, store=tmp_path)
+    for other, words in (
+        (frame.assign(more=1), r"made with another \(without more \(int64\)\); name another folder"),
+        (frame[["age"]], r"made with another \(with hours \(float64\)\)"),
+        (frame.rename(columns={"hours": "h"}), r"\(with hours \(float64\) and without h \(float64\)\)"),
+        (frame.astype({"age": "float32"}), r"\(with age \(float64\) and without age \(float32\)\)"),
+        (frame + 1, r"received .*, made with another; name another folder"),
+        (X, r"\(with age \(float64\), hours \(float64\)\)"),
+    ):
+        with pytest.raises(InputError, match=f"^store: expected a folder of the same records, .*{words}"):
+            train(x=other, store=tmp_path)
+        with pytest.raises(InputError, match=words):
+            shadow.estimate(BAYES, other, Y, INCLUDED, seed=5, store=tmp_path)
+    assert before == {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+
+
 def test_all_failures_are_counted_without_a_store() -> None:
-    with pytest.raises(JobsFailedError, match=r"8 of 8 .*and 5 more; give store="):
+    with pytest.raises(JobsFailedError, match=r"8 of 8 .*\(7 more alike: model 1, .*\.\.\.\); give store="):
         train(SklearnTarget(GaussianNB(priors=[0.1, 0.2])))
 
 

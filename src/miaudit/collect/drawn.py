@@ -14,8 +14,10 @@ import math
 import os
 import shlex
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,7 @@ MANIFEST, COMMANDS, SLURM, FITS = "manifest.json", "commands.txt", "slurm.sh", "
 LOG, FAILED = "log.txt", "failed.txt"
 _FORMAT = "miaudit draw 1"
 _OWN = {MANIFEST, COMMANDS, SLURM, FITS, ".lock"}
+_SCRATCH = ".gather-"
 _NAMED = 10  # fits spelt out in a message
 _HOURS = 24
 _TASKS = 1000  # of an array job: clusters allow 1,001 unless they say otherwise
@@ -166,7 +169,8 @@ def draw(
 def _check_place(place: Path, *, overwrite: bool) -> None:
     if place.exists() and not place.is_dir():
         raise InputError("--out", "a folder", f"{place}, which is a file", "name another")
-    held = {path.name for path in place.iterdir()} if place.is_dir() else set()
+    names = {path.name for path in place.iterdir()} if place.is_dir() else set()
+    held = {name for name in names if not name.startswith(_SCRATCH)}
     if held - _OWN:
         received = f"{place}, which holds {min(held - _OWN)}"
         raise InputError("--out", "a new folder, or that of an earlier draw", received, "name another")
@@ -323,27 +327,33 @@ def gather(campaign: Campaign, manifest: Manifest, *, rng: np.random.Generator, 
     """
     drawn = Drawn.of(campaign, copy.deepcopy(rng))  # a generator that spawned before would spawn others
     _require_same(drawn, manifest)
-    found, problems = dict[int, Float32Array](), dict[int, str]()
+    shape, problems = (0, 0), dict[int, str]()
     for i, fit in enumerate(drawn.fits):
         try:
-            found[i] = _read(drawn, fit, manifest.place)
+            shape = _read(drawn, fit, manifest.place).shape  # which is let go of: one fit's outputs are held at a time
         except MiauditError as error:
             problems[i] = str(error)
     note = _what_is_missing(drawn, problems, manifest.place) if problems else ""
     if problems:
         _require_partial(drawn, problems, note, partial=partial)
     left_out = tuple(drawn.fits[i].number for i in problems)
-    width = next(iter(found.values())).shape
-    blank: Float32Array = np.zeros(width, dtype=np.float32)
-    outputs = {_key(fit.seed, fit.rows): found.get(i, blank) for i, fit in enumerate(drawn.fits)}
-    shadows = replace(campaign.shadows, store=None, executor="local", workers=1, without=left_out)
-    whole = replace(campaign, target=_Gathered(drawn.target, outputs), shadows=shadows)
-    if left_out:
-        whole.check_attacks(drawn.draws.base.design)
-    collected = run_campaign.collect(whole, rng=rng)
+    with _scratch(manifest.place) as store:
+        shadows = replace(campaign.shadows, store=store, executor="local", workers=1, without=left_out)
+        whole = replace(campaign, target=_Gathered(drawn, manifest.place, frozenset(problems), shape), shadows=shadows)
+        if left_out:
+            whole.check_attacks(drawn.draws.base.design)
+        collected = run_campaign.collect(whole, rng=rng)
     if not note:
         return collected
     return replace(collected, notes=(f"A partial gather: {note}", *collected.notes))
+
+
+@contextmanager
+def _scratch(place: Path) -> Iterator[Path]:
+    """A folder for outputs in one form, on the disk of the fits, or where temporary files go if that is read-only."""
+    folder = place if os.access(place, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as store:
+        yield Path(store)
 
 
 def _require_same(drawn: Drawn, manifest: Manifest) -> None:
@@ -371,7 +381,7 @@ def _read(drawn: Drawn, fit: Fit, place: Path) -> Float32Array:
         code = one_line((folder / FAILED).read_text(encoding="utf-8", errors="replace"))[:20]
         raise MiauditError(f"failed: its command ended with exit code {code}{last_words(folder / LOG)}")
     if not (folder / "out" / OUTPUTS_FILE).is_file():
-        raise MiauditError(f"is missing{last_words(folder / LOG)}")
+        raise MiauditError(f"is missing{_begun(drawn, folder)}")
     try:
         rows = np.load(folder / ROWS_FILE, allow_pickle=False)
         same = rows.dtype == np.int64 and np.array_equal(rows, fit.rows)
@@ -380,9 +390,19 @@ def _read(drawn: Drawn, fit: Fit, place: Path) -> Float32Array:
     if not same:
         raise MiauditError(f"is stale: its {ROWS_FILE} is not the one that was drawn")
     try:
-        return read_outputs(folder / "out", drawn.target.given, drawn.draws.y, drawn.target.ids)
+        target = drawn.target
+        return read_outputs(folder / "out", target.given, drawn.draws.y, target.ids, ran=target.folder)
     except InputError as error:
         raise MiauditError(f"is unusable: {error}") from error
+
+
+def _begun(drawn: Drawn, folder: Path) -> str:
+    """What is known of a fit that did not fail and has no outputs: that it runs still, or left them elsewhere."""
+    if not (folder / LOG).is_file():
+        return ""
+    astray = drawn.target.folder / OUTPUTS_FILE
+    where = f", though there is one in {astray.parent}, where it ran" if astray.is_file() else ""
+    return f": it began, and there is no {OUTPUTS_FILE} in its folder out{where}{last_words(folder / LOG)}"
 
 
 def _what_is_missing(drawn: Drawn, problems: Mapping[int, str], place: Path) -> str:
@@ -422,12 +442,23 @@ def _key(seed: int, rows: NDArray[Any]) -> tuple[int, str]:
 
 @dataclass(frozen=True, eq=False)
 class _Gathered(Traits):
-    """The target of a draw, whose fits have been made: their outputs by seed and rows."""
+    """The target of a draw, whose fits have been made: their outputs by seed and rows, read when they are asked for."""
 
     runs_user_code = False
     by_row = True
-    command: CommandTarget
-    found: Mapping[tuple[int, str], Float32Array]
+    drawn: Drawn
+    place: Path
+    without: frozenset[int]
+    shape: tuple[int, ...]
+    numbers: Mapping[tuple[int, str], int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        numbers = {_key(fit.seed, fit.rows): i for i, fit in enumerate(self.drawn.fits)}
+        object.__setattr__(self, "numbers", numbers)
+
+    @property
+    def command(self) -> CommandTarget:
+        return self.drawn.target
 
     @property
     def name(self) -> str:
@@ -445,7 +476,10 @@ class _Gathered(Traits):
         return self.command.identity()
 
     def fit(self, x: Any, y: NDArray[Any], rows: IndexArray, *, seed: int) -> Float32Array:  # noqa: ARG002 - was done
-        return self.found[_key(small(seed), self.command.row_numbers(x, rows))]
+        i = self.numbers[_key(small(seed), self.command.row_numbers(x, rows))]
+        if i in self.without:
+            return np.zeros(self.shape, dtype=np.float32)
+        return _read(self.drawn, self.drawn.fits[i], self.place)
 
     def outputs(self, fitted: Any, x: Any) -> Float32Array:
         return self.command.outputs(fitted, x)

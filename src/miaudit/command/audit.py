@@ -26,7 +26,6 @@ def audit(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FILE]...",
             help="A table: .npz (arrays), .parquet or .csv (columns); .jsonl for token-logprobs. Several: one for each "
             "run of the same training, with coins of its own, in the order of the runs.",
             show_default=False,

@@ -13,6 +13,7 @@ import io
 import math
 import os
 import pickle
+import re
 import shutil
 import socket
 import sys
@@ -43,6 +44,7 @@ _DIED = "a worker process died (killed, or out of memory)"
 _ANSWER_SECONDS = 3.0  # a cluster that is there answers within this; Ray itself would try for minutes
 _WATCH_SECONDS = 0.5
 _TRIES = 3  # on Ray: whatever job loses its process so often is to blame itself
+_COLOUR, _ABSENT = re.compile(r"\x1b\[[0-9;]*m"), re.compile(r"No module named '([\w.]+)'")
 _LAST_SECONDS = 10.0  # on Ray: for a process in which a job hung to say so, and to end
 _PORT, _CLIENT_PORT = 6379, 10001  # Ray's own defaults
 
@@ -410,12 +412,20 @@ def _on_ray(task: Task, shared: Any, jobs: Sequence[Any], place: Ray) -> Iterato
                     yield Outcome(number, problem=_DIED, where=one_line(str(error)))
                 continue
             except ray.exceptions.RayError as error:
-                problem = one_line(f"{type(error).__name__}: {error}")[:300]
-                outcome = Outcome(number, problem=problem, where=one_line(str(error)))
+                outcome = Outcome(number, problem=_of_the_cluster(error), where=one_line(str(error)))
             if tries.again(outcome):
                 waiting.append(number)
             else:
                 yield tries.final(outcome)
+
+
+def _of_the_cluster(error: Exception) -> str:
+    """In one line what Ray says of a job that it could not run: most often that the user's module is not there."""
+    said = _COLOUR.sub("", str(error))
+    absent = _ABSENT.search(said)
+    if absent is None:
+        return one_line(f"{type(error).__name__}: {said}")[:300]
+    return f"the cluster has no module {absent[1]}: put it beside the configuration file, or install it there"
 
 
 def _asked(ray: Any, each: Resources) -> dict[str, Any]:

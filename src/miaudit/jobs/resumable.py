@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from miaudit.jobs import executor as execution
 _FORMAT = "miaudit store 1"
 _BLOCK = 1 << 24  # bytes that are hashed at a time
 _NAMED = 3  # failed jobs spelt out in a message
+_OWN_FOLDER = re.compile(r"miaudit-fit-\w+")  # of a fit, in what its command said
 
 
 class Kept(Protocol):
@@ -71,8 +73,10 @@ class JobsFailedError(MiauditError):
 
     def __init__(self, failed: Sequence[Any], total: int, store: Path | None, what: str) -> None:
         self.failed = tuple(failed)
-        shown = "; ".join(str(one) for one in self.failed[:_NAMED])
-        more = f"; and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
+        alike = _alike(self.failed)
+        shown = "; ".join(f"{ones[0]}{_others(ones[1:])}" for ones in alike[:_NAMED])
+        rest = sum(map(len, alike[_NAMED:]))
+        more = f"; and {rest} more" if rest else ""
         if store is None:
             named = "" if what == "generators" else " (shadow.store in a configuration file)"
             kept = f"give store={named} to keep what finishes"
@@ -81,6 +85,23 @@ class JobsFailedError(MiauditError):
         else:
             kept = f"the {total - len(failed)} others are kept in {store}: run again to repeat only these"
         super().__init__(one_line(f"{len(failed)} of {total} {what} failed: {shown}{more}; {kept}"))
+
+
+def _alike(failed: Sequence[Any]) -> list[list[Any]]:
+    """Failures that are told in the same words, whatever their number and the place of their log, together."""
+    groups = dict[str, list[Any]]()
+    for one in failed:
+        told = str(getattr(one, "problem", one)).partition("; log: ")[0]
+        groups.setdefault(_OWN_FOLDER.sub("", told), []).append(one)
+    return list(groups.values())
+
+
+def _others(alike: Sequence[Any]) -> str:
+    """How many more failed in the same way, and the first of them by name: what stands before the brackets."""
+    if not alike:
+        return ""
+    named = ", ".join(str(one).partition(": ")[0].partition(" (")[0] for one in alike[:_NAMED])
+    return f" ({len(alike)} more alike: {named}{', ...' * (len(alike) > _NAMED)})"
 
 
 def batches(total: int, at_once: int) -> list[range]:
@@ -198,7 +219,9 @@ class Store:
 
     @classmethod
     @contextmanager
-    def alone(cls, folder: str | Path, decides: Mapping[str, str], name: str) -> Iterator[Store]:
+    def alone(
+        cls, folder: str | Path, decides: Mapping[str, str], name: str, columns: Sequence[str] = ()
+    ) -> Iterator[Store]:
         """Open a store, or make one, and keep every other process out of it, as far as the file system can tell.
 
         The lock is taken before anything is read or written, and a killed process lets go of it.
@@ -208,6 +231,7 @@ class Store:
         folder : path
         decides : mapping from what decides the arrays ("data", "seed") to its digest or its words
         name : of the files
+        columns : of a data frame, with their types: kept to be named where the records are others
 
         Raises
         ------
@@ -230,19 +254,22 @@ class Store:
         name another folder, or delete this one
         """
         place = Path(folder)
-        cls._of(place, decides, name)  # what is no store, or another one, is left as it is
+        cls._of(place, decides, name, columns)  # what is no store, or another one, is left as it is
         with atomic.locked_folder(place):
-            opened, known, given = cls._of(place, decides, name)
+            opened, known, given = cls._of(place, decides, name, columns)
             for left in place.glob(".*.part"):  # of a process that was killed while writing
                 left.unlink(missing_ok=True)
             if known is None:
-                decided = {"format": _FORMAT, "fingerprint": opened.fingerprint, "decides": given}
+                decided: dict[str, Any] = {"format": _FORMAT, "fingerprint": opened.fingerprint, "decides": given}
+                decided |= {"columns": list(columns)} if columns else {}
                 text = json.dumps(decided, indent=1) + "\n"
                 opened._write("about.json", lambda path: path.write_text(text, encoding="utf-8"))
             yield opened
 
     @classmethod
-    def found(cls, folder: str | Path, decides: Mapping[str, str], name: str) -> Store | None:
+    def found(
+        cls, folder: str | Path, decides: Mapping[str, str], name: str, columns: Sequence[str] = ()
+    ) -> Store | None:
         """Open the store that is there, or None where :meth:`alone` would make one; nothing is written.
 
         Raises
@@ -250,12 +277,12 @@ class Store:
         InputError
             If the folder is a store of something else.
         """
-        opened, known, _ = cls._of(Path(folder), decides, name)
+        opened, known, _ = cls._of(Path(folder), decides, name, columns)
         return None if known is None else opened
 
     @classmethod
     def _of(
-        cls, place: Path, decides: Mapping[str, str], name: str
+        cls, place: Path, decides: Mapping[str, str], name: str, columns: Sequence[str]
     ) -> tuple[Store, dict[str, str] | None, dict[str, str]]:
         """The store that a folder is or can become; what decides its arrays as it says, or None; and as given."""
         if place.exists() and not place.is_dir():
@@ -268,7 +295,8 @@ class Store:
             raise InputError("store", "a store or an empty folder", f"{place} with other files", "name a new folder")
         if known is not None and known != given:
             differ = [what for what in {**given, **known} if known.get(what) != given.get(what)]
-            allowed, received = f"a folder of the same {' and '.join(differ)}", f"{place}, made with another"
+            allowed = f"a folder of the same {' and '.join(differ)}"
+            received = f"{place}, made with another{_changed(place, columns)}"
             raise InputError("store", allowed, received, "name another folder, or delete this one")
         fingerprint = hashlib.sha256(json.dumps([_FORMAT, sorted(given.items())]).encode()).hexdigest()
         return cls(place, fingerprint, name), known, given
@@ -365,6 +393,17 @@ def _feed(state: Any, values: Any) -> None:
     step = max(1, _BLOCK // max(1, rows[:1].nbytes))
     for start in range(0, len(rows), step):
         state.update(np.ascontiguousarray(rows[start : start + step]).data.cast("B") if rows.size else b"")
+
+
+def _changed(folder: Path, columns: Sequence[str]) -> str:
+    """Which columns of a data frame are others than those of a store, in words; nothing where that is not known."""
+    try:
+        known = [str(name) for name in json.loads((folder / "about.json").read_text(encoding="utf-8"))["columns"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    gone, new = [name for name in known if name not in columns], [name for name in columns if name not in known]
+    parts = [f"{word} {', '.join(names[:_NAMED])}" for word, names in (("with", gone), ("without", new)) if names]
+    return f" ({' and '.join(parts)})" if parts else ""
 
 
 def _read_about(folder: Path) -> dict[str, str] | None:

@@ -290,7 +290,7 @@ class CommandTarget(Traits):
         if not rows.is_file() or rows.read_bytes() != before:
             raise MiauditError("the command changed the file of its rows: read it, and write to {out} only")
         self.require_unchanged()
-        return read_outputs(out, self.given, y, self.ids)
+        return read_outputs(out, self.given, y, self.ids, ran=self.folder)
 
     def require_unchanged(self) -> None:
         """Refuse to go on where a script file is not what it was when the target was made."""
@@ -340,10 +340,12 @@ def write_rows(path: Path, numbers: IntArray) -> None:
     atomic.write_atomically(path, write)
 
 
-def read_outputs(out: Path, given: CommandOutputs, y: NDArray[Any], ids: NDArray[Any] | None) -> Float32Array:
+def read_outputs(
+    out: Path, given: CommandOutputs, y: NDArray[Any], ids: NDArray[Any] | None, *, ran: Path | None = None
+) -> Float32Array:
     """Return what a command left in its folder: outputs (n, C) of float32 on the n records with labels y.
 
-    Losses are turned, so that higher is more member-like.
+    Losses are turned, so that higher is more member-like. Where nothing was left, the folder where it ran is looked at.
 
     Raises
     ------
@@ -354,10 +356,12 @@ def read_outputs(out: Path, given: CommandOutputs, y: NDArray[Any], ids: NDArray
     shape = f"({n},)" if given == "losses" else f"({n}, classes)"
     allowed = f"{given} of shape {shape}, a row for each record of the data"
     try:
-        values = np.load(path, allow_pickle=False)
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         left = sorted(one.name for one in out.iterdir())[:5] if out.is_dir() else []
         received = f"no such file in {{out}}{', but ' + ', '.join(left) if left else ', which is empty'}"
+        if ran is not None and (ran / OUTPUTS_FILE).is_file():
+            received += f", though there is one in {ran}, where the command ran"
         raise InputError(OUTPUTS_FILE, allowed, received, "save it there with numpy.save") from None
     except (OSError, ValueError, EOFError) as error:
         received = f"a file that is no array of numbers ({one_line(str(error))[:80]})"
@@ -376,9 +380,10 @@ def read_outputs(out: Path, given: CommandOutputs, y: NDArray[Any], ids: NDArray
         raise InputError(OUTPUTS_FILE, allowed, f"{values.shape[1]}", "write one for each label 0, 1, ...")
     kind = "signals" if given == "losses" else given
     try:
-        return np.asarray(Precomputed(values, kind, OUTPUTS_FILE, labels=label_count(y)).values)
+        found = np.asarray(Precomputed(values, kind, OUTPUTS_FILE, labels=label_count(y)).values)
     except InputError as error:
         raise InputError(OUTPUTS_FILE, error.allowed, error.received, "mend the script") from error
+    return found.copy() if np.may_share_memory(found, values) else found  # the file may go
 
 
 def _check_ids(out: Path, ids: NDArray[Any], *, own: bool) -> None:

@@ -33,7 +33,9 @@ def checked_outputs(values: ArrayLike, n: int, name: str) -> Float32Array:
     if array.ndim != 2 or len(array) != n or not array.shape[1] or array.dtype.kind not in "iuf":
         allowed = f"numbers of shape ({n}, columns)"
         raise InputError.of_array(f"outputs of {name}", allowed, array, "return one row for each record")
-    if array.size and not (abs(array) <= _LARGEST).all():
+    with np.errstate(invalid="ignore"):
+        finite = not array.size or bool(array.min() >= -_LARGEST and array.max() <= _LARGEST)  # NaN is neither
+    if not finite:
         bad = ~(abs(array) <= _LARGEST).all(axis=1)
         received = f"NaN or infinity in {int(bad.sum())} of {n} records, the first {int(np.flatnonzero(bad)[0])}"
         raise InputError(f"outputs of {name}", "finite numbers", received, "train more gently, or drop these records")

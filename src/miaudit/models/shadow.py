@@ -141,7 +141,7 @@ def train(
     logs, threads = None if store is None else Path(store).absolute(), where.each.threads
     plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, own, logs, threads)
     seeds = plan.seeds()
-    with nullcontext() if store is None else Store.alone(store, plan.decides(), _NAME) as place:
+    with nullcontext() if store is None else Store.alone(store, plan.decides(), _NAME, plan.columns()) as place:
         kept = resumable.finish(
             _fit_group,
             plan,
@@ -171,7 +171,7 @@ def is_kept(
     target, where = placed(target, execution.chosen(executor, workers))
     plan = Fits(target, x, y, included, threads=where.each.threads, **decides)
     try:
-        return Store.found(store, plan.decides(), _NAME) is not None
+        return Store.found(store, plan.decides(), _NAME, plan.columns()) is not None
     except InputError:
         return False
 
@@ -286,6 +286,10 @@ class Fits:
         children = np.random.SeedSequence(self.seed).spawn(self.models if self.swaps is None else 1)
         seeds = [int(child.generate_state(1)[0]) for child in children]
         return seeds if self.swaps is None else seeds * self.models
+
+    def columns(self) -> list[str]:
+        """The columns of a data frame, each with its type; none of other records."""
+        return [f"{name} ({self.x[name].dtype})" for name in self.x.columns] if frames.is_frame(self.x) else []
 
     def learned(self, m: int, x: Any = None) -> tuple[Any, NDArray[Any], NDArray[np.intp]]:
         """Records and labels in the order in which a model sees them, and the rows of those that it learns.
@@ -469,7 +473,7 @@ def estimate(
     target, where = placed(target, execution.chosen(executor, workers))
     workers, threads = where.workers, where.each.threads
     plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, own, threads=threads)
-    place = None if store is None else Store.found(store, plan.decides(), _NAME)
+    place = None if store is None else Store.found(store, plan.decides(), _NAME, plan.columns())
     done = {} if place is None else place.finished(plan.models)
     reused = len(done)
     fits = plan.models - reused

@@ -170,6 +170,9 @@ class TorchTarget(_Network):
             if name != "cpu" and not cluster:
                 devices.device_of(name)
             return self
+        if given and not cluster and not devices.usable():
+            received = f"{given:g} for each fit, and torch sees no GPU here"
+            raise InputError("gpus", "none, or 0", received, "leave gpus out, or start it where torch can use one")
         found = "cpu" if given == 0 else "cuda" if given else devices.kind_of(name)
         return self if found == "cpu" and given is None else replace(self, config=replace(self.config, device=found))
 
