@@ -22,7 +22,7 @@ from miaudit.errors import InputError, OutputError
 from miaudit.jobs import resumable
 from miaudit.jobs.executor import Local
 from miaudit.jobs.resumable import JobsFailedError
-from miaudit.models import shadow
+from miaudit.models import shadow, shadow_outputs
 from miaudit.models.shadow import ShadowOutputs
 from miaudit.models.targets import SklearnTarget
 
@@ -262,7 +262,7 @@ def test_blocks_cover_every_record_once() -> None:
 
 def test_a_regression_target() -> None:
     outputs = train(SklearnTarget(Ridge()), y=X[:, 1] + RNG.normal(size=N))
-    found = outputs.signal(shadow.SQUARED_ERROR)
+    found = outputs.signal(shadow_outputs.SQUARED_ERROR)
     expected = -((outputs.model(2)[:, 0].astype(float) - outputs.labels) ** 2)
     np.testing.assert_allclose(found[:, 2], expected, rtol=1e-6)
     with pytest.raises(InputError, match="which needs logits; use negative_squared_error"):

@@ -129,7 +129,7 @@ def member_scores(
 
     Parameters
     ----------
-    labels : array (n, L) of 0 and 1, or true and false
+    labels : array (n, L) of 0 and 1, or true and false; (n,) of one label
     logits : array (n, L), the log-odds of each label, or
     probabilities : array (n, L), of each label by itself
         Exactly one of the two.
@@ -195,7 +195,7 @@ def log_odds(probabilities: ArrayLike, others: ArrayLike | None = None) -> Float
 
 
 def checked_labels(labels: ArrayLike, name: str = "labels") -> IndexArray:
-    """Return labels as an array (n, L) of whole numbers 0 and 1.
+    """Return labels as an array (n, L) of whole numbers 0 and 1; one label may be (n,).
 
     Raises
     ------
@@ -203,6 +203,7 @@ def checked_labels(labels: ArrayLike, name: str = "labels") -> IndexArray:
         For another shape or other values.
     """
     array = np.asarray(labels)
+    array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or not array.shape[1] or array.dtype.kind not in "biuf":
         allowed = "0 and 1 of shape (records, labels)"
         raise InputError.of_array(name, allowed, array, "pass one column for each label")

@@ -325,12 +325,9 @@ class Campaign:
     def _check_labels(self) -> None:
         """Refuse several columns of labels that are not 0 and 1, where they are no numbers of a regression."""
         y, kind = self.records.y, self.target.kind
-        if y is None or np.ndim(y) < 2:
-            if kind == "multi-label":
-                hint = "write data.y: [a, b, c]"
-                raise InputError("data.y", "several columns, one for each label", "one", hint)
+        if y is None:
             return
-        if np.ndim(y) > 2 or kind == "logits":
+        if np.ndim(y) > 2 or (np.ndim(y) == 2 and kind == "logits"):
             received = f"labels of shape {np.shape(y)}, for {self.target.name}, which tells classes apart"
             raise InputError("data.y", "one column of classes", received, "name one column")
         if kind == "multi-label":
@@ -469,23 +466,24 @@ class Draws:
         return cls(base, rows, population, included, y, seed, attacks, replaced)
 
     def rare_classes(self, campaign: Campaign) -> str:
-        """Say which classes are so rare that models are trained without any record of them; empty where none is."""
-        if campaign.target.kind != "logits" or not len(self.included):
+        """Say which classes or labels are so rare that models learn no record of them; empty where none is."""
+        if campaign.target.kind not in ("logits", "multi-label") or not len(self.included):
             return ""
-        named, classes = campaign.records.classes, np.unique(self.y)
-        without = np.array([~self.included[:, self.y == one].any(axis=1) for one in classes])
-        rare = classes[without.any(axis=1)].tolist()
-        if not rare:
-            return ""
-        shown = [
-            f"{named[i] if named else i} ({np.count_nonzero(self.y == i)} of {len(self.y):,})"
-            for i in rare[:_MOST_NAMED]
-        ]
-        listed = ", ".join(shown) + (", ..." if len(rare) > _MOST_NAMED else "")
-        return (
-            f"rare classes: {int(without.any(axis=0).sum())} of {len(self.included)} models learn no record of "
-            f"{listed}, and their probability of such a class counts as {signals.PROBABILITY_FLOOR:g}"
+        several, named, classes = self.y.ndim == 2, campaign.records.classes, np.unique(self.y)
+        holders = self.y.T == 1 if several else self.y == classes[:, None]
+        names = (
+            [f"label {j + 1}" for j in range(len(holders))] if several else [named[i] if named else i for i in classes]
         )
+        without = np.array([~self.included[:, own].any(axis=1) for own in holders])
+        rare = np.flatnonzero(without.any(axis=1))
+        if not len(rare):
+            return ""
+        shown = [f"{names[i]} ({np.count_nonzero(holders[i])} of {len(self.y):,})" for i in rare[:_MOST_NAMED]]
+        listed = ", ".join(shown) + (", ..." if len(rare) > _MOST_NAMED else "")
+        said = f"{int(without.any(axis=0).sum())} of {len(self.included)} models learn no record of {listed}"
+        if several:
+            return f"rare labels: {said}"
+        return f"rare classes: {said}, and their probability of such a class counts as {signals.PROBABILITY_FLOOR:g}"
 
 
 def _given_member(records: Records, n: int) -> NDArray[Any]:
