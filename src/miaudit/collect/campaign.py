@@ -15,6 +15,7 @@ from miaudit.attacks import multi_label, registry, signals
 from miaudit.attacks.likelihood import GaussianLira
 from miaudit.auditing import vulnerable_records
 from miaudit.auditing.reference import SHADOW_MODELS
+from miaudit.collect import rare_classes
 from miaudit.collect.outputs import GAUSSIAN_LIRA, of_outputs
 from miaudit.collect.records import Records
 from miaudit.collect.stability import Replacements
@@ -37,7 +38,6 @@ MULTI_RUN = (
 # What an attack of the registry may need in a multi-run: what each record's own model says of it.
 _OF_OWN_MODEL = {"target", "logits", "labels", "probabilities", "confidence", "correct"}
 _POPULATION_SHARE = 5
-_MOST_NAMED = 8
 _TOKEN_NAMES = {"token_loss": "loss"}
 # Inputs that are of the audited records one by one: shadow models on other records cannot give them.
 _PER_RECORD = {
@@ -466,24 +466,9 @@ class Draws:
         return cls(base, rows, population, included, y, seed, attacks, replaced)
 
     def rare_classes(self, campaign: Campaign) -> str:
-        """Say which classes or labels are so rare that models learn no record of them; empty where none is."""
-        if campaign.target.kind not in ("logits", "multi-label") or not len(self.included):
-            return ""
-        several, named, classes = self.y.ndim == 2, campaign.records.classes, np.unique(self.y)
-        holders = self.y.T == 1 if several else self.y == classes[:, None]
-        names = (
-            [f"label {j + 1}" for j in range(len(holders))] if several else [named[i] if named else i for i in classes]
-        )
-        without = np.array([~self.included[:, own].any(axis=1) for own in holders])
-        rare = np.flatnonzero(without.any(axis=1))
-        if not len(rare):
-            return ""
-        shown = [f"{names[i]} ({np.count_nonzero(holders[i])} of {len(self.y):,})" for i in rare[:_MOST_NAMED]]
-        listed = ", ".join(shown) + (", ..." if len(rare) > _MOST_NAMED else "")
-        said = f"{int(without.any(axis=0).sum())} of {len(self.included)} models learn no record of {listed}"
-        if several:
-            return f"rare labels: {said}"
-        return f"rare classes: {said}, and their probability of such a class counts as {signals.PROBABILITY_FLOOR:g}"
+        """As of :func:`miaudit.collect.rare_classes.said`, of outputs that are about classes or labels."""
+        of_classes = campaign.target.kind in ("logits", "multi-label")
+        return rare_classes.said(self.y, self.included, campaign.records.classes) if of_classes else ""
 
 
 def _given_member(records: Records, n: int) -> NDArray[Any]:
