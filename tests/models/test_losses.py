@@ -117,6 +117,20 @@ def test_the_private_gradient_is_that_of_a_loop_over_records(loss: str) -> None:
     torch.testing.assert_close(found[0] * 12, total, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("loss", OF)
+def test_a_private_training_without_noise_or_clipping_is_a_plain_one(loss: str) -> None:
+    x, y = data(loss)
+    config = TrainConfig(epochs=4, batch=N, loss=loss, learning_rate=0.1, device="cpu")
+    plain = fit(NET, config, x, y, np.arange(N), seed=0)
+
+    def private(clip: float) -> dict[str, torch.Tensor]:
+        options = Private(noise=1e-12, clip=clip, delta=0.01, records=N, repeatable=True)
+        return fit(NET, dataclasses.replace(config, private=options), x, y, np.arange(N), seed=0)
+
+    assert max(float((plain[name] - values).abs().max()) for name, values in private(1e4).items()) < 1e-5
+    assert max(float((plain[name] - values).abs().max()) for name, values in private(1e-2).items()) > 1e-3  # control
+
+
 def auc(found: object) -> float:
     scores, inside = found.evidence.scores, found.evidence.member
     score = next(iter(scores.values()))
