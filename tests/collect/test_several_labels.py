@@ -281,3 +281,17 @@ def test_a_draw_of_a_command_is_gathered_to_the_same(tmp_path: Path) -> None:
     subprocess.run(["bash", str(out / "commands.txt")], check=True, capture_output=True, cwd=tmp_path)
     there = drawn.gather(config.campaign(tmp_path), drawn.read(out), rng=np.random.default_rng(0))
     np.testing.assert_array_equal(here.evidence.score, there.evidence.score)
+
+
+def test_a_configuration_reads_probabilities_by_the_labels(tmp_path: Path) -> None:
+    _, y = data()
+    member = np.arange(N) < 80
+    p = np.where(member[:, None], np.where(y == 1, 0.9, 0.1), 0.5)  # sure of members, and of nobody else
+    np.save(tmp_path / "p.npy", p)
+    np.savez(tmp_path / "data.npz", y=y, m=member)
+    (tmp_path / "audit.yaml").write_text(
+        "target: {kind: outputs, outputs_path: p.npy, given: probabilities}\n"
+        "data: {path: data.npz, y: y, member: m}\nevaluation: {design: one-run}\n"
+    )
+    found = read(tmp_path / "audit.yaml").collect(tmp_path, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(found.evidence.score, np.where(member, 3 * np.log(0.9), 3 * np.log(0.5)), rtol=1e-5)
