@@ -49,6 +49,7 @@ THROUGH = (
         "models/test_targets.py",
         "models/torch_target models/own_code models/outputs",
     ),
+    ("what a campaign says of its records", "collect/test_run_campaign.py", "collect/rare_classes"),
     ("signals by the kind of outputs", "attacks/test_output_kinds.py", "attacks/regression"),
     ("measures by name", "config/test_disclosure.py", "defences/registry"),
     ("the parts of a command: what it prints and writes", "command/test_audit.py", "command/results"),

@@ -72,7 +72,8 @@ def test_probabilities_are_log_odds() -> None:
     ("changed", "said"),
     [
         ({"labels": [[0, 2]]}, "expected 0 and 1, whether a record has each label, received 2 in row 0, column 1"),
-        ({"labels": [0]}, "expected 0 and 1 of shape"),
+        ({"labels": [0]}, "a column for each label"),
+        ({"labels": [[[0]]]}, "expected 0 and 1 of shape"),
         ({"labels": [[0, 1, 1]]}, "a column for each label"),
         ({"names": ["label_only"]}, "for several labels, received 'label_only'"),
         ({"logits": [[np.nan, 0.0]]}, "finite numbers"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from scipy import special, stats
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -16,6 +19,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from miaudit.attacks import multi_label
+from miaudit.collect import drawn
 from miaudit.collect.campaign import Campaign, Shadows
 from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import collect
@@ -231,3 +235,63 @@ def test_a_classifier_of_one_label_says_so() -> None:
     target = SklearnTarget(LogisticRegression())
     with pytest.raises(Exception, match="y should be a 1d array"):
         collect(Campaign(target, records(data()[1])), rng=np.random.default_rng(0))
+
+
+def test_labels_that_a_half_lacks_are_named() -> None:
+    _, y = data()
+    y[:, 1] = np.arange(N) == 0
+    target = SklearnTarget(RandomForestClassifier(n_estimators=2))
+    found = collect(Campaign(target, records(y), shadows=Shadows(4)), rng=np.random.default_rng(0))
+    (note,) = (one for one in found.notes if one.startswith("Rare labels"))
+    assert re.fullmatch(r"Rare labels: [1-4] of 5 models learn no record of label 2 \(1 of 160\)\.", note)
+    plain = collect(Campaign(target, records(data()[1]), shadows=Shadows(4)), rng=np.random.default_rng(0))
+    assert not any("Rare" in one for one in plain.notes)
+
+
+@pytest.mark.long
+def test_a_multi_run_has_a_model_for_each_record() -> None:
+    _, y = data()
+    target = SklearnTarget(DecisionTreeClassifier())
+    campaign = Campaign(target, records(y), "multi-run", ("loss", "lira_offline"), audited=60)
+    found = collect(campaign, rng=np.random.default_rng(0))
+    assert found.evidence.n == 60
+    assert auc(found, "loss") > 0.8
+
+
+@pytest.mark.long
+def test_the_stability_of_training_is_measured_on_whole_vectors() -> None:
+    _, y = data()
+    campaign = Campaign(SklearnTarget(DecisionTreeClassifier()), records(y), "one-run", ("loss",), stability=4)
+    assert collect(campaign, rng=np.random.default_rng(0)).stability is not None
+
+
+@pytest.mark.long
+def test_a_draw_of_a_command_is_gathered_to_the_same(tmp_path: Path) -> None:
+    x, y = data(n=60)
+    np.savez(tmp_path / "data.npz", x=x, y=y)
+    (tmp_path / "train.py").write_text(TRAIN)
+    command = f"{sys.executable} train.py {{rows}} {{seed}} {{out}}"
+    target = {"kind": "command", "command": command, "outputs": "probabilities"}
+    whole = {"target": target, "data": {"path": "data.npz", "y": "y"}}
+    (tmp_path / "audit.yaml").write_text(yaml.safe_dump(whole))
+    config = read(tmp_path / "audit.yaml")
+    here = config.collect(tmp_path, rng=np.random.default_rng(0))
+    path, out = tmp_path / "audit.yaml", tmp_path / "fits"
+    drawn.draw(config.campaign(tmp_path), out, config=path, rng=np.random.default_rng(0))
+    subprocess.run(["bash", str(out / "commands.txt")], check=True, capture_output=True, cwd=tmp_path)
+    there = drawn.gather(config.campaign(tmp_path), drawn.read(out), rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(here.evidence.score, there.evidence.score)
+
+
+def test_a_configuration_reads_probabilities_by_the_labels(tmp_path: Path) -> None:
+    _, y = data()
+    member = np.arange(N) < 80
+    p = np.where(member[:, None], np.where(y == 1, 0.9, 0.1), 0.5)  # sure of members, and of nobody else
+    np.save(tmp_path / "p.npy", p)
+    np.savez(tmp_path / "data.npz", y=y, m=member)
+    (tmp_path / "audit.yaml").write_text(
+        "target: {kind: outputs, outputs_path: p.npy, given: probabilities}\n"
+        "data: {path: data.npz, y: y, member: m}\nevaluation: {design: one-run}\n"
+    )
+    found = read(tmp_path / "audit.yaml").collect(tmp_path, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(found.evidence.score, np.where(member, 3 * np.log(0.9), 3 * np.log(0.5)), rtol=1e-5)

@@ -199,6 +199,9 @@ def test_names_of_executors() -> None:
     assert executor.chosen("ray://head:10001", 2) == executor.Ray("ray://head:10001", 2)
     assert executor.chosen("ray:ray://head:1") == executor.Ray("ray://head:1", 1)
     assert executor.chosen(executor.Local(3)) == executor.Local(3)
+    assert executor.chosen("local", 2, threads=3) == executor.Local(2, Resources(3))
+    of_cluster = executor.chosen("ray", 2, address="head:1", folder=Path("here"), cpus=2)
+    assert of_cluster == executor.Ray("head:1", 2, Resources(cpus=2), Path("here"))
 
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])

@@ -117,6 +117,20 @@ def test_the_private_gradient_is_that_of_a_loop_over_records(loss: str) -> None:
     torch.testing.assert_close(found[0] * 12, total, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("loss", OF)
+def test_a_private_training_without_noise_or_clipping_is_a_plain_one(loss: str) -> None:
+    x, y = data(loss)
+    config = TrainConfig(epochs=4, batch=N, loss=loss, learning_rate=0.1, device="cpu")
+    plain = fit(NET, config, x, y, np.arange(N), seed=0)
+
+    def private(clip: float) -> dict[str, torch.Tensor]:
+        options = Private(noise=1e-12, clip=clip, delta=0.01, records=N, repeatable=True)
+        return fit(NET, dataclasses.replace(config, private=options), x, y, np.arange(N), seed=0)
+
+    assert max(float((plain[name] - values).abs().max()) for name, values in private(1e4).items()) < 1e-5
+    assert max(float((plain[name] - values).abs().max()) for name, values in private(1e-2).items()) > 1e-3  # control
+
+
 def auc(found: object) -> float:
     scores, inside = found.evidence.scores, found.evidence.member
     score = next(iter(scores.values()))
@@ -194,6 +208,21 @@ def test_options_that_do_not_go_together_are_refused() -> None:
     x, y = data("binary_cross_entropy")
     with pytest.raises(InputError, match=r"training\.loss: expected binary_cross_entropy, or squared_error"):
         Campaign(TorchTarget(NET, TrainConfig()), Records(x, y, None, {}, "noise"))
-    one = Records(x, y[:, 0], None, {}, "noise")
-    with pytest.raises(InputError, match=r"data\.y: expected several columns, one for each label, received one; write"):
-        collect(Campaign(TorchTarget(NET, TrainConfig(loss=OF[0])), one), rng=np.random.default_rng(0))
+
+
+@pytest.mark.long
+def test_one_output_for_two_classes_is_one_label() -> None:
+    x, y = data(OF[0], 80)
+    config = TrainConfig(optimiser="adam", learning_rate=0.01, epochs=80, batch=40, loss=OF[0], device="cpu")
+    target = TorchTarget(nets.mlp(5, 1, hidden=(64,)), config)
+    records = Records(x, y[:, 0], None, {}, "noise")
+    attacks = ("lira_online", "logit_confidence")
+    found = collect(Campaign(target, records, attacks=attacks, shadows=Shadows(4)), rng=np.random.default_rng(0))
+    assert auc(found) > 0.65
+    columns = Campaign(target, dataclasses.replace(records, y=y[:, :1]), attacks=attacks, shadows=Shadows(4))
+    again = collect(columns, rng=np.random.default_rng(0))
+    for name in attacks:
+        np.testing.assert_array_equal(found.evidence.scores[name], again.evidence.scores[name])
+    classes = dataclasses.replace(records, y=np.arange(80) % 3)
+    with pytest.raises(InputError, match=r"data\.y: expected 0 and 1, whether a record has each label, received 2"):
+        collect(Campaign(target, classes), rng=np.random.default_rng(0))

@@ -14,6 +14,8 @@ import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -21,6 +23,7 @@ from miaudit.errors import InputError
 from miaudit.models import shadow
 from miaudit.models.onnx_file import OnnxTarget
 from miaudit.models.protocol import check_target, stands
+from miaudit.models.targets import SklearnTarget
 
 pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
@@ -35,6 +38,28 @@ PEOPLE = pd.DataFrame({"age": X[:, 0], "income": X[:, 1], "town": RNG.choice(["O
 def exported(path: Path, model: Any, example: Any, **options: Any) -> Path:
     path.write_bytes(skl2onnx.to_onnx(model, example, options=options or None).SerializeToString())
     return path
+
+
+LABELS = RNG.integers(0, 2, (90, 3))
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", ["forest", "network", "of each label"])
+def test_several_labels_are_those_of_the_estimator(name: str, tmp_path: Path) -> None:
+    estimators = {
+        "forest": RandomForestClassifier(5, max_depth=3, random_state=0),
+        "network": MLPClassifier((8,), max_iter=50, random_state=0),
+        "of each label": MultiOutputClassifier(LogisticRegression()),
+    }
+    estimator = estimators[name].fit(X, LABELS)
+    path = exported(tmp_path / "m.onnx", estimator, X[:1], zipmap=False)
+    asked = OnnxTarget(path, output="probabilities").labelled(LABELS)
+    assert asked.kind == "multi-label"
+    expected = SklearnTarget(estimator).labelled(LABELS).outputs(None, X)
+    np.testing.assert_allclose(asked.outputs(None, X), expected, atol=2e-3, rtol=2e-3)
+    with pytest.raises(InputError, match="expected 2 columns, one for each label"):
+        OnnxTarget(path, output="probabilities").labelled(LABELS[:, :2]).outputs(None, X)
 
 
 def product(path: Path, weights: np.ndarray, *, rows: int | None = None, kind: Any = None, **more: Any) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -166,6 +167,39 @@ def test_workers_import_the_module_and_give_the_same(place: Path) -> None:
         found.append(collect(campaign, rng=np.random.default_rng(0)).evidence.scores)
     for name in found[0]:
         np.testing.assert_array_equal(found[0][name], found[1][name])
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+import numpy as np
+from miaudit.config.audit import read
+folder = Path(sys.argv[1])
+sys.path.append(str(folder))
+if __name__ == "__main__":
+    found = read(folder / "audit.yaml").collect(folder, rng=np.random.default_rng(0))
+    np.save(sys.argv[2], found.evidence.scores["lira_online"])
+"""
+
+
+@pytest.mark.slow
+def test_a_cluster_gets_the_module_and_gives_the_same(place: Path) -> None:
+    pytest.importorskip("ray")
+    written(place)
+    (place / "audit").mkdir()
+    for name in ("audit.yaml", "data.npz", "own_models.py"):
+        (place / name).rename(place / "audit" / name)
+    (place / "script.py").write_text(SCRIPT)
+    results = []
+    for executor in ("local", "ray"):
+        config = CONFIG.format(name="own_models:Memory", options="{}", more="")
+        config = config.replace("store: store", f"executor: {executor}, workers: 2")
+        (place / "audit" / "audit.yaml").write_text(config)
+        command = [sys.executable, "script.py", str(place / "audit"), f"{executor}.npy"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=place)
+        assert done.returncode == 0, done.stderr
+        results.append(np.load(place / f"{executor}.npy"))
+    np.testing.assert_array_equal(*results)
 
 
 CONFIG = """

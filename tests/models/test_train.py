@@ -484,6 +484,7 @@ CHANGES = {
     "mixed_precision": True,
     "tf32": True,
     "seed": 3,
+    "loss": "squared_error",
 }
 
 

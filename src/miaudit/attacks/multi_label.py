@@ -9,7 +9,7 @@ without listing them: the tests do list them. With one label it is that of two c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -129,7 +129,7 @@ def member_scores(
 
     Parameters
     ----------
-    labels : array (n, L) of 0 and 1, or true and false
+    labels : array (n, L) of 0 and 1, or true and false; (n,) of one label
     logits : array (n, L), the log-odds of each label, or
     probabilities : array (n, L), of each label by itself
         Exactly one of the two.
@@ -195,7 +195,7 @@ def log_odds(probabilities: ArrayLike, others: ArrayLike | None = None) -> Float
 
 
 def checked_labels(labels: ArrayLike, name: str = "labels") -> IndexArray:
-    """Return labels as an array (n, L) of whole numbers 0 and 1.
+    """Return labels as an array (n, L) of whole numbers 0 and 1; one label may be (n,).
 
     Raises
     ------
@@ -203,6 +203,7 @@ def checked_labels(labels: ArrayLike, name: str = "labels") -> IndexArray:
         For another shape or other values.
     """
     array = np.asarray(labels)
+    array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or not array.shape[1] or array.dtype.kind not in "biuf":
         allowed = "0 and 1 of shape (records, labels)"
         raise InputError.of_array(name, allowed, array, "pass one column for each label")
@@ -219,9 +220,10 @@ def _signed(logits: FloatArray, labels: IndexArray) -> FloatArray:
     return np.asarray(np.where(labels == 1, logits, -logits))
 
 
-def _over_labels(function: object, logits: FloatArray, labels: IndexArray) -> FloatArray:
+def _over_labels(
+    function: Callable[[FloatArray, IndexArray], FloatArray], logits: FloatArray, labels: IndexArray
+) -> FloatArray:
     """Sum over labels of a signal of two classes."""
-    assert callable(function)  # noqa: S101 - one of the two above
     both = np.stack([np.zeros(logits.size), logits.ravel()], axis=1)
-    found: FloatArray = function(both, labels.ravel().astype(np.intp)).reshape(logits.shape).sum(axis=1)
+    found: FloatArray = function(both, labels.ravel()).reshape(logits.shape).sum(axis=1)
     return found

@@ -32,8 +32,6 @@ MULTI_RUN = (
 )
 # What an attack of the registry may need in a multi-run: what each record's own model says of it.
 _OF_OWN_MODEL = {"target", "logits", "labels", "probabilities", "confidence", "correct"}
-_POPULATION_SHARE = 5
-_MOST_NAMED = 8
 _TOKEN_NAMES = {"token_loss": "loss"}
 # Inputs that are of the audited records one by one: shadow models on other records cannot give them.
 _PER_RECORD = {
@@ -385,12 +383,9 @@ class Campaign:
     def _check_labels(self) -> None:
         """Refuse several columns of labels that are not 0 and 1, where they are no numbers of a regression."""
         y, kind = self.records.y, self.target.kind
-        if y is None or np.ndim(y) < 2:
-            if kind == "multi-label":
-                hint = "write data.y: [a, b, c]"
-                raise InputError("data.y", "several columns, one for each label", "one", hint)
+        if y is None:
             return
-        if np.ndim(y) > 2 or kind == "logits":
+        if np.ndim(y) > 2 or (np.ndim(y) == 2 and kind == "logits"):
             received = f"labels of shape {np.shape(y)}, for {self.target.name}, which tells classes apart"
             raise InputError("data.y", "one column of classes", received, "name one column")
         if kind == "multi-label":

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IndexArray
-from miaudit.attacks import registry, signals
+from miaudit.attacks import registry
 from miaudit.auditing import vulnerable_records
+from miaudit.collect import rare_classes
 from miaudit.collect.campaign import Campaign
 from miaudit.collect.records import Records
 from miaudit.collect.stability import Replacements
@@ -19,7 +20,6 @@ from miaudit.evidence import Evidence
 from miaudit.models import inclusion
 
 _POPULATION_SHARE = 5
-_MOST_NAMED = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,23 +94,9 @@ class Draws:
         return cls(base, rows, population, included, y, seed, attacks, replaced, np.array(further, dtype=np.bool_))
 
     def rare_classes(self, campaign: Campaign) -> str:
-        """Say which classes are so rare that models are trained without any record of them; empty where none is."""
-        if campaign.target.kind != "logits" or not len(self.included):
-            return ""
-        named, classes = campaign.records.classes, np.unique(self.y)
-        without = np.array([~self.included[:, self.y == one].any(axis=1) for one in classes])
-        rare = classes[without.any(axis=1)].tolist()
-        if not rare:
-            return ""
-        shown = [
-            f"{named[i] if named else i} ({np.count_nonzero(self.y == i)} of {len(self.y):,})"
-            for i in rare[:_MOST_NAMED]
-        ]
-        listed = ", ".join(shown) + (", ..." if len(rare) > _MOST_NAMED else "")
-        return (
-            f"rare classes: {int(without.any(axis=0).sum())} of {len(self.included)} models learn no record of "
-            f"{listed}, and their probability of such a class counts as {signals.PROBABILITY_FLOOR:g}"
-        )
+        """As of :func:`miaudit.collect.rare_classes.said`, of outputs that are about classes or labels."""
+        of_classes = campaign.target.kind in ("logits", "multi-label")
+        return rare_classes.said(self.y, self.included, campaign.records.classes) if of_classes else ""
 
 
 def _given_member(records: Records, n: int) -> NDArray[Any]:

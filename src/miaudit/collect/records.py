@@ -116,14 +116,13 @@ class Records:
         several = [names for names in (_listed(x), _listed(y), _listed(covariates)) if names]
         single = [name for name in (text, member, unit, group, ids) if name is not None]
         numbers = {member, *(name for names in several for name in names)}
-        labels = [name for name in (text, unit, group, ids) if name is not None and name not in numbers]
+        labels = [name for name in single if name not in numbers]
         wanted = list(dict.fromkeys([*(name for names in several for name in names), *single]))
         if not wanted:
             raise InputError("data", "names of columns (x, y, text, member, ...)", "none", "name the columns")
         known = _listed(covariates)
-        found = _columns(
-            Path(path), wanted, labels, [name for name in known if name not in {*_listed(x), *_listed(y), *single}]
-        )
+        gaps = [name for name in known if name not in {*_listed(x), *_listed(y), *single}]
+        found = _columns(Path(path), wanted, labels, gaps)
         n = len(found[wanted[0]])
         for name in wanted:
             if found[name].ndim == 0 or len(found[name]) != n:

@@ -33,7 +33,7 @@ from miaudit.models.foreign import refuse_pickle
 from miaudit.models.given import GivenShadows
 from miaudit.models.onnx_file import OnnxGiven, OnnxTarget
 from miaudit.models.outputs import label_count
-from miaudit.models.own_code import load_factory
+from miaudit.models.own_code import load_factory, made_of
 from miaudit.models.own_target import of_class
 from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget
 from miaudit.models.train_config import SmallGPT2, TrainConfig
@@ -136,7 +136,7 @@ class NetworkSection(TargetSection):
         if not self.options:
             return self.factory
         found = load_factory(self.factory)
-        made = _called(found, self.factory, self.options, "target.factory")
+        made = made_of(found, self.factory, self.options, "target.factory")
         return functools.partial(found, **self.options) if hasattr(made, "state_dict") or not callable(made) else made
 
 
@@ -244,7 +244,7 @@ class CommandSection(TargetSection):
 
     @field_validator("command")
     @classmethod
-    def _can_be_called(cls, value: str) -> str:
+    def _can_bemade_of(cls, value: str) -> str:
         try:
             CommandLine.of(value)
         except InputError as error:
@@ -421,10 +421,10 @@ def _estimator(where: str, options: dict[str, Any]) -> Any:
     refuse_pickle(where, "target.estimator")
     found, problem = load_factory(where), ""
     if inspect.isclass(found) and hasattr(found, "fit"):
-        return _called(found, where, options, "target.estimator")
+        return made_of(found, where, options, "target.estimator")
     if not inspect.isclass(found) and not where.startswith("sklearn."):  # nothing of theirs runs unannounced
         try:
-            made = _called(found, where, options, "target.estimator")
+            made = made_of(found, where, options, "target.estimator")
         except InputError as error:
             problem = f" ({one_line(str(error.received))})"
         else:
@@ -444,14 +444,3 @@ def _require(kind: str, extra: str, modules: Sequence[str]) -> None:
         except ImportError as error:
             received = f"an installation without {module}"
             raise InputError("target.kind", f"what {kind} needs", received, f"pip install miaudit[{extra}]") from error
-
-
-def _called(function: Callable[..., Any], where: str, options: dict[str, Any], key: str) -> Any:
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
-    try:
-        return function(**values)
-    except Exception as error:  # whatever the named code raises
-        if isinstance(error, InputError):
-            raise
-        received = f"{where}, which raises {type(error).__name__}: {str(error)[:160]}"
-        raise InputError(key, "code that accepts target.options", received, "check the options") from error

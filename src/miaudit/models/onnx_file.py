@@ -28,6 +28,7 @@ _BATCH = 1024
 _TYPES = {"float": "float32", "double": "float64", "float16": "float16", "bool": "bool"}
 _TYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _NUMBERS = ("tensor(float)", "tensor(double)", "tensor(float16)")
+_SEQUENCES = ("seq(map(", "seq(tensor(float")  # of ZipMap, and of several labels
 _LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f])")  # of weights in a file of their own, in the ONNX format
 
 
@@ -149,6 +150,8 @@ class OnnxTarget(Traits):
 
     def _matrix(self, found: Any) -> NDArray[Any]:
         """Outputs of a block (k, C), also of dictionaries from classes to probabilities."""
+        if isinstance(found, list) and found and isinstance(found[0], np.ndarray):
+            found = np.stack(found)
         if isinstance(found, list):
             classes = list(found[0])
             numbered = all(isinstance(one, int) and one >= 0 for one in classes)
@@ -157,7 +160,8 @@ class OnnxTarget(Traits):
                 row[classes if numbered else slice(None)] = [one[name] for name in classes]
             return full
         values = np.asarray(found)
-        if self.labels and values.ndim == 3 and len(values) == self.labels and values.shape[2] == 2:
+        if self.labels and values.ndim == 3 and values.shape[2] == 2:
+            check_label_columns(len(values), self.labels, self.name)
             return values[:, :, 1].T  # of each label the pair without it and with it
         if values.ndim not in (1, 2):
             hint = "export one row for each record"
@@ -246,7 +250,7 @@ def _session(path: Path) -> Any:
 def _chosen(session: Any, asked: str | None, file: str) -> str:
     """Name of the output to read."""
     known = {one.name: one.type for one in session.get_outputs()}
-    usable = [name for name, kind in known.items() if kind in _NUMBERS or kind.startswith("seq(map(")]
+    usable = [name for name, kind in known.items() if kind in _NUMBERS or kind.startswith(_SEQUENCES)]
     if asked is not None:
         if asked in usable:
             return asked

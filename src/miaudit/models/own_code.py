@@ -55,6 +55,24 @@ def load_factory(where: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
+def made_of(function: Callable[..., Any], where: str, options: Mapping[str, Any], argument: str) -> Any:
+    """Call the code that a user named with the options of a configuration file, in which lists stand for tuples.
+
+    Raises
+    ------
+    InputError
+        For whatever it raises.
+    """
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    try:
+        return function(**values)
+    except Exception as error:  # whatever the named code raises
+        if isinstance(error, InputError):
+            raise
+        received = f"{where}, which raises {type(error).__name__}: {str(error)[:160]}"
+        raise InputError(argument, "code that accepts target.options", received, "check the options") from error
+
+
 def described_function(function: Callable[..., Any]) -> str:
     """Name a function together with the digest of its source, so that an edited one has another description."""
     if isinstance(function, functools.partial):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import BoolArray, Float32Array, IndexArray
 from miaudit.errors import InputError, MiauditError, nearest, one_line
 from miaudit.models.outputs import check_label_columns, checked_outputs, label_count
-from miaudit.models.own_code import described, load_factory, own_source
+from miaudit.models.own_code import described, load_factory, made_of, own_source
 from miaudit.models.protocol import Kind, Traits, traits_of
 from miaudit.models.script_files import ScriptFiles, file_digest
 
@@ -219,14 +219,7 @@ def of_class(
         found = load_factory(where)
     except InputError as error:
         raise InputError(_KEY, error.allowed, error.received, error.next_step) from error
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
-    try:
-        model = found(**values)
-    except InputError:
-        raise
-    except Exception as error:  # whatever the named code raises
-        received = f"{where}, which raises {type(error).__name__}: {one_line(str(error))[:160]}"
-        raise InputError(_KEY, "code that accepts target.options", received, "check the options") from error
+    model = made_of(found, where, options, _KEY)
     _check_methods(model, where)
     kinds = {"fit_many": OwnTrainableTogether, "fit": OwnTrainable}
     made = next((kind for name, kind in kinds.items() if hasattr(model, name) and hasattr(model, "fit")), OwnTarget)
