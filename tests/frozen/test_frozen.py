@@ -369,7 +369,7 @@ def test_a_release_loads_and_is_saved_alike(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", make.DRY_RUNS)
 def test_what_is_printed_stays(name: str) -> None:
-    named(make.printed(make.DRY_RUNS[name]), (FILES / "printed" / f"{name}.txt").read_text(), name)
+    named(make.printed(make.DRY_RUNS[name]), (FILES / "printed" / f"{name}.txt").read_text(), name, exactly=False)
 
 
 def test_the_commands_stay() -> None:
