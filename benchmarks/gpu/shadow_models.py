@@ -28,7 +28,7 @@ def records(options: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
         return pictures(64, 8)
     file = options.data / "cifar10" / "cifar10_12k.npz"
     if not file.is_file():
-        raise InputError("--data", "a folder that holds cifar10/cifar10_12k.npz", str(options.data), "see docs/data")
+        raise InputError("--data", "a folder that holds cifar10/cifar10_12k.npz", str(options.data), "name it")
     with np.load(file, allow_pickle=False) as z:
         x, y = np.concatenate([z["x_train"], z["x_test"]]), np.concatenate([z["y_train"], z["y_test"]])
     return np.ascontiguousarray(x.transpose(0, 3, 1, 2)), y.astype(np.int64)
