@@ -245,9 +245,9 @@ def test_the_best_of_two_scores_holds_at_the_confidence_of_both_together() -> No
     tests = [
         LowerBound("mu", value, 0.975, "a test", p_value=p) for value, p in ((0.1, 0.02), (0.3, 0.01), (0.0, None))
     ]
-    best = privacy_bounds._best_of(tests, "", "two scores", exploratory=False)
+    best = privacy_bounds.best_of(tests, "", "two scores", exploratory=False)
     assert (best.value, best.confidence, best.p_value) == (0.3, pytest.approx(0.925), pytest.approx(0.03))
-    assert privacy_bounds._best_of(tests[:1], "", "", exploratory=False) == tests[0]
+    assert privacy_bounds.best_of(tests[:1], "", "", exploratory=False) == tests[0]
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from miaudit.dp import (
     accounting,
+    ceiling,
     linear_program,
     mechanism,
     multi_run,
@@ -15,6 +16,7 @@ from miaudit.dp import (
 
 __all__ = [
     "accounting",
+    "ceiling",
     "linear_program",
     "mechanism",
     "multi_run",
