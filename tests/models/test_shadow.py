@@ -507,12 +507,19 @@ def test_each_model_keeps_records_of_its_own(tmp_path: Path) -> None:
         np.testing.assert_array_equal(part.model(m), whole.model(m)[own[m]])
         np.testing.assert_array_equal(part.included[m], INCLUDED[m, rows[own[m]]])
         np.testing.assert_array_equal(part.labels[m], Y[rows[own[m]]])
-    again: dict[str, Any] = {"seed": 3, "keep": rows, "store": tmp_path / "own"}
-    assert shadow.is_kept(target, X, Y, INCLUDED, **again, own=own)
-    assert not shadow.is_kept(target, X, Y, INCLUDED, **again)
-    assert not shadow.is_kept(target, X, Y, INCLUDED, **again | {"store": tmp_path / "none"}, own=own)
-    with pytest.raises(InputError, match="a folder of the same own"):
-        shadow.train(target, X, Y, INCLUDED, **again)
+    fitted: list[str] = []
+    given: dict[str, Any] = {"seed": 3, "keep": rows, "progress": lambda state: fitted.append(str(state))}
+    shadow.train(target, X, Y, INCLUDED, **given, own=own, store=tmp_path / "own")
+    assert fitted == ["all 8 models are there from before: nothing left to train"]
+    fitted.clear()
+    again = shadow.train(target, X, Y, INCLUDED, **given, store=tmp_path / "own")  # all records: they are trained again
+    assert fitted[0].startswith("0 of 8 models")
+    np.testing.assert_array_equal(everything(again), everything(whole))
+    cost = shadow.estimate(target, X, Y, INCLUDED, seed=3, keep=rows, own=own, store=tmp_path / "own")
+    assert (cost.fits, cost.reused) == (0, 8)
+    taken = shadow.train(target, X, Y, INCLUDED, seed=3, keep=rows, own=own, store=tmp_path / "own")  # whole ones serve
+    for m in range(part.models):
+        np.testing.assert_array_equal(taken.model(m), whole.model(m)[own[m]])
     for bad in (own[:-1], own + 2, own - 1, own[:, 0], own.astype(float), own[:, :0]):
         with pytest.raises(InputError, match="own"):
             shadow.train(target, X, Y, INCLUDED, seed=3, keep=rows, own=bad)

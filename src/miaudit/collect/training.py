@@ -24,13 +24,10 @@ def training(campaign: Campaign, draws: Draws) -> dict[str, Any]:
     """Arguments of :func:`miaudit.models.shadow.train`, and of its estimate, for all models of a campaign.
 
     In a multi-run whose attacks look at each record's own model only, a model keeps what it says of its own record, so
-    a store grows with the runs and not with their square; one of an older version, of all records, is taken up as it
-    is.
+    a store grows with the runs and not with their square. One that kept all records is taken up as it is.
     """
     arguments = training_of_all(campaign, draws)
     if draws.base.design != "multi-run" or campaign.compares_models:
-        return arguments
-    if arguments["store"] is not None and shadow.is_kept(**arguments):
         return arguments
     a, places = len(draws.rows), np.arange(len(arguments["keep"]))
     return {**arguments, "own": np.concatenate([places[:a, None], places[a:].reshape(a, -1)], axis=1)}

@@ -112,7 +112,8 @@ def train(
         Outputs of these records only are asked for and kept, in this order.
     own : array (M, j) of places among these records, optional
         Each model keeps its outputs of j records only. It is asked about all of them: last digits of an answer may
-        depend on what else is asked.
+        depend on what else is asked. A store is the same with and without: models that kept all are taken up, and
+        models that kept less than is asked for are trained again.
     swaps : array (M, 2) of row numbers, optional
         Each model learns its records with these two in each other's place, and all models have the seed of the first:
         what replaces a record stands where that one stood, and nothing else is different.
@@ -146,7 +147,7 @@ def train(
             _fit_group,
             plan,
             list(enumerate(seeds)),
-            place=place,
+            place=None if place is None else _Enough(place, plan),
             what="shadow models" if swaps is None else "models with a record replaced",
             failure=lambda m, problem: FailedModel(m, seeds[m], problem),
             at_once=plan.at_once,
@@ -154,26 +155,6 @@ def train(
             progress=progress,
         )
     return _gathered(plan, kept, "" if place is None else place.fingerprint)
-
-
-def is_kept(
-    target: Trainable,
-    x: Any,
-    y: ArrayLike,
-    included: ArrayLike,
-    *,
-    store: str | Path,
-    executor: str | execution.Local | execution.Ray = "local",
-    workers: int = 1,
-    **decides: Any,
-) -> bool:
-    """Return whether a folder is the store of :func:`train` with the same arguments; nothing is written."""
-    target, where = placed(target, execution.chosen(executor, workers))
-    plan = Fits(target, x, y, included, threads=where.each.threads, **decides)
-    try:
-        return Store.found(store, plan.decides(), _NAME, plan.columns()) is not None
-    except InputError:
-        return False
 
 
 def placed(target: Any, where: execution.Local | execution.Ray) -> tuple[Any, execution.Local | execution.Ray]:
@@ -324,7 +305,6 @@ class Fits:
             **({} if device in ("cpu", "auto") else {"device": device}),
             **({} if self.keep is None else {"keep": digest(self.keep)}),
             **({} if self.swaps is None else {"swaps": digest(self.swaps)}),
-            **({} if self.own is None else {"own": digest(self.own)}),
         }
 
 
@@ -340,7 +320,7 @@ def _checked_labels(y: ArrayLike, n: int, kind: str) -> NDArray[Any]:
 
 
 def _gathered(plan: Fits, kept: dict[int, Path | Float32Array], fingerprint: str) -> ShadowOutputs:
-    sources = tuple(kept[m] for m in range(plan.models))
+    sources = tuple(kept[m] if plan.own is None else _own(plan, m, kept[m]) for m in range(plan.models))
     shapes = [outputs_of(source).shape for source in sources]
     several = plan.signal if isinstance(plan.signal, Signals) else None
     usual = shapes[0 if several is None else -1]
@@ -354,6 +334,33 @@ def _gathered(plan: Fits, kept: dict[int, Path | Float32Array], fingerprint: str
         included, labels = np.take_along_axis(included, plan.own, axis=1), labels[plan.own]
     names = several.each if several is not None and len(several.each) > 1 else ()
     return ShadowOutputs(included, labels, sources, usual, plan.kind, fingerprint, names)
+
+
+def _own(plan: Fits, m: int, source: Path | Float32Array) -> Path | Float32Array:
+    """What a model keeps of its own, where it may have kept all."""
+    values = outputs_of(source)
+    return source if len(values) == plan.own.shape[1] else np.ascontiguousarray(values[plan.own[m]])
+
+
+@dataclass(frozen=True)
+class _Enough:
+    """A store of models, of which those count that kept all records that are asked for."""
+
+    store: Store
+    plan: Fits
+
+    @property
+    def folder(self) -> Path:
+        return self.store.folder
+
+    def keep(self, number: int, result: Float32Array) -> Path:
+        return self.store.keep(number, result)
+
+    def finished(self, total: int) -> dict[int, Path]:
+        plan = self.plan
+        enough = {len(plan.y) if plan.keep is None else len(plan.keep)}
+        enough |= set() if plan.own is None else {plan.own.shape[1]}
+        return {m: path for m, path in self.store.finished(total).items() if len(self.store.read(m)) in enough}
 
 
 def _fit_group(plan: Fits, group: Sequence[tuple[int, int]]) -> list[Float32Array | str]:
@@ -474,7 +481,7 @@ def estimate(
     workers, threads = where.workers, where.each.threads
     plan = Fits(target, x, y, included, seed, signal, tuple(views), at_once, keep, swaps, own, threads=threads)
     place = None if store is None else Store.found(store, plan.decides(), _NAME, plan.columns())
-    done = {} if place is None else place.finished(plan.models)
+    done = {} if place is None else _Enough(place, plan).finished(plan.models)
     reused = len(done)
     fits = plan.models - reused
     if not fits:
