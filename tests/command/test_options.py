@@ -33,7 +33,7 @@ OF_THE_FILE = {
 # Parameters that are no matter of a file.
 OF_THE_COMMAND = {
     "context": "of typer",
-    "file": "evaluation.table_path, or data.path with token-logprobs",
+    "files": "evaluation.table_path, or data.path with token-logprobs",
     "out": "evaluation.output_dir",
     "seed": "evaluation.seed",
     "bundle": "says where to write, as it does for miaudit run",

@@ -79,7 +79,7 @@ def test_every_option_of_an_audit_has_its_place() -> None:
     from miaudit.config import unread as configuration
 
     options = set(inspect.signature(command).parameters)
-    always = {"context", "file", "members", "nonmembers", "synthetic", "design", "fpr", "confidence", "primary"}
+    always = {"context", "files", "members", "nonmembers", "synthetic", "design", "fpr", "confidence", "primary"}
     always |= {
         "threshold",
         "prior",

@@ -69,7 +69,7 @@ def reach(
     >>> (found,) = reach(10_000, true_mus=[2.0], numbers=[1, 4], rng=np.random.default_rng(0))
     >>> one, four = found.shown
     >>> one < four, one < found.ceiling, found.falls_after
-    (True, True, 6)
+    (True, True, 5)
     """
     if isinstance(canaries, bool) or not isinstance(canaries, int) or canaries < 10:
         raise InputError("canaries", "a whole number from 10", repr(canaries), "members and non-members of one run")

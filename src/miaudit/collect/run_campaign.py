@@ -277,7 +277,7 @@ class Answers:
         """Train one model for each audited record, with or without it, on all other records; ask all of them."""
         trained, a = trained_models(campaign, draws, progress), len(draws.rows)
         others, copies = None, None
-        if trained.labels.ndim == 2:  # each kept what it says of its own record
+        if trained.labels.ndim > draws.y.ndim:  # each kept what it says of its own record
             own, on_copies = (np.stack([trained.model(i)[of] for i in range(a)]) for of in (0, slice(1, None)))
             copies = on_copies if on_copies.size else None
         else:

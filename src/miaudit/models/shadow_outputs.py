@@ -62,7 +62,7 @@ class ShadowOutputs:
     Attributes
     ----------
     included : array (M, n) of bool, which records each model learnt
-    labels : array (n,), or (n, L) where each record has several; (M, n) where each model kept records of its own
+    labels : array (n,), or (n, L) where each record has several; (M, n, ...) where each model kept records of its own
     sources : for each model the path of a .npy file or an array, float32 of ``shape``
     shape : (n, C), or (n,) if one signal was kept, with the number of views behind n
     kind : what a row holds: "logits", "predictions", "signals", "multi-label" or the name of the signal that was kept
