@@ -142,12 +142,18 @@ def sealed(tmp_path, n, names=("score",), plan=None, share="all", **fields):
 
 @pytest.mark.long
 def test_one_score_does_not_tell_forty_sealed_labels(tmp_path):
-    content, records, keys, whole = sealed(tmp_path, 80, share="scores")
-    z, member = records["score"], records["member"]
-    assert len(keys.rows) == 40
-    once, now = (values_of(found, "ate").values() for found in (whole, content["findings.json"]))
-    assert right(met_in_the_middle(z, member, once), keys) == 40  # the control
-    assert right(met_in_the_middle(z, member, now), keys) <= coin(40)
+    told = []
+    for draw in range(4):  # of 2^40 subsets another one fits as well in one draw of ten, and is met first
+        (tmp_path / f"{draw}").mkdir()
+        content, records, keys, whole = sealed(tmp_path / f"{draw}", 80, share="scores")
+        z, member = records["score"], records["member"]
+        assert len(keys.rows) == 40
+        once, now = (values_of(found, "ate").values() for found in (whole, content["findings.json"]))
+        assert right(met_in_the_middle(z, member, now), keys) <= coin(40)
+        told.append(right(met_in_the_middle(z, member, once), keys))
+        if told[-1] == 40:
+            break
+    assert max(told) == 40  # the control
 
 
 def test_no_number_of_a_sealed_bundle_is_an_equation_in_its_labels(tmp_path):
