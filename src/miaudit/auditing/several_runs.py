@@ -13,12 +13,12 @@ from miaudit.auditing.plan import Bounds, Case
 from miaudit.dp import one_run, several_runs
 from miaudit.dp.ceiling import one_run_ceiling
 from miaudit.dp.selection import Fixed, Pilot
-from miaudit.dp.several_runs import Anytime, AtLeast
+from miaudit.dp.several_runs import Anytime
 from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.evidence import Evidence
 from miaudit.findings.several_runs import SeveralRuns
+from miaudit.metrics.classical import Sample
 from miaudit.metrics.definition import at_least, at_most
-from miaudit.metrics.roc import Roc
 
 ASSUMED = (
     "Several runs on the same records, each with coins of its own: intervals of metrics take the rows of all runs "
@@ -87,7 +87,7 @@ def _shown(
     claim: Claim | None,
     confidence: float,
 ) -> SeveralRuns:
-    runs, way = evidence.runs, options.at_least if isinstance(options.at_least, Anytime) else AtLeast(options.at_least)
+    runs, way = evidence.runs, several_runs.combination(options.at_least)
     level = way.level_of_each(len(runs), confidence)
     counts = [
         (b.correct, b.guesses, int(b.canaries))
@@ -113,7 +113,7 @@ def _shown(
         score=next(iter(evidence.scores)),
         level=level,
         refuting=way.in_words(len(runs), level),
-        auc=tuple(Roc.of(run.score, run.member).auc for run in runs),
+        auc=tuple(Sample.of(run).roc.auc for run in runs),
         alone=alone,
         by_number=(*grown, mu.value) if grown or len(runs) == 1 else (),
         ceiling=ceiling,

@@ -304,7 +304,7 @@ def of_each(
 ) -> list[LowerBound]:
     """Return the bound of each run at confidence 1 - :func:`level`: what :func:`audit` combines, with its arguments."""
     require_independent(runs)
-    each = _combination(at_least).level_of_each(len(runs), confidence)
+    each = combination(at_least).level_of_each(len(runs), confidence)
     return [
         one_run.audit(run, parameter=parameter, delta=delta, guesses=guesses, confidence=1 - each, rng=child)
         for run, child in zip(runs, rng.spawn(len(runs)), strict=True)
@@ -319,7 +319,7 @@ def combined(bounds: Sequence[LowerBound], *, confidence: float, at_least: int |
     InputError
         For bounds on different parameters, or at another confidence.
     """
-    way = _combination(at_least)
+    way = combination(at_least)
     each, first = way.level_of_each(len(bounds), confidence), bounds[0]
     for bound in bounds:
         if (bound.parameter, bound.delta) != (first.parameter, first.delta):
@@ -391,12 +391,13 @@ def _of_counts(
     if not counts or not all(isinstance(run, Sequence) and len(run) == 3 for run in counts):
         allowed = "(correct, guesses, canaries) of each run"
         raise InputError("counts", allowed, repr(counts)[:80], "give a list with one triple for each run")
-    each = _combination(at_least).level_of_each(len(counts), confidence)
+    each = combination(at_least).level_of_each(len(counts), confidence)
     found = [bound(correct=c, guesses=r, canaries=m, confidence=1 - each) for c, r, m in counts]
     return combined(found, confidence=confidence, at_least=at_least)
 
 
-def _combination(at_least: int | Anytime | None) -> Combination:
+def combination(at_least: int | Anytime | None) -> Combination:
+    """Return how the runs are combined where so many of them have to refute; None: the default of :class:`AtLeast`."""
     return at_least if isinstance(at_least, Anytime) else AtLeast(at_least)
 
 
