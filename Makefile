@@ -1,7 +1,7 @@
 # make audit      an environment with the core install, and the main job
 # make test-fast  the inner loop: tests that take less than half a second each
 # make test       an environment of its own; style, types, import contracts, tests, warnings as errors
-# make test-slow  statistical validity by simulation, clusters of Ray (half an hour)
+# make test-slow  statistical validity by simulation, clusters of Ray (hours on two cores)
 # make docs       the documentation as a site, warnings as errors
 # make bench      timings as ratios against the straightforward way
 # make peers      public tools beside ours (needs the network)
