@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from miaudit.arrays import Count
-from miaudit.findings.audit import Findings, Measured
+from miaudit.findings.audit import Findings, Measured, SealedCoins
 from miaudit.findings.kind import FindingsRecord, Whole
 
 _VERIFIED = {"verified": 0, "failed": 3, "in-part": 4, "not-testable": 4}
@@ -37,10 +37,12 @@ class VerificationFindings(FindingsRecord):
     differences : between the findings as stated and as recomputed; the first 200
     not_recomputed : what withheld data, or programs of the author, prevent, in sentences
     environment : versions that differ here, in words
+    sealed_coins : what the bundle's sealed coins show, where they fit; None without
     """
 
     FORMAT = 2
     KIND = "verification"
+    LATER = ("sealed_coins",)
 
     status: Literal["verified", "failed", "in-part", "not-testable"]
     text: str
@@ -51,6 +53,7 @@ class VerificationFindings(FindingsRecord):
     not_recomputed: tuple[str, ...]
     environment: tuple[str, ...]
     repeat: Mapping[str, Any]
+    sealed_coins: SealedCoins | None = None
 
     @property
     def exit_code(self) -> int:
