@@ -42,6 +42,11 @@ def scores(place: Path, file: str = "coins.csv") -> str:
     return "scores.csv"
 
 
+def members(path: Path) -> list[str]:
+    """The last column, as 0 and 1."""
+    return [{"true": "1", "false": "0"}.get(v := line.split(",")[-1], v) for line in path.read_text().split()[1:]]
+
+
 AUDIT = ("--score", "s", "--member", "member", "--design", "one-run", "--no-bounds", "--json")
 
 
@@ -63,6 +68,10 @@ def test_from_the_commitment_to_a_stranger(place: Path, run: Run, monkeypatch: p
     assert json.loads(out)["sealed_coins"]["scores"] == ["s"]
     assert run("coins", "draw", "coins.reveal.json", "--out", "again.csv")[::2] == (0, "")
     assert (place / "again.csv").read_text() == (place / "coins.csv").read_text()
+    (place / "own.csv").write_text("\n".join(line.split(",")[0] for line in (place / table).read_text().split()) + "\n")
+    assert run("coins", "scores", "own.csv", "--score", "s")[1] == digest  # made without the column of members
+    assert run("coins", "draw", "coins.reveal.json", "--beside", "own.csv", "--out", "both.csv")[0] == 0
+    assert members(place / "both.csv") == members(place / table)
 
     stranger = place / "stranger"
     stranger.mkdir()
@@ -147,6 +156,8 @@ def test_coins_that_do_not_fit_are_one_line(place: Path, run: Run) -> None:
         (("draw", "coins.secret.json", "--answer", "coins.commitment.json"), 1, "expected the answer that"),
         (("draw", "coins.secret.json", "--out", "m.txt"), 1, "--out: expected a name ending in .csv or .npy"),
         (("reveal", "coins.secret.json", "--scores", "me"), 1, "scores: expected a SHA-256"),
+        (("draw", "coins.secret.json", "--beside", "t.csv"), 1, "--beside: expected the reveal, received the secret"),
+        (("draw", "coins.secret.json", "--unit", "u"), 2, "go with"),
         (("scores", "none.npy"), 1, "scores: expected an existing file"),
     ],
 )

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from miaudit.errors import InputError, MiauditError, OutputError
-from miaudit.io import sealed_coins, signature
+from miaudit.io import sealed_coins, signature, tables
 from miaudit.io.sealed_coins import Answer, Coins, Commitment, Secret
 
 SEED, SIGNING, RANDOM = (bytes([k]) * 32 for k in (1, 2, 3))
@@ -304,6 +304,20 @@ def test_scores_are_told_apart_by_run_and_by_value() -> None:
     one, two = np.array([0.5, -0.0]), np.array([1.0, 2.0])
     digest = sealed_coins.of_scores([one, two])
     assert digest == sealed_coins.of_scores([np.array([0.5, 0.0]), two])
-    assert digest == sealed_coins.scores_of_runs(np.r_[two, one][[2, 0, 3, 1]], np.array(["a", "b", "a", "b"]))
+    assert digest == sealed_coins.scores_of_runs(np.r_[two, one][[2, 0, 3, 1]], np.array(["a", "b", "a", "b"]), None)
     others = ([two, one], [np.r_[one, two]], [one, two + 1e-12])
     assert digest not in {sealed_coins.of_scores(runs) for runs in others}
+    assert digest == sealed_coins.of_scores([one, two], [np.array(["x", "y"]), None])
+    assert digest != sealed_coins.of_scores([one, two], [np.array(["x", "x"]), None])  # one coin for both: other coins
+
+
+def test_a_table_gets_its_members_after_the_reveal(tmp_path: Path) -> None:
+    made, table = drawn(coins=3, runs=1, about="v5"), tmp_path / "t.csv"
+    table.write_text("s,person\n0.5,b\n1.5,a\n2.5,b\n3.5,c\n")
+    sealed_coins.write_beside(tmp_path / "m.csv", table, made, unit="person")
+    held = tables.read_columns(tmp_path / "m.csv", ["s", "member"])
+    assert held["member"].astype(bool).tolist() == made.of_run(1)[[0, 1, 0, 2]].tolist()
+    assert held["s"].tolist() == [0.5, 1.5, 2.5, 3.5]
+    for path, of in ((tmp_path / "m.csv", table), (tmp_path / "n.csv", tmp_path / "m.csv")):
+        with pytest.raises(MiauditError, match=r"is there already|without a column member"):
+            sealed_coins.write_beside(path, of, made, unit="person")

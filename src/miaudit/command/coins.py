@@ -109,15 +109,35 @@ def draw(
     out: Annotated[
         Path, typer.Option("--out", help="File for the memberships: .csv, or .npy.", rich_help_panel=OUTPUT)
     ] = Path("coins.csv"),
+    beside: Annotated[
+        Path | None,
+        typer.Option(
+            help="A table of scores, row by row as the coins: written to --out again, with a column member. From the "
+            "reveal only.",
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    run: Annotated[int, typer.Option("--run", help="Of which run that table is.", rich_help_panel=INPUT)] = 1,
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="Its column of units, where they share coins.", rich_help_panel=INPUT)
+    ] = None,
 ) -> None:
     """Write who is a member: step 3, of whoever trains; and, from the reveal, of anybody afterwards.
 
-    A column run1, run2, ... for each run, with a row of 0 or 1 for each record, or unit, in their order. A
-    configuration with coins: {secret: ..., answer: ...} needs no such file.
+    A column run1, run2, ... for each run, with a row of 0 or 1 for each record, or unit, in their order.
+    A configuration with coins: {secret: ..., answer: ...} needs no such file.
     """
     from miaudit.io import sealed_coins
 
     coins, known = _coins(source, answer)
+    if beside is not None:
+        if not known:
+            raise InputError("--beside", "the reveal", "the secret file", "scores are fixed before the coins are told")
+        sealed_coins.write_beside(out, beside, coins, run=run, unit=unit)
+        say(f"{beside} with who was a member of run {run}: {out}")
+        return
+    if run != 1 or unit is not None:
+        raise typer.BadParameter("--run and --unit go with --beside")
     sealed_coins.write_members(out, coins, mode=None if known else 0o600)
     counts = [int(coins.of_run(k).sum()) for k in range(1, min(coins.commitment.runs, 8) + 1)]
     more = ", ..." if coins.commitment.runs > len(counts) else ""
@@ -136,6 +156,9 @@ def scores(
     column: Annotated[
         str, typer.Option("--score", help="Column of a table; higher for members.", rich_help_panel=INPUT)
     ] = "score",
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="Column of units, where they share coins.", rich_help_panel=INPUT)
+    ] = None,
 ) -> None:
     """Print the SHA-256 of scores that are fixed, before the coins are revealed: step 4, of whoever attacks.
 
@@ -143,13 +166,17 @@ def scores(
     """
     from miaudit.io import numeric, sealed_coins, tables
 
-    read = [
-        tables.read_array(path, "scores")
-        if path.suffix.lower() == ".npy"
-        else tables.read_columns(path, (column,), "--score")[column]
-        for path in files
-    ]
-    say(sealed_coins.of_scores([numeric.finite(values, "scores", 1) for values in read]))
+    read, units = [], []
+    for path in files:
+        if path.suffix.lower() == ".npy":
+            held = {column: tables.read_array(path, "scores")}
+        else:
+            held = tables.read_columns(path, [column, *([unit] if unit else [])], "--score")
+        if unit is not None and unit not in held:
+            raise InputError("--unit", "a table with that column", path.name, "give scores and units in one table")
+        read.append(numeric.finite(held[column], "scores", 1))
+        units.append(None if unit is None else held[unit])
+    say(sealed_coins.of_scores(read, units))
 
 
 def reveal(
@@ -167,7 +194,7 @@ def reveal(
 ) -> None:
     """Reveal the coins, once, signed together with the answer and the scores that are in: step 5, of whoever trains.
 
-    Anybody checks the reveal against the commitment, and audits with it: miaudit audit SCORES --coins FILE.
+    Anybody checks it against the commitment, and audits with it: miaudit audit SCORES --coins FILE.
     """
     coins, public = _coins(secret, answer, scores or ())
     if public:

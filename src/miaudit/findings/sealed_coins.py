@@ -89,7 +89,7 @@ class SealedCoins:
         in_time = tuple(
             name
             for name, values in evidence.scores.items()
-            if sealed_coins.scores_of_runs(values, evidence.run) in coins.scores
+            if sealed_coins.scores_of_runs(values, evidence.run, evidence.unit) in coins.scores
         )
         committed, answer = coins.commitment, coins.answer
         return cls(

@@ -18,9 +18,9 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,18 @@ from numpy.typing import NDArray
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.io import atomic, signature, tables
 
-__all__ = ["Answer", "Coins", "Commitment", "Secret", "in_order", "of_file", "of_scores", "published", "write_members"]
+__all__ = [
+    "Answer",
+    "Coins",
+    "Commitment",
+    "Secret",
+    "in_order",
+    "of_file",
+    "of_scores",
+    "published",
+    "write_beside",
+    "write_members",
+]
 
 BYTES = 32
 LARGEST_FILE = 1_000_000
@@ -39,8 +50,37 @@ _SIGNED, _SCORES = b"miaudit coins reveal\x00", b"miaudit coins scores\x00"
 _FIT = "reveal the seed, the answer and the scores that belong to the commitment"
 
 
+class _Published:
+    """A file that one party publishes, and the other reads with suspicion."""
+
+    KIND: ClassVar[str]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file in hexadecimal: what is to be published."""
+        return _digest_of(self._plain())
+
+    def write(self, path: Path) -> None:
+        """Write the file; an earlier one is kept, and refused."""
+        _write_new(path, self._plain())
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read the file, also a stranger's."""
+        return cls.of(_read(path, cls.KIND))
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Self:
+        """Make it of plain values."""
+        names = [one.name for one in fields(cls)]  # type: ignore[arg-type] # those below are dataclasses
+        return cls(**_fields(content, cls.KIND, names))
+
+    def _plain(self) -> dict[str, Any]:
+        return {**_head(self.KIND), **vars(self)}
+
+
 @dataclass(frozen=True)
-class Commitment:
+class Commitment(_Published):
     """What the drawer publishes before training.
 
     Attributes
@@ -52,6 +92,8 @@ class Commitment:
     records : SHA-256 of the list of records whose order the coins follow, or None
     by, about : who commits, and for what, in words
     """
+
+    KIND = "commitment"
 
     seal: str
     signer: str
@@ -71,32 +113,10 @@ class Commitment:
         _words("by", self.by)
         _words("about", self.about)
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 in hexadecimal: what is to be published."""
-        return _digest_of(self._plain())
-
-    def write(self, path: Path) -> None:
-        """Write the commitment; an earlier file is kept, and refused."""
-        _write_new(path, self._plain())
-
-    @classmethod
-    def read(cls, path: str | Path) -> Self:
-        """Read a commitment, also a stranger's."""
-        return cls.of(_read(path, "commitment"))
-
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> Self:
-        """Make a commitment of plain values."""
-        return cls(**_fields(content, "commitment", ("seal", "signer", "coins", "runs", "records", "by", "about")))
-
-    def _plain(self) -> dict[str, Any]:
-        return {**_head("commitment"), **vars(self)}
-
 
 @dataclass(frozen=True)
-class Answer:
-    """What the other party says to a commitment that it has seen.
+class Answer(_Published):
+    """What the other party says to a commitment that it has seen; its digest covers both.
 
     Attributes
     ----------
@@ -105,6 +125,8 @@ class Answer:
     by : who answers
     before : how many commitments to draws of the same training it answered before this one
     """
+
+    KIND = "answer"
 
     commitment: str
     random: str
@@ -121,28 +143,6 @@ class Answer:
     def to(cls, commitment: Commitment, *, by: str = "", before: int = 0, random: str | None = None) -> Self:
         """Answer a commitment, **once**, with random bytes of the operating system or with those that are given."""
         return cls(commitment.digest, secrets.token_bytes(BYTES).hex() if random is None else random, by, before)
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 in hexadecimal; who knows it from the other party knows the commitment and the random bytes too."""
-        return _digest_of(self._plain())
-
-    def write(self, path: Path) -> None:
-        """Write the answer; an earlier file is kept, and refused."""
-        _write_new(path, self._plain())
-
-    @classmethod
-    def read(cls, path: str | Path) -> Self:
-        """Read an answer, also a stranger's."""
-        return cls.of(_read(path, "answer"))
-
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> Self:
-        """Make an answer of plain values."""
-        return cls(**_fields(content, "answer", ("commitment", "random", "by", "before")))
-
-    def _plain(self) -> dict[str, Any]:
-        return {**_head("answer"), **vars(self)}
 
 
 @dataclass(frozen=True)
@@ -404,6 +404,32 @@ def write_members(path: Path, coins: Coins, *, mode: int | None = None) -> None:
     _write(path, write, mode)
 
 
+def write_beside(path: Path, table: Path, coins: Coins, *, run: int = 1, unit: str | None = None) -> None:
+    """Write a table again with a column ``member``, the coins of a run; rows stand in the order of the coins.
+
+    Parameters
+    ----------
+    path, table : .npz, .parquet or .csv
+    unit : column of units that have one coin each
+
+    Raises
+    ------
+    InputError
+        For a table that has memberships already, or other numbers of records or units than coins.
+    OutputError
+        If the file is there already.
+    """
+    names = tables.column_names(table)
+    if "member" in names:
+        raise InputError("--beside", "a table without a column member", f"{table}", "audit it as it is, with --coins")
+    if path.exists():
+        raise OutputError(one_line(f"{path}: is there already, and kept; name another file"))
+    columns = tables.read_columns(table, list(dict.fromkeys([*names, *([unit] if unit else [])])), "--beside")
+    records = len(next(iter(columns.values())))
+    member = coins.members(run, records=records, unit=None if unit is None else columns[unit])
+    tables.write_columns(path, {**columns, "member": member})
+
+
 def in_order(unit: NDArray[Any] | None, records: int) -> NDArray[np.int64]:
     """Return which coin each record (n,) has: units are numbered as they first appear.
 
@@ -422,24 +448,32 @@ def in_order(unit: NDArray[Any] | None, records: int) -> NDArray[np.int64]:
     return place[codes]
 
 
-def of_scores(runs: Sequence[NDArray[np.float64]]) -> str:
+def of_scores(runs: Sequence[NDArray[np.float64]], units: Sequence[NDArray[Any] | None] | None = None) -> str:
     """Return the digest of the scores (n,) of each run, in the order of the runs: what says which ones were in.
+
+    It covers which records share a coin: who could say so afterwards would choose the coin of each score.
+
+    Parameters
+    ----------
+    units : whose each record is, of each run; None where each is its own
 
     Examples
     --------
     >>> of_scores([np.array([0.5, 1.0])])[:12]
-    '92670fd0763e'
+    'ae984e7700ff'
     """
     state = hashlib.sha256(_SCORES + len(runs).to_bytes(8, "little"))
-    for values in runs:
-        plain = np.ascontiguousarray(np.asarray(values, dtype="<f8") + 0.0)  # -0.0 is 0.0, as in digests of evidence
-        state.update(len(plain).to_bytes(8, "little") + plain.tobytes())
+    for values, unit in zip(runs, units or [None] * len(runs), strict=True):
+        plain = np.asarray(values, dtype="<f8") + 0.0  # -0.0 is 0.0, as in digests of evidence
+        state.update(len(plain).to_bytes(8, "little") + plain.astype("<f8").tobytes())
+        state.update(in_order(unit, len(plain)).astype("<i8").tobytes())
     return state.hexdigest()
 
 
-def scores_of_runs(values: NDArray[np.float64], run: NDArray[Any] | None) -> str:
+def scores_of_runs(values: NDArray[np.float64], run: NDArray[Any] | None, unit: NDArray[Any] | None) -> str:
     """Return the digest of scores (n,), whose runs the labels (n,) tell apart, as :func:`of_scores` does."""
-    return of_scores([values[rows] for rows in _runs(run, len(values))])
+    parts = list(_runs(run, len(values)))
+    return of_scores([values[rows] for rows in parts], [None if unit is None else unit[rows] for rows in parts])
 
 
 def of_file(path: Path) -> str:
