@@ -84,8 +84,9 @@ def test_an_honest_bundle_verifies_and_says_what_it_does_not_show(tmp_path: Path
     assert read(tmp_path / "b.zip").coins == coins
     answer = coins.answer
     assert answer is not None
-    for digest in (coins.commitment.digest, answer.digest):
-        assert verify(tmp_path / "b.zip", commitment=digest).exit_code == 0
+    for what, digest in (("commitment", coins.commitment.digest), ("answer", answer.digest)):
+        compared = verify(tmp_path / "b.zip", commitment=digest)
+        assert (compared.exit_code, compared.published) == (0, what)
 
 
 @pytest.mark.long
@@ -155,7 +156,7 @@ def test_who_forged_everything_is_caught_by_what_was_published_and_by_nothing_el
     assert honest.answer is not None
     for digest in (honest.commitment.digest, honest.answer.digest):
         found = verify(path, commitment=digest)
-        assert (found.exit_code, "published was" in said(found)) == (3, True)
+        assert (found.exit_code, found.sealed_coins, "published was" in said(found)) == (3, None, True)
 
 
 def test_a_single_party_verifies_and_is_said_to_prove_little(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -70,9 +70,7 @@ def verify(
     InputError
         If the file cannot be read as a bundle at all.
     """
-    bundle = reading.read(path)
-    if commitment is not None:
-        bundle = replace(bundle, tampered=(*bundle.tampered, *_unlike_published(bundle, commitment)))
+    bundle, published = _with_digest(reading.read(path), commitment)
     audits = [sealed_audits.open_part(bundle)]
     if keys is not None and bundle.sealed is not None:
         audits.append(sealed_audits.opened(bundle, keys))
@@ -104,7 +102,8 @@ def verify(
         not_recomputed=tuple(left),
         environment=_environment(bundle),
         repeat={},
-        sealed_coins=_sealed_coins(bundle, bundle.evidence()),
+        sealed_coins=None if bundle.tampered else _sealed_coins(bundle, bundle.evidence()),
+        published=published,
     )
     return replace(checked, text=_text(checked, sealed=sealed))
 
@@ -193,16 +192,22 @@ def _sealed_coins(bundle: Bundle, evidence: Evidence | None) -> SealedCoins | No
         return None
 
 
-def _unlike_published(bundle: Bundle, digest: str) -> Iterator[str]:
-    """Say that the coins of a bundle are not those whose commitment, or answer, was published."""
+def _with_digest(bundle: Bundle, digest: str | None) -> tuple[Bundle, Literal["commitment", "answer"] | None]:
+    """Compare what was published of sealed coins with the bundle; what does not fit is said in ``tampered``."""
+    if digest is None:
+        return bundle, None
     digest = sealed_coins.checked_digest(digest, "commitment")
     if bundle.coins is None:
-        yield "The bundle has no sealed coins, and a commitment to some was given."
-        return
+        said = "The bundle has no sealed coins, and a commitment to some was given."
+        return replace(bundle, tampered=(*bundle.tampered, said)), None
     committed, answer = bundle.coins.commitment.digest, bundle.coins.answer
-    answered = "and no answer" if answer is None else f"and answer {answer.digest[:12]}..."
-    if digest != committed and (answer is None or digest != answer.digest):
-        yield f"The coins follow from commitment {committed[:12]}... {answered}; published was {digest[:12]}..."
+    if digest == committed:
+        return bundle, "commitment"
+    if answer is not None and digest == answer.digest:
+        return bundle, "answer"
+    answered = "no answer" if answer is None else f"answer {answer.digest[:12]}..."
+    said = f"The coins follow from commitment {committed[:12]}... and {answered}; published was {digest[:12]}..."
+    return replace(bundle, tampered=(*bundle.tampered, said)), None
 
 
 @contextmanager

@@ -155,7 +155,7 @@ def _lines(found: VerificationFindings | ChallengeFindings) -> str:
     if len(found.differences) > 20:
         lines.append(f"  ... and {len(found.differences) - 20} more")
     lines += [f"Not recomputed: {one_line(text)}" for text in found.not_recomputed]
-    lines += coins_lines(found.sealed_coins)
+    lines += coins_lines(found.sealed_coins, found.published)
     if found.environment:
         lines.append(f"Environment: {one_line('; '.join(found.environment))}")
     return "\n".join(lines)

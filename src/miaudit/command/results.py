@@ -318,12 +318,12 @@ def summary(findings: Findings) -> str:
     return "\n".join(lines)
 
 
-def coins_lines(found: SealedCoins | None) -> list[str]:
+def coins_lines(found: SealedCoins | None, published: str | None = None) -> list[str]:
     """What sealed coins show, their digests to be compared, and what they leave to trust."""
     if found is None:
         return []
-    answer = [] if found.answer is None else [f"  answer:     {found.answer}"]
-    digests = [f"  commitment: {found.commitment}", *answer]
+    digests = [f"  commitment: {found.commitment}"] + [f"  answer:     {found.answer}"] * (found.answer is not None)
+    digests += [f"  The {published} is the one that was given as published."] * (published is not None)
     return [one_line(found.text), *digests, *(f"  Not shown: {one_line(text)}" for text in found.not_shown)]
 
 

@@ -141,8 +141,8 @@ def _not_shown(coins: Coins, in_time: tuple[str, ...], scores: tuple[str, ...]) 
         )
         earlier = f"{answer.before:,} earlier {'commitment' if answer.before == 1 else 'commitments'}"
         said.append(
-            f"That no draw or training was given up for its coins: {who} says that it had answered {earlier} to draws "
-            "of this training. Every run that was started counts."
+            f"That no draw or training was given up for what it showed: {who} says that it had answered {earlier} to "
+            "draws of this training. Every run that was started counts."
         )
     if committed.records is None:
         said.append("Which record each coin is of: the commitment names no list of records, so their order is trusted.")

@@ -37,12 +37,13 @@ class VerificationFindings(FindingsRecord):
     differences : between the findings as stated and as recomputed; the first 200
     not_recomputed : what withheld data, or programs of the author, prevent, in sentences
     environment : versions that differ here, in words
-    sealed_coins : what the bundle's sealed coins show, where they fit; None without
+    sealed_coins : what the bundle's sealed coins show; None without, and where anything does not fit
+    published : what the digest is of that was given for them, their commitment or the answer; None without one
     """
 
     FORMAT = 2
     KIND = "verification"
-    LATER = ("sealed_coins",)
+    LATER = ("sealed_coins", "published")
 
     status: Literal["verified", "failed", "in-part", "not-testable"]
     text: str
@@ -54,6 +55,7 @@ class VerificationFindings(FindingsRecord):
     environment: tuple[str, ...]
     repeat: Mapping[str, Any]
     sealed_coins: SealedCoins | None = None
+    published: Literal["commitment", "answer"] | None = None
 
     @property
     def exit_code(self) -> int:
