@@ -28,6 +28,7 @@ from miaudit.io.sealed_coins import Answer, Coins, Secret
 from miaudit.report.bundle_page import page
 
 N, RUNS = 120, 2
+KEPT = Path(__file__).parents[1] / "frozen" / "files" / "coins"
 PLAN = Plan(bounds=None)
 
 
@@ -87,6 +88,14 @@ def test_an_honest_bundle_verifies_and_says_what_it_does_not_show(tmp_path: Path
     for what, digest in (("commitment", coins.commitment.digest), ("answer", answer.digest)):
         compared = verify(tmp_path / "b.zip", commitment=digest)
         assert (compared.exit_code, compared.published) == (0, what)
+
+
+def test_a_bundle_that_somebody_has_verifies_for_ever() -> None:
+    """Written by the first version with sealed coins; its answer was published."""
+    found = verify(KEPT / "two-runs.zip", commitment="209df37f954df49e8582acc67d1c98b78094ab89e25c1a9cdd269c4dda9c8ea2")
+    assert (found.status, found.published) == ("verified", "answer")
+    assert found.sealed_coins is not None
+    assert (found.sealed_coins.coins, found.sealed_coins.runs, found.sealed_coins.scores) == (40, 2, ("score",))
 
 
 @pytest.mark.long

@@ -43,8 +43,8 @@ def commit(
 ) -> None:
     """Draw a secret seed and commit to it, before training: step 1, of whoever trains.
 
-    Writes coins.secret.json, readable by you alone, and coins.commitment.json. Publish the second, or its SHA-256,
-    where the date of a post is shown, and send it to the other party.
+    Writes coins.secret.json, readable by you alone, and coins.commitment.json. Publish the second,
+    or its SHA-256, where the date of a post is shown, and send it to the other party.
     """
     from miaudit.io import sealed_coins
 
@@ -85,8 +85,8 @@ def answer(
 ) -> None:
     """Answer a commitment, once, with random bytes of your own: step 2, of whoever does not trust the one who trains.
 
-    Send the file back, and publish its SHA-256: it holds that of the commitment, so it shows the order too. You cannot
-    tell the coins from it, and the other side can no longer choose them.
+    Send the file back, and publish its SHA-256: it holds that of the commitment, so it shows the order.
+    You cannot tell the coins from it, and the other side can no longer choose them.
     """
     from miaudit.io import sealed_coins
 
@@ -124,7 +124,7 @@ def draw(
 ) -> None:
     """Write who is a member: step 3, of whoever trains; and, from the reveal, of anybody afterwards.
 
-    A column run1, run2, ... for each run, with a row of 0 or 1 for each record, or unit, in their order.
+    A column run1, run2, ... for each run, a row of 0 or 1 for each record, or unit, in their order.
     A configuration with coins: {secret: ..., answer: ...} needs no such file.
     """
     from miaudit.io import sealed_coins
@@ -162,7 +162,7 @@ def scores(
 ) -> None:
     """Print the SHA-256 of scores that are fixed, before the coins are revealed: step 4, of whoever attacks.
 
-    Send it to the one who trains: the reveal lists it, signed, and the audit says that these scores were in before.
+    Send it to the one who trains: the reveal lists it, signed, and the audit says that they were in.
     """
     from miaudit.io import numeric, sealed_coins, tables
 
@@ -192,7 +192,7 @@ def reveal(
         "coins.reveal.json"
     ),
 ) -> None:
-    """Reveal the coins, once, signed together with the answer and the scores that are in: step 5, of whoever trains.
+    """Reveal the coins, once, signed with the answer and the scores that are in: step 5, of whoever trains.
 
     Anybody checks it against the commitment, and audits with it: miaudit audit SCORES --coins FILE.
     """
