@@ -22,6 +22,8 @@ def page() -> str:
     ]
     for name, command in program.commands.items():
         parts += _command(name, command)
+        for step, inner in getattr(command, "commands", {}).items():
+            parts += _command(f"{name} {step}", inner)
     return "\n\n".join(parts) + "\n"
 
 

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import typer
@@ -42,17 +43,21 @@ def test_every_command_has_help_and_a_place_in_the_readme() -> None:
         assert f"miaudit {name}" in readme, name
 
 
+def every_command() -> dict[str, Any]:
+    """Return every command by name, those of a group too."""
+    first: dict[str, Any] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+    return first | {f"{a} {b}": c for a, one in first.items() for b, c in getattr(one, "commands", {}).items()}
+
+
 def test_every_option_has_help() -> None:
-    click_command = typer.main.get_command(cli.app)
-    for name, command in click_command.commands.items():  # type: ignore[attr-defined]
+    for name, command in every_command().items():
         for parameter in command.params:
             if parameter.name != "help":
                 assert getattr(parameter, "help", None), f"{name} {parameter.name}"
 
 
 def test_options_in_the_docs_exist() -> None:
-    click_command = typer.main.get_command(cli.app)
-    known = {flag for c in click_command.commands.values() for p in c.params for flag in p.opts}  # type: ignore[attr-defined]
+    known = {flag for c in every_command().values() for p in c.params for flag in p.opts}
     known |= {"--help", "--version"}
     for path in DOCS:
         for line in path.read_text().splitlines():

@@ -18,6 +18,7 @@ THROUGH = (
     ("laws of all that is registered or printed", "laws/test_attacks.py", "attacks/registry"),
     ("laws of all that is registered or printed", "laws/test_metrics.py", "metrics/definition"),
     ("a bundle is made, shared and read as a whole", "bundle/test_bundle.py", "bundle/contents"),
+    ("a signature is tested by what a bundle's owner signs", "bundle/test_signature.py", "io/signature"),
     (
         "findings without behaviour: their page shows them",
         "report/test_bundle_page.py",
@@ -44,6 +45,7 @@ THROUGH = (
         "jobs/program models/script_files",
     ),
     ("what a target is", "collect/test_campaign.py", "models/protocol"),
+    ("a section of an audit's file", "config/test_audit.py", "config/privacy"),
     (
         "what targets are made of",
         "models/test_targets.py",

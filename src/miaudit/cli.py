@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from miaudit import __version__
+from miaudit.command import coins as sealed
 from miaudit.command.audit import audit
 from miaudit.command.bundle import challenge, unseal, verify
 from miaudit.command.compare import compare, history
@@ -123,6 +124,15 @@ app.command(epilog="Exit codes: 0 the bundle stands; 1 could not run; 2 usage; 3
     challenge
 )
 app.command(epilog="Exit codes: 0 done; 1 could not run; 2 usage.")(unseal)
+coins = typer.Typer(
+    name="coins",
+    help="Sealed coins: draw who is a member together with somebody else, so that neither has to trust the other. "
+    "The one who trains: commit, draw, reveal. The one who attacks: answer, scores, and then miaudit audit --coins.",
+    no_args_is_help=True,
+)
+for step in (sealed.commit, sealed.answer, sealed.draw, sealed.scores, sealed.reveal):
+    coins.command(epilog="Exit codes: 0 done; 1 could not run; 2 usage.")(step)
+app.add_typer(coins)
 app.command(epilog="Exit codes: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable.")(compare)
 app.command(
     epilog="Exit codes, of the last step: 0 no rise shown; 1 could not run; 2 usage; 3 leakage rose; 4 not comparable."

@@ -12,9 +12,10 @@ import pytest
 import miaudit as ma
 from bundle.test_bundle import N, attack, evidence
 from miaudit.auditing.plan import Declared, Plan
-from miaudit.bundle import challenge, read, record, sealing, signature
+from miaudit.bundle import challenge, read, record, sealing
 from miaudit.bundle.sealing import Keys
 from miaudit.errors import InputError, OutputError
+from miaudit.io import signature
 
 AUC = Plan(headline=Declared("loss"), primary_metric="auc", bounds=None)
 

@@ -20,6 +20,7 @@ from miaudit.collect.records import Records
 from miaudit.collect.run_campaign import collect, cost
 from miaudit.collect.several_runs import joined
 from miaudit.errors import InputError
+from miaudit.io.sealed_coins import Answer, Coins, Secret
 from miaudit.models.targets import SklearnTarget
 
 N = 120
@@ -190,3 +191,41 @@ evaluation: {output_dir: r}
     code, _, err = run("run", "c.yaml")
     assert code == 1
     assert "runs" in err
+
+
+def sealed(runs: int, coins: int, answered: bool = True) -> Coins:
+    secret = Secret.new(coins=coins, runs=runs)
+    return secret.coins(Answer.to(secret.commitment) if answered else None)
+
+
+def test_sealed_coins_are_the_memberships_and_move_no_shadow_model() -> None:
+    options: dict[str, Any] = {"shadows": Shadows(models=4)}
+    coins = sealed(3, N)
+    found, usual = (Draws.of(campaign(coins=c, **options), np.random.default_rng(1)) for c in (coins, None))
+    for run, member in enumerate([found.base.member, *found.further], start=1):
+        assert np.array_equal(member, coins.of_run(run))
+    assert np.array_equal(found.included[1:5], usual.included[1:5])
+    assert found.seed == usual.seed
+    assert collected(coins=coins).coins == coins
+
+
+def test_units_have_one_sealed_coin_each() -> None:
+    unit = np.array([f"{(i * 7) % 40}" for i in range(N)])
+    coins = sealed(3, 40)
+    found = collected(fields={"unit": unit}, coins=coins).evidence
+    assert list(coins.misfits(found.member, unit=found.unit, run=found.run)) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"coins": sealed(2, N)}, "runs: expected 2, as the coins' commitment says, received 3"),
+        ({"coins": sealed(3, N + 1)}, "coins: expected 121 records, as committed, received 120"),
+        ({"coins": sealed(1, N), "runs": 1, "design": "multi-run"}, "received design: multi-run"),
+        ({"coins": sealed(1, N), "runs": 1, "member": np.arange(N) % 2 == 0}, "received memberships of a file"),
+        ({"coins": sealed(3, N), "shadows": Shadows(models=4, population=10)}, "10 that are set aside"),
+    ],
+)
+def test_coins_of_other_records_are_refused_before_training(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Draws.of(campaign(**options), np.random.default_rng(0))

@@ -35,6 +35,7 @@ from miaudit.findings.audit import (
     ScoreFindings,
     Vulnerability,
 )
+from miaudit.findings.sealed_coins import SealedCoins
 from miaudit.findings.several_runs import SeveralRuns
 from miaudit.findings.verdict import Verdict
 from miaudit.metrics import bootstrap, classical, definition
@@ -43,6 +44,8 @@ from miaudit.metrics.roc import histogram
 
 _ASSUMED = {
     "one-run": "One model; whether each record was trained on was decided at random (declared, not checked).",
+    "coins": "The model was trained on the records that sealed coins chose, and on none that they left out (declared, "
+    "not checked); that memberships are these coins was checked.",
     "multi-run": "One model per record; whether it was trained on was decided at random (declared, not checked).",
     "zero-run": "Nothing about how membership came about: raw numbers are not causal.",
     "corrected": "Given the covariates, whether a record is a member has nothing to do with its potential scores; how "
@@ -66,6 +69,7 @@ def audit(
     repeat: Mapping[str, Any] | None = None,
     vulnerability: Vulnerability | None = None,
     stability: concentration.Measured | None = None,
+    coins: SealedCoins | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Findings:
     """Measure how much an attack reveals about membership, and how reliable the numbers are.
@@ -88,6 +92,8 @@ def audit(
         Which records leak, from shadow models; shown with the findings, and no part of the verdict.
     stability : miaudit.collect.stability.Stability, optional
         Of the training, in units of the score, for one-run and zero-run evidence: what it guarantees is shown.
+    coins : SealedCoins, optional
+        Of one-run evidence whose coins two parties drew together: ``SealedCoins.of(coins, evidence)`` checks them.
     progress : function of the bootstrap replicates drawn so far and their total, optional
 
     Returns
@@ -120,6 +126,7 @@ def audit(
         notes=(*notes, *said),
         repeat={**recorded, **(repeat or {})},
         vulnerability=vulnerability,
+        coins=coins,
         progress=progress,
     )[0]
 
@@ -133,6 +140,7 @@ def examine(
     notes: Sequence[str] = (),
     repeat: Mapping[str, Any] | None = None,
     vulnerability: Vulnerability | None = None,
+    coins: SealedCoins | None = None,
     progress: Callable[[int, int], None] | None = None,
     turn: str = verdict_rule.TURN,
 ) -> tuple[Findings, Propensity | None, IndexArray | None]:
@@ -188,7 +196,7 @@ def examine(
         corrections=(*case.corrections, *(() if used is None else zero_run.in_words(used, plan))),
         assumptions=(
             *((several_runs.ASSUMED,) if evidence.run is not None else ()),
-            _ASSUMED[evidence.design if used is None else "corrected"],
+            _ASSUMED[_assumed(evidence, used, coins)],
             case.samples[best].independence,
         ),
         notes=(*said, *remarks.on_scores(case, found, verdict, best)),
@@ -198,8 +206,16 @@ def examine(
         covariates_alone=alone if isinstance(alone, Metric) else None,
         reference=referenced,
         several_runs=runs,
+        sealed_coins=coins,
     )
     return findings, None if correction is None else correction.propensity, case.rows
+
+
+def _assumed(evidence: Evidence, used: Correction | None, coins: SealedCoins | None) -> str | None:
+    """Return what the numbers rest on; coins that one party drew alone are as good as its word."""
+    if coins is not None and coins.answer is not None:
+        return "coins"
+    return evidence.design if used is None else "corrected"
 
 
 def _check(evidence: Evidence, plan: Any, nuisance: Any, rng: Any) -> None:

@@ -26,14 +26,15 @@ from miaudit.causal import concentration
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.evidence import Evidence
-from miaudit.findings.audit import Findings, Vulnerability
+from miaudit.findings.audit import Findings, SealedCoins, Vulnerability
+from miaudit.io.sealed_coins import Coins
 
 FORMAT = 2
 KEY_SUFFIX = ".key.json"
 OPENING_SUFFIX = ".opening.json"
 GIVEN = "propensity, given"
 MANIFEST, AUDIT, FINDINGS, ROWS = "manifest.json", "audit.json", "findings.json", "rows.npy"
-SEALED_LABELS, PROPENSITY, RECORDS = "sealed.npz", "propensity.npz", "records.npz"
+SEALED_LABELS, PROPENSITY, RECORDS, COINS = "sealed.npz", "propensity.npz", "records.npz", "coins.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +58,7 @@ class Bundle:
     environment : versions under which the findings came about
     tampered : what does not fit the manifest, in sentences; empty for a bundle as it was written
     digest : SHA-256 of the file, or None before it is written
+    coins : sealed coins that membership came from, revealed, or None
     """
 
     share: Share
@@ -73,6 +75,7 @@ class Bundle:
     environment: Mapping[str, Any]
     tampered: tuple[str, ...] = ()
     digest: str | None = None
+    coins: Coins | None = None
 
     @property
     def n(self) -> int:
@@ -154,6 +157,7 @@ def record(
     repeat: Mapping[str, Any] | None = None,
     vulnerability: Vulnerability | None = None,
     stability: concentration.Measured | None = None,
+    coins: Coins | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Examined, Bundle, Keys]:
     """Audit evidence as :func:`miaudit.audit` does, and keep what repeats the audit.
@@ -168,6 +172,8 @@ def record(
         The bundle then holds the audit of the open records, and a commitment to that of all; what was handed in beside
         the evidence (notes, repeat, vulnerability, propensities) stays out of it. Records are shuffled, ``Keys.order``
         says where each stood, and the operating system seeds the audit in place of ``rng``.
+    coins : Coins, optional
+        Sealed coins that membership came from; they are checked, and revealed by the bundle.
     evidence, plan, nuisance, rng, notes, repeat, vulnerability, stability, progress : as in :func:`miaudit.audit`
 
     Returns
@@ -192,7 +198,7 @@ def record(
     """
     level = sharing.check(share)
     sharing.check_sealing(level, seal=seal)
-    plan = plan or Plan()
+    plan, shown = plan or Plan(), _checked(coins, evidence, level, seal=seal)
     # What is said of equal rows counts labels, and covariates that may be withheld.
     notes = (*notes, *remarks.beforehand(evidence, plan, stability, rows=not seal))
     order = None
@@ -208,16 +214,9 @@ def record(
     texts = sum(map(len, columns["text"])) if "text" in columns else 0
     archive.check_size(texts + sum(values.nbytes for name, values in columns.items() if name != "text"))
     published = _of_open_records(audited, keys, plan, nuisance, state, level) if seal else None
-    whole, learned, audited_rows = pipeline.examine(
-        audited,
-        plan=plan,
-        nuisance=nuisance,
-        rng=rng,
-        notes=notes,
-        repeat=repeat,
-        vulnerability=vulnerability,
-        progress=progress,
-    )
+    beside: dict[str, Any] = {"notes": notes, "repeat": repeat, "vulnerability": vulnerability, "coins": shown}
+    asked: dict[str, Any] = {"plan": plan, "nuisance": nuisance, "rng": rng, "progress": progress}
+    whole, learned, audited_rows = pipeline.examine(audited, **asked, **beside)
     found, gone = sharing.findings_of(whole, level, columns)
     propensity = None if level == "hashes" else learned
     parts: Parts = (found, tuple(notes), _programs(nuisance), propensity, audited_rows)
@@ -227,13 +226,20 @@ def record(
         sealed, parts, gone = keys.sealed(), published, (_withheld(keys),)
         columns = {**columns, "member": _without(columns["member"], keys.rows)}
     stated, told, programs, given, rows = parts
-    bundle = Bundle(
-        level, (*withheld, *gone), columns, sealed, stated, plan, state, told, given, rows, programs, environment()
-    )
+    shared = (level, (*withheld, *gone), columns, sealed)
+    bundle = Bundle(*shared, stated, plan, state, told, given, rows, programs, environment(), coins=coins)
     return _unshuffled(Examined(whole, learned, audited_rows), order), bundle, keys
 
 
 Parts = tuple[Findings, tuple[str, ...], str, Propensity | None, NDArray[Any] | None]
+
+
+def _checked(coins: Coins | None, evidence: Evidence, level: Share, *, seal: bool) -> SealedCoins | None:
+    """Check sealed coins, if there are any, before the work."""
+    if coins is None:
+        return None
+    sharing.check_coins(level, seal=seal)
+    return SealedCoins.of(coins, evidence)
 
 
 def _of_open_records(
@@ -333,6 +339,8 @@ def _entries(bundle: Bundle) -> dict[str, bytes]:
         if bundle.rows is not None:
             values["rows"] = bundle.rows
         entries[PROPENSITY] = arrays.write(values)
+    if bundle.coins is not None:
+        entries[COINS] = plain_json.dump(bundle.coins.plain())
     files = {key: {"bytes": len(value), "sha256": _sha256(value)} for key, value in sorted(entries.items())}
     manifest = {
         "format": FORMAT,

@@ -17,6 +17,7 @@ from miaudit.arrays import IntArray
 from miaudit.bundle import archive, arrays, plain_json, sealed_audits, sealing, sharing, written_plan
 from miaudit.bundle.contents import (
     AUDIT,
+    COINS,
     FINDINGS,
     FORMAT,
     MANIFEST,
@@ -31,6 +32,7 @@ from miaudit.bundle.sharing import Columns, Share
 from miaudit.causal.propensity import Propensity
 from miaudit.errors import InputError, one_line
 from miaudit.findings.audit import Findings
+from miaudit.io.sealed_coins import LARGEST_FILE, Coins
 
 _LARGEST_MANIFEST = 1_000_000
 _UNDECLARED = 4_000_000  # bytes beyond those that the manifest lists: a forger's few are named, not refused
@@ -75,6 +77,9 @@ def read(path: str | Path) -> Bundle:
         _check_membership(columns, np.empty(0, dtype=np.int64) if sealed is None else sealed.rows)
         audited = n if sealed is None else n - len(sealed.rows)
         propensity, rows = _propensity(held.get(PROPENSITY), about, audited)
+        coins = _coins(held.get(COINS))
+        if coins is not None:
+            tampered += _forged(coins, columns, sealed)
         return Bundle(
             share,
             tuple(str(text)[:200] for text in plain_json.listed(manifest, "withheld")),
@@ -90,6 +95,7 @@ def read(path: str | Path) -> Bundle:
             plain_json.mapping(about, "environment"),
             tuple(tampered),
             archive.sha256(path),
+            coins,
         )
 
 
@@ -118,7 +124,7 @@ def _bytes(stated: Any) -> int:
 
 
 def _named(path: Path, placed: Mapping[str, Path]) -> dict[str, Path]:
-    strangers = set(placed) - {AUDIT, FINDINGS, ROWS, SEALED_LABELS, PROPENSITY, RECORDS, MANIFEST}
+    strangers = set(placed) - {AUDIT, FINDINGS, ROWS, SEALED_LABELS, PROPENSITY, RECORDS, COINS, MANIFEST}
     if strangers:
         raise _refused(path, f"an entry that no bundle has ({min(strangers)})")
     return {name: where for name, where in placed.items() if name != MANIFEST}
@@ -196,6 +202,22 @@ def _sealed(path: Path | None, columns: Columns) -> Sealed | None:
         if fits and np.array_equal(np.flatnonzero(columns["member"] == sealing.SEALED), sealed.rows):
             return sealed
     raise InputError(SEALED_LABELS, "a commitment for each sealed label", "something else", "ask for the bundle again")
+
+
+def _coins(path: Path | None) -> Coins | None:
+    """Read what revealed sealed coins; whether they fit is said apart."""
+    return None if path is None else Coins.of(plain_json.read(path, COINS, largest=LARGEST_FILE))
+
+
+def _forged(coins: Coins, columns: Columns, sealed: Sealed | None) -> list[str]:
+    """Say what does not fit of sealed coins: their commitment, its answer, the memberships that they decided."""
+    if sealed is not None or "member" not in columns:
+        return ["The coins are revealed, and memberships that follow from them are not: no such bundle is written."]
+    declared = str(columns["design"][0]) if "design" in columns else "none"
+    if declared != "one-run":
+        return [f"Coins are of a one-run audit, and the design of this one is {declared}."]
+    member = columns["member"].astype(np.bool_)
+    return list(coins.misfits(member, unit=columns.get("unit"), run=columns.get("run")))
 
 
 def _propensity(path: Path | None, about: Mapping[str, Any], n: int) -> tuple[Propensity | None, IntArray | None]:

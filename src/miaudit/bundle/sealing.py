@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miaudit.arrays import BoolArray, IntArray
-from miaudit.bundle import plain_json, signature
+from miaudit.bundle import plain_json
 from miaudit.bundle.sharing import KEY_BYTES
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.evidence import Evidence
-from miaudit.io import atomic
+from miaudit.io import atomic, signature
 
 SEALED = -1
 COMMITMENT_BYTES = 32

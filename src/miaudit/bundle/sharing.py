@@ -37,6 +37,14 @@ def check_sealing(share: Share, *, seal: bool) -> None:
         raise InputError("seal", "share all or scores with it", "share hashes", "hashes hold no labels: leave it out")
 
 
+def check_coins(share: Share, *, seal: bool) -> None:
+    """Refuse to reveal coins beside memberships that are withheld or sealed: they are the memberships."""
+    if seal or share == "hashes":
+        received = "sealed labels" if seal else "share hashes"
+        hint = "leave the seal out: scores that were in before the reveal are named in it" if seal else "share scores"
+        raise InputError("coins", "none, beside memberships that are not shared", received, hint)
+
+
 def check_key(key: bytes | None) -> bytes:
     """Return a key of pseudonyms; refuse one that could be guessed."""
     if not isinstance(key, bytes) or len(key) != KEY_BYTES:

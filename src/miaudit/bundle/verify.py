@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from miaudit.causal import effects
 from miaudit.causal.propensity import Nuisance, Propensity
 from miaudit.errors import InputError, one_line
 from miaudit.evidence import Evidence
-from miaudit.findings.audit import Findings
+from miaudit.findings.audit import Findings, SealedCoins
 from miaudit.findings.kind import plain
 from miaudit.findings.verification import Difference, VerificationFindings
+from miaudit.io import sealed_coins
 from miaudit.metrics import definition
 from miaudit.metrics.classical import Sample
 
@@ -47,7 +48,11 @@ _NO_AUDIT = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError
 
 
 def verify(
-    path: str | Path, *, keys: Opening | None = None, progress: Callable[[int, int], None] | None = None
+    path: str | Path,
+    *,
+    keys: Opening | None = None,
+    commitment: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> VerificationFindings:
     """Check the digests of a bundle and recompute its findings: counts and words exactly, numbers to 1e-9.
 
@@ -56,6 +61,8 @@ def verify(
     path : path of the .zip
     keys : Opening or Keys, optional
         They open sealed labels; without them the audit of the open records is recomputed, and no other.
+    commitment : digest of sealed coins' commitment, or of the answer to it, as it was published; optional
+        A bundle whose coins have another one, or that has none, fails.
     progress : function of bootstrap replicates done and their total, optional
 
     Raises
@@ -63,7 +70,7 @@ def verify(
     InputError
         If the file cannot be read as a bundle at all.
     """
-    bundle = reading.read(path)
+    bundle, published = _with_digest(reading.read(path), commitment)
     audits = [sealed_audits.open_part(bundle)]
     if keys is not None and bundle.sealed is not None:
         audits.append(sealed_audits.opened(bundle, keys))
@@ -95,6 +102,8 @@ def verify(
         not_recomputed=tuple(left),
         environment=_environment(bundle),
         repeat={},
+        sealed_coins=None if bundle.tampered else _sealed_coins(bundle, bundle.evidence()),
+        published=published,
     )
     return replace(checked, text=_text(checked, sealed=sealed))
 
@@ -168,8 +177,37 @@ def repeated(
     """
     rng = written_plan.generator_at(bundle.random)
     options: dict[str, Any] = {"plan": bundle.plan, "nuisance": _nuisance(bundle), "notes": bundle.notes}
+    options["coins"] = _sealed_coins(bundle, evidence)
     with refusing():
         return pipeline.examine(evidence, rng=rng, progress=progress, **options)
+
+
+def _sealed_coins(bundle: Bundle, evidence: Evidence | None) -> SealedCoins | None:
+    """Say what sealed coins show; None where there are none, or where they do not fit, which ``tampered`` says."""
+    if bundle.coins is None or evidence is None:
+        return None
+    try:
+        return SealedCoins.of(bundle.coins, evidence)
+    except InputError:
+        return None
+
+
+def _with_digest(bundle: Bundle, digest: str | None) -> tuple[Bundle, Literal["commitment", "answer"] | None]:
+    """Compare what was published of sealed coins with the bundle; what does not fit is said in ``tampered``."""
+    if digest is None:
+        return bundle, None
+    digest = sealed_coins.checked_digest(digest, "commitment")
+    if bundle.coins is None:
+        said = "The bundle has no sealed coins, and a commitment to some was given."
+        return replace(bundle, tampered=(*bundle.tampered, said)), None
+    committed, answer = bundle.coins.commitment.digest, bundle.coins.answer
+    if digest == committed:
+        return bundle, "commitment"
+    if answer is not None and digest == answer.digest:
+        return bundle, "answer"
+    answered = "no answer" if answer is None else f"answer {answer.digest[:12]}..."
+    said = f"The coins follow from commitment {committed[:12]}... and {answered}; published was {digest[:12]}..."
+    return replace(bundle, tampered=(*bundle.tampered, said)), None
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from miaudit.collect.outputs import GAUSSIAN_LIRA, of_outputs
 from miaudit.collect.records import Records
 from miaudit.errors import InputError, nearest
 from miaudit.io import frames
+from miaudit.io.sealed_coins import Coins
 from miaudit.jobs import executor as execution
 from miaudit.models.given import GivenShadows
 from miaudit.models.protocol import Target, Trainable, Traits, check_target, stands, trainable, traits_of
@@ -120,6 +121,8 @@ class Campaign:
     stability : how many more models are trained, each with one training record replaced, to measure the stability of
         training (:mod:`miaudit.collect.stability`); of one-run and zero-run
     runs : how many times the audited model is trained, with memberships drawn anew; its shadow models are of all runs
+    coins : sealed coins (:mod:`miaudit.io.sealed_coins`) in the place of a draw here; of the records, or units, in
+        their order, as many as there are, and for as many runs
 
     Examples
     --------
@@ -145,6 +148,7 @@ class Campaign:
     reference: bool = False
     stability: int = 0
     runs: int = 1
+    coins: Coins | None = None
 
     def __post_init__(self) -> None:
         check_target(self.target)
@@ -275,6 +279,7 @@ class Campaign:
             self._check_reference(design)
         self._check_stability(design)
         self._check_runs(design)
+        self._check_coins(design)
         self._check_keep(design)
         kind, own = self.target.kind, self.score_columns()
         for name in self.names:
@@ -362,6 +367,20 @@ class Campaign:
         if lost:
             hint = "train it again: every run that was started counts"
             raise InputError("runs", "the model of every run", f"none of {len(lost)} of {self.runs}", hint)
+
+    def _check_coins(self, design: str | None) -> None:
+        """Refuse sealed coins where memberships are not drawn here, or not of all records in their order."""
+        if self.coins is None:
+            return
+        self.coins.fitting()
+        if not self.draws or design != "one-run":
+            received = "memberships of a file" if not self.draws else f"design: {design}"
+            hint = "leave data.member out, or the coins"
+            raise InputError("coins", "records whose membership is drawn here (one-run)", received, hint)
+        if self.runs != self.coins.commitment.runs:
+            received = f"{self.runs:,}"
+            hint = "every run that was committed to counts"
+            raise InputError("runs", f"{self.coins.commitment.runs:,}, as the coins' commitment says", received, hint)
 
     def _check_records(self) -> None:
         """Refuse frames and labels of text that the target could only guess the meaning of."""

@@ -74,7 +74,10 @@ class Draws:
             population = _population(campaign, whole, coins)
             rows = np.setdiff1d(np.arange(n), population)
         several = None if whole.unit_codes is None else whole.unit_codes[rows]
-        member = inclusion.coins(len(rows), unit=several, rng=coins) if campaign.draws else whole.member[rows]
+        if len(population) and campaign.coins is not None:
+            hint = "leave shadow.population out, and attacks that need one: no record may be chosen by its coin"
+            raise InputError("coins", "a coin for every record", f"{len(population):,} that are set aside", hint)
+        member = _tossed(campaign, 1, len(rows), several, coins) if campaign.draws else whole.member[rows]
         base = whole.replace(**_rows_of(whole, rows), member=member)
         if design == "multi-run":
             included = np.ones((len(rows), n), dtype=np.bool_)
@@ -87,7 +90,8 @@ class Draws:
             _check_models(included, base)
         seed = int(seeds.integers(2**31))
         replaced = _replaced(campaign, base, rows, population, seeds.spawn(1)[0]) if campaign.stability else None
-        further = [inclusion.coins(len(rows), unit=several, rng=one) for one in seeds.spawn(campaign.runs - 1)]
+        later = enumerate(seeds.spawn(campaign.runs - 1), start=2)
+        further = [_tossed(campaign, run, len(rows), several, one) for run, one in later]
         if further:
             included = np.concatenate([included, np.zeros((len(further), n), dtype=np.bool_)])
             included[-len(further) :, rows] = further
@@ -97,6 +101,15 @@ class Draws:
         """As of :func:`miaudit.collect.rare_classes.said`, of outputs that are about classes or labels."""
         of_classes = campaign.target.kind in ("logits", "multi-label")
         return rare_classes.said(self.y, self.included, campaign.records.classes) if of_classes else ""
+
+
+def _tossed(
+    campaign: Campaign, run: int, records: int, unit: NDArray[Any] | None, rng: np.random.Generator
+) -> BoolArray:
+    """Who is a member (records,) in a run, from 1: by sealed coins where there are any, else by those drawn here."""
+    if campaign.coins is None:
+        return inclusion.coins(records, unit=unit, rng=rng)
+    return campaign.coins.members(run, records=records, unit=unit)
 
 
 def _given_member(records: Records, n: int) -> NDArray[Any]:

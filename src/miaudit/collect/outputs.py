@@ -21,6 +21,7 @@ from miaudit.errors import InputError, Option, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
 from miaudit.io import tables
+from miaudit.io.sealed_coins import Coins
 from miaudit.models.inclusion import coins
 
 __all__ = [
@@ -64,7 +65,8 @@ class Collected:
 
     ``headline`` is None where the plan decides; ``vulnerability`` says which records leak, where shadow models told;
     ``propensity`` is what was given beside the scores, array (n,) in (0, 1); ``sample`` holds the separate records that
-    it is learned from; ``stability`` is that of the training, where it was measured.
+    it is learned from; ``stability`` is that of the training, where it was measured; ``coins`` are sealed coins that
+    memberships came from.
     """
 
     evidence: Evidence
@@ -74,6 +76,7 @@ class Collected:
     propensity: FloatArray | None = None
     sample: Evidence | None = None
     stability: Stability | None = None
+    coins: Coins | None = None
 
     def beside(self, given: Mapping[str, NDArray[Any]]) -> Collected:
         """Return the collection with propensities, by the name of their column, or without where there are none."""

@@ -61,7 +61,8 @@ def collect(campaign: Campaign, *, rng: np.random.Generator, progress: Progress 
     """
     answers = Answers.of(campaign, Draws.of(campaign, rng), progress)
     runs = [_scored(one) for one in answers.of_each_run()]
-    return _with_stability(several_runs.joined(runs) if len(runs) > 1 else runs[0], answers, progress)
+    joined = replace(several_runs.joined(runs) if len(runs) > 1 else runs[0], coins=campaign.coins)
+    return _with_stability(joined, answers, progress)
 
 
 def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:

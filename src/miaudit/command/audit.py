@@ -66,7 +66,7 @@ def audit(
             raise typer.BadParameter("--bundle goes with scores, not with --synthetic")
         audit_table(settings, Path(), target, seed, overwrite=overwrite, json=json)
     check_free(target, overwrite=overwrite)
-    wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
+    wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite, coins="coins" in given)
     rng = np.random.default_rng(seed)
     collected = settings.collect(Path(), rng=rng)
     if others:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from miaudit.command.options import INPUT, Json, Out, Overwrite, Seed
-from miaudit.command.results import check_free, deliver, progress, repeat
+from miaudit.command.results import check_free, coins_lines, deliver, progress, repeat
 from miaudit.errors import InputError, one_line
 
 if TYPE_CHECKING:
@@ -24,17 +24,32 @@ Key = Annotated[
 
 
 def verify(
-    bundle: BundleFile, key: Key = None, out: Out = None, overwrite: Overwrite = False, json: Json = False
+    bundle: BundleFile,
+    key: Key = None,
+    commitment: Annotated[
+        str | None,
+        typer.Option(
+            help="Of sealed coins: the SHA-256 of their commitment, or of the answer to it, as it was published; or "
+            "the file. Without it nothing shows that the coins came before the training.",
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
+    json: Json = False,
 ) -> None:
     """Check whether the digests of a bundle fit, and whether its findings follow from its evidence.
 
-    Counts and words must come out exactly, numbers to 1e-9. What withheld data prevents is listed.
+    Counts and words must come out exactly, numbers to 1e-9, memberships by sealed coins bit by bit.
+    What withheld data prevents is listed.
     """
     from miaudit.bundle.verify import verify as check
+    from miaudit.io import sealed_coins
 
     check_free(out, overwrite=overwrite)
+    published = None if commitment is None else sealed_coins.published(commitment)
     with progress("bootstrap", meanwhile="recomputing the findings") as told:
-        found = check(bundle, keys=_keys(key), progress=told)
+        found = check(bundle, keys=_keys(key), commitment=published, progress=told)
     content = replace(found, repeat=repeat())
     deliver(content, lambda: _lines(content), out, overwrite=overwrite, json=json)
 
@@ -140,6 +155,7 @@ def _lines(found: VerificationFindings | ChallengeFindings) -> str:
     if len(found.differences) > 20:
         lines.append(f"  ... and {len(found.differences) - 20} more")
     lines += [f"Not recomputed: {one_line(text)}" for text in found.not_recomputed]
+    lines += coins_lines(found.sealed_coins, found.published)
     if found.environment:
         lines.append(f"Environment: {one_line('; '.join(found.environment))}")
     return "\n".join(lines)

@@ -65,6 +65,7 @@ _PANELS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (INPUT, "attack", ("type",)),
     (INPUT, "evaluation", ("unit", *(f"{side}_units_path" for side in _SIDES))),
     (INPUT, "evaluation", ("group", *(f"{side}_groups_path" for side in _SIDES), "run", "design")),
+    (INPUT, "coins", ("reveal",)),
     (ZERO_RUN, "evaluation", ("covariates", *(f"{side}_covariates_path" for side in _SIDES))),
     (ZERO_RUN, "evaluation", ("text", *(f"{side}_texts_path" for side in _SIDES))),
     (
@@ -96,6 +97,7 @@ _NAMES = {  # of parameters that are not called as their key, without the _path 
     "attack.fpr_targets": "fpr",
     "reporting.primary_metric": "primary",
     "reporting.threshold_for_concern": "threshold",
+    "coins.reveal": "coins",
     "reporting.row_level": "show_rows",
     "synthetic.table_path": "synthetic",
     "synthetic.secrets": "secret",
@@ -125,7 +127,7 @@ def taken(name: str) -> tuple[Any, Any]:
     words = option.read is not None or option.words_of(plain) is not None
     if plain is bool:
         default = False
-    elif path.endswith("_path") or name == "mechanism":
+    elif path.endswith("_path") or name in ("mechanism", "coins"):
         plain = Path
     elif typing.get_origin(plain) is tuple or (typing.get_args(plain) and not words):
         plain, default = list[str], None  # one name, or several

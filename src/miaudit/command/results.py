@@ -21,7 +21,7 @@ from miaudit.metrics.definition import at_least, at_most, written
 if TYPE_CHECKING:
     from miaudit.auditing.plan import Plan
     from miaudit.collect.outputs import Collected
-    from miaudit.findings.audit import Findings, LowerBound
+    from miaudit.findings.audit import Findings, LowerBound, SealedCoins
     from miaudit.findings.kind import FindingsRecord
 
 
@@ -168,7 +168,9 @@ class BundleWish:
     seal: bool = False
 
     @classmethod
-    def of(cls, path: Path | None, share: str, *, seal: bool, overwrite: bool) -> BundleWish | None:
+    def of(
+        cls, path: Path | None, share: str, *, seal: bool, overwrite: bool, coins: bool = False
+    ) -> BundleWish | None:
         """Check a wish before the work; None where there is no bundle to write."""
         from miaudit.bundle import sharing
         from miaudit.io import tables
@@ -183,6 +185,8 @@ class BundleWish:
         if path.exists() and not overwrite:
             raise InputError("--bundle", "a new file", f"{path}, which exists", "name another, or add --overwrite")
         sharing.check_sealing(sharing.check(share), seal=seal)
+        if coins:
+            sharing.check_coins(sharing.check(share), seal=seal)
         wish = cls(path, share, seal)
         if wish.needs_keys and wish.keys.exists():
             raise InputError("--bundle", "a name without keys", f"{wish.keys}, which exists", "name another bundle")
@@ -213,7 +217,7 @@ def computed(
     from dataclasses import replace
 
     chosen = plan if collected.headline is None else replace(plan, headline=collected.headline)
-    own = None
+    own, coins = None, collected.coins
     stages = "propensity, overlap, corrected metrics, challenge, bounds"
     with progress("bootstrap", meanwhile=stages if collected.evidence.design == "zero-run" else "") as told:
         if collected.propensity is not None or collected.sample is not None:
@@ -232,10 +236,12 @@ def computed(
         }
         if bundle is None:
             from miaudit.auditing.pipeline import audit
+            from miaudit.findings.sealed_coins import SealedCoins
 
-            findings = audit(collected.evidence, **options)
+            shown = None if coins is None else SealedCoins.of(coins, collected.evidence)
+            findings = audit(collected.evidence, coins=shown, **options)
         else:
-            findings = _bundled(collected, bundle, options)
+            findings = _bundled(collected, bundle, {**options, "coins": coins})
     fit = None if findings.overlap is None else findings.overlap.fit
     if fit is not None and fit.rejected and chosen.propensity_model == "line":
         complain(f"note: {_NO_LINE}")
@@ -306,9 +312,19 @@ def summary(findings: Findings) -> str:
         lines += ["", findings.memorisation.sentence]
     lines += _privacy_lines(findings, said=" ".join(lines))
     lines += [] if findings.vulnerability is None else [one_line(findings.vulnerability.text)]
+    lines += coins_lines(findings.sealed_coins)
     notes = (*findings.corrections, *findings.notes, findings.unmeasured)
     lines += [f"Note: {one_line(note)}" for note in notes if note]
     return "\n".join(lines)
+
+
+def coins_lines(found: SealedCoins | None, published: str | None = None) -> list[str]:
+    """What sealed coins show, their digests to be compared, and what they leave to trust."""
+    if found is None:
+        return []
+    digests = [f"  commitment: {found.commitment}"] + [f"  answer:     {found.answer}"] * (found.answer is not None)
+    digests += [f"  The {published} is the one that was given as published."] * (published is not None)
+    return [one_line(found.text), *digests, *(f"  Not shown: {one_line(text)}" for text in found.not_shown)]
 
 
 def _privacy_lines(findings: Findings, said: str) -> list[str]:

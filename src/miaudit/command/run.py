@@ -61,7 +61,7 @@ def run(
             raise typer.BadParameter("--bundle goes with scores, not with a synthetic table")
         audit_table(settings, config.parent, target, settings.seed, overwrite=overwrite, json=json)
     check_free(target, overwrite=overwrite)
-    wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite)
+    wish = BundleWish.of(bundle, share, seal=seal, overwrite=overwrite, coins=bool(settings.coins))
     # The bundle says where this generator stands: sealed memberships and models must not follow from it.
     sealed = wish is not None and wish.seal and isinstance(settings, configuration.CampaignConfig)
     drawing = np.random.default_rng() if sealed else rng

@@ -17,6 +17,8 @@ from miaudit.auditing.reference import SHADOW_MODELS, Reference
 from miaudit.collect import outputs, propensity_sample, run_campaign
 from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
+from miaudit.config.privacy import PRIVACY, bounds_of
+from miaudit.config.sealed_coins import COINS, coins_of
 from miaudit.config.section import (
     File,
     Keys,
@@ -30,9 +32,7 @@ from miaudit.config.section import (
 )
 from miaudit.config.target import DataSection, ShadowSection, TargetSection
 from miaudit.config.unread import Source, unread
-from miaudit.dp import selection
 from miaudit.dp.mechanism import Mechanism, from_mapping
-from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, nearest, options_of
 from miaudit.evidence import DESIGNS, Design
 from miaudit.findings.table import TableFindings
@@ -78,22 +78,6 @@ def _attacks(value: object) -> tuple[str, ...]:
             hint = nearest(str(name), names) or "choose one"
             raise InputError("type", f"one of {', '.join(names)}", repr(name)[:60], hint)
     return tuple(several)
-
-
-def _one_parameter(claim: Mapped) -> Mapped:
-    if ("epsilon" in claim) == ("mu" in claim):
-        received = "both" if "mu" in claim else "neither"
-        raise ValueError(f"expected epsilon or mu, one of them, received {received}; a claim is about one parameter")
-    if "mu" in claim and "delta" in claim:
-        raise ValueError(f"expected no delta beside mu, received {claim['delta']:g}; remove it, or claim epsilon")
-    return claim
-
-
-def _bounds_for_a_claim(privacy: Mapped) -> Mapped:
-    beside = next((name for name in ("claim", "mechanism") if name in privacy), None)
-    if not privacy.get("bounds", True) and beside is not None:
-        raise ValueError(f"expected bounds: true beside {beside}, received false; without a bound nothing is judged")
-    return privacy
 
 
 def _one_source(evaluation: Mapped) -> Mapped:
@@ -206,24 +190,6 @@ STABILITY = Keys(
     },
     required=frozenset({"pairs"}),
 )
-CLAIM = Keys(
-    {
-        name: Annotated[float | None, options_of(source)[name][1]]
-        for source, names in ((Claim.epsilon_delta, ("epsilon", "delta")), (Claim.gaussian, ("mu",)))
-        for name in names
-    },
-    make=_one_parameter,
-)
-PRIVACY = Keys(
-    {
-        "bounds": Annotated[bool, Option("Leave privacy parameters alone.")],
-        "claim": Annotated[Mapped, CLAIM] | None,
-        **keys_of(Bounds, "mechanism", "delta", "guesses", "correction", "margin", "at_least"),
-    },
-    make=_bounds_for_a_claim,
-)
-
-
 SYNTHETIC = Keys(
     {
         "table_path": Annotated[
@@ -297,9 +263,9 @@ class Options(File):
     def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each."""
         yield from super().missing_files(base)
-        for section in ("evaluation", "synthetic"):
+        for section in ("evaluation", "synthetic", "coins"):
             for name, value in getattr(self, section, {}).items():
-                if name.endswith("_path") and not (base / value).is_file():
+                if (name.endswith("_path") or section == "coins") and not (base / value).is_file():
                     yield missing_line(f"{section}.{name}", "file", value, base)
 
     def attack_options(self) -> object:
@@ -321,15 +287,7 @@ class Options(File):
 
     def bounds(self) -> Bounds | None:
         """Return what is asked of privacy bounds; None where none are wanted."""
-        options = {"guesses": selection.Pilot(), **self.privacy}
-        if not options.pop("bounds", True):
-            return None
-        claim = options.pop("claim", None)
-        if claim is not None:
-            delta = options.get("delta", Bounds.delta)
-            made = Claim.gaussian(**claim) if "mu" in claim else Claim.epsilon_delta(**{"delta": delta, **claim})
-            options["claim"] = made
-        return Bounds(**options)
+        return bounds_of(self.privacy)
 
     def with_sample(self, collected: Collected, base: Path) -> Collected:
         """Read the separate records that the propensity is learned from, with paths relative to ``base``."""
@@ -365,6 +323,13 @@ class AuditConfig(Options):
     """
 
     evaluation: Annotated[Mapped, OUTPUTS]
+    coins: Annotated[Mapped, COINS] = Field(default_factory=dict)
+
+    def refused(self) -> Iterator[str]:
+        """Say also that coins of outputs that are there have been revealed."""
+        yield from super().refused()
+        if "secret" in self.coins:
+            yield "coins.secret: expected reveal, for outputs that are there, received secret; miaudit coins reveal"
 
     @property
     def source(self) -> Source:
@@ -402,14 +367,15 @@ class AuditConfig(Options):
         named, asked = self.signal != "score" or "type" in self.attack, self.references()
         options: Mapped = {"attack": self.attack_options() if named else None, "design": self.design, "rng": rng}
         options["references"] = () if asked is None else asked.names
+        coins = coins_of(self.coins, base)
         if self.source == "table":
             columns = {name: self.evaluation[name] for name in _TABLE_ARGUMENTS if name in self.evaluation}
-            return with_headline(
-                from_table(base / self.evaluation["table_path"], **columns, **options), self.headline()
-            )
+            table = from_table(base / self.evaluation["table_path"], **columns, **options)
+            return replace(with_headline(table, self.headline()), coins=coins)
         signal, *sides = self.pair()
         inside, outside = ({name: base / path for name, path in side.items()} for side in sides)
-        return with_headline(outputs.from_pairs(inside, outside, signal=signal, **options), self.headline())
+        pair = outputs.from_pairs(inside, outside, signal=signal, **options)
+        return replace(with_headline(pair, self.headline()), coins=coins)
 
     def references(self) -> Reference | None:
         """Return which scores are of reference models; of a pair of files one is named reference by default."""
@@ -488,6 +454,7 @@ class CampaignConfig(Options):
     data: DataSection
     shadow: ShadowSection = ShadowSection()
     stability: Annotated[Mapped, STABILITY] = Field(default_factory=dict)
+    coins: Annotated[Mapped, COINS] = Field(default_factory=dict)
     runs: Annotated[
         int,
         Option(
@@ -530,6 +497,7 @@ class CampaignConfig(Options):
             reference=self._asks_shadow_models(),
             stability=self.stability.get("pairs", 0),
             runs=self.runs,
+            coins=coins_of(self.coins, base, self.data.path),
         )
 
     def _asks_shadow_models(self) -> bool:
@@ -545,7 +513,7 @@ class CampaignConfig(Options):
             names = () if asked is None else asked.names
             options: Mapped = {"names": self.attack_options(), "design": self.design, "references": names}
             read = outputs.from_tokens(base / self.data.path, **options)
-            return with_headline(read, self.headline())
+            return replace(with_headline(read, self.headline()), coins=coins_of(self.coins, base, self.data.path))
         campaign = self.campaign(base)
         asked = self.references()
         if asked is not None and asked.names != (SHADOW_MODELS,) and campaign.target.kind != "signals":

@@ -15,6 +15,7 @@ _OF_COLUMNS = tuple(
 _OF_SIDES = tuple(f"evaluation.{side}_{kind}_path" for kind in SIDE_FILES for side in ("member", "nonmember"))
 _OF_LABELS = ("evaluation.labels", *_OF_SIDES[:2])
 _OF_RATIOS = tuple(f"attack.{name}" for name in ("variance", "statistic", "statistics", "folds"))
+_OF_COINS = ("coins.reveal",)
 _OF_SCORES = ("attack.type", "attack.headline", "evaluation.signal")
 _OF_BUNDLES = ("share", "seal")  # of the command line only
 _OF_SYNTHETIC = tuple(f"synthetic.{name}" for name in ("schema_path", "secrets", "known", "records"))
@@ -75,6 +76,7 @@ def unread(
         (_OF_REFERENCE, no_files, "without files of reference scores", "it goes with those of both sides"),
         (OF_ZERO_RUN, randomised, f"with design {design}", "it goes with zero-run"),
         (("privacy.guesses",), design == "multi-run", "with design multi-run", "there every run counts"),
+        (_OF_COINS, table or source == "pair", beside.get(source, ""), "it goes with a table of records in one order"),
         (_OF_RUNS, not bounds, "without bounds", "it goes with bounds on privacy parameters"),
         (_OF_RUNS, one_run or table, "without several runs", "it goes with one file for each run, or runs: 4"),
         (("evaluation.categories",), not columns, "without covariates", "it goes with covariates, and with zero-run"),

@@ -18,6 +18,7 @@ from miaudit.causal.propensity import LearningCurve
 from miaudit.dp.verdict import ClaimVerdict, LowerBound, RocLimit
 from miaudit.errors import InputError
 from miaudit.findings.kind import FindingsRecord, Keys, Pattern, Rule
+from miaudit.findings.sealed_coins import SealedCoins
 from miaudit.findings.several_runs import SeveralRuns
 from miaudit.findings.verdict import MetricName, Verdict
 from miaudit.metrics import classical, definition
@@ -47,6 +48,7 @@ __all__ = [
     "ReferenceFindings",
     "RocLimit",
     "ScoreFindings",
+    "SealedCoins",
     "Separation",
     "SeveralRuns",
     "Vulnerability",
@@ -433,7 +435,7 @@ class Findings(FindingsRecord):
 
     KIND = "audit"
     DERIVED = ("exit_code", "verdict.exit_code")
-    LATER = ("vulnerability", "covariates_alone", "reference", "several_runs")
+    LATER = ("vulnerability", "covariates_alone", "reference", "several_runs", "sealed_coins")
 
     verdict: Verdict
     metrics: tuple[Measured, ...]
@@ -458,6 +460,7 @@ class Findings(FindingsRecord):
     covariates_alone: Measured | None = None
     reference: ReferenceFindings | None = None
     several_runs: SeveralRuns | None = None
+    sealed_coins: SealedCoins | None = None
 
     @property
     def exit_code(self) -> int:

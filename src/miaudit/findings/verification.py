@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from miaudit.arrays import Count
-from miaudit.findings.audit import Findings, Measured
+from miaudit.findings.audit import Findings, Measured, SealedCoins
 from miaudit.findings.kind import FindingsRecord, Whole
 
 _VERIFIED = {"verified": 0, "failed": 3, "in-part": 4, "not-testable": 4}
@@ -37,10 +37,13 @@ class VerificationFindings(FindingsRecord):
     differences : between the findings as stated and as recomputed; the first 200
     not_recomputed : what withheld data, or programs of the author, prevent, in sentences
     environment : versions that differ here, in words
+    sealed_coins : what the bundle's sealed coins show; None without, and where anything does not fit
+    published : what the digest is of that was given for them, their commitment or the answer; None without one
     """
 
     FORMAT = 2
     KIND = "verification"
+    LATER = ("sealed_coins", "published")
 
     status: Literal["verified", "failed", "in-part", "not-testable"]
     text: str
@@ -51,6 +54,8 @@ class VerificationFindings(FindingsRecord):
     not_recomputed: tuple[str, ...]
     environment: tuple[str, ...]
     repeat: Mapping[str, Any]
+    sealed_coins: SealedCoins | None = None
+    published: Literal["commitment", "answer"] | None = None
 
     @property
     def exit_code(self) -> int:

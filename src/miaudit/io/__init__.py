@@ -1,3 +1,3 @@
-"""Files in and out: tables and YAML from strangers, and writing that is whole or not at all."""
+"""Files in and out: tables, YAML and coins from strangers, and writing that is whole or not at all."""
 
-__all__ = ["tables"]
+__all__ = ["sealed_coins", "tables"]
