@@ -253,6 +253,12 @@ class Campaign:
         if self.design != "multi-run" and self.audited is not None:
             received = f"{self.audited} beside design: {self.design or 'none'}"
             raise InputError("data.records", "a number of records in a multi-run only", received, "leave it out")
+        if self.records.canary is not None and (self.design or "one-run") != "one-run":
+            hint = "leave evaluation.design out: a coin for each canary makes it one-run"
+            raise InputError("canaries", "design one-run, beside canaries", str(self.design), hint)
+        if self.records.canary is not None and not self.draws and self.design is None:
+            hint = "add evaluation: {design: one-run}, if a fair coin decided for each canary"
+            raise InputError("evaluation.design", "one-run, beside canaries and data.member", "none", hint)
         if self.draws:
             if self.stands:
                 received = f"none, for {self.target.name}, which stands as it is"

@@ -95,6 +95,8 @@ def _scored(answers: Answers) -> Collected:
     notes = [*answers.said, *direct.notes, *answers.notes(name for name in names if name not in answers.own)]
     if campaign.user_code:
         notes.append(f"Code that came with the model was run: {campaign.user_code}.")
+    if campaign.records.canary is not None:
+        notes.append(_of_canaries(campaign, draws))
     if len(draws.population):
         notes.append(f"{len(draws.population):,} records were set aside as the population; no model learned them.")
     if campaign.reference:
@@ -108,6 +110,18 @@ def _scored(answers: Answers) -> Collected:
         notes.append(leaks)
         leaks = None
     return Collected(draws.base.replace(score=scores), tuple(notes), headline, leaks)
+
+
+def _of_canaries(campaign: Campaign, draws: Draws) -> str:
+    """Say which records were audited, which were not, and what of the findings is about whom."""
+    records, a, canary = campaign.records, len(draws.rows), np.asarray(campaign.records.canary)
+    made = f" ({records.made})" if records.made else ""
+    others = int(np.count_nonzero(~canary & draws.included[0])) if len(draws.included) else 0
+    beside = f"; the {others:,} other training records were in every training" if others else ""
+    return (
+        f"Audited were {a:,} canaries{made}, each in training by a coin of its own{beside}. Bounds are about the "
+        "training itself; AUC and TPR are those of canaries, not of the other records."
+    )
 
 
 def _scores(answers: Answers, names: tuple[str, ...]) -> tuple[Collected, dict[str, FloatArray]]:
