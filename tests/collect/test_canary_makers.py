@@ -61,3 +61,10 @@ def test_hard_without_a_reference_is_refused_where_none_can_be_trained() -> None
     several = Records(np.random.default_rng(0).normal(size=(40, 2)), np.eye(40, 3, dtype=int), None, {}, "several")
     with pytest.raises(InputError, match="give a configuration whose target is trained here"):
         canary_makers.hardest(several, 3, 2, rng(), None, 0)
+
+
+def test_records_that_are_there_twice_are_mislabelled_last() -> None:
+    x = np.concatenate([np.arange(30.0), np.repeat(100 + np.arange(10.0), 3)])[:, None]
+    data = Records(x, np.where(x[:, 0] < 100, np.arange(60) % 3, 0), None, {}, "twins")
+    assert canary_makers.mislabelled(data, 30, rng()).x.max() < 30
+    assert (canary_makers.mislabelled(data, 35, rng()).x >= 100).sum() == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,7 +25,10 @@ _FEW = 20  # distinct numbers up to which a column is taken for codes, of which 
 
 
 def mislabelled(records: Records, count: int, rng: np.random.Generator) -> Records:
-    """Records drawn at random, with another label drawn uniformly from the distinct ones of the data."""
+    """Records drawn at random, with another label drawn uniformly from the distinct ones of the data.
+
+    Those that are there several times come last, since all of them leave for one canary.
+    """
     y = np.asarray(records.y)
     values, codes = np.unique(y, axis=0, return_inverse=True)
     codes = codes.reshape(len(y))
@@ -34,8 +38,10 @@ def mislabelled(records: Records, count: int, rng: np.random.Generator) -> Recor
     others = (codes[order] + rng.integers(1, len(values), records.n)) % len(values)
     keys, there = keys_of(records.x), set[tuple[Any, int]]()
     there.update(zip(keys, codes.tolist(), strict=True))
+    times = Counter(keys)
+    late = np.argsort([times[keys[row]] > 1 for row in order], kind="stable")
     taken, rows, labels = set[Any](), list[int](), list[int]()
-    for row, code in zip(order.tolist(), others.tolist(), strict=True):
+    for row, code in zip(order[late].tolist(), others[late].tolist(), strict=True):
         if keys[row] not in taken and (keys[row], code) not in there:
             taken.add(keys[row])
             rows.append(row)

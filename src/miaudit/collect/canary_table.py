@@ -34,7 +34,7 @@ def beside(records: Records, canaries: Records, made: str = "") -> Records:
         raise InputError("data.member", "none, beside canaries that are made here", "one", "memberships are drawn")
     if canaries.n < 2:
         raise InputError("canaries", "two canaries or more", str(canaries.n), "miaudit canaries makes some")
-    inputs, mine, other = _alike(records, canaries), _as_written(records), _as_written(canaries)
+    inputs, mine, other = _alike(records, canaries), records.written_labels, canaries.written_labels
     _require_labels(mine, other)
     kept = np.flatnonzero(_staying(records, inputs, mine, other))
     if not len(kept):
@@ -117,13 +117,6 @@ def _staying(records: Records, x: Any, mine: NDArray[Any] | None, other: NDArray
             raise InputError("canaries", "canaries that are no records of the data", received, hint)
         stay[row] = False
     return stay
-
-
-def _as_written(records: Records) -> NDArray[Any] | None:
-    """Labels as they stand in the file: classes that are texts as texts."""
-    if records.y is None or not records.classes:
-        return records.y
-    return np.take(np.asarray(records.classes), records.y)
 
 
 def _require_labels(mine: NDArray[Any] | None, other: NDArray[Any] | None) -> None:

@@ -152,6 +152,40 @@ class Records:
             canary=None if canary is None else found[canary],
         )
 
+    @property
+    def written_labels(self) -> NDArray[Any] | None:
+        """Labels as they stand in a file: classes that are texts as texts."""
+        return np.take(np.asarray(self.classes), self.y) if self.classes and self.y is not None else self.y
+
+    def columns(self, x: Sequence[str], y: Sequence[str] = (), **more: str | None) -> dict[str, NDArray[Any]]:
+        """Return the records as columns by name, from which :meth:`load` with these names makes them again.
+
+        Parameters
+        ----------
+        x : one name for an array or for texts, or one for each column
+        more : names of group, ids and canary, of which those that the records have not are left out
+
+        Raises
+        ------
+        InputError
+            For other numbers of names than columns.
+        """
+        names = list(x)
+        if frames.is_frame(self.x):
+            found = {name: frames.written(self.x[name]) for name in self.x.columns}
+        elif isinstance(self.x, list) or (len(names) == 1 and self.x.shape[1:] != (1,)):
+            found = {names[0]: np.asarray(self.x)}
+        elif self.x.ndim == 2 and self.x.shape[1] == len(names):
+            found = {name: self.x[:, i] for i, name in enumerate(names)}
+        else:
+            received = f"{len(names)} names for {self.x.shape[1]} columns"
+            raise InputError("data.x", "one array, or columns of one number each", received, "join them to one array")
+        if self.y is not None:
+            labels = np.asarray(self.written_labels)
+            found |= {name: labels if len(y) == 1 else labels[:, i] for i, name in enumerate(y)}
+        known = {"group": self.fields.get("group"), "ids": self.ids, "canary": self.canary}
+        return found | {str(more[key]): one for key, one in known.items() if one is not None and more.get(key)}
+
     @classmethod
     def _with_frame(cls, path: Path, x: Sequence[str], levels: Collection[str], columns: Mapping[str, Any]) -> Records:
         """Read x as a data frame, and everything else as it is read without it."""

@@ -18,7 +18,7 @@ from miaudit.errors import InputError, check_choice
 from miaudit.models.protocol import can_be_trained, traits_of
 from miaudit.models.protocol import stands as stands_as_it_is
 
-__all__ = ["CanarySection", "asked", "generator"]
+__all__ = ["CanarySection", "asked", "generator", "reference_of"]
 
 _STREAM = 0xCA4A51  # apart from the draws of memberships, which have the same seed
 
@@ -50,6 +50,12 @@ def asked(kind: str, **options: Any) -> Kind:
         if name not in known:
             raise InputError(f"canaries.{name}", f"none for kind {kind}", "one", "leave it out")
     return made(**given)
+
+
+def reference_of(target: Any) -> Any:
+    """Return the target where it can be the reference model: where records themselves can be trained on, here."""
+    usable = can_be_trained(target) and not stands_as_it_is(target) and not traits_of(target).by_row
+    return target if usable else None
 
 
 class CanarySection(Section):
@@ -126,5 +132,4 @@ class CanarySection(Section):
             theirs = data.load(base, path=self.file)
             return canaries.beside(records, theirs, f"from {Path(self.file).name}")
         own = self.seed if self.seed is not None else seed
-        reference = target if can_be_trained(target) else None
-        return canaries.added(records, self.asked(), rng=generator(own), reference=reference, seed=own)
+        return canaries.added(records, self.asked(), rng=generator(own), reference=reference_of(target), seed=own)
