@@ -70,6 +70,14 @@ def test_a_column_names_canaries_that_are_in_the_data(tmp_path: Path) -> None:
         campaign(written(tmp_path, None, canary="y"))
 
 
+def test_records_are_held_out_beside_canaries_that_are_made_or_named(tmp_path: Path) -> None:
+    made = campaign(written(tmp_path, {"kind": "mislabelled", "count": 5, "held_out": 9}))
+    named = campaign(written(tmp_path, {"held_out": 9}, canary="in_it"))
+    assert (made.held_out, named.held_out, named.records.canary.sum()) == (9, 9, 30)
+    with pytest.raises(InputError, match="canaries: expected canaries beside held_out, received none"):
+        campaign(written(tmp_path, {"held_out": 9}))
+
+
 @pytest.mark.parametrize(
     ("canaries", "said"),
     [

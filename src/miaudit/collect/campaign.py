@@ -120,6 +120,8 @@ class Campaign:
     stability : how many more models are trained, each with one training record replaced, to measure the stability of
         training (:mod:`miaudit.collect.stability`); of one-run and zero-run
     runs : how many times the audited model is trained, with memberships drawn anew; its shadow models are of all runs
+    held_out : how many records beside the canaries no model learns, to measure on them what the canaries cost the model
+        (:mod:`miaudit.collect.canary_cost`), with more trainings without any canary
 
     Examples
     --------
@@ -145,6 +147,7 @@ class Campaign:
     reference: bool = False
     stability: int = 0
     runs: int = 1
+    held_out: int = 0
 
     def __post_init__(self) -> None:
         check_target(self.target)
@@ -206,6 +209,7 @@ class Campaign:
             "reference.score: shadow_models": self.reference,
             "stability": bool(self.stability),
             "several runs": self.runs > 1,
+            "canaries.held_out": bool(self.held_out),
             "data.copies": self.copies is not None,
             f"{GAUSSIAN_LIRA}, which is fitted to outputs": GAUSSIAN_LIRA in self.names,
         }
@@ -281,6 +285,7 @@ class Campaign:
             self._check_reference(design)
         self._check_stability(design)
         self._check_runs(design)
+        self._check_held_out()
         self._check_keep(design)
         kind, own = self.target.kind, self.score_columns()
         for name in self.names:
@@ -368,6 +373,24 @@ class Campaign:
         if lost:
             hint = "train it again: every run that was started counts"
             raise InputError("runs", "the model of every run", f"none of {len(lost)} of {self.runs}", hint)
+
+    def _check_held_out(self) -> None:
+        """Refuse to measure what canaries cost where there are none, or nothing is trained."""
+        held, canary = self.held_out, self.records.canary
+        if held == 0:
+            return
+        if isinstance(held, bool) or not isinstance(held, int) or held < 2:
+            raise InputError(
+                "canaries.held_out", "a whole number from 2", repr(held), "a tenth of the records is a start"
+            )
+        if canary is None or self.stands or not self.draws:
+            allowed = "none, unless canaries are beside the records and a model is trained here on coins drawn here"
+            raise InputError("canaries.held_out", allowed, str(held), "leave it out")
+        others = int(np.count_nonzero(~canary))
+        if 2 * held > others:
+            received = f"{held:,} of {others:,}"
+            hint = "set fewer: the others are trained on"
+            raise InputError("canaries.held_out", "at most half of the records beside the canaries", received, hint)
 
     def _check_records(self) -> None:
         """Refuse frames and labels of text that the target could only guess the meaning of."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from miaudit.evidence import Evidence
 from miaudit.models import inclusion
 
 _POPULATION_SHARE = 5
+PLAIN = 4  # models without canaries, and at least as many with them, that tell what canaries cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,8 @@ class Draws:
     rng : of the attacks
     replaced : which records give way to which, for the stability of training; None where nobody asks
     further : array (runs - 1, a), who is a member in each further run; their models are the last of ``included``
+    held_out : array (h,), records beside the canaries that no model learns
+    apart : array (k, n), what further models learn that tell what canaries cost; the first :data:`PLAIN` of them none
     """
 
     base: Evidence
@@ -48,6 +51,8 @@ class Draws:
     rng: np.random.Generator
     replaced: Replacements | None = None
     further: BoolArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
+    held_out: IndexArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    apart: BoolArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
 
     @classmethod
     def of(cls, campaign: Campaign, rng: np.random.Generator) -> Draws:
@@ -88,7 +93,21 @@ class Draws:
         if further:
             included = np.concatenate([included, np.repeat(included[:1], len(further), axis=0)])
             included[-len(further) :, rows] = further
-        return cls(base, rows, population, included, y, seed, attacks, replaced, np.array(further, dtype=np.bool_))
+        drawn = cls(base, rows, population, included, y, seed, attacks, replaced, np.array(further, dtype=np.bool_))
+        return drawn._beside_held_out(campaign, seeds) if campaign.held_out else drawn
+
+    def _beside_held_out(self, campaign: Campaign, rng: np.random.Generator) -> Draws:
+        """Set records aside that are no canaries, and draw what models learn that tell what canaries cost."""
+        chosen, coins = rng.spawn(2)
+        others = np.flatnonzero(~_free(campaign))
+        held_out = np.sort(chosen.permutation(others)[: campaign.held_out])
+        included = self.included.copy()
+        included[:, held_out] = False
+        more = max(0, PLAIN - len(included))
+        apart = np.zeros((PLAIN + more, campaign.records.n), dtype=np.bool_)
+        apart[:, np.setdiff1d(others, held_out)] = True
+        apart[PLAIN:, self.rows] = coins.random((more, len(self.rows))) < 0.5
+        return replace(self, included=included, held_out=held_out, apart=apart)
 
     def rare_classes(self, campaign: Campaign) -> str:
         """As of :func:`miaudit.collect.rare_classes.said`, of outputs that are about classes or labels."""

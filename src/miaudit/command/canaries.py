@@ -22,73 +22,78 @@ _of_data = {"rich_help_panel": _DATA, "show_default": False}
 _of_kind = {"rich_help_panel": _MADE, "show_default": False}
 
 
+Source = Annotated[
+    Path,
+    typer.Argument(
+        help="A configuration (.yaml) with the section data, or the data: .npz, .parquet, .csv or .jsonl.",
+        show_default=False,
+    ),
+]
+KindName = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        help="mislabelled, hard, blank, noise, out-of-distribution or random-tokens; docs/canaries.md says which "
+        "shows most. A configuration's section canaries says it, too.",
+        **_of_kind,
+    ),
+]
+Count = Annotated[int | None, typer.Option("--count", help="How many; 500 to 1,000 are usual.", **_of_kind)]
+Shape = Annotated[
+    str | None,
+    typer.Option("--shape", help="Of blank and noise: 8,8 where 64 columns are the pixels of an image.", **_of_kind),
+]
+LawName = Annotated[
+    str | None, typer.Option("--law", help="Of noise: uniform in the data's range, or gaussian.", **_of_kind)
+]
+Pool = Annotated[
+    int | None,
+    typer.Option("--pool", help="Of hard: how many times as many are drawn, of which the hardest stay.", **_of_kind),
+]
+X = Annotated[
+    list[str] | None,
+    typer.Option("--x", help="What goes into the model: an array, or columns (repeat it).", **_of_data),
+]
+Y = Annotated[list[str] | None, typer.Option("--y", help="The label; repeat it for several labels.", **_of_data)]
+Texts = Annotated[str | None, typer.Option("--text", help="In the place of --x: a column of texts.", **_of_data)]
+Ids = Annotated[str | None, typer.Option("--ids", help="What each record is called.", **_of_data)]
+OutFile = Annotated[Path, typer.Option("--out", help="The file: .npz, .parquet or .csv.", rich_help_panel=OUTPUT)]
+Alone = Annotated[
+    bool,
+    typer.Option(
+        "--alone",
+        help="Write the canaries only, for canaries: {file: ...}, not behind the data.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+MadeBy = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        min=0,
+        help="Seed of the canaries; default: the configuration's, else 0.",
+        rich_help_panel=OUTPUT,
+        show_default=False,
+    ),
+]
+Replace = Annotated[bool, typer.Option("--overwrite", help="Replace that file.", rich_help_panel=OUTPUT)]
+
+
 def canaries(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="A configuration (.yaml) with the section data, or the data: .npz, .parquet, .csv or .jsonl.",
-            show_default=False,
-        ),
-    ],
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            "--kind",
-            help="mislabelled, hard, blank, noise, out-of-distribution or random-tokens; docs/canaries.md says which "
-            "shows most. A configuration's section canaries says it, too.",
-            **_of_kind,
-        ),
-    ] = None,
-    count: Annotated[int | None, typer.Option("--count", help="How many; 500 to 1,000 are usual.", **_of_kind)] = None,
-    shape: Annotated[
-        str | None,
-        typer.Option(
-            "--shape", help="Of blank and noise: 8,8 where 64 columns are the pixels of an image.", **_of_kind
-        ),
-    ] = None,
-    law: Annotated[
-        str | None, typer.Option("--law", help="Of noise: uniform in the data's range, or gaussian.", **_of_kind)
-    ] = None,
-    pool: Annotated[
-        int | None,
-        typer.Option(
-            "--pool", help="Of hard: how many times as many are drawn, of which the hardest stay.", **_of_kind
-        ),
-    ] = None,
-    x: Annotated[
-        list[str] | None,
-        typer.Option("--x", help="What goes into the model: an array, or columns (repeat it).", **_of_data),
-    ] = None,
-    y: Annotated[
-        list[str] | None, typer.Option("--y", help="The label; repeat it for several labels.", **_of_data)
-    ] = None,
-    text: Annotated[
-        str | None, typer.Option("--text", help="In the place of --x: a column of texts.", **_of_data)
-    ] = None,
-    ids: Annotated[str | None, typer.Option("--ids", help="What each record is called.", **_of_data)] = None,
-    out: Annotated[
-        Path,
-        typer.Option("--out", help="The file: .npz, .parquet or .csv.", rich_help_panel=OUTPUT),
-    ] = Path("with_canaries.npz"),
-    alone: Annotated[
-        bool,
-        typer.Option(
-            "--alone",
-            help="Write the canaries only, for canaries: {file: ...}, not behind the data.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed",
-            min=0,
-            help="Seed of the canaries; default: the configuration's, else 0.",
-            rich_help_panel=OUTPUT,
-            show_default=False,
-        ),
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that file.", rich_help_panel=OUTPUT)] = False,
+    source: Source,
+    kind: KindName = None,
+    count: Count = None,
+    shape: Shape = None,
+    law: LawName = None,
+    pool: Pool = None,
+    x: X = None,
+    y: Y = None,
+    text: Texts = None,
+    ids: Ids = None,
+    out: OutFile = Path("with_canaries.npz"),
+    alone: Alone = False,
+    seed: MadeBy = None,
+    overwrite: Replace = False,
 ) -> None:
     """Make canaries, records for an audit, and write the data with them for a training that runs elsewhere.
 
@@ -138,7 +143,7 @@ def _of_configuration(path: Path, options: dict[str, Any], seed: int | None) -> 
         )
     section = settings.canaries
     if options["kind"] is None:
-        if section is None or section.file is not None:
+        if section is None or section.kind is None:
             hint = "add canaries: {kind: mislabelled, count: 500}, or --kind and --count"
             raise InputError("--kind", "a kind of canaries", "none", hint)
         options = {**section.model_dump(include=set(options)), **{k: v for k, v in options.items() if v is not None}}

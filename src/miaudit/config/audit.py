@@ -524,6 +524,7 @@ class CampaignConfig(Options):
             reference=self._asks_shadow_models(),
             stability=self.stability.get("pairs", 0),
             runs=self.runs,
+            held_out=0 if self.canaries is None else self.canaries.held_out or 0,
         )
 
     def _asks_shadow_models(self) -> bool:

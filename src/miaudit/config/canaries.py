@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -68,6 +68,7 @@ class CanarySection(Section):
     pool: Any = None
     seed: int | None = Field(default=None, ge=0)
     file: FilePath | None = None
+    held_out: Annotated[int, Field(ge=2)] | None = None
 
     @field_validator("kind", mode="before")
     @classmethod
@@ -81,6 +82,8 @@ class CanarySection(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
+        if self.named_in_data:
+            return self
         if (self.kind is None) == (self.file is None):
             received = "neither" if self.kind is None else "both"
             hint = f"kinds are {', '.join(KINDS)}"
@@ -96,6 +99,11 @@ class CanarySection(Section):
         except InputError as error:
             raise Refused(error) from None
         return self
+
+    @property
+    def named_in_data(self) -> bool:
+        """Whether nothing but held_out is said, for canaries that the column data.canary names."""
+        return self.model_fields_set == {"held_out"}
 
     def asked(self) -> Kind:
         """Return what is to be made."""
@@ -116,6 +124,11 @@ class CanarySection(Section):
             For a target that stands as it is, or reads its own data, and whatever :mod:`miaudit.collect.canaries`
             refuses.
         """
+        if self.named_in_data:
+            if data.canary is None:
+                hint = "add kind and count, or name the canaries of the data as data.canary"
+                raise InputError("canaries", "canaries beside held_out", "none", hint)
+            return records
         if stands_as_it_is(target):
             hint = (
                 "a model that stands learned none of them: train it here, or name those that it learned as data.canary"
