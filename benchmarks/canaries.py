@@ -1,6 +1,6 @@
 """How much each kind of canary shows of mu, and what it costs the model: the table of docs/canaries.md.
 
-    PYTHONPATH=src python benchmarks/canaries.py [--json FILE] [--data FOLDER] [--count 1000] [--quick]
+    PYTHONPATH=src python benchmarks/canaries.py [--json FILE] [--data FOLDER] [--count 1000] [--only TEXT]
 
 For each world, model and kind: one set of canaries, four trainings with coins of their own, eight shadow models of none
 of them, and as many models with and without the canaries whose accuracy on records that no model learned is compared.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -109,35 +108,28 @@ def accuracy(target: Any, records: Records, held_out: Records, seed: int) -> flo
     return float((np.asarray(outputs).argmax(axis=1) == held_out.y).mean())
 
 
-def compare(data: Path, count: int, *, quick: bool) -> list[dict[str, Any]]:
-    """One row for each world, model and kind."""
-    rows = []
+def compare(data: Path, count: int, only: str) -> Iterator[dict[str, Any]]:
+    """One row for each world, model and kind, where ``only`` is part of these three."""
     for world, records, held_out, shape in worlds(data):
         kinds = [NATURAL, *fitting(records, shape=shape)]
         for model, target in models(records):
-            plain = [accuracy(target, records, held_out, seed) for seed in range(RUNS)]
-            for kind in kinds:
+            wanted = [kind for kind in kinds if only in f"{world} {model} {kind}"]
+            plain = [accuracy(target, records, held_out, seed) for seed in range(RUNS if wanted else 0)]
+            for kind in wanted:
                 begin = time.perf_counter()
                 whole = with_canaries(records, kind, min(count, records.n // 4), shape, target)
-                mu = shown(target, whole)
-                # Natural "canaries" of which half are left out are what an audit without canaries costs.
-                after = [accuracy(target, whole, held_out, seed) for seed in range(RUNS)]
-                row = {
+                yield {
                     "world": world,
                     "model": model,
                     "kind": kind,
                     "canaries": int(np.count_nonzero(whole.canary)),
                     "records": int(np.count_nonzero(~np.asarray(whole.canary))),
-                    "mu": mu,
+                    "mu": shown(target, whole),
                     "accuracy_without": plain,
-                    "accuracy_with": after,
+                    # Natural "canaries" of which half are left out are what an audit without canaries costs.
+                    "accuracy_with": [accuracy(target, whole, held_out, seed) for seed in range(RUNS)],
                     "seconds": round(time.perf_counter() - begin, 1),
                 }
-                rows.append(row)
-                print(line(row), file=sys.stderr, flush=True)
-            if quick:
-                break
-    return rows
 
 
 def line(row: dict[str, Any]) -> str:
@@ -153,14 +145,16 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write all numbers there")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--quick", action="store_true", help="one model of each world")
+    parser.add_argument("--only", default="", help="part of the names of data, model and kind: 'Location-30 MLP hard'")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    rows = compare(options.data, options.count, quick=options.quick)
     print("| data | model | canaries | mu, loss | mu, LiRA | accuracy, points |\n|---|---|---|---|---|---|")
-    print("\n".join(line(row) for row in rows))
-    if options.json is not None:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    rows = []
+    for row in compare(options.data, options.count, options.only):
+        print(line(row), flush=True)
+        rows.append(row)
+        if options.json is not None:
+            options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
