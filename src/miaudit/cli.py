@@ -16,6 +16,7 @@ from miaudit import __version__
 from miaudit.command import coins as sealed
 from miaudit.command.audit import audit
 from miaudit.command.bundle import challenge, unseal, verify
+from miaudit.command.canaries import canaries
 from miaudit.command.compare import compare, history
 from miaudit.command.demo import demo
 from miaudit.command.disclosure import disclosure
@@ -103,6 +104,11 @@ _COULD_RUN = f"Exit code 0 unless it could not run. {EXIT_CODES}"
 app.command(epilog=_COULD_RUN)(demo)
 app.command(epilog=EXIT_CODES)(run)
 app.command(epilog=_COULD_RUN)(collect)
+app.command(
+    epilog="Exit codes: 0 done; 1 could not run; 2 usage. Examples: miaudit canaries audit.yaml --kind mislabelled "
+    "--count 500 --out with_canaries.npz; miaudit canaries digits.npz --x pixels --y digit --kind noise --shape 8,8 "
+    "--count 500"
+)(canaries)
 app.command(
     epilog="Exit codes: 0 done; 1 could not run; 2 usage. "
     "Example: miaudit draw audit.yaml --out fits; bash fits/commands.txt; miaudit gather fits --out evidence.npz"

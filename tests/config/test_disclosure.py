@@ -168,3 +168,8 @@ def test_names_of_user_code(place: Path) -> None:
     assert read(place, BASE).user_code == ""
     other = read(place, BASE + 'disclosure: {trainings: {a: {estimator: "mine:Tree"}}}\n')
     assert other.user_code == "mine:Tree"
+
+
+def test_canaries_are_not_compared(place: Path) -> None:
+    with pytest.raises(ConfigError, match=r"expected none as data\.canary, received p"):
+        read(place, BASE.replace("y: y", "y: y, canary: p"))

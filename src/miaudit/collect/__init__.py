@@ -16,6 +16,7 @@ __all__ = [
     "Attack",
     "Collected",
     "campaign",
+    "canaries",
     "drawn",
     "from_outputs",
     "from_pairs",

@@ -123,6 +123,8 @@ class Campaign:
     runs : how many times the audited model is trained, with memberships drawn anew; its shadow models are of all runs
     coins : sealed coins (:mod:`miaudit.io.sealed_coins`) in the place of a draw here; of the records, or units, in
         their order, as many as there are, and for as many runs
+    held_out : how many records beside the canaries no model learns, to measure on them what the canaries cost the model
+        (:mod:`miaudit.collect.canary_cost`), with more trainings without any canary
 
     Examples
     --------
@@ -149,6 +151,7 @@ class Campaign:
     stability: int = 0
     runs: int = 1
     coins: Coins | None = None
+    held_out: int = 0
 
     def __post_init__(self) -> None:
         check_target(self.target)
@@ -210,6 +213,7 @@ class Campaign:
             "reference.score: shadow_models": self.reference,
             "stability": bool(self.stability),
             "several runs": self.runs > 1,
+            "canaries.held_out": bool(self.held_out),
             "data.copies": self.copies is not None,
             f"{GAUSSIAN_LIRA}, which is fitted to outputs": GAUSSIAN_LIRA in self.names,
         }
@@ -257,6 +261,12 @@ class Campaign:
         if self.design != "multi-run" and self.audited is not None:
             received = f"{self.audited} beside design: {self.design or 'none'}"
             raise InputError("data.records", "a number of records in a multi-run only", received, "leave it out")
+        if self.records.canary is not None and (self.design or "one-run") != "one-run":
+            hint = "leave evaluation.design out: a coin for each canary makes it one-run"
+            raise InputError("canaries", "design one-run, beside canaries", str(self.design), hint)
+        if self.records.canary is not None and not self.draws and self.design is None:
+            hint = "add evaluation: {design: one-run}, if a fair coin decided for each canary"
+            raise InputError("evaluation.design", "one-run, beside canaries and data.member", "none", hint)
         if self.draws:
             if self.stands:
                 received = f"none, for {self.target.name}, which stands as it is"
@@ -280,6 +290,7 @@ class Campaign:
         self._check_stability(design)
         self._check_runs(design)
         self._check_coins(design)
+        self._check_held_out()
         self._check_keep(design)
         kind, own = self.target.kind, self.score_columns()
         for name in self.names:
@@ -381,6 +392,24 @@ class Campaign:
             received = f"{self.runs:,}"
             hint = "every run that was committed to counts"
             raise InputError("runs", f"{self.coins.commitment.runs:,}, as the coins' commitment says", received, hint)
+
+    def _check_held_out(self) -> None:
+        """Refuse to measure what canaries cost where there are none, or nothing is trained."""
+        held, canary = self.held_out, self.records.canary
+        if held == 0:
+            return
+        if isinstance(held, bool) or not isinstance(held, int) or held < 2:
+            raise InputError(
+                "canaries.held_out", "a whole number from 2", repr(held), "a tenth of the records is a start"
+            )
+        if canary is None or self.stands or not self.draws:
+            allowed = "none, unless canaries are beside the records and a model is trained here on coins drawn here"
+            raise InputError("canaries.held_out", allowed, str(held), "leave it out")
+        others = int(np.count_nonzero(~canary))
+        if 2 * held > others:
+            received = f"{held:,} of {others:,}"
+            hint = "set fewer: the others are trained on"
+            raise InputError("canaries.held_out", "at most half of the records beside the canaries", received, hint)
 
     def _check_records(self) -> None:
         """Refuse frames and labels of text that the target could only guess the meaning of."""

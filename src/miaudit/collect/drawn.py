@@ -54,6 +54,7 @@ _OWN = {MANIFEST, COMMANDS, SLURM, FITS, ".lock"}
 _SCRATCH = ".gather-"
 _NAMED = 10  # fits spelt out in a message
 _HOURS = 24
+_FOR = {"stability": "the stability of training", "without_canaries": "what canaries cost"}
 _TASKS = 1000  # of an array job: clusters allow 1,001 unless they say otherwise
 
 
@@ -71,7 +72,7 @@ class Fit:
     def what(self) -> str:
         """What the model is for, in words."""
         if self.group:
-            return f"model {self.number} for the stability of training"
+            return f"model {self.number} for {_FOR[self.group]}"
         return f"model {self.number}"
 
     @property
@@ -107,6 +108,8 @@ class Drawn:
         groups = {"": training.training_of_all(campaign, draws)}  # a script gives outputs of all records
         if draws.replaced is not None:
             groups["stability"] = training.training_again(campaign, draws, draws.replaced)
+        if len(draws.apart):
+            groups["without_canaries"] = training.training_apart(campaign, draws)
         fits, decides = list[Fit](), dict[str, str]()
         for group, arguments in groups.items():
             planned = Fits(**{k: v for k, v in arguments.items() if k not in ("store", "executor", "workers")})

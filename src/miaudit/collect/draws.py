@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from miaudit.evidence import Evidence
 from miaudit.models import inclusion
 
 _POPULATION_SHARE = 5
+PLAIN = 4  # models without canaries, and at least as many with them, that tell what canaries cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,8 @@ class Draws:
     rng : of the attacks
     replaced : which records give way to which, for the stability of training; None where nobody asks
     further : array (runs - 1, a), who is a member in each further run; their models are the last of ``included``
+    held_out : array (h,), records beside the canaries that no model learns
+    apart : array (k, n), what further models learn that tell what canaries cost; the first :data:`PLAIN` of them none
     """
 
     base: Evidence
@@ -48,6 +51,8 @@ class Draws:
     rng: np.random.Generator
     replaced: Replacements | None = None
     further: BoolArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
+    held_out: IndexArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    apart: BoolArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.bool_))
 
     @classmethod
     def of(cls, campaign: Campaign, rng: np.random.Generator) -> Draws:
@@ -72,7 +77,7 @@ class Draws:
             rows, aside = _runs(whole, campaign.audited, coins)
         else:
             population = _population(campaign, whole, coins)
-            rows = np.setdiff1d(np.arange(n), population)
+            rows = np.setdiff1d(np.flatnonzero(_free(campaign)), population)
         several = None if whole.unit_codes is None else whole.unit_codes[rows]
         if len(population) and campaign.coins is not None:
             hint = "leave shadow.population out, and attacks that need one: no record may be chosen by its coin"
@@ -84,18 +89,29 @@ class Draws:
             included[:, aside] = False
             included[np.arange(len(rows)), rows] = member
         else:
-            _check_vulnerability(campaign, base)
-            first, unit = None if campaign.stands else member, None if base.unit_codes is None else base.unit
-            included = inclusion.audited_and_shadows(n, rows, first, campaign.shadows.models, unit=unit, rng=halves)
-            _check_models(included, base)
+            included = _inclusion(campaign, base, rows, halves)
         seed = int(seeds.integers(2**31))
         replaced = _replaced(campaign, base, rows, population, seeds.spawn(1)[0]) if campaign.stability else None
         later = enumerate(seeds.spawn(campaign.runs - 1), start=2)
         further = [_tossed(campaign, run, len(rows), several, one) for run, one in later]
         if further:
-            included = np.concatenate([included, np.zeros((len(further), n), dtype=np.bool_)])
+            included = np.concatenate([included, np.repeat(included[:1], len(further), axis=0)])
             included[-len(further) :, rows] = further
-        return cls(base, rows, population, included, y, seed, attacks, replaced, np.array(further, dtype=np.bool_))
+        drawn = cls(base, rows, population, included, y, seed, attacks, replaced, np.array(further, dtype=np.bool_))
+        return drawn._beside_held_out(campaign, seeds) if campaign.held_out else drawn
+
+    def _beside_held_out(self, campaign: Campaign, rng: np.random.Generator) -> Draws:
+        """Set records aside that are no canaries, and draw what models learn that tell what canaries cost."""
+        chosen, coins = rng.spawn(2)
+        others = np.flatnonzero(~_free(campaign))
+        held_out = np.sort(chosen.permutation(others)[: campaign.held_out])
+        included = self.included.copy()
+        included[:, held_out] = False
+        more = max(0, PLAIN - len(included))
+        apart = np.zeros((PLAIN + more, campaign.records.n), dtype=np.bool_)
+        apart[:, np.setdiff1d(others, held_out)] = True
+        apart[PLAIN:, self.rows] = coins.random((more, len(self.rows))) < 0.5
+        return replace(self, included=included, held_out=held_out, apart=apart)
 
     def rare_classes(self, campaign: Campaign) -> str:
         """As of :func:`miaudit.collect.rare_classes.said`, of outputs that are about classes or labels."""
@@ -143,6 +159,12 @@ def _runs(whole: Evidence, asked: int | None, rng: np.random.Generator) -> tuple
     return np.sort(order[first[chosen]]), np.flatnonzero(np.isin(whole.unit_codes, units[chosen]))
 
 
+def _free(campaign: Campaign) -> BoolArray:
+    """Which records (n,) a model may learn or not: canaries where there are some, since all others are always in."""
+    canary = campaign.records.canary
+    return np.ones(campaign.records.n, dtype=np.bool_) if canary is None else canary
+
+
 def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -> IndexArray:
     """Records that no model learns, drawn at random; of known memberships only from non-members."""
     attacks = [registry.ATTACKS[name] for name in campaign.names if name in registry.ATTACKS]
@@ -150,7 +172,7 @@ def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -
     asked = campaign.shadows.population
     if asked is None and not needed:
         return np.empty(0, dtype=np.intp)
-    free = np.ones(whole.n, dtype=np.bool_) if campaign.draws else ~whole.member
+    free = _free(campaign) if campaign.draws else _free(campaign) & ~whole.member
     given = campaign.shadows.given
     place = None if given is None else given.rows_in(whole.n, campaign.records.y)
     if given is not None and place is not None:
@@ -161,7 +183,8 @@ def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -
     possible = np.flatnonzero(free)
     # Given shadow models leave records without a model that learned them, which online attacks cannot score: all of
     # these are set aside, where others remain.
-    most = len(possible) - (0 if place is not None and np.count_nonzero(~free & ~whole.member) >= 2 else 2)
+    left = np.count_nonzero(_free(campaign) & ~free & ~whole.member)
+    most = len(possible) - (0 if place is not None and left >= 2 else 2)
     all_of_them = place is not None and any(attack.online for attack in attacks)
     count = asked or (most if all_of_them else len(possible) // _POPULATION_SHARE)
     if not 0 < count <= most:
@@ -174,6 +197,18 @@ def _population(campaign: Campaign, whole: Evidence, rng: np.random.Generator) -
     sizes = np.bincount(codes)[units].cumsum()
     taken = units[: min(int(np.searchsorted(sizes, count)) + 1, len(units) - (len(possible) - most))]
     return np.flatnonzero(np.isin(codes, taken))
+
+
+def _inclusion(campaign: Campaign, base: Evidence, rows: IndexArray, rng: np.random.Generator) -> BoolArray:
+    """What each model of a one-run or zero-run learns (models, n): canaries by coins, all other records always."""
+    _check_vulnerability(campaign, base)
+    first, unit = None if campaign.stands else base.member, None if base.unit_codes is None else base.unit
+    n, models = campaign.records.n, campaign.shadows.models
+    included = inclusion.audited_and_shadows(n, rows, first, models, unit=unit, rng=rng)
+    always, member = ~_free(campaign), campaign.records.member
+    included[:, always] = True if member is None else np.asarray(member, dtype=np.bool_)[always]
+    _check_models(included, base)
+    return included
 
 
 def _replaced(

@@ -33,6 +33,9 @@ class Records:
     source : str, where they came from
     ids : array (n,), what each record is called; None where nobody says
     classes : what the numbers of y stand for, where the labels are texts
+    canary : array (n,) of bool, which records were made for the audit: only these are audited, all others are in every
+        training (:mod:`miaudit.collect.canaries`); None where all are audited
+    made : what the canaries are, in words
     """
 
     x: Any
@@ -42,10 +45,14 @@ class Records:
     source: str
     ids: NDArray[Any] | None = None
     classes: tuple[str, ...] = ()
+    canary: NDArray[Any] | None = None
+    made: str = ""
 
     def __post_init__(self) -> None:
         if frames.is_frame(self.x):
             object.__setattr__(self, "x", frames.to_pandas(self.x, "data.x"))
+        if self.canary is not None:
+            object.__setattr__(self, "canary", _canaries(np.asarray(self.canary), self.n))
         labels = None if self.y is None else np.asarray(self.y)
         if labels is None or labels.dtype.kind not in "OU":
             return
@@ -81,6 +88,7 @@ class Records:
         ids: str | None = None,
         frame: bool | None = None,
         levels: Collection[str] = (),
+        canary: str | None = None,
     ) -> Records:
         """Read an .npz, .parquet, .csv or .jsonl file; each argument names columns of it.
 
@@ -96,6 +104,7 @@ class Records:
         covariates, categories : columns, or two-dimensional arrays, as in :meth:`miaudit.Evidence.load`
             Columns of an array "c" are "c.0", "c.1", ...
         ids : column of what each record is called, each of them once
+        canary : column of 0 and 1 (or true and false): the records that were made for the audit
 
         Raises
         ------
@@ -103,19 +112,18 @@ class Records:
             For a file or column that is not there or not readable, and unequal lengths.
         """
         if x == EVERY:
-            others = {text, member, unit, group, ids, *_listed(y), *_listed(covariates)}
-            x = [name for name in _names(Path(path)) if name not in others]
+            x = every_other(path, [text, member, unit, group, ids, canary, *_listed(y), *_listed(covariates)])
         asked = _listed(x)
         as_frame = bool(levels) if frame is None else frame
         if frame is not False and asked and Path(path).suffix.lower() != ".jsonl":
             as_frame = as_frame or not _are_numbers(Path(path), asked)
         if as_frame:
             columns = {"y": y, "text": text, "member": member, "unit": unit, "group": group, "ids": ids}
-            more = {"covariates": covariates, "categories": categories}
+            more = {"covariates": covariates, "categories": categories, "canary": canary}
             return cls._with_frame(Path(path), asked, levels, {**columns, **more})
         several = [names for names in (_listed(x), _listed(y), _listed(covariates)) if names]
-        single = [name for name in (text, member, unit, group, ids) if name is not None]
-        numbers = {member, *(name for names in several for name in names)}
+        single = [name for name in (text, member, unit, group, ids, canary) if name is not None]
+        numbers = {member, canary, *(name for names in several for name in names)}
         labels = [name for name in single if name not in numbers]
         wanted = list(dict.fromkeys([*(name for names in several for name in names), *single]))
         if not wanted:
@@ -123,11 +131,7 @@ class Records:
         known = _listed(covariates)
         gaps = [name for name in known if name not in {*_listed(x), *_listed(y), *single}]
         found = _columns(Path(path), wanted, labels, gaps)
-        n = len(found[wanted[0]])
-        for name in wanted:
-            if found[name].ndim == 0 or len(found[name]) != n:
-                received = f"shape {found[name].shape}"
-                raise InputError(name, f"{n} rows, as {wanted[0]}", received, "give one value for each record")
+        n = _rows_of_all(found, wanted)
         texts = None if text is None else [str(one) for one in found[text]]
         matrix, names = numeric.joined(found, known, _listed(categories), "{}.{}")
         fields = {
@@ -145,7 +149,42 @@ class Records:
             fields={name: values for name, values in fields.items() if values is not None},
             source=Path(path).name,
             ids=None if ids is None else _distinct(found[ids], ids),
+            canary=None if canary is None else found[canary],
         )
+
+    @property
+    def written_labels(self) -> NDArray[Any] | None:
+        """Labels as they stand in a file: classes that are texts as texts."""
+        return np.take(np.asarray(self.classes), self.y) if self.classes and self.y is not None else self.y
+
+    def columns(self, x: Sequence[str], y: Sequence[str] = (), **more: str | None) -> dict[str, NDArray[Any]]:
+        """Return the records as columns by name, from which :meth:`load` with these names makes them again.
+
+        Parameters
+        ----------
+        x : one name for an array or for texts, or one for each column
+        more : names of group, ids and canary, of which those that the records have not are left out
+
+        Raises
+        ------
+        InputError
+            For other numbers of names than columns.
+        """
+        names = list(x)
+        if frames.is_frame(self.x):
+            found = {name: frames.written(self.x[name]) for name in self.x.columns}
+        elif isinstance(self.x, list) or (len(names) == 1 and self.x.shape[1:] != (1,)):
+            found = {names[0]: np.asarray(self.x)}
+        elif self.x.ndim == 2 and self.x.shape[1] == len(names):
+            found = {name: self.x[:, i] for i, name in enumerate(names)}
+        else:
+            received = f"{len(names)} names for {self.x.shape[1]} columns"
+            raise InputError("data.x", "one array, or columns of one number each", received, "join them to one array")
+        if self.y is not None:
+            labels = np.asarray(self.written_labels)
+            found |= {name: labels if len(y) == 1 else labels[:, i] for i, name in enumerate(y)}
+        known = {"group": self.fields.get("group"), "ids": self.ids, "canary": self.canary}
+        return found | {str(more[key]): one for key, one in known.items() if one is not None and more.get(key)}
 
     @classmethod
     def _with_frame(cls, path: Path, x: Sequence[str], levels: Collection[str], columns: Mapping[str, Any]) -> Records:
@@ -161,6 +200,22 @@ class Records:
             rest = cls.load(path, **columns)
             return replace(rest, x=inputs)
         return cls(inputs, None, None, {}, path.name)
+
+
+def every_other(path: str | Path, named: Collection[str | None]) -> list[str]:
+    """Names of all columns of a file but these."""
+    return [name for name in _names(Path(path)) if name not in named]
+
+
+def _canaries(values: NDArray[Any], n: int) -> NDArray[Any]:
+    """Which records are canaries (n,): two or more, of 0 and 1, or true and false."""
+    if values.shape != (n,) or values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
+        allowed = f"0 or 1 for each of {n:,} records, 1 for those that were made for the audit"
+        raise InputError.of_array("data.canary", allowed, values, "name a column of 0 and 1, or of true and false")
+    if np.count_nonzero(values) < 2:
+        received = f"{np.count_nonzero(values)} of {n:,} records"
+        raise InputError("data.canary", "two canaries or more", received, "miaudit canaries makes some")
+    return values.astype(np.bool_)
 
 
 def _names(path: Path) -> list[str]:
@@ -186,6 +241,16 @@ def _are_numbers(path: Path, names: Sequence[str]) -> bool:
         kind.is_float() or kind.is_nested() or ((kind.is_integer() or kind == pl.Boolean) and not gaps)
         for kind, gaps in zip(frame.dtypes, frame.null_count().row(0), strict=True)
     )
+
+
+def _rows_of_all(found: Mapping[str, NDArray[Any]], wanted: Sequence[str]) -> int:
+    """How many rows all columns have."""
+    n = len(found[wanted[0]])
+    for name in wanted:
+        if found[name].ndim == 0 or len(found[name]) != n:
+            received = f"shape {found[name].shape}"
+            raise InputError(name, f"{n} rows, as {wanted[0]}", received, "give one value for each record")
+    return n
 
 
 def _distinct(ids: NDArray[Any], name: str) -> NDArray[Any]:

@@ -16,9 +16,9 @@ from miaudit.attacks.output_kinds import LOGITS, MULTI_LABEL, PREDICTIONS
 from miaudit.auditing import vulnerable_records
 from miaudit.auditing.plan import Declared, Headline
 from miaudit.auditing.reference import SHADOW_MODELS
-from miaudit.collect import several_runs
+from miaudit.collect import canary_cost, several_runs
 from miaudit.collect.campaign import Campaign
-from miaudit.collect.draws import Draws
+from miaudit.collect.draws import PLAIN, Draws
 from miaudit.collect.outputs import GAUSSIAN_LIRA, Attack, Collected, from_outputs, of_outputs
 from miaudit.collect.training import (
     Progress,
@@ -29,6 +29,7 @@ from miaudit.collect.training import (
     trained_models,
     training,
     training_again,
+    training_apart,
 )
 from miaudit.errors import InputError
 from miaudit.findings.audit import Vulnerability
@@ -62,7 +63,7 @@ def collect(campaign: Campaign, *, rng: np.random.Generator, progress: Progress 
     answers = Answers.of(campaign, Draws.of(campaign, rng), progress)
     runs = [_scored(one) for one in answers.of_each_run()]
     joined = replace(several_runs.joined(runs) if len(runs) > 1 else runs[0], coins=campaign.coins)
-    return _with_stability(joined, answers, progress)
+    return _with_cost(_with_stability(joined, answers, progress), answers, progress)
 
 
 def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
@@ -77,6 +78,11 @@ def cost(campaign: Campaign, *, rng: np.random.Generator) -> shadow.Cost | None:
     found = shadow.estimate(**training(campaign, draws), seconds_per_fit=rate, columns=columns)
     if said := draws.rare_classes(campaign):
         found = replace(found, how=f"{found.how}; {said}")
+    if len(draws.apart):
+        rate = found.seconds_per_fit if found.fits else rate
+        more = shadow.estimate(**training_apart(campaign, draws), seconds_per_fit=rate, columns=columns)
+        how = f"{(found if found.fits else more).how}; {more.fits + more.reused} models are for what canaries cost"
+        found = found.beside(more, how)
     if draws.replaced is None:
         return found
     rate = found.seconds_per_fit if found.fits else rate
@@ -96,6 +102,8 @@ def _scored(answers: Answers) -> Collected:
     notes = [*answers.said, *direct.notes, *answers.notes(name for name in names if name not in answers.own)]
     if campaign.user_code:
         notes.append(f"Code that came with the model was run: {campaign.user_code}.")
+    if campaign.records.canary is not None:
+        notes.append(_of_canaries(campaign, draws))
     if len(draws.population):
         notes.append(f"{len(draws.population):,} records were set aside as the population; no model learned them.")
     if campaign.reference:
@@ -109,6 +117,18 @@ def _scored(answers: Answers) -> Collected:
         notes.append(leaks)
         leaks = None
     return Collected(draws.base.replace(score=scores), tuple(notes), headline, leaks)
+
+
+def _of_canaries(campaign: Campaign, draws: Draws) -> str:
+    """Say which records were audited, which were not, and what of the findings is about whom."""
+    records, a, canary = campaign.records, len(draws.rows), np.asarray(campaign.records.canary)
+    made = f" ({records.made})" if records.made else ""
+    others = int(np.count_nonzero(~canary & draws.included[0])) if len(draws.included) else 0
+    beside = f"; the {others:,} other training records were in every training" if others else ""
+    return (
+        f"Audited were {a:,} canaries{made}, each in training by a coin of its own{beside}. Bounds are about the "
+        "training itself; AUC and TPR are those of canaries, not of the other records."
+    )
 
 
 def _scores(answers: Answers, names: tuple[str, ...]) -> tuple[Collected, dict[str, FloatArray]]:
@@ -189,6 +209,22 @@ def _with_stability(collected: Collected, answers: Answers, progress: Progress |
         return found[np.searchsorted(draws.rows, rows)]
 
     return replace(collected, stability=replaced.measured(models, score, name))
+
+
+def _with_cost(collected: Collected, answers: Answers, progress: Progress | None) -> Collected:
+    """Train apart what tells the cost of canaries, and add a note of it."""
+    campaign, draws = answers.campaign, answers.draws
+    if not len(draws.apart):
+        return collected
+    arguments = training_apart(campaign, draws)
+    total = len(draws.included) + len(draws.apart)
+    apart = train_part(arguments, progress, len(draws.included), total)
+    shadows = answers.shadows
+    others = () if shadows is None else (shadows.model(m) for m in range(shadows.models))
+    models = [answers.outputs, *answers.further, *others, *(apart.model(m) for m in range(PLAIN, apart.models))]
+    without = [apart.model(m) for m in range(PLAIN)]
+    cost = canary_cost.measured(models, without, draws.held_out, draws.y, campaign.target.kind)
+    return replace(collected, notes=(*collected.notes, cost.sentence))
 
 
 # -- what the models say ---------------------------------------------------------------------------------------------

@@ -85,9 +85,26 @@ def training_again(campaign: Campaign, draws: Draws, replaced: Replacements) -> 
     }
 
 
+def training_apart(campaign: Campaign, draws: Draws) -> dict[str, Any]:
+    """The same for models that tell what canaries cost, in a store of their own."""
+    options = campaign.shadows
+    return {
+        "target": campaign.trainable(),
+        "x": campaign.inputs,
+        "y": draws.y,
+        "included": draws.apart,
+        "seed": draws.seed + 1,
+        "store": None if options.store is None else options.store / "without_canaries",
+        "executor": options.executor,
+        "workers": options.workers,
+        "at_once": options.at_once,
+    }
+
+
 def trained_models(campaign: Campaign, draws: Draws, progress: Progress | None) -> ShadowOutputs:
     """Train all models of a campaign, the audited one first, but those whose records are replaced later."""
     more = 0 if draws.replaced is None else len(draws.replaced.places) + (campaign.shadows.at_once > 1)
+    more += len(draws.apart)
     trained = train_part(training(campaign, draws), progress, 0, len(draws.included) + more)
     return trained.without(campaign.shadows.without)
 

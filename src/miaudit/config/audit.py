@@ -17,6 +17,7 @@ from miaudit.auditing.reference import SHADOW_MODELS, Reference
 from miaudit.collect import outputs, propensity_sample, run_campaign
 from miaudit.collect.campaign import Campaign, known
 from miaudit.collect.outputs import SIDE_FILES, Attack, Collected, SignalKind, from_table, with_headline
+from miaudit.config.canaries import CanarySection
 from miaudit.config.privacy import PRIVACY, bounds_of
 from miaudit.config.sealed_coins import COINS, coins_of
 from miaudit.config.section import (
@@ -30,7 +31,7 @@ from miaudit.config.section import (
     sections_in,
     validated,
 )
-from miaudit.config.target import DataSection, ShadowSection, TargetSection
+from miaudit.config.target import STABILITY, DataSection, ShadowSection, TargetSection
 from miaudit.config.unread import Source, unread
 from miaudit.dp.mechanism import Mechanism, from_mapping
 from miaudit.errors import InputError, Option, nearest, options_of
@@ -177,19 +178,6 @@ OUTPUTS = Keys(
 )
 REPORTING = Keys(keys_of(Plan, "primary_metric", "threshold_for_concern", "levels", "prior", "row_level", "raw_only"))
 REFERENCE = Keys(keys_of(Reference.named))
-STABILITY = Keys(
-    {
-        "pairs": Annotated[
-            int,
-            Option(
-                "More models to train, each with one training record replaced by a fresh one.",
-                "20 is a start; leave stability out for none",
-                ge=1,
-            ),
-        ]
-    },
-    required=frozenset({"pairs"}),
-)
 SYNTHETIC = Keys(
     {
         "table_path": Annotated[
@@ -463,12 +451,15 @@ class CampaignConfig(Options):
             ge=1,
         ),
     ] = 1
+    canaries: CanarySection | None = None
 
     def refused(self) -> Iterator[str]:
         """Say also that nothing is trained where log-probabilities are there."""
         yield from super().refused()
         if self.stability and self.target.kind == outputs.TOKENS:
             yield f"stability: expected a target that is trained here, received {self.target.kind}; leave it out"
+        if self.canaries is not None and self.target.kind == outputs.TOKENS:
+            yield f"canaries: expected a target that is trained here, received {self.target.kind}; leave them out"
         if self.runs == 1 and "at_least" in self.privacy:
             yield "privacy.at_least: expected none, without several runs, received one; it goes with runs: 4"
 
@@ -484,8 +475,11 @@ class CampaignConfig(Options):
     def campaign(self, base: Path) -> Campaign:
         """Read the records and make the target. Runs the code that the target names."""
         attacks, records = self.attack_options(), self.data.load(base, self.evaluation.get("categories", ()))
+        target = self.data.named(self.target.build_for(base, records.y), records)
+        if self.canaries is not None:
+            records = self.canaries.beside(records, base, self.data, target, self.seed)
         return Campaign(
-            target=self.data.named(self.target.build_for(base, records.y), records),
+            target=target,
             records=records,
             design=self.design,
             attacks=attacks,
@@ -498,6 +492,7 @@ class CampaignConfig(Options):
             stability=self.stability.get("pairs", 0),
             runs=self.runs,
             coins=coins_of(self.coins, base, self.data.path),
+            held_out=0 if self.canaries is None else self.canaries.held_out or 0,
         )
 
     def _asks_shadow_models(self) -> bool:

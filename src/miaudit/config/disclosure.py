@@ -229,6 +229,8 @@ class DisclosureConfig(File):
             raise ValueError(f"expected a classifier as target, received {self.target.kind}; it gives no probabilities")
         if self.shadow.keep != "outputs":
             raise ValueError("expected outputs as shadow.keep, received signal; defences change whole outputs")
+        if self.data.canary is not None:
+            raise ValueError(f"expected none as data.canary, received {self.data.canary}; miaudit run audits canaries")
         for name, change in self.disclosure.trainings.items():
             if self.target.kind == "outputs":
                 raise ValueError(f"expected a target that can be trained for {name}, received outputs; remove it")

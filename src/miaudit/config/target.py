@@ -51,6 +51,20 @@ def _trainable(options: dict[str, Any]) -> dict[str, Any]:
 TRAINING = Keys(keys_of(TrainConfig), make=_trainable)
 SMALL_GPT2 = Keys({**keys_of(SmallGPT2), "vocabulary": Annotated[int, Option(ge=257, next_step="1000 is usual")]})
 
+STABILITY = Keys(
+    {
+        "pairs": Annotated[
+            int,
+            Option(
+                "More models to train, each with one training record replaced by a fresh one.",
+                "20 is a start; leave stability out for none",
+                ge=1,
+            ),
+        ]
+    },
+    required=frozenset({"pairs"}),
+)
+
 
 class TargetSection(Section):
     """What is audited: each kind has a section of its own, with the keys of that kind and no others.
@@ -339,11 +353,12 @@ class DataSection(Section):
     copies: FilePath | None = None
     frame: bool | None = None
     categories: tuple[Text, ...] = ()
+    canary: Text | None = None
 
-    def load(self, base: Path, categories: str | Sequence[str] = ()) -> Records:
-        """Read the records; covariates that are categories may be text."""
+    def load(self, base: Path, categories: str | Sequence[str] = (), path: str | None = None) -> Records:
+        """Read the records, or others from a file with the same columns; covariates that are categories may be text."""
         columns = self.model_dump(exclude={"path", "records", "copies", "categories"})
-        return Records.load(base / self.path, **columns, categories=categories, levels=self.categories)
+        return Records.load(base / (path or self.path), **columns, categories=categories, levels=self.categories)
 
     def named(self, target: Target, records: Records) -> Target:
         """Return the target for these records: a command compares their ids, and their file decides its fits, too."""

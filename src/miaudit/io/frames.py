@@ -168,6 +168,19 @@ def joined(first: Any, second: Any) -> Any:
     return pandas.DataFrame(parts)
 
 
+def written(column: pd.Series[Any]) -> NDArray[Any]:
+    """Return a column of a frame as files hold it (:func:`miaudit.io.tables.write_columns`): a missing text is empty.
+
+    Dates are texts of ISO 8601.
+    """
+    if column.dtype.kind in "biuf" and isinstance(column.dtype, np.dtype):
+        return np.asarray(column.to_numpy())
+    if column.dtype.kind in "mM":
+        return np.asarray(np.datetime_as_string(column.to_numpy(), unit="auto"), dtype=np.str_)
+    gaps = column.isna().to_numpy()
+    return np.array(["" if gap else str(one) for one, gap in zip(column.tolist(), gaps, strict=True)], dtype=np.str_)
+
+
 def described(frame: pd.DataFrame) -> list[Any]:
     """Return names, types and values of all columns as texts and arrays, the same in every process, for a digest."""
     return ["frame", [str(name) for name in frame.columns], *_parts(frame, "x")]

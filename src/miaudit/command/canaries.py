@@ -1,0 +1,230 @@
+"""``miaudit canaries``: canaries for a training that somebody else runs, as a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from miaudit.command.options import OUTPUT
+from miaudit.command.results import announce, say
+from miaudit.errors import InputError
+
+if TYPE_CHECKING:
+    from miaudit.collect.canaries import Kind
+    from miaudit.collect.records import Records
+    from miaudit.config.target import DataSection
+
+COLUMN = "canary"
+_DATA, _MADE = "Data, without a configuration", "Canaries"
+_of_data = {"rich_help_panel": _DATA, "show_default": False}
+_of_kind = {"rich_help_panel": _MADE, "show_default": False}
+
+
+Source = Annotated[
+    Path,
+    typer.Argument(
+        help="A configuration (.yaml) with the section data, or the data: .npz, .parquet, .csv or .jsonl.",
+        show_default=False,
+    ),
+]
+KindName = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        help="mislabelled, hard, blank, noise, out-of-distribution or random-tokens; docs/canaries.md says which "
+        "shows most. A configuration's section canaries says it, too.",
+        **_of_kind,
+    ),
+]
+Count = Annotated[int | None, typer.Option("--count", help="How many; 500 to 1,000 are usual.", **_of_kind)]
+Shape = Annotated[
+    str | None,
+    typer.Option("--shape", help="Of blank and noise: 8,8 where 64 columns are the pixels of an image.", **_of_kind),
+]
+LawName = Annotated[
+    str | None, typer.Option("--law", help="Of noise: uniform in the data's range, or gaussian.", **_of_kind)
+]
+Pool = Annotated[
+    int | None,
+    typer.Option("--pool", help="Of hard: how many times as many are drawn, of which the hardest stay.", **_of_kind),
+]
+X = Annotated[
+    list[str] | None,
+    typer.Option("--x", help="What goes into the model: an array, or columns (repeat it).", **_of_data),
+]
+Y = Annotated[list[str] | None, typer.Option("--y", help="The label; repeat it for several labels.", **_of_data)]
+Texts = Annotated[str | None, typer.Option("--text", help="In the place of --x: a column of texts.", **_of_data)]
+Ids = Annotated[str | None, typer.Option("--ids", help="What each record is called.", **_of_data)]
+OutFile = Annotated[Path, typer.Option("--out", help="The file: .npz, .parquet or .csv.", rich_help_panel=OUTPUT)]
+Alone = Annotated[
+    bool,
+    typer.Option(
+        "--alone",
+        help="Write the canaries only, for canaries: {file: ...}, not behind the data.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+MadeBy = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        min=0,
+        help="Seed of the canaries; default: the configuration's, else 0.",
+        rich_help_panel=OUTPUT,
+        show_default=False,
+    ),
+]
+Replace = Annotated[bool, typer.Option("--overwrite", help="Replace that file.", rich_help_panel=OUTPUT)]
+
+
+def canaries(
+    source: Source,
+    kind: KindName = None,
+    count: Count = None,
+    shape: Shape = None,
+    law: LawName = None,
+    pool: Pool = None,
+    x: X = None,
+    y: Y = None,
+    text: Texts = None,
+    ids: Ids = None,
+    out: OutFile = Path("with_canaries.npz"),
+    alone: Alone = False,
+    seed: MadeBy = None,
+    overwrite: Replace = False,
+) -> None:
+    """Make canaries, records for an audit, and write the data with them for a training that runs elsewhere.
+
+    The file holds the data and behind them the canaries, which its column canary names with 1: let the training read
+    it. A fair coin for each canary then decides whether it is trained on; all other records always are. A script of
+    target: {kind: command} gets row numbers of this file. miaudit run with a section canaries needs no such file.
+    """
+    from miaudit.io import tables
+
+    tables.require_suffix(out, "--out", tables.FORMATS)
+    if out.exists() and not overwrite:
+        raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
+    asked = {"kind": kind, "count": count, "shape": _shape(shape), "law": law, "pool": pool}
+    if source.suffix.lower() in (".yaml", ".yml"):
+        columns = [name for name, one in (("--x", x), ("--y", y), ("--text", text), ("--ids", ids)) if one]
+        if columns:
+            raise typer.BadParameter(f"{columns[0]} goes with a file of data; a configuration names its columns")
+        data, made = _of_configuration(source, asked, seed)
+    else:
+        data, made = _of_file(source, asked, seed, x=x, y=y, text=text, ids=ids)
+    if out.resolve() == (source.parent / data.path).resolve():
+        raise InputError(
+            "--out", "another file than the data", str(out), "name another: the data are needed as they are"
+        )
+    _write(made, data, source.parent, out, alone=alone)
+
+
+def _shape(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.replace("x", ",").split(","))
+    except ValueError:
+        raise InputError("--shape", "whole numbers with commas", repr(text), "8,8 is an image of 64 pixels") from None
+
+
+def _of_configuration(path: Path, options: dict[str, Any], seed: int | None) -> tuple[DataSection, Records]:
+    """The section of the data, and the records with canaries behind them."""
+    from miaudit.collect.canaries import Hard
+    from miaudit.config import audit as configuration
+    from miaudit.config.canaries import reference_of
+
+    settings = configuration.read(path)
+    if not isinstance(settings, configuration.CampaignConfig):
+        raise InputError(
+            "config", "sections target and data", "neither", "or give a file of data, with --kind and --count"
+        )
+    section = settings.canaries
+    if options["kind"] is None:
+        if section is None or section.kind is None:
+            hint = "add canaries: {kind: mislabelled, count: 500}, or --kind and --count"
+            raise InputError("--kind", "a kind of canaries", "none", hint)
+        options = {**section.model_dump(include=set(options)), **{k: v for k, v in options.items() if v is not None}}
+    wanted, reference = _kind(options), None
+    records = settings.data.load(path.parent)
+    own = seed if seed is not None else settings.seed if section is None or section.seed is None else section.seed
+    if isinstance(wanted, Hard):
+        announce(settings.user_code, path)
+        reference = reference_of(settings.target.build_for(path.parent, records.y))
+    return settings.data, _added(records, wanted, own, reference)
+
+
+def _of_file(path: Path, options: dict[str, Any], seed: int | None, **columns: Any) -> tuple[DataSection, Records]:
+    from miaudit.config.target import DataSection
+    from miaudit.io import tables
+
+    tables.existing_file(path, "data", (*tables.FORMATS, ".jsonl"))
+    if options["kind"] is None:
+        raise typer.BadParameter("--kind is needed with a file of data: mislabelled is a start")
+    if not columns["x"] and columns["text"] is None:
+        raise typer.BadParameter(
+            "--x is needed with a file of data: what goes into the model ('*' for every other column)"
+        )
+    named = {name: tuple(one) if isinstance(one, list) else one for name, one in columns.items() if one}
+    named = {name: one[0] if isinstance(one, tuple) and len(one) == 1 else one for name, one in named.items()}
+    data = DataSection(path=path.name, **named)
+    return data, _added(data.load(path.parent), _kind(options), seed or 0, None)
+
+
+def _kind(options: dict[str, Any]) -> Kind:
+    from miaudit.config.canaries import asked
+
+    return asked(**options)
+
+
+def _added(records: Records, kind: Kind, seed: int, reference: Any) -> Records:
+    from miaudit.collect.canaries import added
+    from miaudit.config.canaries import generator
+
+    if records.member is not None:
+        hint = "leave data.member out: coins for the canaries are drawn later"
+        raise InputError("data.member", "none, beside canaries that are made here", "one", hint)
+    return added(records, kind, rng=generator(seed), reference=reference, seed=seed)
+
+
+def _write(records: Records, data: DataSection, base: Path, out: Path, *, alone: bool) -> None:
+    """Write the file, and say what stands in it and how a configuration names it."""
+    import numpy as np
+
+    from miaudit.collect.records import EVERY, every_other
+    from miaudit.io import tables
+
+    listed = {"x": data.x, "y": data.y, "text": data.text}
+    names = {key: [one] if isinstance(one, str) else list(one or ()) for key, one in listed.items()}
+    single = {"group": data.group if "group" in records.fields else None, "ids": data.ids}
+    others = every_other(base / data.path, [*names["y"], *names["text"], *single.values(), data.unit, data.member])
+    x = others if data.x == EVERY else names["x"] or names["text"]
+    columns = records.columns(x, names["y"], canary=COLUMN, **single)
+    if COLUMN in [*x, *names["y"], *single.values()]:
+        raise InputError("data", f"no column {COLUMN}, which names the canaries", "one", "rename it")
+    canary = columns.pop(COLUMN) if alone else columns[COLUMN]
+    columns = {name: values[canary] for name, values in columns.items()} if alone else columns
+    wide = next((name for name, one in columns.items() if one.ndim > (1 if out.suffix.lower() == ".csv" else 2)), None)
+    if wide is not None and out.suffix.lower() != ".npz":
+        received = f"{out.name}, which cannot hold {wide} of shape {columns[wide].shape}"
+        raise InputError("--out", "a file .npz", received, "write --out with_canaries.npz")
+    tables.write_columns(out, {name: np.ascontiguousarray(values) for name, values in columns.items()})
+    total, made = len(canary), int(np.count_nonzero(canary))
+    if alone:
+        say(f"{out}: {made:,} canaries ({records.made})\nIn the configuration: canaries: {{file: {out.name}}}")
+        return
+    say(f"{out}: {total - made:,} records, and {made:,} canaries ({records.made}), which have 1 in the column {COLUMN}")
+    written = {"path": out.name, **{key: one for key, one in listed.items() if one}, **single, COLUMN: COLUMN}
+    shown = ", ".join(f"{key}: {_yaml(one)}" for key, one in written.items() if one)
+    say(f"In the configuration: data: {{{shown}}}")
+    left = sorted(set(every_other(base / data.path, [])) - set(columns))
+    if left:
+        say(f"Left out, since nobody knows what a canary has there: {', '.join(left[:8])}{', ...' if left[8:] else ''}")
+
+
+def _yaml(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(_yaml(one) for one in value)}]"
+    return f'"{value}"' if value == "*" else str(value)

@@ -1,0 +1,148 @@
+"""The section of a configuration file that asks for canaries: made of the records, or read from a file."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from miaudit.collect import canaries
+from miaudit.collect.canaries import KINDS, Kind, Law
+from miaudit.collect.records import Records
+from miaudit.config.section import FilePath, Refused, Section
+from miaudit.config.target import DataSection
+from miaudit.errors import InputError, check_choice
+from miaudit.models.protocol import can_be_trained, traits_of
+from miaudit.models.protocol import stands as stands_as_it_is
+
+__all__ = ["CanarySection", "asked", "generator", "reference_of"]
+
+_STREAM = 0xCA4A51  # apart from the draws of memberships, which have the same seed
+
+
+def generator(seed: int) -> np.random.Generator:
+    """Return the generator that makes the canaries of a seed, independent of the one that tosses their coins."""
+    return np.random.default_rng([seed, _STREAM])
+
+
+def asked(kind: str, **options: Any) -> Kind:
+    """Return the record of a kind, by name, with the options that are not None.
+
+    Raises
+    ------
+    InputError
+        For a kind that nobody knows, an option that it has not, and a value outside its range.
+
+    Examples
+    --------
+    >>> asked("noise", count=100, law="gaussian")
+    Noise(count=100, shape=(), law='gaussian')
+    """
+    check_choice("canaries.kind", kind, KINDS)
+    made, given = KINDS[kind], {name: value for name, value in options.items() if value is not None}
+    if "count" not in given:
+        raise InputError("canaries.count", "how many canaries, two or more", "none", "1,000 is usual")
+    known = {field.name for field in fields(made)}
+    for name in given:
+        if name not in known:
+            raise InputError(f"canaries.{name}", f"none for kind {kind}", "one", "leave it out")
+    return made(**given)
+
+
+def reference_of(target: Any) -> Any:
+    """Return the target where it can be the reference model: where records themselves can be trained on, here."""
+    usable = can_be_trained(target) and not stands_as_it_is(target) and not traits_of(target).by_row
+    return target if usable else None
+
+
+class CanarySection(Section):
+    """Canaries beside the data: of a kind and so many, or from a file with the columns of the data."""
+
+    kind: str | None = None
+    count: Any = None
+    shape: tuple[int, ...] | None = None
+    law: Law | None = None
+    pool: Any = None
+    seed: int | None = Field(default=None, ge=0)
+    file: FilePath | None = None
+    held_out: Annotated[int, Field(ge=2)] | None = None
+
+    @field_validator("kind", mode="before")
+    @classmethod
+    def _known(cls, value: Any) -> Any:
+        if value is not None:
+            try:
+                check_choice("canaries.kind", value, KINDS)
+            except InputError as error:
+                raise Refused(error) from None
+        return value
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.named_in_data:
+            return self
+        if (self.kind is None) == (self.file is None):
+            received = "neither" if self.kind is None else "both"
+            hint = f"kinds are {', '.join(KINDS)}"
+            raise Refused(InputError("canaries", "kind with count, or file", received, hint))
+        if self.file is not None:
+            beside = [name for name in ("count", "shape", "law", "pool", "seed") if getattr(self, name) is not None]
+            if beside:
+                received = f"{beside[0]} beside file"
+                raise Refused(InputError("canaries", "file alone", received, "the canaries are there already"))
+            return self
+        try:
+            self.asked()
+        except InputError as error:
+            raise Refused(error) from None
+        return self
+
+    @property
+    def named_in_data(self) -> bool:
+        """Whether nothing but held_out is said, for canaries that the column data.canary names."""
+        return self.model_fields_set == {"held_out"}
+
+    def asked(self) -> Kind:
+        """Return what is to be made."""
+        return asked(str(self.kind), **self.model_dump(include={"count", "shape", "law", "pool"}))
+
+    def beside(self, records: Records, base: Path, data: DataSection, target: Any, seed: int) -> Records:
+        """Return the records with canaries behind them; trains a reference model where the kind asks for one.
+
+        Parameters
+        ----------
+        base : folder of the configuration file
+        target : what is trained, which is the reference model too
+        seed : of the configuration, where the section has none of its own
+
+        Raises
+        ------
+        InputError
+            For a target that stands as it is, or reads its own data, and whatever :mod:`miaudit.collect.canaries`
+            refuses.
+        """
+        if self.named_in_data:
+            if data.canary is None:
+                hint = "add kind and count, or name the canaries of the data as data.canary"
+                raise InputError("canaries", "canaries beside held_out", "none", hint)
+            return records
+        if stands_as_it_is(target):
+            hint = (
+                "a model that stands learned none of them: train it here, or name those that it learned as data.canary"
+            )
+            raise InputError("canaries", "a target that is trained here", f"{target.name}, which stands as it is", hint)
+        if traits_of(target).by_row:
+            hint = "miaudit canaries writes data with canaries in them: let the script read these, with data.canary"
+            raise InputError("canaries", "none, for a script that reads its own data", "canaries", hint)
+        if data.copies is not None:
+            raise InputError("data.copies", "none, beside canaries that are made here", "one", "leave it out")
+        if self.file is not None:
+            if data.canary is not None:
+                raise InputError("canaries", "none, beside data.canary", "both", "leave one of them out")
+            theirs = data.load(base, path=self.file)
+            return canaries.beside(records, theirs, f"from {Path(self.file).name}")
+        own = self.seed if self.seed is not None else seed
+        return canaries.added(records, self.asked(), rng=generator(own), reference=reference_of(target), seed=own)
