@@ -24,7 +24,8 @@ import numpy as np
 import miaudit as ma
 from miaudit.dp import one_run, selection
 from miaudit.dp.ranking import Ranking
-from miaudit.dp.selection import Pilot, gaussian_accuracy
+from miaudit.dp.schedule import gaussian_accuracy
+from miaudit.dp.selection import Hedged, Pilot
 from miaudit.dp.tradeoff import Gaussian
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -94,6 +95,8 @@ def ratios(quick: bool) -> list[dict[str, Any]]:
     evidence = ma.Evidence(score=rng.normal(member), member=member, design="one-run")
     call = forgetting(lambda: one_run.audit(evidence, guesses=Pilot(), rng=np.random.default_rng(1)))
     rows.append(row("audit with a pilot, 10,000 records", cpu(call, 5), "ms", None))
+    call = forgetting(lambda: one_run.audit(evidence, guesses=Hedged(), rng=np.random.default_rng(1)))
+    rows.append(row("audit by a hedged schedule, 10,000 records", cpu(call, 5), "ms", None))
     return rows + orders(100_000 if quick else 1_000_000) + against_jax_privacy()
 
 

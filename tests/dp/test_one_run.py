@@ -13,7 +13,8 @@ from dp import one_run_twins as twins
 from miaudit import Evidence
 from miaudit.dp import one_run, selection
 from miaudit.dp.ranking import Ranking
-from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Pilot, Schedule, gaussian_accuracy
+from miaudit.dp.schedule import gaussian_accuracy
+from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Hedged, Pilot, Schedule
 from miaudit.dp.tradeoff import Custom, EpsilonDelta, Gaussian
 from miaudit.errors import DesignError, InputError
 
@@ -291,7 +292,7 @@ def gaussian(n: int, mu: float, seed: int, **fields: object) -> Evidence:
     return Evidence(score=rng.normal(mu * member), member=member, **{"design": "one-run", **fields})
 
 
-OPTIONS = [None, 200, Fixed(200), Pilot(), Bonferroni(), Schedule(), Exploratory()]
+OPTIONS = [None, 200, Fixed(200), Pilot(), Bonferroni(), Schedule(), Hedged(), Exploratory()]
 
 
 @pytest.mark.long
@@ -328,7 +329,7 @@ def test_constant_scores_show_nothing(option: object) -> None:
     assert found.value == 0
 
 
-@pytest.mark.parametrize("option", [None, Pilot(), Bonferroni(), Schedule(), Exploratory(), 2])
+@pytest.mark.parametrize("option", [None, Pilot(), Bonferroni(), Schedule(), Hedged(), Exploratory(), 2])
 def test_two_records_are_enough_to_say_nothing(option: object) -> None:
     evidence = Evidence(score=[0.0, 1.0], member=[False, True], design="one-run")
     found = one_run.audit(evidence, guesses=option, rng=np.random.default_rng(0))  # type: ignore[arg-type]

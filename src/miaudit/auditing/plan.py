@@ -154,7 +154,7 @@ class Bounds:
     guesses: Annotated[
         selection.Option | int | None,
         Option(
-            "How many guesses count (one-run, zero-run): pilot, bonferroni, schedule, exploratory or a number.",
+            "How many guesses count (one-run, zero-run): pilot, bonferroni, schedule, hedged, exploratory or a number.",
             read=_guesses_named,
             default="pilot",
         ),

@@ -12,7 +12,9 @@ import numpy as np
 from scipy import special
 
 from miaudit.arrays import FloatArray
-from miaudit.dp import multi_run, one_run, selection
+from miaudit.auditing.planned_guesses import PlannedGuesses
+from miaudit.dp import multi_run, one_run, schedule
+from miaudit.dp.selection import Option
 from miaudit.dp.tradeoff import Gaussian
 from miaudit.dp.verdict import Claim, LowerBound
 from miaudit.errors import InputError, check_delta
@@ -268,11 +270,12 @@ def reach(
     delta: float = 1e-5,
     confidence: float = 0.95,
     true_mus: Sequence[float] = TRUE_MUS,
+    guesses: Option | int | None = None,
 ) -> Reach:
     """Return the largest bounds that an audit can show, and those for algorithms of known mu.
 
-    One run: a fifth of the records goes to the pilot, and the best of its numbers of guesses is taken. Many runs: the
-    best of eight thresholds, each at an eighth of the error. Both as ``miaudit audit`` does by default.
+    One run: by default a fifth of the records goes to the pilot, and the best of its numbers of guesses is taken. Many
+    runs: the best of eight thresholds, each at an eighth of the error. Both as ``miaudit audit`` does by default.
 
     Parameters
     ----------
@@ -281,6 +284,8 @@ def reach(
     delta : in [0, 1), of epsilon
     confidence : in (0.5, 1), one-sided
     true_mus : above 0
+    guesses : int, an option of :mod:`miaudit.dp.selection`, or None for a pilot
+        Of one run: the best of its numbers of guesses is taken.
 
     Examples
     --------
@@ -288,7 +293,7 @@ def reach(
     >>> [f"{t.mu:g}: {t.mu_shown:.2f}" for t in found.typical], round(found.mu, 1)
     (['0.5: 0.32', '1: 0.68', '2: 1.35'], 2.7)
     """
-    trials = _trials(design, members, nonmembers, confidence, check_delta(delta))
+    trials = _trials(design, members, nonmembers, confidence, check_delta(delta), guesses)
     perfect = trials.typical("mu", _LARGEST_MU), trials.typical("epsilon", _LARGEST_MU)
     return Reach(
         design,
@@ -304,14 +309,20 @@ def reach(
 
 
 def refutation(
-    claim: Claim, design: BoundedDesign, *, members: int, nonmembers: int, confidence: float = 0.95
+    claim: Claim,
+    design: BoundedDesign,
+    *,
+    members: int,
+    nonmembers: int,
+    confidence: float = 0.95,
+    guesses: Option | int | None = None,
 ) -> Refutation:
     """Return whether an audit can refute a claim, and by how many right guesses.
 
     Parameters
     ----------
     claim : of an epsilon at its delta, or of a mu
-    design, members, nonmembers, confidence : as in :func:`reach`
+    design, members, nonmembers, confidence, guesses : as in :func:`reach`
 
     Examples
     --------
@@ -321,7 +332,7 @@ def refutation(
     >>> refutation(Claim.gaussian(3.0), "one-run", members=1000, nonmembers=1000).refutable
     False
     """
-    trials = _trials(design, members, nonmembers, confidence, claim.delta)
+    trials = _trials(design, members, nonmembers, confidence, claim.delta, guesses)
     reachable = trials.typical(claim.parameter, _LARGEST_MU).value
     said = claim.parameter, claim.value, claim.delta, design, reachable
     if reachable <= claim.value:
@@ -349,32 +360,33 @@ class _Trials(Protocol):
 
 @dataclass(frozen=True)
 class _OneRun:
-    """Canaries of one run, less those of the pilot, which stands for choosing the number of guesses."""
+    """Canaries of one run, and the numbers of guesses of an option, of which the best stands for what it chooses."""
 
-    audited: int
-    fractions: tuple[float, ...]
+    planned: PlannedGuesses
     confidence: float
     delta: float
 
     @classmethod
-    def of(cls, members: int, nonmembers: int, confidence: float, delta: float) -> _OneRun:
-        n, pilot = members + nonmembers, selection.Pilot()
+    def of(
+        cls, members: int, nonmembers: int, confidence: float, delta: float, guesses: Option | int | None
+    ) -> _OneRun:
+        n = members + nonmembers
         if abs(members - nonmembers) > one_run.UNFAIR * math.sqrt(n):
             n = 2 * min(members, nonmembers)
-        revealed = round(pilot.share * n)
-        if not 1 <= revealed < n:
-            return cls(n, (1.0,), confidence, delta)
-        return cls(n - revealed, pilot.fractions, confidence, delta)
+        return cls(PlannedGuesses.of(guesses, n, confidence), confidence, delta)
+
+    @property
+    def audited(self) -> int:
+        return self.planned.audited
 
     def typical(self, parameter: str, mu: float) -> LowerBound:
         return max(self._bounds(parameter, mu), key=lambda bound: bound.value)
 
     def _bounds(self, parameter: str, mu: float) -> Iterator[LowerBound]:
         bound = one_run.count_bound(parameter, 0.0 if parameter == "mu" else self.delta)
-        for fraction in self.fractions:
-            r = max(1, round(fraction * self.audited))
-            right = round(r * selection.gaussian_accuracy(mu, r / self.audited))
-            yield bound(correct=right, guesses=r, canaries=self.audited, confidence=self.confidence)
+        for r, at in self.planned.tests:
+            right = round(r * schedule.gaussian_accuracy(mu, r / self.audited))
+            yield bound(correct=right, guesses=r, canaries=self.audited, confidence=at)
 
 
 @dataclass(frozen=True)
@@ -414,10 +426,12 @@ class _MultiRun:
         )
 
 
-def _trials(design: str, members: int, nonmembers: int, confidence: float, delta: float) -> _Trials:
+def _trials(
+    design: str, members: int, nonmembers: int, confidence: float, delta: float, guesses: Option | int | None
+) -> _Trials:
     _check(fpr=0.5, members=members, nonmembers=nonmembers, confidence=confidence, power=0.5)
     if design == "one-run":
-        return _OneRun.of(members, nonmembers, confidence, delta)
+        return _OneRun.of(members, nonmembers, confidence, delta, guesses)
     if design == "multi-run":
         return _MultiRun(members, nonmembers, confidence, delta)
     hint = "zero-run bounds depend on the shift between members and non-members, and reach less than one-run"

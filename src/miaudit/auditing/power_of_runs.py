@@ -9,9 +9,11 @@ from functools import cache
 
 import numpy as np
 
+from miaudit.auditing.planned_guesses import PlannedGuesses
 from miaudit.auditing.power import TRUE_MUS
-from miaudit.dp import one_run, selection
+from miaudit.dp import one_run, schedule
 from miaudit.dp.ceiling import one_run_ceiling
+from miaudit.dp.selection import Option
 from miaudit.dp.several_runs import Anytime, AtLeast
 from miaudit.errors import InputError, check_confidence
 
@@ -50,12 +52,14 @@ def reach(
     true_mus: Sequence[float] = TRUE_MUS,
     numbers: Sequence[int] = NUMBERS,
     confidence: float = 0.95,
+    guesses: Option | int | None = None,
     rng: np.random.Generator,
 ) -> tuple[SeveralRunsReach, ...]:
     """Return what several runs of so many canaries each show, for algorithms of known mu.
 
     Counts of right guesses are simulated: 200 audits of each number of runs. As ``miaudit audit`` does by default, a
-    fifth of each run is a pilot that chooses the number of guesses; here the best number is taken instead.
+    fifth of each run is a pilot that chooses the number of guesses, or ``guesses`` says how they are settled; here the
+    best of the numbers is taken instead.
 
     Parameters
     ----------
@@ -63,6 +67,7 @@ def reach(
     true_mus : above 0
     numbers : of runs, each from 1
     confidence : in (0.5, 1), one-sided
+    guesses : int, an option of :mod:`miaudit.dp.selection`, or None for a pilot
 
     Examples
     --------
@@ -74,33 +79,35 @@ def reach(
     if isinstance(canaries, bool) or not isinstance(canaries, int) or canaries < 10:
         raise InputError("canaries", "a whole number from 10", repr(canaries), "members and non-members of one run")
     check_confidence(confidence)
-    audited = canaries - round(selection.Pilot().share * canaries)
     return tuple(
-        _of(mu, audited, canaries, tuple(numbers), confidence, child)
+        _of(mu, canaries, tuple(numbers), confidence, guesses, child)
         for mu, child in zip(true_mus, rng.spawn(len(true_mus)), strict=True)
     )
 
 
 def _of(
-    mu: float, audited: int, canaries: int, numbers: tuple[int, ...], confidence: float, rng: np.random.Generator
+    mu: float,
+    canaries: int,
+    numbers: tuple[int, ...],
+    confidence: float,
+    guesses: Option | int | None,
+    rng: np.random.Generator,
 ) -> SeveralRunsReach:
     means = []
     for number in numbers:
         way = AtLeast()
-        run = _Run.of(mu, audited, way.level_of_each(number, confidence))
+        run = _Run.of(mu, canaries, way.level_of_each(number, confidence), guesses)
         bounds = [way.largest(run.drawn(number, rng), confidence) for _ in range(_AUDITS)]
         means.append(math.fsum(bounds) / _AUDITS)
     claim = _SHARE * mu
     ceiling = one_run_ceiling(mu, canaries, confidence=confidence)
-    return SeveralRunsReach(
-        mu, ceiling, numbers, tuple(means), claim, _falls_after(claim, mu, audited, confidence, rng)
-    )
+    run = _Run.of(mu, canaries, Anytime().level, guesses)
+    return SeveralRunsReach(mu, ceiling, numbers, tuple(means), claim, _falls_after(claim, run, confidence, rng))
 
 
-def _falls_after(claim: float, mu: float, audited: int, confidence: float, rng: np.random.Generator) -> int | None:
+def _falls_after(claim: float, run: _Run, confidence: float, rng: np.random.Generator) -> int | None:
     """Median number of runs until the wealth against a claim has reached its mark."""
     way = Anytime()
-    run = _Run.of(mu, audited, way.level)
     steps = np.array([[bound >= claim for bound in run.drawn(_MOST_RUNS, rng)] for _ in range(_AUDITS)])
     reached = way.wealth(steps).cumsum(axis=1) >= way.mark(confidence)
     first = np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, _MOST_RUNS + 1)
@@ -115,13 +122,14 @@ class _Run:
     guesses: int
     accuracy: float
     audited: int
-    level: float
+    confidence: float
 
     @classmethod
-    def of(cls, mu: float, audited: int, level: float) -> _Run:
+    def of(cls, mu: float, canaries: int, level: float, guesses: Option | int | None) -> _Run:
         """Choose the number of guesses whose expected count gives the largest bound."""
-        ways = [max(1, round(fraction * audited)) for fraction in selection.Pilot().fractions]
-        runs = [cls(r, selection.gaussian_accuracy(mu, r / audited), audited, level) for r in ways]
+        planned = PlannedGuesses.of(guesses, canaries, 1 - level)
+        n = planned.audited
+        runs = [cls(r, schedule.gaussian_accuracy(mu, r / n), n, confidence) for r, confidence in planned.tests]
         return max(runs, key=lambda run: run._bound(round(run.guesses * run.accuracy)))
 
     def drawn(self, number: int, rng: np.random.Generator) -> list[float]:
@@ -129,10 +137,10 @@ class _Run:
         return [self._bound(int(right)) for right in rng.binomial(self.guesses, self.accuracy, size=number)]
 
     def _bound(self, right: int) -> float:
-        return _bound_of(right, self.guesses, self.audited, self.level)
+        return _bound_of(right, self.guesses, self.audited, self.confidence)
 
 
 @cache
-def _bound_of(right: int, guesses: int, audited: int, level: float) -> float:
+def _bound_of(right: int, guesses: int, audited: int, confidence: float) -> float:
     bound = one_run.count_bound("mu")
-    return bound(correct=right, guesses=guesses, canaries=audited, confidence=1 - level).value
+    return bound(correct=right, guesses=guesses, canaries=audited, confidence=confidence).value

@@ -29,6 +29,7 @@ _RECORDS: dict[str, type] = {
     "guesses-pilot": selection.Pilot,
     "guesses-bonferroni": selection.Bonferroni,
     "guesses-schedule": selection.Schedule,
+    "guesses-hedged": selection.Hedged,
     "guesses-exploratory": selection.Exploratory,
     "runs-anytime": several_runs.Anytime,
     "thinning": zero_run.Thinning,

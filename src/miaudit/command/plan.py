@@ -25,7 +25,7 @@ _OF_TABLE = ("member", "covariates", "text", "unit")
 _OF_SIDES = tuple(f"{side}_{kind}" for kind in ("covariates", "texts", "units") for side in ("member", "nonmember"))
 _LEARNED = ("categories", "components", "estimator", "propensity_model")
 _OF_ZERO_RUN = (*_OF_TABLE, *_OF_SIDES, *_LEARNED)
-_OF_NUMBERS = ("delta", "claim_epsilon", "claim_delta", "claim_mu")
+_OF_NUMBERS = ("guesses", "delta", "claim_epsilon", "claim_delta", "claim_mu")
 
 
 @takes(**{name: taken(name) for name in (*_OF_ZERO_RUN, "fpr", "confidence", *_OF_NUMBERS)})
@@ -201,8 +201,11 @@ def _of_numbers(
         answer["smallest_auc"] = power_of.smallest_auc(members, nonmembers, confidence, power)
         sizes: dict[str, Any] = {"members": members, "nonmembers": nonmembers, "confidence": confidence}
         designs: tuple[power_of.BoundedDesign, ...] = ("one-run", "multi-run")
-        runs = power_of_runs.reach(2 * min(members, nonmembers), confidence=confidence, rng=rng)
+        guesses = None if asked.bounds is None else asked.bounds.guesses
+        canaries = 2 * min(members, nonmembers)
+        runs = power_of_runs.reach(canaries, confidence=confidence, guesses=guesses, rng=rng)
         answer["several_runs"] = list(map(asdict, runs))
+        sizes["guesses"] = guesses
         answer["bounds"] = [asdict(power_of.reach(design, delta=delta, **sizes)) for design in designs]
         if claim is not None:
             answer["claim"] = [asdict(power_of.refutation(claim, design, **sizes)) for design in designs]

@@ -25,6 +25,7 @@ from miaudit.dp.selection import (
     CountBound,
     CountTest,
     Fixed,
+    Hedged,
     Option,
     Pilot,
     by_turns,
@@ -295,7 +296,8 @@ def audit(
         For "epsilon" only.
     guesses : int, an option of :mod:`miaudit.dp.selection`, or None
         How many guesses; None chooses on a pilot, which also chooses between guessing on both sides of the median and
-        on one side only. Every other option guesses on both sides, the farthest from the median first.
+        on one side only. Every other option guesses on both sides, the farthest from the median first; Hedged from
+        both ends in turn where the scores are lopsided.
     confidence : float in (0, 1), one-sided
     rng : draws the pilot, the order of ties, the record of a unit, and the records left out for balance
 
@@ -387,6 +389,9 @@ def _independent_records(evidence: Evidence, rng: np.random.Generator) -> tuple[
 def _ways(
     guesses: object, ranking: Ranking, member: BoolArray, bound: CountBound, rng: np.random.Generator
 ) -> Sequence[CountTest]:
+    if isinstance(guesses, Hedged):
+        order = by_turns if ranking.lopsided else two_sided
+        return [order(ranking, member, bound, rng=rng)]
     first = two_sided(ranking, member, bound, rng=rng)
     if not (guesses is None or isinstance(guesses, Pilot)):
         return [first]

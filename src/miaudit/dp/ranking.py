@@ -15,6 +15,7 @@ import numpy as np
 
 from miaudit.arrays import BoolArray, FloatArray, IndexArray
 
+_LOPSIDED = 2.0  # Gaussian scores stay near 1; losses and their exponentials are beyond it
 _LARGE = 64  # records of a block of equal scores, from which it is sorted by itself
 
 
@@ -76,6 +77,18 @@ class Ranking:
         if n - after > first:
             return (centre + float(ordered[after])) / 2
         return centre
+
+    @property
+    def lopsided(self) -> bool:
+        """Whether scores are more than twice as far apart on one side of the middle as on the other.
+
+        From the last tenth to the last four tenths on either side.
+        """
+        n = len(self.ordered)
+        near, far = 4 * n // 10, n // 10
+        below = float(self.ordered[near] - self.ordered[far])
+        above = float(self.ordered[n - 1 - far] - self.ordered[n - 1 - near])
+        return max(below, above) > _LOPSIDED * min(below, above)
 
     def highest_first(self, rng: np.random.Generator) -> IndexArray:
         """Return rows (n,) from the highest score to the lowest; equal scores in random order."""

@@ -8,21 +8,20 @@ carries the name :class:`Exploratory`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special.cython_special import ndtr
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.dp import schedule
 from miaudit.dp.ranking import Ranking, ends_in_turn
 from miaudit.dp.verdict import LowerBound
 from miaudit.errors import InputError, is_number, nearest
 
-__all__ = ["PAPERS_SIX", "SWEEP", "TEN", "Bonferroni", "Exploratory", "Fixed", "Pilot", "Schedule"]
+__all__ = ["PAPERS_SIX", "SWEEP", "TEN", "Bonferroni", "Exploratory", "Fixed", "Hedged", "Pilot", "Schedule"]
 
 PAPERS_SIX = (0.1, 0.05, 0.02, 0.01, 0.005, 0.0025)
 """The zero-run paper's 1000, 500, 200, 100, 50 and 25 guesses among 10,000 records (erratum B6), as fractions."""
@@ -31,7 +30,6 @@ TEN = (0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.1, 0.2, 0.4, 1.0)
 SWEEP = (*PAPERS_SIX, 0.2, 0.4, 1.0)
 """The paper's six and three more for attacks that are right nearly everywhere, which they cost up to 3% elsewhere."""
 CLEARLY = 1.2  # what a pilot asks of a later order beyond an earlier one
-_STRENGTHS = np.geomspace(0.05, 12.8, 53)  # of Gaussian attacks; the last errs once in 10^10 guesses
 GUESSES_FIRST = "the number of guesses was fixed before the labels were looked at"
 
 
@@ -117,6 +115,41 @@ class Schedule:
 
 
 @dataclass(frozen=True)
+class Hedged:
+    """Walk a schedule at most of the level, and test few guesses at the rest; no record is spent on the choice.
+
+    A parameter is refuted where its own number of guesses refutes it at 1 - ``part`` of the level, or one of the
+    ``few`` at its part of the rest: a schedule that sees a few very strong canaries too. Where the scores are much
+    longer on one side than on the other, guesses come from both ends in turn; what is guessed, and where, may follow
+    from scores, and only how many guesses there are may not.
+
+    Parameters
+    ----------
+    fractions : floats in (0, 1]
+        As of :class:`Schedule`.
+    few : floats in (0, 1]
+        Of the records; numbers of guesses that are tried for every parameter.
+    part : float in (0, 1)
+        Of the level, for the few, in equal parts.
+    """
+
+    fractions: tuple[float, ...] = Schedule.fractions
+    few: tuple[float, ...] = (0.005, 0.02)
+    part: float = 0.1
+
+    def __post_init__(self) -> None:
+        _check_fractions(self.fractions)
+        _check_fractions(self.few, "few")
+        if not (is_number(self.part) and 0 < self.part < 1):
+            raise InputError("part", "a number strictly between 0 and 1", repr(self.part), "0.1 is the default")
+
+    def confidences(self, confidence: float, few: int) -> tuple[float, float]:
+        """Return the confidence of the schedule, and that of each of ``few`` fixed numbers of guesses."""
+        level = 1 - confidence
+        return 1 - level * (1 - self.part), 1 - level * self.part / few
+
+
+@dataclass(frozen=True)
 class Exploratory:
     """Take the best of several numbers of guesses without paying for the choice: no confidence attaches to the result.
 
@@ -156,11 +189,11 @@ class Sides:
             raise InputError("members", "at least one guess in all", "none", "guess for some")
 
 
-Option = Fixed | Pilot | Bonferroni | Schedule | Exploratory
+Option = Fixed | Pilot | Bonferroni | Schedule | Hedged | Exploratory
 
 
 def named(text: str) -> Option | int:
-    """Map the word at the door to its record: pilot, bonferroni, schedule, exploratory, or a number of guesses.
+    """Map the word at the door to its record: pilot, bonferroni, schedule, hedged, exploratory, or a number of guesses.
 
     Examples
     --------
@@ -171,6 +204,7 @@ def named(text: str) -> Option | int:
         "pilot": Pilot(),
         "bonferroni": Bonferroni(),
         "schedule": Schedule(),
+        "hedged": Hedged(),
         "exploratory": Exploratory(),
     }
     if text in known:
@@ -188,12 +222,12 @@ def named(text: str) -> Option | int:
 def check(option: object) -> None:
     """Refuse what is no way to settle the number of guesses."""
     match option:
-        case None | Fixed() | Pilot() | Bonferroni() | Schedule() | Exploratory():
+        case None | Fixed() | Pilot() | Bonferroni() | Schedule() | Hedged() | Exploratory():
             return
         case int() if not isinstance(option, bool):
             Fixed(option)
             return
-    allowed = "Fixed, Pilot, Bonferroni, Schedule or Exploratory, a whole number, or None"
+    allowed = "Fixed, Pilot, Bonferroni, Schedule, Hedged or Exploratory, a whole number, or None"
     raise InputError("guesses", allowed, repr(option), "None chooses on a pilot")
 
 
@@ -346,7 +380,7 @@ def choose(
 
     Parameters
     ----------
-    option : Fixed, Pilot, Bonferroni, Schedule or Exploratory; an int means Fixed, None means Pilot()
+    option : Fixed, Pilot, Bonferroni, Schedule, Hedged or Exploratory; an int means Fixed, None means Pilot()
     tests : one or more of the same records in different orders
         A pilot chooses among them; every other option uses the first.
     confidence : in (0, 1), one-sided
@@ -362,8 +396,8 @@ def choose(
     Raises
     ------
     InputError
-        For more guesses than records, for ``Schedule`` (it ties counts to parameters) with a test that looks at more
-        than counts, or an option that is none of these.
+        For more guesses than records, for ``Schedule`` and ``Hedged`` (they tie counts to parameters) with a test that
+        looks at more than counts, or an option that is none of these.
 
     Examples
     --------
@@ -390,10 +424,11 @@ def choose(
             return _swept(option, test, rows, confidence)
         case Schedule() if isinstance(test, CountTest):
             return _scheduled(option, test, rows, confidence)
-        case Schedule():
-            raise InputError(
-                "guesses", "Fixed, Pilot, Bonferroni or Exploratory for this test", "Schedule", "use thinning with it"
-            )
+        case Hedged() if isinstance(test, CountTest):
+            return _hedged(option, test, rows, confidence)
+        case Schedule() | Hedged():
+            allowed, hint = "Fixed, Pilot, Bonferroni or Exploratory for this test", "use thinning with it"
+            raise InputError("guesses", allowed, type(option).__name__, hint)
     check(option)
     raise AssertionError(f"{option!r} passed the check")  # pragma: no cover
 
@@ -474,9 +509,9 @@ def _swept(option: Bonferroni | Exploratory, test: RankedTest, rows: IntArray, c
 def _scheduled(option: Schedule, test: CountTest, rows: IntArray, confidence: float) -> LowerBound:
     canaries = test.canaries(rows)
     counts = tuple(sorted(set(_numbers(option.fractions, test, rows))))
-    steps = _steps(counts, canaries, test.from_counts, confidence)
-    best = _walk([(start, test.bound(rows, count, confidence)) for start, count in steps])
-    perfect = _walk([(start, test.counted(count, count, canaries, confidence)) for start, count in steps])
+    steps = schedule.steps(counts, canaries, test.from_counts, confidence)
+    best = schedule.walk([(start, test.bound(rows, count, confidence)) for start, count in steps])
+    perfect = schedule.walk([(start, test.counted(count, count, canaries, confidence)) for start, count in steps])
     text = (
         f"each parameter was tested with a number of guesses tied to it beforehand ({_listed([c for _, c in steps])}), "
         "from 0 up to the first that was not rejected"
@@ -485,64 +520,31 @@ def _scheduled(option: Schedule, test: CountTest, rows: IntArray, confidence: fl
     return settled(replace(best, p_value=first.p_value, reachable=perfect.value), text)
 
 
-@lru_cache(maxsize=64)
-def _steps(
-    counts: tuple[int, ...], canaries: int, bound: CountBound, confidence: float
-) -> tuple[tuple[float, int], ...]:
-    """Return (parameter, guesses): from each parameter up, the guesses that serve a perfect Gaussian attack best.
+def _hedged(option: Hedged, test: CountTest, rows: IntArray, confidence: float) -> LowerBound:
+    canaries = test.canaries(rows)
+    few = sorted(set(_numbers(option.few, test, rows)))
+    most, each = option.confidences(confidence, len(few))
+    counts = tuple(sorted(set(_numbers(option.fractions, test, rows))))
+    steps = schedule.steps(counts, canaries, test.from_counts, most)
 
-    Uses the number of records and the confidence, never a label or a score.
-    """
+    def walked(of: Callable[[int, float], LowerBound]) -> LowerBound:
+        """Walk where at each step the few may take the place of its own guesses, if they refute more."""
+        alone = max((of(count, each) for count in few), key=lambda bound: bound.value)
+        own = [(start, of(count, most)) for start, count in steps]
+        return schedule.walk([(start, bound if bound.value >= alone.value else alone) for start, bound in own])
 
-    def value(correct: int, guesses: int) -> float:
-        return bound(correct=correct, guesses=guesses, canaries=max(canaries, guesses), confidence=confidence).value
-
-    steps: list[tuple[float, int]] = []
-    for mu in _STRENGTHS:
-        values = {}
-        for count in counts:
-            values[count] = value(round(count * gaussian_accuracy(float(mu), count / max(canaries, count))), count)
-        best = max(counts, key=lambda count: values[count])
-        if not steps and values[best] > 0:
-            steps.append((0.0, best))
-        elif steps and best != steps[-1][1] and values[best] > steps[-1][0]:
-            # A step has to end where its guesses, all of them right, still reach: from there nothing could walk on.
-            start = min(values[best], value(steps[-1][1], steps[-1][1]))
-            if start > steps[-1][0]:
-                steps.append((start, best))
-            else:
-                steps[-1] = (steps[-1][0], best)
-    return tuple(steps) or ((0.0, counts[-1]),)
-
-
-def _walk(found: Sequence[tuple[float, LowerBound]]) -> LowerBound:
-    """Return the last parameter before the first that its own test does not reject."""
-    for i, (start, bound) in enumerate(found):
-        end = found[i + 1][0] if i + 1 < len(found) else math.inf
-        if bound.value < end:
-            return replace(bound, value=max(start, bound.value))
-    raise AssertionError("the last step has no end")  # pragma: no cover
-
-
-def gaussian_accuracy(mu: float, fraction: float) -> float:
-    """Share of correct guesses of a perfect attack on mu-GDP among a fraction of the records, the surest.
-
-    A statistic is N(mu/2, 1) for members and N(-mu/2, 1) for non-members; guesses are its sign, sure where it is large.
-
-    Examples
-    --------
-    >>> round(gaussian_accuracy(0.66, 0.05), 3), round(gaussian_accuracy(1.0, 1.0), 3)
-    (0.832, 0.691)
-    """
-    low, high = 0.0, 12.0 + mu
-    for _ in range(60):
-        threshold = (low + high) / 2
-        if ndtr(mu / 2 - threshold) + ndtr(-mu / 2 - threshold) > fraction:
-            low = threshold
-        else:
-            high = threshold
-    right, wrong = ndtr(mu / 2 - low), ndtr(-mu / 2 - low)
-    return float(right / (right + wrong))
+    best = walked(lambda count, at: test.bound(rows, count, at))
+    perfect = walked(lambda count, at: test.counted(count, count, canaries, at))
+    of_nothing = [(test.bound(rows, steps[0][1], most).p_value, 1 - option.part)]
+    of_nothing += [(test.bound(rows, count, each).p_value, option.part / len(few)) for count in few]
+    known = [p_value / part for p_value, part in of_nothing if p_value is not None]
+    p_value = min(1.0, *known) if len(known) == len(of_nothing) else None
+    text = (
+        f"each parameter was tested with a number of guesses tied to it beforehand ({_listed([c for _, c in steps])}) "
+        f"at {1 - option.part:.0%} of the level, from 0 up to the first that was not rejected, "
+        f"and with {_listed(few)} guesses at the rest"
+    )
+    return settled(replace(best, confidence=confidence, p_value=p_value, reachable=perfect.value), text)
 
 
 def settled(bound: LowerBound, correction: str) -> LowerBound:
@@ -558,11 +560,9 @@ def _listed(counts: Sequence[int]) -> str:
     return ", ".join(f"{count:,}" for count in counts)
 
 
-def _check_fractions(fractions: Sequence[float]) -> None:
+def _check_fractions(fractions: Sequence[float], name: str = "fractions") -> None:
     if not fractions or not all(is_number(fraction) and 0 < fraction <= 1 for fraction in fractions):
-        raise InputError(
-            "fractions", "numbers in (0, 1], at least one", repr(fractions), "0.05 guesses at one in twenty"
-        )
+        raise InputError(name, "numbers in (0, 1], at least one", repr(fractions), "0.05 guesses at one in twenty")
 
 
 def _check_counts(name: str, counts: Sequence[int]) -> None:
