@@ -73,9 +73,8 @@ def same_batches(n: int, claimed: Setting, rng: torch.Generator) -> Iterator[Ten
 
 def shuffled(n: int, claimed: Setting, rng: torch.Generator) -> Iterator[Tensor]:
     period = round(1 / claimed.rate)
-    for step in range(claimed.steps):
-        parts = torch.randperm(n, generator=rng).chunk(period) if step % period == 0 else parts
-        yield parts[step % period]
+    for start in range(0, claimed.steps, period):
+        yield from torch.randperm(n, generator=rng).chunk(period)[: claimed.steps - start]
 
 
 def physical_rate(n: int, claimed: Setting, rng: torch.Generator) -> Iterator[Tensor]:
@@ -202,7 +201,7 @@ class Loop:
             update = (total + self.noise(total, step, claimed, noise)) / claimed.batch
             with torch.no_grad():
                 for weight, part in zip(weights, update.split([w.numel() for w in weights]), strict=True):
-                    weight -= RATE * part.reshape(weight.shape)
+                    weight.sub_(RATE * part.reshape(weight.shape))
             canaries.after_step(update[-model.canaries.weight.numel() :])  # its last parameter
         return canaries
 
@@ -227,8 +226,8 @@ def _mixed(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 
 
 NOT_ALONE = (
-    "what a canary takes from its neighbours stands at their coordinates, not at its own; one record can move the sum by "
-    "twice the clip, and no more"
+    "what a canary takes from its neighbours stands at their coordinates, not at its own; "
+    "one record can move the sum by twice the clip, and no more"
 )
 ZOO = (
     Loop("none: each record clipped, fresh noise", ""),
@@ -271,7 +270,7 @@ ZOO = (
         "layers that mix records",
         mixes=True,
         setting=Setting(canaries=200, steps=40),
-        why="a canary changes the gradients of others, at their coordinates; such a network is refused before it is trained",
+        why="a canary changes the gradients of others, at their coordinates: the network is refused before training",
     ),
     Loop(
         "norms in half precision",

@@ -74,4 +74,4 @@ class PrivacyProfile(TradeOff):
 
     def _fnr(self, fpr: FloatArray) -> FloatArray:
         tops, slopes = self._lines
-        return np.maximum(0.0, (tops - slopes * np.asarray(fpr)[..., None]).max(-1))
+        return np.asarray(np.maximum(0.0, (tops - slopes * np.asarray(fpr)[..., None]).max(-1)))

@@ -475,7 +475,7 @@ def _tested(
 def _guesses(mu: float, canaries: int, confidence: float, *, luck: float) -> int:
     """Return the number of guesses whose bound is largest for steps that are just as claimed; looks at no run.
 
-    Where such steps could show nothing on so few canaries, it is the best for the weakest leak, in doublings, that could.
+    Where such steps could show nothing on so few canaries, it is best for the weakest leak, in doublings, that could.
     ``luck`` is the quantile of the number of right guesses that counts: of several runs it is the last to refute.
     """
 
@@ -488,7 +488,7 @@ def _guesses(mu: float, canaries: int, confidence: float, *, luck: float) -> int
     strength = mu
     while not any(map(shown, tried)) and strength < _STRONGEST:
         strength *= 2
-    return max(tried, key=shown)
+    return int(max(tried, key=shown))
 
 
 def _usual(runs: Sequence[Released], steps: Steps) -> tuple[Statistic, ...]:
