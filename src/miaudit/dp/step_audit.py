@@ -47,9 +47,10 @@ __all__ = [
     "strange_noise",
 ]
 
-_USUAL = 0.9  # of the level, for the first statistic; the others share the rest
+_USUAL = 0.8  # of the level, for the first statistic; the others share the rest
 _TYPICAL = 0.05  # false-positive rate at which a claim that has no mu is likened to one
 _SHARES = tuple(np.geomspace(0.0025, 1.0, 25).tolist())  # numbers of guesses that are considered, as shares of canaries
+_ROOM = (0.2, 1.0)  # of the level, to which guesses without errors should refute the claim
 _STRONGEST = 16.0  # mu of an attack without errors, in practice
 _CONTRADICTED = 1e-6  # probability under the claimed sampling below which it is refused
 _MOST_COMPARED = 1_000  # steps whose noise is compared with each other's
@@ -321,6 +322,7 @@ class StepAudit:
     refuted : whether it is at most 1 - confidence
     strange : where the noise is not as described, in sentences (:func:`strange_noise`), of each run
     noise_seen : standard deviation of what was released where no canary was, in multiples of the claimed noise
+    testable : whether an attack without errors could have refuted the claim by so much evidence
     of_statistics : p-value of the claim by each statistic, before the level was shared between them
     """
 
@@ -331,6 +333,7 @@ class StepAudit:
     refuted: bool
     strange: tuple[str, ...]
     noise_seen: float
+    testable: bool
     steps: int
     canaries: int
     runs: int
@@ -343,19 +346,25 @@ class StepAudit:
 
     @property
     def exit_code(self) -> int:
-        """0 no concern, 3 refuted, or other noise than was described."""
-        return 3 if self.refuted or self.strange else 0
+        """0 no concern; 3 refuted, or other noise than was described; 4 so much evidence could not have refuted it."""
+        if self.refuted or self.strange:
+            return 3
+        return 0 if self.testable else 4
 
     def __str__(self) -> str:
-        verdict = "REFUTED: these steps are not" if self.refuted else "Not refuted:"
+        verdict = {0: "Not refuted:", 3: "Not refuted, but not as described:", 4: "NOT TESTABLE by so little:"}
+        if self.refuted:
+            verdict[3] = "REFUTED: these steps are not"
+        more = "Even guesses without errors would not have refuted it: take more runs. "
         size = f"{self.steps:,} steps, {self.canaries:,} canaries, {self.runs} run{'s' * (self.runs > 1)}"
         return (
-            f"{verdict} {self.upper.mechanism} (p = {self.p_value:.2g}; {size}).\n"
+            f"{verdict[self.exit_code]} {self.upper.mechanism} (p = {self.p_value:.2g}; {size}).\n"
             f"Shown with {100 * self.lower.confidence:.6g}% confidence: mu of at least {self.lower.value:.3f}, "
             f"{100 * self.share:.0f}% of the claim's {self.claimed_mu:.3f}. "
             f"The accountant: epsilon at most {self.upper.value:.3f} at delta {self.upper.delta:g}.\n"
             f"Noise: {self.noise_seen:.3g} times what is claimed. "
             + (f"NOT AS DESCRIBED: {'; '.join(self.strange)}. " if self.strange else "")
+            + (more if self.exit_code == 4 else "")
             + "What is not refuted is not proved."
         )
 
@@ -378,7 +387,7 @@ def audit(
     runs : what one training released, or several of the same, each with coins, noise and batches of its own
     mechanism : DP-SGD as claimed, as of :meth:`Steps.of`
     statistics : what the attacker computes, fixed before looking
-        The first has nine tenths of the level, the others share the rest. By default :class:`Sampled`;
+        The first has four fifths of the level, the others share the rest. By default :class:`Sampled`;
         where records are sampled :class:`Summed`, and from two epochs :class:`SameBatch`; and :class:`AgainstRerun`
         where every run has ``again``.
     delta : in (0, 1), at which the accountant's epsilon is stated
@@ -422,18 +431,18 @@ def audit(
     upper = accounting.upper_bound(mechanism, delta=delta)
     mu = float(ndtri(1 - _TYPICAL) - ndtri(max(claim(_TYPICAL), 1e-300)))
     asked = tuple(statistics) or _usual(given, steps)
-    found: list[tuple[float, LowerBound, float]] = []
+    found: list[tuple[float, LowerBound, float, float]] = []
     for statistic, child in zip(asked, rng.spawn(len(asked)), strict=True):
         share = _share(len(found), len(asked))
         tried = [evidence(run, mechanism, statistic=statistic) for run in given]
         level = share * (1 - confidence)
-        lower, p = _tested(tried, claim, mu, 1 - level, at_least, child)
-        found.append((p / share, lower, p))
-    best = max((lower for _, lower, _ in found), key=lambda bound: bound.value)
+        lower, p, least = _tested(tried, claim, mu, 1 - level, at_least, child)
+        found.append((p / share, lower, p, least / share))
+    best = max((lower for _, lower, _, _ in found), key=lambda bound: bound.value)
     if len(asked) > 1:
         paid = f"{len(asked)} statistics; the first at {_USUAL:g} of the level, the others share the rest"
         best = replace(best, confidence=confidence, corrections=(*best.corrections, paid))
-    p_value = min(1.0, *(paid for paid, _, _ in found))
+    p_value = min(1.0, *(paid for paid, _, _, _ in found))
     spread = math.sqrt(float(np.mean([(run.sums[:, ~run.coins] ** 2).mean() for run in given])))
     return StepAudit(
         best,
@@ -443,10 +452,11 @@ def audit(
         p_value <= 1 - confidence,
         tuple(dict.fromkeys(text for run in given for text in strange_noise(run, steps))),
         spread / steps.noise,
+        min(least for _, _, _, least in found) <= 1 - confidence,
         steps.count,
         len(given[0].coins),
         len(given),
-        tuple((str(one), p) for one, (_, _, p) in zip(asked, found, strict=True)),
+        tuple((str(one), p) for one, (_, _, p, _) in zip(asked, found, strict=True)),
     )
 
 
@@ -457,38 +467,47 @@ def _tested(
     confidence: float,
     at_least: int | None,
     rng: np.random.Generator,
-) -> tuple[LowerBound, float]:
-    """Return the lower bound on mu and the p-value of the claim, by one statistic."""
+) -> tuple[LowerBound, float, float]:
+    """Return the lower bound on mu, the p-value of the claim, and that of guesses without errors, by one statistic."""
     each = several_runs.level(len(runs), at_least=at_least, confidence=confidence)
     needed = several_runs.AtLeast(at_least).of(len(runs))
-    guesses = _guesses(mu, runs[0].n, 1 - each, luck=1 - needed / (len(runs) + 1))
+    guesses = _guesses(claim, mu, runs[0].n, 1 - each, luck=1 - needed / (len(runs) + 1))
     bounds = several_runs.of_each(runs, guesses=guesses, confidence=confidence, at_least=at_least, rng=rng)
-    p_values = []
+    p_values, least = [], []
     for bound in bounds:
         assert bound.correct is not None and bound.guesses is not None and bound.canaries is not None  # noqa: S101 - from counts
         counts = {"correct": bound.correct, "guesses": bound.guesses, "canaries": math.ceil(bound.canaries)}
         p_values.append(one_run.p_value(claim, **counts))
+        least.append(one_run.p_value(claim, **{**counts, "correct": bound.guesses}))
     lower = several_runs.combined(bounds, confidence=confidence, at_least=at_least) if len(runs) > 1 else bounds[0]
-    return lower, several_runs.p_value(p_values, at_least=at_least)
+    return lower, *(several_runs.p_value(values, at_least=at_least) for values in (p_values, least))
 
 
-def _guesses(mu: float, canaries: int, confidence: float, *, luck: float) -> int:
+def _guesses(claim: TradeOff, mu: float, canaries: int, confidence: float, *, luck: float) -> int:
     """Return the number of guesses whose bound is largest for steps that are just as claimed; looks at no run.
 
-    Where such steps could show nothing on so few canaries, it is best for the weakest leak, in doublings, that could.
+    Only numbers count that could refute the claim if all guesses were right, with some room, if there are any. Where
+    steps as claimed would show nothing, it is the best for the weakest leak, in doublings, that would.
     ``luck`` is the quantile of the number of right guesses that counts: of several runs it is the last to refute.
     """
 
-    def shown(guesses: int) -> float:
-        share = gaussian_accuracy(strength, guesses / canaries)
-        right = math.floor(min(guesses, max(0.0, bdtrik(luck, guesses, share))))
+    def bound(guesses: int, right: int) -> float:
         return one_run.mu_lower_bound(correct=right, guesses=guesses, canaries=canaries, confidence=confidence).value
 
+    def shown(guesses: int) -> float:
+        right = bdtrik(luck, guesses, gaussian_accuracy(strength, guesses / canaries))
+        return bound(guesses, math.floor(min(guesses, max(0.0, right))))
+
+    def able(room: float) -> list[int]:
+        counts = [{"correct": one, "guesses": one, "canaries": canaries} for one in tried]
+        return [each["guesses"] for each in counts if one_run.rejects(claim, **each, level=room * (1 - confidence))]
+
     tried = sorted({max(1, round(share * canaries)) for share in _SHARES})
+    candidates = next(filter(None, (able(room) for room in _ROOM)), tried)
     strength = mu
-    while not any(map(shown, tried)) and strength < _STRONGEST:
+    while not any(map(shown, candidates)) and strength < _STRONGEST:
         strength *= 2
-    return int(max(tried, key=shown))
+    return int(max(candidates, key=shown))
 
 
 def _usual(runs: Sequence[Released], steps: Steps) -> tuple[Statistic, ...]:

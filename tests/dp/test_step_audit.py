@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from miaudit import Evidence
+from miaudit.dp import accounting, one_run, several_runs, step_audit
+from miaudit.dp.mechanism import GaussianNoise, LaplaceNoise, PoissonSubsampled, Repeated
+from miaudit.dp.step_audit import AgainstRerun, Released, SameBatch, Sampled, Steps, Summed, check_sampling
+from miaudit.errors import InputError
+
+STEPS = 9
+CLAIM = Repeated(GaussianNoise(3.0), STEPS)  # mu = 1
+SAMPLED = Repeated(PoissonSubsampled(GaussianNoise(1.0), 0.2), 40)
+
+
+def released(
+    rng: np.random.Generator, *, m: int = 1_000, steps: int = STEPS, noise: float = 3.0, rate: float = 1.0
+) -> Released:
+    """A right implementation, by arrays."""
+    coins = rng.random(m) < 0.5
+    joined = (rng.random((steps, m)) < rate) & coins
+    return Released(joined + noise * rng.normal(size=(steps, m)), coins, joined)
+
+
+# -- right implementations ---------------------------------------------------------------------------------------------
+
+
+def test_right_steps_show_most_of_a_claim_and_four_runs_more() -> None:
+    rng = np.random.default_rng(0)
+    one = [step_audit.audit(released(rng), CLAIM, rng=rng) for _ in range(12)]
+    four = [step_audit.audit([released(rng) for _ in range(4)], CLAIM, rng=rng) for _ in range(6)]
+    assert not any(found.refuted or found.strange for found in [*one, *four])
+    assert 0.5 < np.mean([found.share for found in one]) < np.mean([found.share for found in four]) < 1
+    assert one[0].claimed_mu == pytest.approx(1.0)
+    assert one[0].upper.value == pytest.approx(accounting.upper_bound(CLAIM, delta=1e-5).value)
+    assert one[0].exit_code == 0
+
+
+def test_less_noise_than_claimed_is_refuted_and_said() -> None:
+    rng = np.random.default_rng(1)
+    found = step_audit.audit(released(rng, noise=1.0), CLAIM, rng=rng)
+    assert found.refuted
+    assert found.exit_code == 3
+    assert found.share > 1
+    assert found.noise_seen == pytest.approx(1 / 3, rel=0.05)
+    assert "times what is claimed" in " ".join(found.strange)
+    assert "REFUTED" in str(found)
+
+
+def test_the_verdict_is_that_of_the_one_run_test_of_the_claims_tradeoff() -> None:
+    """Second truth: the same counts, tested by hand."""
+    run = released(np.random.default_rng(2), noise=1.5)
+    found = step_audit.audit(run, CLAIM, statistics=[Sampled()], rng=np.random.default_rng(3))
+    lower = found.lower
+    assert lower.correct is not None and lower.guesses is not None
+    assert found.p_value == pytest.approx(
+        one_run.p_value(1.0, correct=lower.correct, guesses=lower.guesses, canaries=1_000)
+    )
+    assert found.refuted == (lower.value > 1.0)
+    alone = one_run.audit(step_audit.evidence(run, CLAIM), guesses=lower.guesses, rng=np.random.default_rng(3))
+    assert alone.value == pytest.approx(lower.value, abs=0.05)  # but for ties and canaries left out for balance
+
+
+def test_several_runs_are_combined_as_several_runs_are() -> None:
+    rng = np.random.default_rng(4)
+    runs = [released(rng) for _ in range(3)]
+    found = step_audit.audit(runs, CLAIM, at_least=2, rng=np.random.default_rng(5))
+    each = several_runs.level(3, at_least=2, confidence=0.95)
+    assert f"at level {each:.3g}" in " ".join(found.lower.corrections)
+    assert found.runs == 3
+
+
+def test_scores_of_a_sampled_step_are_its_log_likelihood_ratio() -> None:
+    rng = np.random.default_rng(6)
+    run = released(rng, m=50, steps=40, noise=1.0, rate=0.2)
+    inside = 0.2 * stats.norm.pdf(run.sums, 1.0) + 0.8 * stats.norm.pdf(run.sums)
+    by_hand = np.log(inside / stats.norm.pdf(run.sums)).sum(0)
+    np.testing.assert_allclose(Sampled().scores(run, Steps.of(SAMPLED)), by_hand, rtol=1e-9)
+    np.testing.assert_allclose(Summed().scores(run, Steps.of(SAMPLED)), run.sums.sum(0))
+
+
+def test_evidence_goes_wherever_one_run_evidence_goes() -> None:
+    found = step_audit.evidence(released(np.random.default_rng(7)), CLAIM)
+    assert isinstance(found, Evidence)
+    assert found.design == "one-run"
+
+
+# -- wrong ones --------------------------------------------------------------------------------------------------------
+
+
+def test_noise_drawn_once_cancels_in_the_plain_sum_alone() -> None:
+    rng = np.random.default_rng(8)
+    coins = rng.random(2_000) < 0.5
+    joined = (rng.random((40, 2_000)) < 0.2) & coins
+    sign = np.where(np.arange(40) % 2 == 0, 1.0, -1.0)[:, None]
+    run = Released(joined + sign * rng.normal(size=2_000), coins)
+    found = step_audit.audit(run, SAMPLED, rng=rng)
+    assert found.refuted
+    assert "not drawn anew" in " ".join(found.strange)
+    assert not step_audit.audit(run, SAMPLED, statistics=[Sampled()], rng=rng).refuted  # what the sum is for
+
+
+def test_batches_that_come_again_are_seen_by_the_statistic_for_them() -> None:
+    rng = np.random.default_rng(9)
+    claim = Repeated(PoissonSubsampled(GaussianNoise(2.0), 0.1), 300)
+    coins = rng.random(2_000) < 0.5
+    place = rng.integers(0, 10, 2_000)
+    joined = (np.arange(300)[:, None] % 10 == place) & coins
+    run = Released(joined + 2 * rng.normal(size=(300, 2_000)), coins, joined)
+    assert step_audit.audit(run, claim, sampling=False, rng=rng).refuted
+    assert not step_audit.audit(run, claim, statistics=[Sampled()], sampling=False, rng=rng).refuted
+    with pytest.raises(InputError, match=r"batches that each canary is in.*no Poisson samples"):
+        step_audit.audit(run, claim, rng=rng)
+
+
+def test_a_known_seed_is_seen_against_a_second_training() -> None:
+    rng = np.random.default_rng(10)
+    noise = 3 * rng.normal(size=(STEPS, 1_000))
+    coins = rng.random(1_000) < 0.5
+    known = Released(coins + noise, coins, again=noise)
+    assert step_audit.audit(known, CLAIM, rng=rng).refuted
+    fresh = Released(coins + noise, coins, again=3 * rng.normal(size=(STEPS, 1_000)))
+    assert not step_audit.audit(fresh, CLAIM, rng=rng).refuted
+    with pytest.raises(InputError, match="train again from the same seeds"):
+        step_audit.audit(released(rng), CLAIM, statistics=[AgainstRerun()], rng=rng)
+
+
+def test_sampling_is_compared_with_the_claim() -> None:
+    rng = np.random.default_rng(11)
+    steps = Steps.of(SAMPLED)
+    check_sampling(released(rng, steps=40, rate=0.2), steps)
+    with pytest.raises(InputError, match="canaries in all batches"):
+        check_sampling(released(rng, steps=40, rate=0.25), steps)
+    run = released(rng, steps=40, rate=0.2)
+    assert run.joined is not None
+    stray = run.joined.copy()
+    stray[3, np.flatnonzero(~run.coins)[0]] = True
+    with pytest.raises(InputError, match="left out by the coins"):
+        check_sampling(Released(run.sums, run.coins, stray), steps)
+    fixed = np.zeros((40, 1_000), dtype=bool)  # each batch of one size: no spread over steps
+    inside = np.flatnonzero(run.coins)
+    for row in fixed:
+        row[rng.permutation(inside)[: len(inside) // 5]] = True
+    with pytest.raises(InputError, match="canaries in each batch"):
+        check_sampling(Released(run.sums, run.coins, fixed), steps)
+
+
+def test_no_check_of_the_description_errs_on_right_steps() -> None:
+    rng = np.random.default_rng(12)
+    for _ in range(50):
+        run = released(rng, m=200, steps=40, noise=1.0, rate=0.2)
+        check_sampling(run, Steps.of(SAMPLED))
+        assert step_audit.strange_noise(run, Steps.of(SAMPLED)) == ()
+
+
+def test_a_step_without_noise_is_named() -> None:
+    rng = np.random.default_rng(13)
+    run = released(rng)
+    sums = run.sums.copy()
+    sums[4] = run.coins + 0.5 * rng.normal(size=1_000)
+    assert "the noise of step 5 is" in " ".join(step_audit.strange_noise(Released(sums, run.coins), Steps.of(CLAIM)))
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"coins": np.ones(100, dtype=bool)}, "canaries on both sides"),
+        ({"coins": np.arange(100) % 2}, "array (m,) of bool"),
+        ({"sums": np.zeros((3, 99))}, "one column for each canary"),
+        ({"sums": np.zeros((3, 100))}, "sums that steps released"),
+        ({"sums": np.full((3, 100), math.nan)}, "did the training diverge"),
+        ({"joined": np.zeros((2, 100), dtype=bool)}, "one row for each step"),
+        ({"again": np.ones((2, 100))}, "one row for each step"),
+    ],
+)
+def test_what_steps_cannot_have_released_is_refused(change: dict[str, np.ndarray], word: str) -> None:
+    rng = np.random.default_rng(14)
+    right = {"sums": rng.normal(size=(3, 100)), "coins": rng.random(100) < 0.5}
+    with pytest.raises(InputError) as told:
+        Released(**{**right, **change})
+    assert word in str(told.value)
+
+
+def test_claims_and_runs_that_do_not_fit_are_refused() -> None:
+    rng = np.random.default_rng(15)
+    run = released(rng)
+    with pytest.raises(InputError, match="the 20 steps of the claim"):
+        step_audit.audit(run, Repeated(GaussianNoise(3.0), 20), rng=rng)
+    with pytest.raises(InputError, match="steps of DP-SGD"):
+        step_audit.audit(run, Repeated(LaplaceNoise(3.0), STEPS), rng=rng)
+    with pytest.raises(InputError, match="at least one training"):
+        step_audit.audit([], CLAIM, rng=rng)
+    with pytest.raises(InputError, match="equal ones in runs 1 and 2"):
+        step_audit.audit([run, run], CLAIM, rng=rng)
+    copied = Released(run.coins + 3 * rng.normal(size=(STEPS, 1_000)), run.coins)
+    with pytest.raises(InputError, match="memberships have a correlation"):
+        step_audit.audit([run, copied], CLAIM, rng=rng)
+    with pytest.raises(InputError, match="at most the 2 runs"):
+        step_audit.audit([run, released(rng)], CLAIM, at_least=3, rng=rng)
+    with pytest.raises(InputError, match="period"):
+        step_audit.audit(run, CLAIM, statistics=[SameBatch(period=10)], rng=rng)
+
+
+def test_too_little_evidence_is_no_answer() -> None:
+    rng = np.random.default_rng(17)
+    strong = Repeated(GaussianNoise(1.0), STEPS)  # mu = 3
+    one = step_audit.audit(released(rng, noise=1.0), strong, rng=rng)
+    assert not one.testable
+    assert one.exit_code == 4
+    assert "take more runs" in str(one)
+    four = step_audit.audit([released(rng, noise=1.0) for _ in range(4)], strong, rng=rng)
+    assert four.testable
+    assert four.exit_code == 0
+
+
+def test_few_canaries_still_find_a_gross_leak() -> None:
+    rng = np.random.default_rng(16)
+    weak = Repeated(GaussianNoise(9.0), STEPS)
+    assert step_audit.audit(released(rng, m=100, noise=0.2), weak, rng=rng).refuted
