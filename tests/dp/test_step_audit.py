@@ -97,11 +97,12 @@ def test_noise_drawn_once_cancels_in_the_plain_sum_alone() -> None:
     coins = rng.random(2_000) < 0.5
     joined = (rng.random((40, 2_000)) < 0.2) & coins
     sign = np.where(np.arange(40) % 2 == 0, 1.0, -1.0)[:, None]
-    run = Released(joined + sign * rng.normal(size=2_000), coins)
-    found = step_audit.audit(run, SAMPLED, rng=rng)
+    run = Released(joined + 2 * sign * rng.normal(size=2_000), coins)
+    claim = Repeated(PoissonSubsampled(GaussianNoise(2.0), 0.2), 40)
+    found = step_audit.audit(run, claim, rng=rng)
     assert found.refuted
     assert "not drawn anew" in " ".join(found.strange)
-    assert not step_audit.audit(run, SAMPLED, statistics=[Sampled()], rng=rng).refuted  # what the sum is for
+    assert not step_audit.audit(run, claim, statistics=[Sampled()], rng=rng).refuted  # what the sum is for
 
 
 def test_batches_that_come_again_are_seen_by_the_statistic_for_them() -> None:
