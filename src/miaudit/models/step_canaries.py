@@ -117,7 +117,7 @@ class StepCanaries:
     >>> x, y = rng.normal(size=(300, 5)).astype("float32"), np.zeros(300, dtype=int)
     >>> canaries = StepCanaries(nn.Linear(5, 2), x, y, count=100, clip=1.0, rng=rng)
     >>> len(canaries.data), int(canaries.coins.sum())
-    (344, 44)
+    (355, 55)
     """
 
     def __init__(
