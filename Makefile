@@ -55,6 +55,7 @@ bench: $(DEV)/.installed
 	$(DEV)/bin/python benchmarks/disclosure.py
 	$(DEV)/bin/python benchmarks/features.py
 	$(DEV)/bin/python benchmarks/synthesis.py
+	$(DEV)/bin/python benchmarks/step_audit.py
 
 # needs the network: each tool goes into an environment of its own
 peers: $(DEV)/.installed
@@ -67,6 +68,7 @@ experiments: $(DEV)/.installed
 	$(DEV)/bin/python experiments/zero_run/run.py
 	$(DEV)/bin/python experiments/uncertainty_mia/run.py
 	$(DEV)/bin/python experiments/causal_synthesis/utility_tables.py
+	$(DEV)/bin/python experiments/step_audit/run.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

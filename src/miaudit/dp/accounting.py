@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from miaudit.dp.mechanism import (
     Composed,
@@ -22,17 +25,23 @@ from miaudit.dp.mechanism import (
     dp_sgd,
     from_mapping,
 )
-from miaudit.dp.tradeoff import Gaussian
+from miaudit.dp.privacy_profile import PrivacyProfile
+from miaudit.dp.tradeoff import Gaussian, TradeOff
 from miaudit.dp.verdict import Parameter, UpperBound
 from miaudit.errors import InputError, MiauditError, check_delta
 
-__all__ = ["calibrate_noise", "dp_sgd", "from_mapping", "upper_bound"]
+__all__ = ["calibrate_noise", "dp_sgd", "from_mapping", "tradeoff", "upper_bound"]
 
 _CLOSED_FORM = "the closed form of Gaussian DP"
 _MOST_NOISE = 1e6
 _LEAST_NOISE = 1e-3
 _LOSS_STEP = 1e-4  # the accountant's default
 _MOST_LOSSES = 1e6  # on the grid of one use
+_PAIRS = 129  # of epsilon and delta that draw a trade-off function
+_COARSER = 10.0  # grid of losses for it: ten times as fast, and no delta larger by more than 1e-4 in 1,000 steps
+_FINEST_DELTA = 1e-12  # where the drawing ends
+_LARGEST_EPSILON = 512.0
+_BELOW_ONE = 1 - 1e-15
 
 
 def upper_bound(
@@ -74,6 +83,40 @@ def upper_bound(
         raise InputError("delta", "a number in [0, 1)", "none", "an epsilon means nothing without its delta")
     value, accountant = _epsilon(described, check_delta(delta))
     return UpperBound("epsilon", value, float(delta), words, accountant)
+
+
+def tradeoff(mechanism: Mechanism | Mapping[str, Any]) -> TradeOff:
+    """Return what a mechanism promises at every false-positive rate: its trade-off function, or one just below it.
+
+    Exact for Gaussian noise, repeated and composed; for all else the lines that ``dp-accounting``'s pairs of epsilon
+    and delta draw, which lie below the mechanism's own function by what the accountant rounds.
+
+    Parameters
+    ----------
+    mechanism : as of :func:`upper_bound`
+
+    Examples
+    --------
+    >>> tradeoff(Repeated(GaussianNoise(10.0), 25))
+    Gaussian(mu=0.5)
+    >>> sampled = tradeoff(dp_sgd(records=1_000, batch=100, noise=1.0, steps=100))
+    >>> round(sampled(0.05), 2), round(Gaussian(10.0)(0.05), 2)
+    (0.66, 0.0)
+    """
+    described = from_mapping(mechanism) if isinstance(mechanism, Mapping) else check_mechanism(mechanism)
+    mu = _mu(described)
+    return _profile(described) if mu is None else Gaussian(mu)
+
+
+@lru_cache(maxsize=64)
+def _profile(described: Mechanism) -> PrivacyProfile:
+    deltas_at = _accountant(described, coarser=_COARSER).get_delta
+    last = 1.0
+    while deltas_at(last) > _FINEST_DELTA and last < _LARGEST_EPSILON:
+        last *= 2
+    pairs = [(float(eps), float(deltas_at(eps))) for eps in np.linspace(0.0, last, _PAIRS)]
+    falling = np.minimum.accumulate([min(delta, _BELOW_ONE) for _, delta in pairs])
+    return PrivacyProfile(tuple(eps for eps, _ in pairs), tuple(falling.tolist()))
 
 
 def calibrate_noise(
@@ -186,6 +229,11 @@ def _exp(x: float) -> float:
 
 def _by_accountant(mechanism: Mechanism, delta: float) -> float:
     """Return epsilon at delta from ``dp-accounting``'s privacy-loss distributions."""
+    return float(_accountant(mechanism).get_epsilon(delta))
+
+
+def _accountant(mechanism: Mechanism, *, coarser: float = 1.0) -> Any:
+    """Return ``dp-accounting``'s accountant with the mechanism's privacy-loss distributions."""
     try:
         from dp_accounting import (  # type: ignore[import-untyped,import-not-found,unused-ignore]  # noqa: PLC0415
             dp_event,
@@ -195,9 +243,9 @@ def _by_accountant(mechanism: Mechanism, delta: float) -> float:
         raise MiauditError(
             "this mechanism needs the accountant dp-accounting, which is not installed; run: pip install miaudit[dp]"
         ) from None
-    accountant = pld.PLDAccountant(value_discretization_interval=_loss_step(mechanism))
+    accountant = pld.PLDAccountant(value_discretization_interval=coarser * _loss_step(mechanism))
     accountant.compose(_event(mechanism, dp_event))
-    return float(accountant.get_epsilon(delta))
+    return accountant
 
 
 def _loss_step(mechanism: Mechanism) -> float:

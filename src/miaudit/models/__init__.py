@@ -1,3 +1,15 @@
 """Models: networks, training and what a model says of records. Its modules import torch, this line does not."""
 
-__all__ = ["command", "nets", "onnx_file", "own_target", "protocol", "shadow", "targets", "text", "train", "weights"]
+__all__ = [
+    "command",
+    "nets",
+    "onnx_file",
+    "own_target",
+    "protocol",
+    "shadow",
+    "step_canaries",
+    "targets",
+    "text",
+    "train",
+    "weights",
+]

@@ -29,6 +29,7 @@ from miaudit.models.devices import fixed_threads, products
 from miaudit.models.dropout import Dropout
 from miaudit.models.losses import CLASSES, RecordLoss
 from miaudit.models.private import ClippedSum, check_records_stay_apart
+from miaudit.models.step_canaries import WatchedModel
 from miaudit.models.stopping import BestWeights
 from miaudit.models.train_config import Private, TrainConfig
 from miaudit.models.weights import OPTIMISERS, Factory, Pruned, State, Weights, build
@@ -296,7 +297,10 @@ def private_gradient(
             with _precision(config, x.device):
                 _, total = clipped(x[0], lambda outputs: losses(outputs, y[0]))
             slope[0] += torch.cat([total[name].reshape(-1) for name in weights.parameters])
-        return slope.new_zeros(1), slope / config.batch
+        released = slope / config.batch
+        if isinstance(watched := weights.nets[0], WatchedModel):
+            watched.hear(released[0, -watched.canaries.weight.numel() :])  # its last parameter
+        return slope.new_zeros(1), released
 
     return gradient
 

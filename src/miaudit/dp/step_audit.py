@@ -1,0 +1,294 @@
+"""Is this DP-SGD right? An audit of what its steps release, next to what the accountant says of them.
+
+Canary gradients have one coordinate each, and the norm of the clip or more. A fair coin decides for each canary whether
+it is among the training records; those that are join batches by the mechanism's own sampling, are clipped by it and get
+its noise. What a step releases at a canary's coordinate is the evidence, as for an attacker who sees every released sum
+(white box). The attacker of differential privacy may choose the gradients of a record anew in each step: here their
+sign alternates, which costs nothing against fresh noise and cancels noise that is not fresh.
+
+What is tested is the mechanism's own trade-off function, by the one-run test of Mahloujifar et al. (statistics.md,
+sections 9 and 11): whatever the implementation does, one that keeps the claim is refuted in at most 1 - confidence of
+the audits. :mod:`miaudit.models.step_canaries` puts the canaries into a PyTorch training; from anywhere else an array
+of released sums will do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import bdtrik, ndtri
+
+from miaudit.dp import accounting, one_run, several_runs
+from miaudit.dp.mechanism import Mechanism
+from miaudit.dp.released_steps import (
+    AgainstRerun,
+    Released,
+    SameBatch,
+    Sampled,
+    Statistic,
+    Steps,
+    Summed,
+    check_sampling,
+    evidence,
+    strange_noise,
+)
+from miaudit.dp.selection import gaussian_accuracy
+from miaudit.dp.tradeoff import TradeOff
+from miaudit.dp.verdict import LowerBound, UpperBound
+from miaudit.errors import InputError, check_confidence
+from miaudit.evidence import Evidence
+
+__all__ = [
+    "AgainstRerun",
+    "Released",
+    "SameBatch",
+    "Sampled",
+    "Statistic",
+    "StepAudit",
+    "Steps",
+    "Summed",
+    "audit",
+    "check_sampling",
+    "evidence",
+    "strange_noise",
+]
+
+_USUAL = 0.8  # of the level, for the first statistic; the others share the rest
+_TYPICAL = 0.05  # false-positive rate at which a claim that has no mu is likened to one
+_SHARES = tuple(np.geomspace(0.0025, 1.0, 25).tolist())  # numbers of guesses that are considered, as shares of canaries
+_ROOM = (0.2, 1.0)  # of the level, to which guesses without errors should refute the claim
+_STRONGEST = 16.0  # mu of an attack without errors, in practice
+
+
+@dataclass(frozen=True)
+class StepAudit:
+    """What steps showed of their privacy, next to what the accountant says.
+
+    Attributes
+    ----------
+    lower : lower bound on mu, from all runs
+    upper : the accountant's upper bound on epsilon at delta, of the claimed mechanism
+    claimed_mu : mu of the claim: exact where every record is in every step, else the mu whose ROC curve meets the
+        claim's at a false-positive rate of 5%
+    p_value : of the claimed mechanism, its whole trade-off function, in (0, 1]
+    refuted : whether it is at most 1 - confidence
+    strange : where the noise is not as described, in sentences (:func:`strange_noise`), of each run
+    noise_seen : standard deviation of what was released where no canary was, in multiples of the claimed noise
+    testable : whether an attack without errors could have refuted the claim by so much evidence
+    of_statistics : p-value of the claim by each statistic, before the level was shared between them
+    """
+
+    lower: LowerBound
+    upper: UpperBound
+    claimed_mu: float
+    p_value: float
+    refuted: bool
+    strange: tuple[str, ...]
+    noise_seen: float
+    testable: bool
+    steps: int
+    canaries: int
+    runs: int
+    of_statistics: tuple[tuple[str, float], ...]
+
+    @property
+    def share(self) -> float:
+        """Lower bound over claim, in mu; above 1 where the claim is refuted."""
+        return self.lower.value / self.claimed_mu
+
+    @property
+    def exit_code(self) -> int:
+        """0 no concern; 3 refuted, or other noise than was described; 4 so much evidence could not have refuted it."""
+        if self.refuted or self.strange:
+            return 3
+        return 0 if self.testable else 4
+
+    def __str__(self) -> str:
+        verdict = {0: "Not refuted:", 3: "Not refuted, but not as described:", 4: "NOT TESTABLE by so little:"}
+        if self.refuted:
+            verdict[3] = "REFUTED: these steps are not"
+        more = "Even guesses without errors would not have refuted it: take more runs. "
+        size = f"{self.steps:,} steps, {self.canaries:,} canaries, {self.runs} run{'s' * (self.runs > 1)}"
+        return (
+            f"{verdict[self.exit_code]} {self.upper.mechanism} (p = {self.p_value:.2g}; {size}).\n"
+            f"Shown with {100 * self.lower.confidence:.6g}% confidence: mu of at least {self.lower.value:.3f}, "
+            f"{100 * self.share:.0f}% of the claim's {self.claimed_mu:.3f}. "
+            f"The accountant: epsilon at most {self.upper.value:.3f} at delta {self.upper.delta:g}.\n"
+            f"Noise: {self.noise_seen:.3g} times what is claimed. "
+            + (f"NOT AS DESCRIBED: {'; '.join(self.strange)}. " if self.strange else "")
+            + (more if self.exit_code == 4 else "")
+            + "What is not refuted is not proved."
+        )
+
+
+def audit(
+    runs: Released | Sequence[Released],
+    mechanism: Mechanism | Mapping[str, Any],
+    *,
+    statistics: Sequence[Statistic] = (),
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    at_least: int | None = None,
+    sampling: bool = True,
+    rng: np.random.Generator,
+) -> StepAudit:
+    """Test whether released steps keep the guarantee that is claimed for them.
+
+    Parameters
+    ----------
+    runs : what one training released, or several of the same, each with coins, noise and batches of its own
+    mechanism : DP-SGD as claimed, as of :meth:`Steps.of`
+    statistics : what the attacker computes, fixed before looking
+        The first has four fifths of the level, the others share the rest. By default :class:`Sampled`;
+        where records are sampled :class:`Summed`, and from two epochs :class:`SameBatch`; and :class:`AgainstRerun`
+        where every run has ``again``.
+    delta : in (0, 1), at which the accountant's epsilon is stated
+    confidence : in (0, 1), one-sided
+    at_least : of several runs, how many have to refute, as of :class:`miaudit.dp.several_runs.AtLeast`
+    sampling : whether to refuse batches that are not drawn as claimed (:func:`check_sampling`)
+    rng : draws ties, and canaries left out for balance
+
+    Raises
+    ------
+    InputError
+        For runs that are not independent or differ in size or number of steps, steps in other number than claimed, and
+        sampling that contradicts the claim.
+    MiauditError
+        If the mechanism needs ``dp-accounting`` and it is not installed.
+
+    Notes
+    -----
+    The number of guesses is the best one for steps that are just as claimed, and so fixed before any run.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> from miaudit.dp.mechanism import GaussianNoise, Repeated
+    >>> claim = Repeated(GaussianNoise(4.0), 16)
+    >>> def train(noise):
+    ...     coins = rng.random(1_000) < 0.5
+    ...     return Released(coins + noise * rng.normal(size=(16, 1_000)), coins)
+    >>> audit([train(4.0) for _ in range(4)], claim, rng=rng).refuted
+    False
+    >>> audit([train(1.0) for _ in range(4)], claim, rng=rng).refuted
+    True
+    """
+    given = [runs] if isinstance(runs, Released) else list(runs)
+    check_confidence(confidence)
+    steps = Steps.of(mechanism)
+    _check_runs(given, steps)
+    if sampling:
+        for run in given:
+            check_sampling(run, steps)
+    claim = accounting.tradeoff(mechanism)
+    upper = accounting.upper_bound(mechanism, delta=delta)
+    mu = float(ndtri(1 - _TYPICAL) - ndtri(max(claim(_TYPICAL), 1e-300)))
+    asked = tuple(statistics) or _usual(given, steps)
+    found: list[tuple[float, LowerBound, float, float]] = []
+    for statistic, child in zip(asked, rng.spawn(len(asked)), strict=True):
+        share = _share(len(found), len(asked))
+        tried = [evidence(run, mechanism, statistic=statistic) for run in given]
+        level = share * (1 - confidence)
+        lower, p, least = _tested(tried, claim, mu, 1 - level, at_least, child)
+        found.append((p / share, lower, p, least / share))
+    best = max((lower for _, lower, _, _ in found), key=lambda bound: bound.value)
+    if len(asked) > 1:
+        paid = f"{len(asked)} statistics; the first at {_USUAL:g} of the level, the others share the rest"
+        best = replace(best, confidence=confidence, corrections=(*best.corrections, paid))
+    p_value = min(1.0, *(paid for paid, _, _, _ in found))
+    spread = math.sqrt(float(np.mean([(run.sums[:, ~run.coins] ** 2).mean() for run in given])))
+    return StepAudit(
+        best,
+        upper,
+        mu,
+        p_value,
+        p_value <= 1 - confidence,
+        tuple(dict.fromkeys(text for run in given for text in strange_noise(run, steps))),
+        spread / steps.noise,
+        min(least for _, _, _, least in found) <= 1 - confidence,
+        steps.count,
+        len(given[0].coins),
+        len(given),
+        tuple((str(one), p) for one, (_, _, p, _) in zip(asked, found, strict=True)),
+    )
+
+
+def _tested(
+    runs: Sequence[Evidence],
+    claim: TradeOff,
+    mu: float,
+    confidence: float,
+    at_least: int | None,
+    rng: np.random.Generator,
+) -> tuple[LowerBound, float, float]:
+    """Return the lower bound on mu, the p-value of the claim, and that of guesses without errors, by one statistic."""
+    each = several_runs.level(len(runs), at_least=at_least, confidence=confidence)
+    needed = several_runs.AtLeast(at_least).of(len(runs))
+    guesses = _guesses(claim, mu, runs[0].n, 1 - each, luck=1 - needed / (len(runs) + 1))
+    bounds = several_runs.of_each(runs, guesses=guesses, confidence=confidence, at_least=at_least, rng=rng)
+    p_values, least = [], []
+    for bound in bounds:
+        assert bound.correct is not None and bound.guesses is not None and bound.canaries is not None  # noqa: S101 - from counts
+        counts = {"correct": bound.correct, "guesses": bound.guesses, "canaries": math.ceil(bound.canaries)}
+        p_values.append(one_run.p_value(claim, **counts))
+        least.append(one_run.p_value(claim, **{**counts, "correct": bound.guesses}))
+    lower = several_runs.combined(bounds, confidence=confidence, at_least=at_least) if len(runs) > 1 else bounds[0]
+    return lower, *(several_runs.p_value(values, at_least=at_least) for values in (p_values, least))
+
+
+def _guesses(claim: TradeOff, mu: float, canaries: int, confidence: float, *, luck: float) -> int:
+    """Return the number of guesses whose bound is largest for steps that are just as claimed; looks at no run.
+
+    Only numbers count that could refute the claim if all guesses were right, with some room, if there are any. Where
+    steps as claimed would show nothing, it is the best for the weakest leak, in doublings, that would.
+    ``luck`` is the quantile of the number of right guesses that counts: of several runs it is the last to refute.
+    """
+
+    def bound(guesses: int, right: int) -> float:
+        return one_run.mu_lower_bound(correct=right, guesses=guesses, canaries=canaries, confidence=confidence).value
+
+    def shown(guesses: int) -> float:
+        right = bdtrik(luck, guesses, gaussian_accuracy(strength, guesses / canaries))
+        return bound(guesses, math.floor(min(guesses, max(0.0, right))))
+
+    def able(room: float) -> list[int]:
+        counts = [{"correct": one, "guesses": one, "canaries": canaries} for one in tried]
+        return [each["guesses"] for each in counts if one_run.rejects(claim, **each, level=room * (1 - confidence))]
+
+    tried = sorted({max(1, round(share * canaries)) for share in _SHARES})
+    candidates = next(filter(None, (able(room) for room in _ROOM)), tried)
+    strength = mu
+    while not any(map(shown, candidates)) and strength < _STRONGEST:
+        strength *= 2
+    return int(max(candidates, key=shown))
+
+
+def _usual(runs: Sequence[Released], steps: Steps) -> tuple[Statistic, ...]:
+    found: list[Statistic] = [Sampled()]
+    if steps.rate < 1:
+        found.append(Summed())
+    if steps.rate < 1 and steps.count >= 2 * round(1 / steps.rate):
+        found.append(SameBatch())
+    if all(run.again is not None for run in runs):
+        found.append(AgainstRerun())
+    return tuple(found)
+
+
+def _share(place: int, several: int) -> float:
+    if several == 1:
+        return 1.0
+    return _USUAL if place == 0 else (1 - _USUAL) / (several - 1)
+
+
+def _check_runs(runs: Sequence[Released], steps: Steps) -> None:
+    if not runs or not all(isinstance(run, Released) for run in runs):
+        raise InputError("runs", "what at least one training released", repr(runs)[:60], "pass Released(sums, coins)")
+    for number, run in enumerate(runs, start=1):
+        if len(run.sums) != steps.count:
+            received = f"{len(run.sums):,} in run {number}"
+            hint = "claim as many steps as were taken; a step that released nothing is one too"
+            raise InputError("steps", f"the {steps.count:,} steps of the claim", received, hint)
