@@ -36,7 +36,7 @@ from miaudit.dp.released_steps import (
     evidence,
     strange_noise,
 )
-from miaudit.dp.selection import gaussian_accuracy
+from miaudit.dp.schedule import gaussian_accuracy
 from miaudit.dp.tradeoff import TradeOff
 from miaudit.dp.verdict import LowerBound, UpperBound
 from miaudit.errors import InputError, check_confidence
@@ -237,7 +237,7 @@ def _tested(
         p_values.append(one_run.p_value(claim, **counts))
         least.append(one_run.p_value(claim, **{**counts, "correct": bound.guesses}))
     lower = several_runs.combined(bounds, confidence=confidence, at_least=at_least) if len(runs) > 1 else bounds[0]
-    return lower, *(several_runs.p_value(values, at_least=at_least) for values in (p_values, least))
+    return lower, several_runs.p_value(p_values, at_least=at_least), several_runs.p_value(least, at_least=at_least)
 
 
 def _guesses(claim: TradeOff, mu: float, canaries: int, confidence: float, *, luck: float) -> int:
