@@ -227,6 +227,7 @@ def _exp(x: float) -> float:
     return math.exp(min(x, 700.0))
 
 
+@lru_cache(maxsize=64)
 def _by_accountant(mechanism: Mechanism, delta: float) -> float:
     """Return epsilon at delta from ``dp-accounting``'s privacy-loss distributions."""
     return float(_accountant(mechanism).get_epsilon(delta))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -233,13 +234,19 @@ def _tested(
     p_values, least = [], []
     for bound in bounds:
         assert bound.correct is not None and bound.guesses is not None and bound.canaries is not None  # noqa: S101 - from counts
-        counts = {"correct": bound.correct, "guesses": bound.guesses, "canaries": math.ceil(bound.canaries)}
-        p_values.append(one_run.p_value(claim, **counts))
-        least.append(one_run.p_value(claim, **{**counts, "correct": bound.guesses}))
+        canaries = math.ceil(bound.canaries)
+        p_values.append(_p_value(claim, bound.correct, bound.guesses, canaries))
+        least.append(_p_value(claim, bound.guesses, bound.guesses, canaries))
     lower = several_runs.combined(bounds, confidence=confidence, at_least=at_least) if len(runs) > 1 else bounds[0]
     return lower, several_runs.p_value(p_values, at_least=at_least), several_runs.p_value(least, at_least=at_least)
 
 
+@lru_cache(maxsize=4_096)
+def _p_value(claim: TradeOff, correct: int, guesses: int, canaries: int) -> float:
+    return one_run.p_value(claim, correct=correct, guesses=guesses, canaries=canaries)
+
+
+@lru_cache(maxsize=256)
 def _guesses(claim: TradeOff, mu: float, canaries: int, confidence: float, *, luck: float) -> int:
     """Return the number of guesses whose bound is largest for steps that are just as claimed; looks at no run.
 
