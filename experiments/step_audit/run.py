@@ -118,7 +118,8 @@ def by_opacus(rng: np.random.Generator) -> step_audit.Released:
     x, y = _natural(rng, 750)
     canaries = StepCanaries(_net(), x, y, count=CANARIES, clip=1.0, rng=rng)
     optimiser = canaries.follow(torch.optim.SGD(canaries.model.parameters(), lr=0.1))
-    loader = torch.utils.data.DataLoader(canaries.data, batch_size=round(RATE * len(canaries.data)))
+    # the rate of Opacus is one over the number of batches, the last one counted whole
+    loader = torch.utils.data.DataLoader(canaries.data, batch_size=math.ceil(RATE * len(canaries.data)))
     model, private, loader = PrivacyEngine().make_private(
         module=canaries.model, optimizer=optimiser, data_loader=loader, noise_multiplier=NOISE, max_grad_norm=1.0
     )
@@ -208,9 +209,9 @@ def write_into(page: Path, parts: dict[str, str]) -> None:
     """Put each table between its marks in a page."""
     text = page.read_text(encoding="utf-8")
     for name, table in parts.items():
-        start, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+        start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
         head, rest = text.split(start, 1)
-        text = head + start + table + end + rest.split(end, 1)[1]
+        text = f"{head}{start}\n\n{table}\n\n{end}{rest.split(end, 1)[1]}"
     atomic.write_text(page, text)
 
 
