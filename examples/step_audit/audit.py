@@ -18,7 +18,7 @@ from miaudit.dp import accounting, step_audit
 from miaudit.models.step_canaries import StepCanaries
 
 warnings.simplefilter("ignore")  # of Opacus, about random numbers that are not cryptographic
-NOISE, CLIP, BATCH, EPOCHS = 1.0, 1.0, 256, 3
+NOISE, CLIP, BATCHES, EPOCHS = 1.0, 1.0, 9, 3  # Opacus samples each record with probability 1 / batches
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--runs", type=int, default=4)
@@ -30,12 +30,12 @@ folder = Path(__file__).resolve().parents[1] / "opacus"
 data = np.load(folder / "digits.npz")
 x, y = data["image"].reshape(-1, 64).astype("float32"), data["digit"]
 rng = np.random.default_rng()
-runs, records = [], len(x) + options.canaries // 2
+runs = []
 for number in range(options.runs):
     net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     canaries = StepCanaries(net, x, y, count=options.canaries, clip=CLIP, rng=rng)
     optimiser = canaries.follow(torch.optim.SGD(canaries.model.parameters(), lr=0.5))
-    loader = torch.utils.data.DataLoader(canaries.data, batch_size=BATCH)
+    loader = torch.utils.data.DataLoader(canaries.data, batch_size=-(-len(canaries.data) // BATCHES))
     model, optimiser, loader = PrivacyEngine().make_private(
         module=canaries.model,
         optimizer=optimiser,
@@ -51,8 +51,7 @@ for number in range(options.runs):
     runs.append(canaries.released(divided_by=optimiser.expected_batch_size))
     print(f"run {number + 1} of {options.runs}: {runs[-1]}", file=sys.stderr)
 
-steps = len(runs[0].sums)
-claim = accounting.dp_sgd(records=records, batch=round(records / len(loader)), noise=NOISE, steps=steps)
+claim = accounting.dp_sgd(records=100 * BATCHES, batch=100, noise=NOISE, steps=EPOCHS * BATCHES)
 found = step_audit.audit(runs, claim, rng=rng)
 print(found)
 sys.exit(found.exit_code)

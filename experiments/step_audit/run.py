@@ -141,7 +141,7 @@ def right(make: Callable[[np.random.Generator], step_audit.Released], audits: in
     claim = Repeated(PoissonSubsampled(GaussianNoise(NOISE), RATE), STEPS)
     found = [step_audit.audit(make(rng), claim, rng=rng) for _ in range(audits)]
     return {
-        "loop": make.__name__.replace("_", " "),
+        "loop": {plain: "a plain loop", by_opacus: "Opacus", ours: "miaudit's own"}[make],
         "audits": audits,
         "refuted": sum(one.refuted for one in found),
         "strange": sum(bool(one.strange) for one in found),
