@@ -1,6 +1,7 @@
 # make audit      an environment with the core install, and the main job
 # make test-fast  the inner loop: tests that take less than half a second each
 # make test       an environment of its own; style, types, import contracts, tests, warnings as errors
+# make test-thorough  tests of more than four CPU seconds: whole campaigns, experiments, frozen stores
 # make test-slow  statistical validity by simulation, clusters of Ray (hours on two cores)
 # make docs       the documentation as a site, warnings as errors
 # make bench      timings as ratios against the straightforward way
@@ -13,7 +14,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check --no-input
 export OPENBLAS_NUM_THREADS ?= 1
 export OMP_NUM_THREADS ?= 2
 
-.PHONY: audit test-fast test test-slow docs bench peers experiments lint clean
+.PHONY: audit test-fast test test-thorough test-slow docs bench peers experiments lint clean
 
 audit: $(VENV)/.installed
 	$(VENV)/bin/miaudit demo --overwrite
@@ -24,10 +25,13 @@ PYTEST := $(DEV)/bin/python -m pytest -n 2 --dist worksteal
 # Tests are compiled once, not in each run, whatever the environment says: that is half a minute.
 test-fast: $(DEV)/.installed
 	PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(DEV)/bytecode \
-	$(PYTEST) -q -m "not slow and not long" --durations 10 --durations-min 1
+	$(PYTEST) -q -m "not slow and not long and not thorough" --durations 10 --durations-min 1
 
 test: $(DEV)/.installed lint docs
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not thorough"
+
+test-thorough: $(DEV)/.installed
+	$(PYTEST) tests -m "thorough and not slow"
 
 test-slow: $(DEV)/.installed
 	$(PYTEST) tests -m slow

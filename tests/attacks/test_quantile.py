@@ -79,6 +79,7 @@ def test_cross_fitted_scores_are_void_without_leakage_and_sharp_with_it() -> Non
     assert auc(quantile.cross_fitted(y, x, member, rng=rng), member) > 0.8
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_record_never_helps_to_score_itself() -> None:
     y, x, member = records(900, np.random.default_rng(4))

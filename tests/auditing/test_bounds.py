@@ -88,6 +88,7 @@ def test_bounds_can_be_left_out() -> None:
     assert (found.bounds, found.no_bound, found.claim, found.challenge) == ((), (), None, None)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_zero_run_evidence_has_a_challenge_and_three_bounds() -> None:
     found = audit(observed(4, mu=3.0), claim=ma.Claim.gaussian(0.5))
@@ -100,6 +101,7 @@ def test_zero_run_evidence_has_a_challenge_and_three_bounds() -> None:
     assert found.bounds[0].value < 3.0
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_shift_alone_shows_nothing_that_the_one_run_test_would_call_a_leak() -> None:
     evidence = observed(5)
@@ -124,6 +126,7 @@ def test_propensities_that_miss_a_shift_are_refuted_and_their_bounds_void() -> N
     assert found.claim.status == "not-testable"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_given_propensity_is_challenged_as_it_is() -> None:
     evidence = observed(6, interaction=True)
@@ -150,6 +153,7 @@ def test_disjoint_populations_have_no_bound() -> None:
     assert found.exit_code == 4
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_few_rows_for_many_covariates_are_not_testable_unless_a_margin_is_stated() -> None:
     rng = np.random.default_rng(1)
@@ -197,6 +201,7 @@ def test_units_are_the_canaries_where_records_share_them() -> None:
     assert any("unit" in text for text in found.bounds[0].corrections)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_units_of_unequal_size_are_reduced_to_one_record_before_the_propensity_is_learned() -> None:
     """Members have five records each, non-members one; the score says nothing, or much."""
@@ -217,6 +222,7 @@ def test_units_of_unequal_size_are_reduced_to_one_record_before_the_propensity_i
             assert (bound.value > 0.5) == (mu > 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_propensity_learned_from_other_records_is_bounded_by_its_standard_errors_throughout() -> None:
     learned_from, evidence = observed(1, n=2000), observed(2, mu=3.0)
@@ -250,6 +256,7 @@ def test_the_best_of_two_scores_holds_at_the_confidence_of_both_together() -> No
     assert privacy_bounds.best_of(tests[:1], "", "", exploratory=False) == tests[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_equal_generators_give_equal_bounds() -> None:
     assert audit(observed(4, mu=2.0), seed=3).to_json() == audit(observed(4, mu=2.0), seed=3).to_json()

@@ -94,6 +94,7 @@ def test_of_units_the_weights_of_a_unit_stand_together() -> None:
     assert _Spread.of(twice, again, 0.0).best < 0.75 * alone.best  # the control: without units they count twice
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("plan", [LINE, STACK], ids=["line", "stack"])
 def test_the_audit_then_has_the_interval_that_was_planned(plan: Plan) -> None:
@@ -138,6 +139,7 @@ def test_limits_of_the_tpr_are_those_of_scores_without_meaning() -> None:
 # -- the gates ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(("slope", "plan"), [(3.0, LINE), (0.8, STACK)])
 def test_an_audit_with_the_same_seed_passes_or_fails_the_same_gates(slope: float, plan: Plan) -> None:
@@ -188,6 +190,7 @@ def test_a_wish_that_members_stand_in_the_way_of_needs_more_of_both() -> None:
     assert max(wide.factor) < 1
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_what_would_help_does_help() -> None:
     evidence = shifted(3.0)

@@ -105,6 +105,7 @@ def drifted(design: str | None = None, gap: float = 0.0, n: int = 2000, **fields
     return Evidence(score=score, member=member, covariates=x[:, None], design=design, **fields)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_covariates_alone_stand_beside_the_attack_of_an_undeclared_audit() -> None:
     findings = audited(drifted())

@@ -26,6 +26,7 @@ def share_detected(n: int, fpr: float, tpr: float, against: float, runs: int) ->
     return hits / runs
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(("n", "fpr"), [(1000, 0.01), (3000, 0.1), (4000, 0.001)])
 def test_the_promised_power_is_what_audits_have(n: int, fpr: float) -> None:
@@ -36,6 +37,7 @@ def test_the_promised_power_is_what_audits_have(n: int, fpr: float) -> None:
     assert share_detected(n, fpr, (found.smallest_tpr + fpr) / 2, fpr, 300) < 0.65
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_normal_form_takes_over_smoothly() -> None:
     few = power.at_fpr(0.1, members=2000, nonmembers=1999, rng=np.random.default_rng(0)).smallest_tpr
@@ -55,6 +57,7 @@ def test_below_the_resolution_there_is_no_smallest_tpr() -> None:
     assert 0.001 < found.clear_from < 0.05
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_records_needed_is_the_inverse() -> None:
     n = power.records_needed(0.01, 0.02, rng=np.random.default_rng(0))

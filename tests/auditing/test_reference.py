@@ -88,6 +88,7 @@ def test_reference_scores_are_never_audited_and_cost_nothing() -> None:
     assert ma.Findings.from_dict(json.loads(beside.to_json())) == beside
 
 
+@pytest.mark.thorough
 def test_what_is_said_depends_on_what_was_stated() -> None:
     evidence = world(hidden=0.0)
     known, public = audited(evidence, "older"), audited(evidence, "older", trained_on_neither=False)
@@ -113,6 +114,7 @@ def test_without_a_correction_it_tests_nothing_and_says_so() -> None:
     assert alone.overlap is not None  # a covariate by itself
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_covariate_that_saw_members_hides_a_leak_and_a_second_reference_tells() -> None:
     evidence = world(hidden=0.0, leak=1.5, n=1500)

@@ -31,6 +31,7 @@ def test_the_default_primary_metric_can_be_resolved_at_the_corrected_confidence(
     assert found.verdict.status == "flagged"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_groups_of_the_best_of_several_scores_pay_for_the_choice() -> None:
     group = np.tile([0, 1], 500)

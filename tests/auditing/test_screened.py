@@ -28,6 +28,7 @@ def audited(leak: float, **options: str) -> ma.Findings:
     return ma.audit(evidence, plan=plan, rng=np.random.default_rng(0))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_product_that_voids_the_bounds_of_a_line_enters_a_screened_one() -> None:
     line, screened = audited(2.0), audited(2.0, bounds_model="screened")
@@ -42,10 +43,12 @@ def test_a_product_that_voids_the_bounds_of_a_line_enters_a_screened_one() -> No
     assert screened.metrics == line.metrics
 
 
+@pytest.mark.thorough
 def test_nothing_is_shown_where_nothing_leaks() -> None:
     assert [bound.value for bound in audited(0.0, bounds_model="screened").bounds] == [0.0] * 3
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_beside_a_stack() -> None:
     found = audited(2.0, propensity_model="stack", bounds_model="screened")

@@ -50,6 +50,7 @@ def audited(evidence: Evidence, plan: Plan = STACK, **options: object) -> ma.Fin
     return ma.audit(evidence, plan=plan, rng=np.random.default_rng(0), **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_bent_shift_is_answered_by_the_stack_and_refused_by_the_line() -> None:
     placebo, leak = audited(draw(bent=True)), audited(draw(bent=True, effect=1.0))
@@ -63,6 +64,7 @@ def test_a_bent_shift_is_answered_by_the_stack_and_refused_by_the_line() -> None
     assert [m.estimator for m in placebo.metrics if m.name == "auc"] == ["aipw", "hajek", "raw"]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_bounds_rest_on_the_line_and_say_so_where_it_is_refuted(tmp_path: Path) -> None:
     bent = audited(draw(bent=True))
@@ -75,6 +77,7 @@ def test_bounds_rest_on_the_line_and_say_so_where_it_is_refuted(tmp_path: Path) 
     assert straight.verdict.status in ("clear", "inconclusive")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_bundle_repeats_it(tmp_path: Path, run: Run) -> None:
     evidence = draw(bent=True, n=800)
@@ -105,6 +108,7 @@ def test_an_unknown_model_is_refused() -> None:
         Plan(propensity_model="forest")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_command_line_and_a_file_ask_for_it(tmp_path: Path, run: Run) -> None:
     save(tmp_path / "t.npz", draw(bent=True))
@@ -127,6 +131,7 @@ def test_the_command_line_and_a_file_ask_for_it(tmp_path: Path, run: Run) -> Non
     assert "one of line, stack" in err.replace("\n", " ") or "line or stack" in err
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_texts_beside_named_covariates_and_small_groups_are_answered_too() -> None:
     evidence = draw(bent=False, n=600)
@@ -138,6 +143,7 @@ def test_texts_beside_named_covariates_and_small_groups_are_answered_too() -> No
     assert {one.group for one in found.groups} == {"most", "few"}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_units_stay_whole_in_every_step() -> None:
     evidence, who = draw(bent=False, effect=1.0), np.repeat(np.arange(1600), 2)
@@ -148,6 +154,7 @@ def test_units_stay_whole_in_every_step() -> None:
     assert 0.8 < widths[1] / widths[0] < 1.25  # records seen twice are no new ones
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_of_very_many_records_a_drawn_part_is_audited_and_the_findings_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """By whole units, the same again, and as that part alone would be; with a given propensity all are audited."""

@@ -58,6 +58,7 @@ def pick(found: Findings, name: str, estimator: str):
     return next(m for m in found.metrics if (m.name, m.estimator) == (name, estimator))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("effect", [0.0, 1.0])
 def test_a_word_that_moves_membership_and_score_is_corrected_for(effect: float) -> None:
@@ -72,6 +73,7 @@ def test_a_word_that_moves_membership_and_score_is_corrected_for(effect: float) 
     assert {f.name.split(",")[0].rsplit(" ", 1)[0] for f in found.overlap.features} == {"text component"}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_texts_that_are_shuffled_correct_nothing() -> None:
     """The control: the same words, but not those of the record."""
@@ -80,6 +82,7 @@ def test_texts_that_are_shuffled_correct_nothing() -> None:
     assert found.verdict.status == "flagged"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_texts_with_aipw_groups_units_and_numbers_beside() -> None:
     n = 3000
@@ -101,6 +104,7 @@ def test_texts_with_aipw_groups_units_and_numbers_beside() -> None:
     assert {"length", "site", "text component 1"} <= {f.name for f in found.overlap.features}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_components_condense_texts_and_numbers_each_by_themselves() -> None:
     evidence = world(covariates=np.random.default_rng(3).normal(size=(3000, 12)))
@@ -110,6 +114,7 @@ def test_components_condense_texts_and_numbers_each_by_themselves() -> None:
     assert sorted(plain) == sorted([f"{kind} {i}" for kind in ("component", "text component") for i in range(1, 6)])
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_word_that_the_components_leave_out_is_not_corrected_for() -> None:
     """The limit that docs/propensity.md states: the word has the least variance, and the SVD keeps the most."""
@@ -134,6 +139,7 @@ def test_texts_without_words_make_no_propensity() -> None:
     assert "texts with words" in found.verdict.text
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_copied_texts_are_reported_whatever_their_case_and_spaces() -> None:
     evidence = world()
@@ -153,6 +159,7 @@ def test_copied_texts_are_reported_whatever_their_case_and_spaces() -> None:
     assert clean.overlap.duplicates.exact_pairs == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "npz"])
 def test_the_command_line(tmp_path: Path, run: Callable[..., tuple[int, str, str]], suffix: str) -> None:
@@ -174,6 +181,7 @@ def test_the_command_line(tmp_path: Path, run: Callable[..., tuple[int, str, str
     assert "did you mean text" in err
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_configuration_file_and_pairs_of_files(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     evidence = world(2000, 1.0)

@@ -51,6 +51,7 @@ def pick(found: Findings, name: str, estimator: str):
     return next(m for m in found.metrics if (m.name, m.estimator) == (name, estimator))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_shift_alone_is_not_taken_for_memorisation() -> None:
     found = audited(world(shift=0.8, effect=0.0))
@@ -81,6 +82,7 @@ def test_the_verdict_is_about_an_fpr_that_can_have_a_lower_limit() -> None:
     assert [tpr is None for tpr in curve.tpr] == [fpr < limit for fpr in curve.fpr]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_memorisation_is_found_beside_shift() -> None:
     found = audited(world(shift=0.8, effect=1.0))
@@ -135,6 +137,7 @@ def test_no_propensity_no_answer(d: int) -> None:
     assert {m.estimator for m in found.metrics} == {"raw"}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_groups_scores_and_units_are_corrected_too() -> None:
     n = 3000
@@ -151,12 +154,14 @@ def test_groups_scores_and_units_are_corrected_too() -> None:
     assert any("Hajek" in text for text in found.corrections)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_equal_generators_give_equal_bytes() -> None:
     evidence = world(0.8, 0.5, 800)
     assert audited(evidence).to_json() == audited(evidence).to_json()
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_command_line(tmp_path: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     world(0.8, 1.0).save(tmp_path / "near.parquet")
@@ -180,6 +185,7 @@ def test_the_command_line(tmp_path: Path, run: Callable[..., tuple[int, str, str
     assert {m["estimator"] for m in json.loads(out)["metrics"]} == {"raw"}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_categories_and_components_are_encoded_inside_the_folds() -> None:
     rng = np.random.default_rng(0)
@@ -205,6 +211,7 @@ def test_categories_and_components_are_encoded_inside_the_folds() -> None:
         audited(evidence, line(categories=("sites",)))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_wrong_labels_hide_memorisation() -> None:
     found = audited(world(shift=0.8, effect=1.0))
@@ -215,6 +222,7 @@ def test_wrong_labels_hide_memorisation() -> None:
     assert cases[(0.05, 0.05)] == pytest.approx(shrunk)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_twins_across_the_classes_are_reported() -> None:
     evidence = world(shift=0.5, effect=0.5)
@@ -230,6 +238,7 @@ def test_twins_across_the_classes_are_reported() -> None:
     assert not any("really non-members" in text for text in clean.overlap.warnings)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_small_groups_are_merged_and_said() -> None:
     n = 3000
@@ -239,6 +248,7 @@ def test_small_groups_are_merged_and_said() -> None:
     assert "10 groups with fewer than 10 of a class, merged: rare 0" in found.groups[1].note
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_aipw_for_the_auc_and_the_effect_and_never_for_a_low_fpr() -> None:
     found = audited(world(0.8, 1.0), line(fpr_targets=(0.1,), primary_metric="auc", estimator="aipw"))
@@ -253,6 +263,7 @@ def test_aipw_for_the_auc_and_the_effect_and_never_for_a_low_fpr() -> None:
         line(estimator="ipw")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["product", "opposite correlations", "sites as codes", "product among 30 covariates"])
 @pytest.mark.parametrize("bounds", [Bounds(), None])
@@ -287,6 +298,7 @@ def test_a_leak_behind_an_opposite_shift_is_not_called_clear() -> None:
     assert audited(evidence, plan).verdict.status == "refused"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_page_names_the_covariates_that_a_better_propensity_would_need(tmp_path: Path) -> None:
     found = audited(placebo.draw("product", 2000, np.random.default_rng(5)), replace(PLAN, bounds=None))
@@ -299,6 +311,7 @@ def test_the_page_names_the_covariates_that_a_better_propensity_would_need(tmp_p
     assert "Neither a forest" in page
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_challenge_that_refutes_reaches_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bets that guard the bounds refute the same propensity: no verdict may rest on it, whatever else passed."""

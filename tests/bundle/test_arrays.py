@@ -35,6 +35,7 @@ STRANGE_ARRAYS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("case", STRANGE_ARRAYS.values(), ids=STRANGE_ARRAYS)
 def test_strange_arrays_are_refused_or_found(tmp_path, case):

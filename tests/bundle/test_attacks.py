@@ -108,6 +108,7 @@ def test_the_order_of_records_does_not_tell_sealed_labels():
     assert np.array_equal(bundle.columns["score"], z[keys.order])
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_findings_of_a_sealed_bundle_are_of_open_records_alone(tmp_path):
     held = evidence("zero-run", group=np.arange(N) % 7)
@@ -136,6 +137,7 @@ def test_findings_of_a_sealed_bundle_are_of_open_records_alone(tmp_path):
     assert verify(tmp_path / "b.zip", keys=keys).status == "verified"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("share", ["all", "scores"])
 @pytest.mark.parametrize("design", ["one-run", "zero-run"])
@@ -441,6 +443,7 @@ NO_STRONGER = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("submit", NO_STRONGER.values(), ids=NO_STRONGER)
 @pytest.mark.parametrize("metric", ["auc", "tpr_at_fpr_0.1"])

@@ -112,6 +112,7 @@ def test_a_group_and_texts_are_kept(tmp_path):
     assert verify(tmp_path / "b.zip").status == "verified"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_given_propensity_is_used_again(tmp_path):
     given = Nuisance(propensity=Propensity.given(1 / (1 + np.exp(-0.5 * evidence().covariates[:, 0]))))

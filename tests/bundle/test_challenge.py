@@ -39,6 +39,7 @@ def test_a_submission_that_points_the_wrong_way_decides_nothing(tmp_path):
     assert turned.text.startswith("Undecided: the submitted scores point the wrong way")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_reference_scores_stay_beside_a_submission(tmp_path):
     rng = np.random.default_rng(0)
@@ -60,6 +61,7 @@ def opened(bundle, keys, submit, what=challenge.by_scores):
     return keys.opening(bundle.mark, found)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("seal", [False, True])
 def test_a_stronger_attack_wins_and_a_weaker_does_not(tmp_path, seal):
@@ -78,6 +80,7 @@ def test_a_stronger_attack_wins_and_a_weaker_does_not(tmp_path, seal):
     assert outcomes[0].judged == (N // 2 if seal else N)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_earlier_challenges_are_paid_for(tmp_path):
     plan = Plan(headline=Declared("loss"), primary_metric="auc", bounds=None)
@@ -103,6 +106,7 @@ def test_a_challenge_waits_for_the_key(tmp_path):
     assert len(outcome.submission) == 64
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("seal", [False, True])
 def test_a_better_propensity_wins_and_a_worse_does_not(tmp_path, seal):

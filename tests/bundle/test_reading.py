@@ -169,6 +169,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("make", BOMBS.values(), ids=BOMBS)
 def test_other_bombs_are_refused(tmp_path, make):

@@ -140,6 +140,7 @@ def sealed(tmp_path, n, names=("score",), plan=None, share="all", **fields):
 # -- the attacks, and what a bundle once held as their control --------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_one_score_does_not_tell_forty_sealed_labels(tmp_path):
     told = []
@@ -167,6 +168,7 @@ def test_no_number_of_a_sealed_bundle_is_an_equation_in_its_labels(tmp_path):
     assert right(met_in_the_middle(z, member, sorted(now)), keys) <= coin(22)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_many_scores_do_not_tell_sealed_labels(tmp_path):
     names = [f"s{i}" for i in range(110)]
@@ -268,6 +270,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_sealed_labels_change_nothing_but_commitments(monkeypatch, case):

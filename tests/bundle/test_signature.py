@@ -39,6 +39,7 @@ def of_labels(bundle, opening):
     return bundle.labels(opening) + 1e-3 * np.random.default_rng(3).random(bundle.n)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_who_has_the_opened_key_wins_nothing_by_submitting_the_labels(made):
     bundle, keys = made
@@ -88,6 +89,7 @@ def of_two_signatures(opening, mine, bundle):
 FORGED = [forged_list, signed_by_the_cheat, without_signature, of_two_signatures]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("forge", FORGED, ids=lambda forge: forge.__name__)
 def test_a_list_that_the_owner_did_not_sign_counts_for_nothing(made, forge):
@@ -113,6 +115,7 @@ def test_a_commitment_binds_every_number_the_subject_and_the_bundle(made):
     assert len(digests) == 8
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_mark_of_a_bundle_is_that_of_its_file(tmp_path):
     texts = [f"text {i}, naïve" for i in range(N)]
@@ -129,6 +132,7 @@ def test_an_opening_of_another_bundle_is_refused(made):
         judged(bundle, attack(1.0), theirs.opening(other.mark, []))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_nobody_chooses_the_random_numbers_of_a_sealed_contest(made):
     bundle, keys = made

@@ -24,6 +24,7 @@ def test_a_bundle_verifies(tmp_path, share, units):
     assert found.exit_code == (4 if share == "hashes" else 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("share", ["all", "scores"])
 def test_a_zero_run_bundle_verifies_as_far_as_it_shares(tmp_path, share):

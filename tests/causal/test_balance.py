@@ -376,6 +376,7 @@ def file(name: str) -> Path:
     return path
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.data
 @pytest.mark.parametrize("year", [2019, 2021])
@@ -393,6 +394,7 @@ def test_years_of_a_census_are_answered(year: int) -> None:
     assert judge_overlap(balance).status != "refused"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.data
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ def world(n: int) -> Evidence:
     return Evidence(score=x[:, 0], member=member, covariates=x, design="zero-run")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "sees"), [("boosting", True), pytest.param("forest", True, marks=pytest.mark.long), ("naive-bayes", False)]
 )

@@ -23,6 +23,7 @@ def test_the_interval_of_a_tpr_covers(name: str) -> None:
     assert 0.01 < WORLDS[name].tpr(0.01) + 1e-9 < 0.99
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_an_exact_binomial_at_the_estimated_threshold_does_not() -> None:
     found = run(coverage.tpr, "gaussian", 1000, (0.01, 0.1), True, replicates=REPLICATES, seed=40, pool=None)

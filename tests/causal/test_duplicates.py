@@ -125,6 +125,7 @@ def test_equal_generators_give_equal_counts() -> None:
     assert of_covariates(evidence, rng=rng()) == of_covariates(evidence, rng=rng())
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_ten_times_as_many_rows_do_not_take_their_square() -> None:
     def seconds(n: int) -> float:

@@ -66,6 +66,7 @@ def test_an_affine_change_of_the_score(method: str, seed: int, scale: float, shi
         assert (a.value, a.low, a.high) == pytest.approx((b.value, b.low, b.high), abs=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("ties", [False, True])
@@ -298,6 +299,7 @@ def test_few_units_of_members_know_little_of_the_variance_between_them() -> None
     assert naive / 300 > 0.085  # control
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_coverage_in_few_replicates() -> None:
     found = run(confounded.covered, "moderate", 300, 300, True, replicates=48, seed=61, pool=None)

@@ -36,6 +36,7 @@ def laws(three_to_one: tuple[Evidence, SimpleNamespace]) -> dict[bool, Law]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("method", CAUSAL)
 def test_three_members_for_each_nonmember(
@@ -97,6 +98,7 @@ def test_the_printed_minus_of_the_causal_fpr_is_wrong(
     assert curve.fpr[1 + at] == pytest.approx(0.5, abs=0.02)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("outcome_right", [True, False])
 @pytest.mark.parametrize("propensity_right", [True, False])

@@ -45,6 +45,7 @@ def test_a_product_that_trees_lose_among_many_covariates_is_found_by_its_score()
     assert set(found.product) <= set(found.missed)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(("signs", "columns"), [(3, 4), (3, 6), (2, 4)])
 def test_what_a_stack_cannot_learn_is_refuted_and_what_it_learns_is_not(signs: int, columns: int) -> None:

@@ -47,6 +47,7 @@ def square(x: np.ndarray) -> np.ndarray:
     return x**2
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_function_of_the_caller_sees_what_the_default_does_not() -> None:
     evidence, _ = circle()
@@ -62,6 +63,7 @@ def test_a_function_of_the_caller_sees_what_the_default_does_not() -> None:
     assert default.verdict.status == "refused"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_any_classifier() -> None:
     evidence, _ = circle()
@@ -75,6 +77,7 @@ def test_any_classifier() -> None:
         assert found.overlap.learning is not None
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_known_propensity_is_judged_by_all_but_a_learning_curve() -> None:
     evidence, log_odds = circle(effect=1.0)
@@ -111,6 +114,7 @@ def test_a_known_propensity_follows_its_records_into_groups_and_splits() -> None
         audited(evidence, Nuisance(propensity=Propensity.given([0.5, 0.6])))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_outcome_model_of_the_caller_is_the_one_used_and_named() -> None:
     evidence, log_odds = circle(effect=1.0)
@@ -127,6 +131,7 @@ def test_the_outcome_model_of_the_caller_is_the_one_used_and_named() -> None:
     assert "location, 5 folds" in both.corrections[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_few_nonmembers_of_a_group_do_without_an_outcome_model() -> None:
     evidence, _ = circle()
@@ -179,6 +184,7 @@ def test_models_that_do_not_go_with_plan_or_evidence_are_refused() -> None:
 # -- the bootstrap that learns the propensity again -------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_bootstrap_limits_stand_beside_corrected_metrics_and_learn_the_propensity_again() -> None:
     evidence, log_odds = circle(1500, effect=0.5)
@@ -233,6 +239,7 @@ def test_bootstrap_limits_are_those_of_effects_on_the_same_resamples() -> None:
     assert np.corrcoef(centre, assessed.propensity.logit)[0, 1] > 0.99
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_bootstrap_intervals_take_the_place_of_the_default_ones() -> None:
     from miaudit.auditing.plan import Bootstrap
@@ -251,6 +258,7 @@ def test_bootstrap_intervals_take_the_place_of_the_default_ones() -> None:
     assert (best[0].low, best[0].high) == (best[1].low, best[1].high)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_classifier_is_refitted_and_workers_change_nothing() -> None:
     evidence, _ = circle(500, effect=0.5)

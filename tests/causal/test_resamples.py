@@ -64,6 +64,7 @@ def test_few_counts_are_kept_and_a_callers_are_checked() -> None:
             resamples.of(evidence, 2, bad, strata=None, rng=np.random.default_rng(0))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["learned", "classifier", "given"])
 def test_limits_of_small_blocks_are_those_of_large_ones(how: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -266,6 +266,7 @@ def test_a_curve_by_regressions_is_refused_with_the_way_out() -> None:
         effects.advantage(evidence, given, method="aipw", outcome=Regression(), rng=np.random.default_rng(0))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_whole_audit_takes_both(answered: tuple[Evidence, propensity.Propensity]) -> None:
     evidence, pi = answered

@@ -38,6 +38,7 @@ def test_words_that_say_nothing_leave_no_reason() -> None:
     assert reason == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_shift_in_rare_words_that_few_components_miss_refuses_the_audit() -> None:
     evidence = texts(800, 0.5, 2)

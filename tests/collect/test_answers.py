@@ -136,6 +136,7 @@ def test_calibration_by_the_other_runs_beats_the_raw_loss() -> None:
     assert auc["lira_offline"] > auc["loss"] + 0.1
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_many_runs_take_processes_a_store_and_copies(tmp_path: Path) -> None:
     data = noise(60)

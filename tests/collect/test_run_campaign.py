@@ -163,6 +163,7 @@ def test_multi_run_trains_one_model_for_each_record(tmp_path: Path) -> None:
         collected(replace(made, attacks=("lira_online",)))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_workers_and_stores_do_not_change_the_evidence(tmp_path: Path) -> None:
     made = Campaign(TREE, noise(), shadows=Shadows(models=4))

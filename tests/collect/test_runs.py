@@ -165,6 +165,7 @@ def test_every_failed_run_is_named_also_without_a_store() -> None:
         collect(functions=(fit, lambda model, rows: [1.0, 2.0]))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_worker_that_dies_is_named(tmp_path: Path) -> None:
     fit, score = noisy_mean()

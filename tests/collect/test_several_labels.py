@@ -265,6 +265,7 @@ def test_the_stability_of_training_is_measured_on_whole_vectors() -> None:
     assert collect(campaign, rng=np.random.default_rng(0)).stability is not None
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_draw_of_a_command_is_gathered_to_the_same(tmp_path: Path) -> None:
     x, y = data(n=60)

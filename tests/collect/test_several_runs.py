@@ -111,6 +111,7 @@ def save_runs(several: int, shift: float = 1.5) -> list[str]:
     return [f"run{number}.npz" for number in range(several)]
 
 
+@pytest.mark.thorough
 def test_files_of_each_run_are_audited_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     monkeypatch.chdir(tmp_path)
     names = save_runs(3)
@@ -170,6 +171,7 @@ def test_files_that_are_no_runs_are_refused(tmp_path: Path, monkeypatch: pytest.
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.thorough
 def test_a_configuration_trains_several_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)

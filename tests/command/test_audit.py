@@ -46,6 +46,7 @@ def audit(*options: str) -> list[str]:
     return ["audit", "t.npz", "--score", "score", "--member", "member", "--design", "one-run", *options]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("shift", "code", "status"), [(0.0, 0, "clear"), (2.0, 3, "flagged"), (0.75, 4, "inconclusive")]
@@ -73,6 +74,7 @@ def test_losses_without_their_signal_are_no_reason_to_be_calm(place: Path, run: 
     assert code == 3
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_an_undeclared_design_is_no_answer_until_it_is_declared(place: Path, run: Run) -> None:
     rng = np.random.default_rng(0)
@@ -104,6 +106,7 @@ def test_zero_run_evidence_gets_no_verdict_from_raw_numbers(place: Path, run: Ru
 ALWAYS_CLEAR = ("--primary", "auc", "--threshold", "1")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("shift", "claim", "verdict", "code", "status"),
@@ -127,6 +130,7 @@ def test_a_claim_has_a_part_in_the_exit_code(
     assert findings["claim"]["text"] in out.splitlines()[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(("claim", "code"), [("{mu: 0.2}", 3), ("{mu: 5}", 0), ("{epsilon: 0.5, delta: 0}", 3)])
 def test_a_claim_in_a_configuration(claim: str, code: int, place: Path, run: Run) -> None:
@@ -144,6 +148,7 @@ def test_a_claim_in_a_configuration(claim: str, code: int, place: Path, run: Run
     assert "declare the design" in out
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_bounds_stand_in_json_and_in_the_summary(place: Path, run: Run) -> None:
     save(place / "t.npz", 2.0)
@@ -171,6 +176,7 @@ def test_bounds_stand_in_json_and_in_the_summary(place: Path, run: Run) -> None:
     assert json.loads(out)["bounds"] == json.loads(out)["no_bound"] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_bound_of_zero_is_nothing_shown(place: Path, run: Run) -> None:
     save(place / "t.npz", 0.0)
@@ -179,6 +185,7 @@ def test_a_bound_of_zero_is_nothing_shown(place: Path, run: Run) -> None:
     assert "epsilon at delta = 1e-05: nothing shown" in out
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_mechanism_stands_beside_the_bounds_and_is_the_claim(place: Path, run: Run) -> None:
     save(place / "t.npz", 2.0)
@@ -215,6 +222,7 @@ ZERO_RUN = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_zero_run_audit_from_a_table_to_a_refuted_claim(place: Path, run: Run) -> None:
     zero_run_table(place / "t.csv", 0.5, 3.0)
@@ -246,6 +254,7 @@ def test_a_zero_run_audit_of_disjoint_populations_is_refused_without_a_bound(pla
     assert "No lower bound on privacy parameters" in out
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_propensities_that_lose_the_challenge_are_said_first(place: Path, run: Run) -> None:
     rng = np.random.default_rng(0)
@@ -332,6 +341,7 @@ def test_evidence_that_was_saved_needs_no_names(place: Path, run: Run) -> None:
     assert json.loads(out)["design"] == "one-run"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_an_earlier_audit_is_not_replaced_unasked(place: Path, run: Run) -> None:
     save(place / "t.npz", 1.0)
@@ -348,6 +358,7 @@ def test_an_earlier_audit_is_not_replaced_unasked(place: Path, run: Run) -> None
     assert (place / "out/notes.txt").read_text() == "mine"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(("what", "word"), [(("demo",), b"training"), (ZERO_RUN, b"propensity")], ids=["demo", "zero"])
 def test_progress_shows_on_a_terminal_and_leaves_nothing_on_standard_output(

@@ -320,6 +320,7 @@ TABLE: dict[str, tuple[list[str], str]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("case", TABLE)
 def test_one_line_exit_1_nothing_written(case: str, folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
@@ -339,6 +340,7 @@ def test_the_table_is_long_enough() -> None:
     assert len(TABLE) >= 40
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_same_calls_with_good_input_succeed(folder: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     """The control: the table fails because of its mistakes and not because of its form."""

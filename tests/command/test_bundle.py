@@ -49,6 +49,7 @@ def bundle(place: Path, run: Run) -> Path:
     return place / "b.zip"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_bundle_is_written_verified_and_challenged(place: Path, run: Run) -> None:
     code, out, err = run(*QUICK, "--json", "--bundle", "b.zip")
@@ -76,6 +77,7 @@ def test_less_is_shared(share: str, code: int, place: Path, run: Run) -> None:
     assert run("verify", "b.zip")[0] == code
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_sealed_challenge_from_submission_to_decision(place: Path, run: Run) -> None:
     _, _, err = run(*QUICK, "--json", "--bundle", "b.zip", "--seal")
@@ -106,6 +108,7 @@ def test_a_sealed_challenge_from_submission_to_decision(place: Path, run: Run) -
     assert "Submission: committed before the opening" in page
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_who_submits_after_the_opening_wins_nothing(place: Path, run: Run) -> None:
     run(*QUICK, "--json", "--bundle", "b.zip", "--seal")
@@ -187,6 +190,7 @@ BAD = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("command", BAD.values(), ids=BAD)
 def test_bad_input_is_one_line(command: tuple[str, ...], place: Path, run: Run, bundle: Path) -> None:
@@ -251,6 +255,7 @@ def test_keys_are_taken_back_where_the_bundle_fails(place: Path, run: Run, monke
     assert names(place) == ["strong.npy", "t.npz", "weak.npy"]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_killed_half_way_it_leaves_nothing(place: Path) -> None:
     rng = np.random.default_rng(0)

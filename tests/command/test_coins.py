@@ -87,6 +87,7 @@ def test_from_the_commitment_to_a_stranger(place: Path, run: Run, monkeypatch: p
     assert (code, "published was 000000000000" in out) == (3, True)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_campaign_draws_its_memberships_from_sealed_coins(place: Path, run: Run) -> None:
     rng = np.random.default_rng(0)

@@ -15,6 +15,7 @@ from command.test_bundle import AUDIT, QUICK, N, Run
 place = test_bundle.place
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_audits_are_compared_and_lined_up(place: Path, run: Run) -> None:
     member = np.arange(N) % 2 == 0

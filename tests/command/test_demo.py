@@ -15,6 +15,7 @@ from miaudit.findings.audit import Findings
 place = test_audit.place
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_demo_from_nothing(place: Path) -> None:
     started = time.monotonic()

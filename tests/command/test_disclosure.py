@@ -44,6 +44,7 @@ def write(release: str = "as-it-is", text: str = CONFIG) -> None:
     Path("c.yaml").write_text(text.replace("RELEASE", release))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_folder_and_an_exit_code(place: Path, run: Run) -> None:
     write()
@@ -121,6 +122,7 @@ def test_a_dry_run_writes_nothing(place: Path, run: Run) -> None:
     assert sorted(path.name for path in place.iterdir()) == ["c.yaml", "d.npz"]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_progress_shows_on_a_terminal_and_leaves_nothing_on_standard_output(place: Path) -> None:
     write()

@@ -91,6 +91,7 @@ def last(text: str) -> str:
     return text.strip().splitlines()[-1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("outputs", "more"),
     [
@@ -192,6 +193,7 @@ def test_the_example_for_slurm_asks_for_what_a_fit_is_given(
     assert {(fit / "gpus").read_text() for fit in folders(place)} == {""}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_more_fits_than_an_array_may_have_tasks_are_run_by_turns(
     place: Path, miaudit: Call, monkeypatch: pytest.MonkeyPatch
@@ -243,6 +245,7 @@ def test_a_swap_is_the_replacement_in_the_place_of_the_replaced(place: Path, mia
         assert rows[rows != audited][0] not in audited
 
 
+@pytest.mark.thorough
 def test_a_killed_campaign_trains_only_what_is_missing(
     place: Path, miaudit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

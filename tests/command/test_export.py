@@ -18,6 +18,7 @@ from report.test_exports import findings
 content = test_exports.content
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_command_writes_a_card_and_never_over_one(content: ma.Findings, tmp_path: Path) -> None:
     app = typer.Typer(pretty_exceptions_enable=False)

@@ -77,6 +77,7 @@ def found(ran: tuple[int, str, str]) -> dict[str, object]:
     return {key: value for key, value in json.loads(out).items() if key != "repeat"}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_both_doors_lead_to_the_same_findings(place: Path, run: Run) -> None:
     (place / "c.yaml").write_text(
@@ -114,6 +115,7 @@ def test_statistics_from_elsewhere_are_four_options(place: Path, run: Run) -> No
     del place
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_synthetic_table_in_a_file(place: Path, run: Run) -> None:
     rng = np.random.default_rng(0)

@@ -12,6 +12,7 @@ import pytest
 from command.test_audit import Run
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_plan_speaks_and_encodes(run: Run) -> None:
     code, out, _ = run("plan", "--members", "1000", "--nonmembers", "1000", "--tpr", "0.05")
@@ -21,6 +22,7 @@ def test_plan_speaks_and_encodes(run: Run) -> None:
     assert [t["nonmembers_needed"] for t in json.loads(out)["targets"]] == [3690, 369, 37]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_plan_says_what_bounds_and_claims_are_within_reach(run: Run) -> None:
     size = ("--members", "1000", "--nonmembers", "1000")
@@ -84,6 +86,7 @@ def test_by_covariates_plan_says_how_wide_and_how_many_more(run: Run, covariates
     assert [level["fpr"] for level in found["levels"]] == [0.001, 0.01, 0.1]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_by_covariates_a_refusal_says_what_would_help(run: Run, covariates: Callable[[float], Path]) -> None:
     code, out, _ = run("plan", str(covariates(4.0)), "--covariates", "age", "--covariates", "hours")

@@ -60,6 +60,7 @@ def answered(ran: tuple[int, str, str]) -> dict[str, Any]:
     return {name: value for name, value in json.loads(out).items() if name != "repeat"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "how"),
     [
@@ -78,6 +79,7 @@ def test_each_way_to_a_propensity_is_used_and_said(place: Path, run: Run, words:
     del place
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_file_says_the_same_as_the_command_line(place: Path, run: Run) -> None:
     (place / "c.yaml").write_text(
@@ -156,6 +158,7 @@ def test_where_memberships_were_drawn_propensities_are_refused(place: Path, run:
     del place
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(
     "words",

@@ -87,6 +87,7 @@ def test_what_does_not_hold_is_named(parts: dict[str, ModuleType]) -> None:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.skipif(bool(ABSENT), reason=f"not in {DATA}: {', '.join(ABSENT)}")
 def test_the_smallest_form_runs_and_agrees_with_what_is_expected(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.long
 SCRIPT = Path(__file__).parents[2] / "experiments" / "causal_synthesis" / "utility_tables.py"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_every_arm_is_measured_with_an_interval(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra `torch`")

@@ -16,6 +16,7 @@ TEXTS = DATA / "wikimia" / "wikimia_32.jsonl"
 pytestmark = [pytest.mark.data, pytest.mark.skipif(not TEXTS.is_file(), reason=f"{TEXTS} is not there")]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_trained_model_is_caught_and_its_labels_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="the extra `torch`")

@@ -116,6 +116,7 @@ def shifted(gap=0.0):
     return ma.audit(held, plan=Plan(bounds=None, primary_metric="auc"), rng=rng)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_shift_between_populations_is_no_rise_of_leakage():
     """The raw numbers of a zero-run audit rise by .2 here without any memorisation; they decide nothing."""

@@ -83,6 +83,7 @@ def test_what_is_read_is_written_again(name: str) -> None:
     assert found.as_written() == found
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", FILES)
 def test_files_follow_the_schema_that_is_made_of_the_records(name: str) -> None:
@@ -97,6 +98,7 @@ def test_files_follow_the_schema_that_is_made_of_the_records(name: str) -> None:
         assert validator.is_valid({k: v for k, v in content.items() if k != key}) is (key in later)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", one_of_each())
 def test_what_does_not_follow_it_is_refused_wherever_it_stands(name: str) -> None:

@@ -105,6 +105,7 @@ def bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # -- findings and pages ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", make.FINDINGS)
 def test_findings_come_out_again(name: str) -> None:
@@ -121,6 +122,7 @@ def test_findings_come_out_again(name: str) -> None:
     named(text, held, f"findings of {name}")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_drawn_again(name: str) -> None:
@@ -145,6 +147,7 @@ def test_every_kind_of_findings_is_here() -> None:
 # -- bundles -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", make.VERIFIES)
 def test_bundles_verify(name: str, bundles: Path) -> None:
@@ -373,6 +376,7 @@ def test_a_release_loads_and_is_saved_alike(tmp_path: Path) -> None:
 # -- the command line --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", make.DRY_RUNS)
 def test_what_is_printed_stays(name: str) -> None:

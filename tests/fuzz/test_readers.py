@@ -28,6 +28,7 @@ def test_valid_files_are_read(reader, tmp_path):
         reader.read(path)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
 def test_mutated_files(reader, tmp_path):

@@ -158,6 +158,7 @@ def test_a_kill_leaves_all_of_the_old_audit_or_all_of_the_new_and_the_next_run_s
     assert found["replaced"] > 30, "the writers were killed before they wrote anything"
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_kill_where_files_are_moved_never_leaves_old_beside_new_and_the_next_run_puts_back(tmp_path: Path) -> None:
@@ -197,6 +198,7 @@ def number(out: Path) -> int:
     return int(said)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("there", ["nothing", "a file of somebody else's"])

@@ -104,6 +104,7 @@ def _raced(door: Callable[[Path, Path], None], folder: Path) -> tuple[list[str],
     return sorted(path.name for path in folder.glob("*.twice")), results
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("door", [_shadows, _sets, _runs])
 def test_one_process_at_a_time_is_in_a_new_store(tmp_path: Path, door: Callable[[Path, Path], None]) -> None:

@@ -125,6 +125,7 @@ def test_the_column_of_gaps_takes_no_name_that_is_there() -> None:
         numeric.completed({"age": gap, "age missing": np.zeros(2)})
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_shift_in_what_is_missing_is_corrected_and_would_be_a_leak_without_the_column_of_gaps() -> None:
     """Members lack their age more often, and the score goes with the lack; nothing is memorised."""

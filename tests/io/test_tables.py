@@ -81,6 +81,7 @@ def test_an_ordinary_compressed_array_is_read(tmp_path):
     assert tables.read_columns(path, ["x"])["x"].sum() == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["x.npz", "x.parquet", "x.csv"])
 def test_random_bytes_are_no_table(tmp_path, name):

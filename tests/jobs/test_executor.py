@@ -30,6 +30,7 @@ def values(task, shared, jobs=JOBS, **options):
     return [found[i] for i in range(len(jobs))]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_the_number_of_workers_changes_nothing(workers: int) -> None:
@@ -78,6 +79,7 @@ def test_an_error_is_an_outcome_and_takes_no_other_with_it(workers: int) -> None
     assert "raise ArithmeticError" in found[3].where
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_process_that_dies_is_named_alone() -> None:
     def task(shared, job):
@@ -91,6 +93,7 @@ def test_a_process_that_dies_is_named_alone() -> None:
     assert [one.number for one in found if "worker process died" in one.problem] == [2, 5]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("holds_the_interpreter", [False, True])
@@ -118,6 +121,7 @@ def test_a_job_that_hangs_is_ended_alone(workers: int, holds_the_interpreter: bo
     assert {path.name: len(path.read_text()) for path in tmp_path.iterdir()} == {str(job): 1 for job in JOBS}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_jobs_that_hang_or_fail_are_tried_again_as_often_as_was_said(tmp_path: Path) -> None:
     def task(shared, job):

@@ -93,6 +93,7 @@ def test_bad_options_are_refused_by_name(options) -> None:
         Resources(**options)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_workers_see_the_gpus_that_they_were_dealt(monkeypatch: pytest.MonkeyPatch) -> None:
     """The variable is set when a worker starts: no CUDA is asked, so any names will do."""

@@ -28,6 +28,7 @@ def same_law(a: np.ndarray, b: np.ndarray) -> float:
     return float(stats.ks_2samp(np.round(a, 10), np.round(b, 10)).pvalue)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["null", "gaussian", "rounded", "near_perfect", "constant"])
 def test_replicates_have_the_law_of_the_loop(name: str) -> None:
@@ -39,6 +40,7 @@ def test_replicates_have_the_law_of_the_loop(name: str) -> None:
         assert same_law(fast.tpr[:, i], tpr[:, i]) > 0.01
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_comparison_notices_another_law() -> None:
     """Control: a bootstrap of nine tenths of the members, and one that breaks ties."""
@@ -97,6 +99,7 @@ def test_a_target_that_is_a_whole_number_of_nonmembers_uses_them_all() -> None:
     assert tpr.tolist() == pytest.approx([0.30, 0.59])
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("mixed", [False, True])
 def test_replicates_of_units_have_the_law_of_the_loop_over_units(mixed: bool) -> None:

@@ -106,6 +106,7 @@ def test_a_command_gets_its_rows_in_order_a_seed_and_an_empty_folder_where_it_ru
     assert found.dtype == np.float32
 
 
+@pytest.mark.thorough
 def test_a_command_sees_the_gpus_that_it_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names of GPUs are enough: they are dealt in the environment, and the command says what it found there."""
     said = GOOD + "(pathlib.Path('seen') / seed).write_text(os.environ.get('CUDA_VISIBLE_DEVICES', 'unset'))\n"
@@ -144,6 +145,7 @@ def test_losses_are_turned_and_probabilities_become_logarithms(tmp_path: Path) -
     np.testing.assert_allclose(np.exp(fitted(sure)), np.tile([0.25, 0.75], (N, 1)), rtol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("body", "given", "says"),
     [
@@ -281,6 +283,7 @@ def test_a_failed_fit_takes_no_other_with_it_and_is_tried_again(tmp_path: Path) 
         shadow.train(target(tmp_path, body + "# edited\n"), np.arange(N), Y, included, seed=0, store=store)
 
 
+@pytest.mark.thorough
 def test_workers_change_nothing(tmp_path: Path) -> None:
     included = inclusion(N, 4, rng=np.random.default_rng(0))
     made = [
@@ -347,6 +350,7 @@ def test_a_hung_fit_is_ended_with_all_its_processes(tmp_path: Path) -> None:
     assert gone(tmp_path, 2)
 
 
+@pytest.mark.thorough
 @posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("workers", [1, 2])

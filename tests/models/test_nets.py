@@ -70,6 +70,7 @@ def test_the_residual_network_normalises_as_it_is_asked_to_and_groups_are_as_if_
         assert not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in factory().modules())
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_noise_reaches_the_outputs_of_batch_normalisation_and_less_those_of_group_normalisation() -> None:
     """The reason of the option: groups scale a noisy image anew, running averages of clean ones do not."""

@@ -268,6 +268,7 @@ evaluation: {{design: one-run, output_dir: {out}}}
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_an_overfitted_model_is_flagged_from_the_command_line(
     tmp_path: Path, run: Callable[..., tuple[int, str, str]]

@@ -111,6 +111,7 @@ def test_every_layer_that_can_be_clipped_is_among_the_kinds() -> None:
     assert tried >= set(private._RULES)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("by_gram", [True, False])
 @pytest.mark.parametrize("name", [*KINDS, *CASES])
@@ -169,6 +170,7 @@ def test_positions_that_cancel_do_not_hide_a_gradient(size, layer) -> None:
     assert float(torch.cat([t.reshape(-1) for t in total.values()]).double().norm()) <= 1 + 1e-5
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 3e38])
 @pytest.mark.parametrize("name", [name for name in CASES if "words" not in name])

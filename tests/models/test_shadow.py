@@ -59,6 +59,7 @@ def test_a_plain_loop_gives_the_same() -> None:
     assert outputs.model(0).dtype == np.float32
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_workers_and_stores_change_nothing(tmp_path: Path) -> None:
     seen: list[resumable.Progress] = []
@@ -218,6 +219,7 @@ def start(script: Path, *arguments: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, start_new_session=True, env=environment)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=pytest.mark.slow)])
 def test_kill_9_loses_the_models_in_flight_only(tmp_path: Path, executor: str) -> None:
@@ -317,6 +319,7 @@ def test_bad_arguments(options, message: str) -> None:
         train(**options)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_torch_models_alone_stacked_and_in_other_processes(tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -476,6 +479,7 @@ def test_what_it_will_cost(tmp_path: Path) -> None:
         shadow.estimate(SklearnTarget(GaussianNB(priors=[0.1, 0.2])), X, Y, INCLUDED, seed=5)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_an_executor_record_may_be_passed() -> None:
     np.testing.assert_array_equal(everything(train(executor=Local(2))), everything(train()))

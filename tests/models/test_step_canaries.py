@@ -149,6 +149,7 @@ def test_opacus_releases_clipped_canaries_and_noise() -> None:
     check_right(run, Repeated(PoissonSubsampled(GaussianNoise(0.5), rate), len(run.sums)))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["no clipping", "noise scaled by the batch size twice", "a seed that is known"])
 def test_a_plain_loop_with_a_bug_is_refuted_and_the_right_one_is_not(name: str) -> None:

@@ -154,6 +154,7 @@ print(repr(TorchTarget(build, TrainConfig(device="cpu")).identity()))
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("kind", EDITED)
 def test_an_edited_class_is_another_target(tmp_path: Path, kind: str) -> None:

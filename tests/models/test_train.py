@@ -215,6 +215,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(name) -> N
     assert not same(first, fit(factory, dataclasses.replace(config, seed=1), x, y, np.arange(40), seed=7))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_workers_in_processes_give_the_same_weights_bit_for_bit() -> None:
     jobs = [

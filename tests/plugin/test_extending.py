@@ -106,6 +106,7 @@ def test_every_recipe_of_the_page_has_its_code() -> None:
     assert sorted(heading.lower().replace(" ", "-") for heading in recipes()) == sorted(listed)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_an_attack(plugin: Path, tmp_path: Path) -> None:
     (records(tmp_path) / "audit.yaml").write_text(
@@ -133,6 +134,7 @@ def test_a_signal(plugin: Path, tmp_path: Path) -> None:
     assert registry.get("brier").needs == ("logits", "labels")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_metric(plugin: Path, tmp_path: Path) -> None:
     evidence().save(tmp_path / "scores.npz")
@@ -156,6 +158,7 @@ def test_a_metric_of_zero_run_evidence(plugin: Path) -> None:
     assert corrected["gini"].value == pytest.approx(2 * corrected["auc"].value - 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_target(plugin: Path, tmp_path: Path) -> None:
     rest = "data: {path: data.npz, x: x, y: y}\nattack: {type: loss}\nevaluation: {output_dir: out}\n"
@@ -188,6 +191,7 @@ def test_a_file_format(plugin: Path, tmp_path: Path) -> None:
         ma.Evidence.load(tmp_path / "scores.tsv")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_correction(plugin: Path, tmp_path: Path) -> None:
     shifted().save(tmp_path / "scores.npz")
@@ -201,6 +205,7 @@ def test_a_correction(plugin: Path, tmp_path: Path) -> None:
     assert bounds[0]["assumptions"] == bounds[1]["assumptions"]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_bound(plugin: Path) -> None:
     from example_plugin import bound

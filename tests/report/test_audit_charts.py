@@ -53,6 +53,7 @@ def test_which_charts_there_are():
     assert "verdict" not in charts_of(findings(design="zero-run"))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(
     "options",

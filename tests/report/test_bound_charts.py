@@ -11,6 +11,7 @@ from report.test_privacy_page import KINDS, MU, REFUTED, content, gaussian_limit
 from report.test_zero_run_page import cells
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_charts_follow_the_schema_and_render(kind):
@@ -60,6 +61,7 @@ def test_a_bound_of_zero_shows_nothing():
     assert "no leakage" not in page.words.lower()
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["roc-log", "roc-linear"])
 @pytest.mark.parametrize("claimed", [limit(1.0, 1e-5), limit(0.5, 0.0), gaussian_limit(0.5)], ids=["dp", "pure", "mu"])

@@ -60,6 +60,7 @@ def contested(tmp_path, name=NAME, text=EVIL):
 PAGES = {"verification": verification, "challenge": contested}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
 def test_text_from_a_bundle_stays_text(tmp_path, make):
@@ -71,6 +72,7 @@ def test_text_from_a_bundle_stays_text(tmp_path, make):
     assert "alert(1)" in " ".join(page.text)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @needs_chromium
 @pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)

@@ -11,6 +11,7 @@ from miaudit.report import comparison_page, kinds
 from report.test_audit_page import EVIL, Page
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_chart_shows_causal_numbers_under_whole_labels():
     """Right of its dashed line is more leakage, which no raw number of a zero-run audit may claim."""

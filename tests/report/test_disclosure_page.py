@@ -49,6 +49,7 @@ def shown(content: DisclosureFindings) -> str:
     return html.unescape(text)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_it_says_what_was_found(content: DisclosureFindings) -> None:
     text = shown(content)

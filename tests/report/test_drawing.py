@@ -38,6 +38,7 @@ def limited(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hold processes to the limit")
 def test_without_addresses_to_draw_with_the_findings_survive(place: Path) -> None:
@@ -71,6 +72,7 @@ def test_png():
     assert drawing.png(charts_of(findings())["verdict"].to_dict()).startswith(b"\x89PNG")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_an_extreme_curve_can_be_drawn():
     member = np.arange(400) % 2 == 0

@@ -10,6 +10,7 @@ from report.test_zero_run_page import KINDS, THREE, answered, cells, made, memor
 ZERO_RUN = ["shift", "overlap", "calibration", "balance"]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_charts_follow_the_schema_and_render(kind):
@@ -34,6 +35,7 @@ def test_which_charts_there_are():
     assert list(charts_of(empty)) == ["overlap", "distribution"]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("raw", "causal"),

@@ -355,6 +355,7 @@ def test_text_from_data_is_escaped():
         assert words.count(" ".join(EVIL.split())) >= 8
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_and_charts(kind):
@@ -380,6 +381,7 @@ AROUND = """<!doctype html><title></title><iframe src="inner.html" width="WIDTH"
 </script>"""
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @needs_chromium
 @pytest.mark.parametrize("width", [360, 390, 900])

@@ -35,6 +35,7 @@ def content() -> TableFindings:
     return TableFindings.from_dict(found.to_dict())
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_page_stands_alone_and_escapes(content: TableFindings) -> None:
     page = table_page.page(content)
@@ -47,6 +48,7 @@ def test_the_page_stands_alone_and_escapes(content: TableFindings) -> None:
     assert table_page.page(content) == page
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("design", ["one-run", None, "zero-run"])
 def test_the_box_holds_one_verdict(content: TableFindings, design: str | None) -> None:

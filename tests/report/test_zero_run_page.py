@@ -212,6 +212,7 @@ def made(kind):
 # -- the page ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_chart_is_in_the_page(kind):
@@ -224,6 +225,7 @@ def test_every_chart_is_in_the_page(kind):
     assert set(page.attributes("aria-labelledby")) <= set(ids)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_chart_is_among_the_figures(kind, tmp_path):
@@ -261,6 +263,7 @@ def test_memorisation_and_shift_are_two_numbers_with_a_sentence():
     assert given["sentence"] in page.words
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("status", "word"), [("answered", "Answered"), ("warned", "Answered, with a warning"), ("refused", "Refused")]
@@ -388,6 +391,7 @@ def test_text_of_zero_run_findings_is_escaped():
     assert len(Page(text).scripts) == 5
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @needs_chromium
 @pytest.mark.parametrize("kind", KINDS)
