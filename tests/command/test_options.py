@@ -24,6 +24,8 @@ OF_THE_FILE = {
     "evaluation.table_path": "the argument FILE",
     "evaluation.output_dir": "--out, which other commands have too",
     "evaluation.seed": "--seed, which other commands have too",
+    "coins.secret": "of a configuration that trains; outputs that are there have --coins, the reveal",
+    "coins.answer": "beside the secret",
     **{
         f"evaluation.{side}_{kind}_path": "--members, --nonmembers and --signal"
         for side in ("member", "nonmember")
