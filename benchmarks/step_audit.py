@@ -95,7 +95,8 @@ def main() -> None:
                     seen = cpu(by_opacus, made.model, follow, *watched, options.steps)
                 ratios.append(seen / plain)
             print(
-                f"{name} by {way}: {statistics.median(ratios):.2f} times the training (at most 1.3), {sorted(ratios)}"
+                f"{name} by {way}: {statistics.median(ratios):.2f} times the training (at most 1.3); "
+                + ", ".join(f"{one:.2f}" for one in sorted(ratios))
             )
     coins = rng.random(CANARIES) < 0.5
     run = step_audit.Released(coins + 4 * rng.normal(size=(options.steps, CANARIES)), coins)

@@ -113,7 +113,7 @@ def ours() -> dict[str, Way]:
         "mu_lower_bound": Way(FIXED_GAUSS, ours_fixed("mu"), "mu"),
     }
     for parameter, question in (("epsilon", CHOSEN), ("mu", CHOSEN_GAUSS)):
-        for option in ("Pilot", "Bonferroni", "Schedule", "Exploratory"):
+        for option in ("Pilot", "Bonferroni", "Schedule", "Hedged", "Exploratory"):
             held = option != "Exploratory"
             note = (
                 "the default"
