@@ -180,6 +180,7 @@ def used(block: str) -> Iterator[str]:
             yield short[text.partition(".")[0]] + text.removeprefix(text.partition(".")[0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
 def test_python_in_the_docs_uses_public_names(path: Path) -> None:
     for block in re.findall(r"^```python\n(.*?)^```", path.read_text(), flags=re.M | re.S):
@@ -187,6 +188,7 @@ def test_python_in_the_docs_uses_public_names(path: Path) -> None:
             assert is_public(name), name
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
 def test_python_in_the_docs_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,7 @@ def evidences(draw: st.DrawFn) -> Evidence:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("suffix", FORMATS)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -95,6 +96,7 @@ def test_the_digest_changes_with_every_change(evidence: Evidence, data: st.DataO
     assert evidence.replace(source="elsewhere").digest == evidence.digest  # where it came from is not content
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("suffix", FORMATS)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -106,6 +108,7 @@ def test_no_content_of_a_file_does_more_than_raise_an_input_error(suffix: str, c
         Evidence.load(path, score="score", member="member")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(0, 3000), flip=st.integers(0, 3000), suffix=st.sampled_from(["npz", "parquet"]))

@@ -117,6 +117,7 @@ def test_models_that_are_apart_are_a_failure(tiny: Run, monkeypatch: pytest.Monk
     assert err.startswith("failed: mlp, plain, float32: equal seeds are ")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_sensitivity_of_each_kind_of_layer(tiny: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def few(module: types.ModuleType) -> None:
@@ -210,6 +211,7 @@ def test_figure_3c_beside_what_is_printed(tiny: Run, tmp_path: Path) -> None:
     assert "| as printed |  | 0.65 | 0.75 | 0.66 |" in out
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_figure_3c_without_its_images_is_one_line(tiny: Run, tmp_path: Path) -> None:
     code, _, err = tiny("clean_noisy", "--data", str(tmp_path), "--out", str(tmp_path / "other"))
@@ -217,6 +219,7 @@ def test_figure_3c_without_its_images_is_one_line(tiny: Run, tmp_path: Path) -> 
     assert err.startswith("failed: seed 0: FileNotFoundError")
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_all_of_them_with_a_time_limit_each(tmp_path: Path) -> None:
     command = [sys.executable, FOLDER / "run.py", "--device", "cpu", "--tiny", "--out", tmp_path]

@@ -229,6 +229,7 @@ def test_covariates_that_cannot_be_corrected_for_are_refused_with_words(
     del place
 
 
+@pytest.mark.thorough
 def test_a_covariate_that_is_nowhere_is_refused_and_one_with_gaps_says_where_they_are(place: Path, run: Run) -> None:
     words = ("audit", "t.csv", "--score", "score", "--member", "member", "--covariates", "k", "--out", "o", *STACK)
     for gaps in (N, 9):

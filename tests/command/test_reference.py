@@ -40,6 +40,7 @@ def found(run: Run, *words: Any) -> dict[str, Any]:
     return dict(json.loads(out))
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_column_of_the_table_tests_the_correction(place: Path, run: Run) -> None:
     code, out, err = run("audit", *TABLE, "--reference-score", "older", "--out", "o", "--bundle", "b.zip")
@@ -54,6 +55,7 @@ def test_a_column_of_the_table_tests_the_correction(place: Path, run: Run) -> No
     assert "came out again" in out
 
 
+@pytest.mark.thorough
 def test_the_first_of_two_repairs_it_and_the_second_tests_it(place: Path, run: Run) -> None:
     words = ("--reference-score", "small,older", "--trained-on-neither")
     code, out, _ = run("audit", *TABLE, *words, "--out", "o")
@@ -65,6 +67,7 @@ def test_the_first_of_two_repairs_it_and_the_second_tests_it(place: Path, run: R
     assert (named["covariate"], named["test"], named["refuted"]) == ("small", "older", False)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_files_of_either_side_and_a_configuration_say_the_same(place: Path, run: Run) -> None:
     pair = ("--members", "in_score.npy", "--nonmembers", "out_score.npy")

@@ -12,6 +12,7 @@ from command.test_audit import Run, audit, save, text_of
 place = test_audit.place
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_report_draws_finished_findings_again(place: Path, run: Run) -> None:
     save(place / "t.npz", 1.0)

@@ -87,6 +87,7 @@ def report_of(config: Path, **changes: dict[str, object]) -> tuple[dict[str, obj
     return findings, done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["sklearn", "pytorch", "text"])
 def test_an_example_goes_from_data_to_report(name: str, examples: Path) -> None:
@@ -103,6 +104,7 @@ def test_an_example_goes_from_data_to_report(name: str, examples: Path) -> None:
     assert expected in {score["score"] for score in findings["scores"]}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "needs"),
@@ -143,6 +145,7 @@ def test_a_fitted_keras_model_is_audited_in_one_call(examples: Path) -> None:
     assert (examples / "keras" / "results" / "report.html").stat().st_size > 100_000
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_collect_writes_the_evidence_that_run_audits(place: Path, run: Run) -> None:
     config = write(place / "c.yaml", **tree(shadow={"models": 4}))
@@ -188,6 +191,7 @@ def test_zero_run_takes_members_and_covariates_from_the_data(place: Path, run: R
     assert evidence.n_members == 50
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_campaign_makes_its_own_reference(place: Path, run: Run) -> None:
     rng = np.random.default_rng(0)
@@ -243,6 +247,7 @@ LINES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("by", ["option", "file"])
 def test_token_log_probabilities_need_no_model(by: str, place: Path, run: Run) -> None:
@@ -274,6 +279,7 @@ class SlowBayes(GaussianNB):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_killed_half_way_the_same_command_resumes(place: Path, run: Run) -> None:
     (place / "slow_bayes.py").write_text(SLOW)
@@ -323,6 +329,7 @@ def test_a_stated_rate_is_not_timed(place: Path, run: Run) -> None:
     assert not (place / "evidence.npz").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_without_torch_scikit_learn_works_and_the_extra_is_named(place: Path) -> None:
     write(place / "s.yaml", **tree(shadow={"models": 4}))

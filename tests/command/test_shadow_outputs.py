@@ -97,6 +97,7 @@ def test_copies_are_asked(run: Run, place: Path) -> None:
     assert "label_only_calibrated" in out
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_which_records_leak_is_told_drawn_and_drawn_again(run: Run, place: Path) -> None:
     shadows = {"models": 14, "vulnerability": True}

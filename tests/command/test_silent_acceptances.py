@@ -90,6 +90,7 @@ def test_numbers_beyond_64_bits_are_refused_and_others_of_their_type_are_exact(t
         tables.read_columns(path, ["a"])
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_a_damaged_parquet_file_is_one_line_whatever_its_reader_does(place: Path) -> None:
     pl.DataFrame({"score": np.arange(300.0), "member": np.arange(300) % 2 == 0}).write_parquet(place / "t.parquet")

@@ -57,6 +57,7 @@ KNOWN = {"path": "d.npz", "x": "x", "y": "y", "member": "member", "covariates": 
 ZERO_RUN = {"data": KNOWN, "evaluation": {"design": "zero-run"}}
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(("sections", "theorem"), [({}, "Theorem 5.4"), (ZERO_RUN, "Theorem 6.4")])
 def test_it_stands_on_the_page_and_in_the_bundle(sections: Any, theorem: str, place: Path, run: Run) -> None:
@@ -80,6 +81,7 @@ def test_it_stands_on_the_page_and_in_the_bundle(sections: Any, theorem: str, pl
     assert not any(UNMEASURED in one for one in findings["notes"])  # it follows from them, and is not stored
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_collect_says_it_and_a_sealed_audit_keeps_it_to_its_owner(place: Path, run: Run) -> None:
     config = write(attack={"type": ["margin", "loss"], "fpr_targets": [0.1]})
@@ -115,6 +117,7 @@ class SlowBayes(GaussianNB):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_killed_half_way_the_same_command_resumes(place: Path, run: Run) -> None:
     (place / "slow_bayes.py").write_text(SLOW)

@@ -80,6 +80,7 @@ def households(tmp_path: Path) -> tuple[str, str, str]:
     return paths  # type: ignore[return-value]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_households_go_through_the_command(
     households: tuple[str, str, str], tmp_path: Path, run: Callable[..., tuple[int, str, str]]

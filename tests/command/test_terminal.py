@@ -26,6 +26,7 @@ def evil(*words: str, where: Path) -> subprocess.CompletedProcess[bytes]:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(
     "words",

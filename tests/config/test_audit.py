@@ -60,6 +60,7 @@ def test_the_printed_file_runs(printed: Path) -> None:
     assert list(made.evidence.scores) == ["gaussian_lira", "loss"]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_printed_file_runs_from_the_command_line(printed: Path, run: Callable[..., tuple[int, str, str]]) -> None:
     code, out, err = run("run", "mia_config.yaml")

@@ -38,6 +38,7 @@ CASES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(("values", "disclosure", "options"), CASES, ids=str)
 def test_every_bound_is_above_the_truth(

@@ -26,6 +26,7 @@ def enumerated(p: np.ndarray, other: np.ndarray, q: float, temperature: float) -
     return apart
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("q", [0.0, 0.2, 0.5, 0.8, 1.0])
 @pytest.mark.parametrize("temperature", [0.05, 0.2, 1.0])

@@ -78,6 +78,7 @@ def test_a_composition_agrees_with_the_accountant() -> None:
     assert accounting._by_accountant(parts, 1e-5) == pytest.approx(upper_bound(parts, delta=1e-5).value, abs=1e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @needs_accountant
 @pytest.mark.parametrize(("noise", "rate", "delta"), [(1.0, 0.1, 1e-3), (0.6, 0.5, 1e-4), (2.0, 0.064, 1e-3)])
@@ -128,6 +129,7 @@ def test_more_privacy_comes_from_more_noise_fewer_steps_and_smaller_batches() ->
     assert base < Gaussian(10.0).epsilon_at(1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @needs_accountant
 def test_noise_is_calibrated_to_a_target() -> None:
@@ -160,6 +162,7 @@ def test_without_the_accountant_the_message_says_what_to_install(monkeypatch: py
     assert upper_bound(GaussianNoise(1.0), delta=1e-5).value == pytest.approx(4.3772, abs=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_little_noise_is_accounted_for_on_a_wider_grid_that_is_still_an_upper_bound() -> None:
     pld = pytest.importorskip("dp_accounting.pld")

@@ -123,6 +123,7 @@ def test_the_same_seed_gives_the_same_bound_and_the_order_of_records_does_not_ma
     assert multi_run.mu_lower_bound(shuffled, rng=np.random.default_rng(9)).value == pytest.approx(one.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["nothing leaks", "Laplace"])
 def test_unpaid_choice_of_the_threshold_fails(name: str) -> None:

@@ -133,6 +133,7 @@ def test_a_table_that_collapsed_looks_fine_by_accuracy_alone() -> None:
     assert (majority["balanced_accuracy"].value, majority["auc"].value) == (0.5, 0.5)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_all_classifiers_learn_every_kind_of_target_and_another_real_sample_loses_little() -> None:
     rng = np.random.default_rng(5)

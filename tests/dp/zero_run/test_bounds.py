@@ -61,6 +61,7 @@ def test_the_oracle_is_the_ratio_of_noncentral_t_laws() -> None:
     assert log_ratio(t, 2.0, 0.5, 9999) == pytest.approx(exact, abs=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize(("rho", "known", "wide", "raw"), [(1, 0.36, 0.27, 0.36), (0.25, 0.31, 0.26, 0.94)])
 def test_bounds_on_the_noisy_sum(rho: float, known: float, wide: float, raw: float) -> None:
@@ -250,6 +251,7 @@ def test_units_keep_one_record_each() -> None:
     assert "one record drawn at random of each of 900 units; the other 1,800 left out" in found.corrections
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_nothing_is_shown_where_members_only_have_more_records_than_nonmembers() -> None:
     """The learned propensity is that of a record, 5 in 6; of one record of each unit it would be one half."""

@@ -183,6 +183,7 @@ def test_a_seed_is_refused_with_privacy(folder: Path) -> None:
     assert synthesise_config.read(folder / "synthesise.yaml").seed == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_command_spends_one_budget_through_links(folder: Path, tmp_path_factory: Any, command: Any) -> None:
     other = tmp_path_factory.mktemp("other")
@@ -247,6 +248,7 @@ def command() -> Any:
     return run
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_the_command_writes_release_and_report(folder: Path, command: Any) -> None:
     out = folder / "out"

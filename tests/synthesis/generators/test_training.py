@@ -53,6 +53,7 @@ def learned(table: Table) -> Generator:
     return synthesis.fit(table, GRAPH, rng=np.random.default_rng(1), config=QUICK)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_marginals_and_mechanisms_are_learned(learned: Generator) -> None:
     rng = np.random.default_rng(2)
@@ -111,6 +112,7 @@ def test_a_generator_in_a_stack_is_the_one_alone(table: Table) -> None:
     assert np.abs(together[0].weights - together[2].weights).max() > 0.05  # another seed is another generator
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_with_privacy_a_stack_repeats_and_pays_for_all_epochs(table: Table) -> None:
     privacy = Privacy(records=1000, epsilon=0.5, clip=2.0)

@@ -72,6 +72,7 @@ def test_predicates_isolate_a_synthetic_record_and_are_written_for_a_reader(mode
     assert any(column.name in text for column in SCHEMA.columns)
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["univariate", "multivariate"])
 def test_without_a_leak_the_interval_holds_zero_though_predicates_overlap(mode: str) -> None:

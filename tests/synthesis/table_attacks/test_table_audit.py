@@ -34,6 +34,7 @@ def with_copies(n: int, members: Table, copies: int, rng: np.random.Generator) -
     return Table(SCHEMA, np.r_[draw(n, rng).values, members.values[:copies]])
 
 
+@pytest.mark.thorough
 @pytest.mark.long
 def test_without_a_leak_nothing_is_flagged() -> None:
     rng = np.random.default_rng(0)
