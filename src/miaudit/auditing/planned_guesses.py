@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Hedged, Option, Pilot, Schedule
+from miaudit.dp.selection import Bonferroni, Exploratory, Fixed, Hedged, Option, Pilot, Schedule, numbers_of
 from miaudit.errors import InputError
 
 __all__ = ["PlannedGuesses"]
@@ -38,26 +38,22 @@ class PlannedGuesses:
             return cls(canaries, _at(confidence, [option if isinstance(option, int) else option.count], canaries))
         match option:
             case Bonferroni() | Exploratory():
-                counts = sorted(set(option.counts or _counts(option.fractions, canaries)))
+                counts = sorted(set(option.counts or numbers_of(option.fractions, canaries)))
                 paid = len(counts) if isinstance(option, Bonferroni) else 1
                 return cls(canaries, _at(1 - (1 - confidence) / paid, counts, canaries))
             case Schedule():
-                return cls(canaries, _at(confidence, _counts(option.fractions, canaries), canaries))
+                return cls(canaries, _at(confidence, numbers_of(option.fractions, canaries), canaries))
             case Hedged():
-                few = sorted(set(_counts(option.few, canaries)))
+                few = sorted(set(numbers_of(option.few, canaries)))
                 most, each = option.confidences(confidence, len(few))
-                own = _at(most, _counts(option.fractions, canaries), canaries)
+                own = _at(most, numbers_of(option.fractions, canaries), canaries)
                 return cls(canaries, (*own, *_at(each, few, canaries)))
         pilot = option or Pilot()
         revealed = round(pilot.share * canaries)
         if not 1 <= revealed < canaries:
             return cls(canaries, ((canaries, confidence),))
         left = canaries - revealed
-        return cls(left, _at(confidence, _counts(pilot.fractions, left), left))
-
-
-def _counts(fractions: Sequence[float], canaries: int) -> list[int]:
-    return [min(canaries, max(1, round(fraction * canaries))) for fraction in fractions]
+        return cls(left, _at(confidence, numbers_of(pilot.fractions, left), left))
 
 
 def _at(confidence: float, counts: Sequence[int], canaries: int) -> tuple[tuple[int, float], ...]:

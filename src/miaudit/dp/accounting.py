@@ -21,7 +21,7 @@ from miaudit.dp.mechanism import (
     Mechanism,
     PoissonSubsampled,
     Repeated,
-    check_mechanism,
+    described,
     dp_sgd,
     from_mapping,
 )
@@ -73,15 +73,15 @@ def upper_bound(
     >>> upper_bound(Repeated(GaussianNoise(10.0), 25), parameter="mu").value
     0.5
     """
-    described = from_mapping(mechanism) if isinstance(mechanism, Mapping) else check_mechanism(mechanism)
-    words = f"{described}; one record added or removed"
+    found = described(mechanism)
+    words = f"{found}; one record added or removed"
     if parameter == "mu":
-        return UpperBound("mu", _exact_mu(described), 0.0, words, _CLOSED_FORM)
+        return UpperBound("mu", _exact_mu(found), 0.0, words, _CLOSED_FORM)
     if parameter != "epsilon":
         raise InputError("parameter", "'epsilon' or 'mu'", repr(parameter), "epsilon is the default")
     if delta is None:
         raise InputError("delta", "a number in [0, 1)", "none", "an epsilon means nothing without its delta")
-    value, accountant = _epsilon(described, check_delta(delta))
+    value, accountant = _epsilon(found, check_delta(delta))
     return UpperBound("epsilon", value, float(delta), words, accountant)
 
 
@@ -103,14 +103,14 @@ def tradeoff(mechanism: Mechanism | Mapping[str, Any]) -> TradeOff:
     >>> round(sampled(0.05), 2), round(Gaussian(10.0)(0.05), 2)
     (0.66, 0.0)
     """
-    described = from_mapping(mechanism) if isinstance(mechanism, Mapping) else check_mechanism(mechanism)
-    mu = _mu(described)
-    return _profile(described) if mu is None else Gaussian(mu)
+    found = described(mechanism)
+    mu = _mu(found)
+    return _profile(found) if mu is None else Gaussian(mu)
 
 
 @lru_cache(maxsize=64)
-def _profile(described: Mechanism) -> PrivacyProfile:
-    deltas_at = _accountant(described, coarser=_COARSER).get_delta
+def _profile(mechanism: Mechanism) -> PrivacyProfile:
+    deltas_at = _accountant(mechanism, coarser=_COARSER).get_delta
     last = 1.0
     while deltas_at(last) > _FINEST_DELTA and last < _LARGEST_EPSILON:
         last *= 2

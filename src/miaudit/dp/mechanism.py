@@ -178,6 +178,11 @@ def _parts(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
+def described(mechanism: Mechanism | Mapping[str, Any]) -> Mechanism:
+    """Return a mechanism that can be accounted for, from itself or the mapping that :func:`from_mapping` reads."""
+    return from_mapping(mechanism) if isinstance(mechanism, Mapping) else check_mechanism(mechanism)
+
+
 def check_mechanism(mechanism: object) -> Mechanism:
     """Return a mechanism that can be accounted for; refuse everything else."""
     if not isinstance(mechanism, Mechanism):

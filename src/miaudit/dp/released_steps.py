@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc, gammainc, gammaincc, logsumexp
 
 from miaudit.arrays import BoolArray, FloatArray
-from miaudit.dp.mechanism import GaussianNoise, Mechanism, PoissonSubsampled, Repeated, check_mechanism, from_mapping
+from miaudit.dp.mechanism import GaussianNoise, Mechanism, PoissonSubsampled, Repeated, described
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 
@@ -63,14 +63,14 @@ class Steps:
         >>> Steps.of(dp_sgd(records=1_000, batch=100, noise=1.5, steps=40))
         Steps(rate=0.1, noise=1.5, count=40)
         """
-        described = from_mapping(mechanism) if isinstance(mechanism, Mapping) else check_mechanism(mechanism)
-        match described:
+        found = described(mechanism)
+        match found:
             case Repeated(PoissonSubsampled(GaussianNoise(noise), rate), times):
                 return cls(rate, noise, times)
             case Repeated(GaussianNoise(noise), times):
                 return cls(1.0, noise, times)
         hint = "describe the training by accounting.dp_sgd(records=, batch=, noise=, steps=)"
-        raise InputError("mechanism", "steps of DP-SGD: Gaussian noise, sampled or not, repeated", str(described), hint)
+        raise InputError("mechanism", "steps of DP-SGD: Gaussian noise, sampled or not, repeated", str(found), hint)
 
 
 @dataclass(frozen=True, eq=False)

@@ -444,8 +444,12 @@ def _at_most(count: int, n: int) -> int:
 
 def _numbers(fractions: Sequence[float], test: RankedTest, rows: IntArray) -> list[int]:
     """Return the numbers of guesses that are meant by fractions of the canaries among these rows."""
-    whole = test.canaries(rows)
-    return [min(len(rows), max(1, round(fraction * whole))) for fraction in fractions]
+    return numbers_of(fractions, test.canaries(rows), most=len(rows))
+
+
+def numbers_of(fractions: Sequence[float], canaries: int, *, most: int | None = None) -> list[int]:
+    """Return numbers of guesses from 1 to ``most``, by default all canaries, from fractions of the canaries."""
+    return [min(most or canaries, max(1, round(fraction * canaries))) for fraction in fractions]
 
 
 def _piloted(

@@ -38,6 +38,7 @@ from miaudit.dp.released_steps import (
     strange_noise,
 )
 from miaudit.dp.schedule import gaussian_accuracy
+from miaudit.dp.selection import numbers_of
 from miaudit.dp.tradeoff import TradeOff
 from miaudit.dp.verdict import LowerBound, UpperBound
 from miaudit.errors import InputError, check_confidence
@@ -263,10 +264,12 @@ def _guesses(claim: TradeOff, mu: float, canaries: int, confidence: float, *, lu
         return bound(guesses, math.floor(min(guesses, max(0.0, right))))
 
     def able(room: float) -> list[int]:
-        counts = [{"correct": one, "guesses": one, "canaries": canaries} for one in tried]
-        return [each["guesses"] for each in counts if one_run.rejects(claim, **each, level=room * (1 - confidence))]
+        level = room * (1 - confidence)
+        return [
+            one for one in tried if one_run.rejects(claim, correct=one, guesses=one, canaries=canaries, level=level)
+        ]
 
-    tried = sorted({max(1, round(share * canaries)) for share in _SHARES})
+    tried = sorted(set(numbers_of(_SHARES, canaries)))
     candidates = next(filter(None, (able(room) for room in _ROOM)), tried)
     strength = mu
     while not any(map(shown, candidates)) and strength < _STRONGEST:
@@ -278,8 +281,8 @@ def _usual(runs: Sequence[Released], steps: Steps) -> tuple[Statistic, ...]:
     found: list[Statistic] = [Sampled()]
     if steps.rate < 1:
         found.append(Summed())
-    if steps.rate < 1 and steps.count >= 2 * round(1 / steps.rate):
-        found.append(SameBatch())
+        if steps.count >= 2 * round(1 / steps.rate):
+            found.append(SameBatch())
     if all(run.again is not None for run in runs):
         found.append(AgainstRerun())
     return tuple(found)
