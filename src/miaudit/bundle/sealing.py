@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from miaudit.arrays import BoolArray, IntArray
 from miaudit.bundle import plain_json
 from miaudit.bundle.sharing import KEY_BYTES
-from miaudit.errors import InputError, OutputError, one_line
+from miaudit.errors import InputError, one_line
 from miaudit.evidence import Evidence
 from miaudit.io import atomic, signature
 
@@ -265,12 +265,11 @@ def judge(opening: Opening, submission: str) -> np.random.Generator:
 def _write_new(path: Path, content: Mapping[str, Any], mode: int) -> None:
     what = {"keys": "keys are", "opening": "an opening is"}[content["kind"]]
     text = json.dumps(content)
-    try:
-        atomic.write_text(path, text, replace=False, mode=mode)
-    except FileExistsError as error:
-        raise OutputError(one_line(f"{path}: {what} there already, and kept; name another file")) from error
-    except OSError as error:
-        raise OutputError(one_line(f"{path}: cannot be written ({error.strerror or error})")) from error
+
+    def write(target: Path) -> None:
+        target.write_text(text, encoding="utf-8")
+
+    atomic.write_once(path, write, mode=mode, what=what)
 
 
 def _checked_digests(submissions: Iterable[str]) -> list[str]:

@@ -89,6 +89,26 @@ def write_text(path: Path, text: str, *, replace: bool = True, mode: int | None 
     write_atomically(path, write, replace=replace, mode=mode)
 
 
+def write_once(path: Path, write: Callable[[Path], None], *, mode: int | None = None, what: str = "is") -> None:
+    """Write a file that is never overwritten, as :func:`write_atomically`.
+
+    Parameters
+    ----------
+    what : the start of what is said of an earlier one, such as "keys are"
+
+    Raises
+    ------
+    OutputError
+        If the file is there already, or cannot be written.
+    """
+    try:
+        write_atomically(path, write, replace=False, mode=mode)
+    except FileExistsError as error:
+        raise OutputError(one_line(f"{path}: {what} there already, and kept; name another file")) from error
+    except OSError as error:
+        raise OutputError(one_line(f"{path}: cannot be written ({error.strerror or error})")) from error
+
+
 def sync(path: Path) -> None:
     """Flush a file, or the names in a folder, to the disk."""
     folder = path.is_dir()

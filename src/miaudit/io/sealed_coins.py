@@ -17,7 +17,7 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -401,7 +401,7 @@ def write_members(path: Path, coins: Coins, *, mode: int | None = None) -> None:
             head = ",".join(f"run{k}" for k in runs)
             np.savetxt(target, drawn.T.astype(np.int8), fmt="%d", delimiter=",", header=head, comments="")
 
-    _write(path, write, mode)
+    atomic.write_once(path, write, mode=mode)
 
 
 def write_beside(path: Path, table: Path, coins: Coins, *, run: int = 1, unit: str | None = None) -> None:
@@ -545,16 +545,7 @@ def _write_new(path: Path, content: Mapping[str, Any], mode: int | None = None) 
     def write(target: Path) -> None:
         target.write_text(_text(content), encoding="utf-8", newline="\n")
 
-    _write(path, write, mode)
-
-
-def _write(path: Path, write: Callable[[Path], None], mode: int | None) -> None:
-    try:
-        atomic.write_atomically(path, write, replace=False, mode=mode)
-    except FileExistsError as error:
-        raise OutputError(one_line(f"{path}: is there already, and kept; name another file")) from error
-    except OSError as error:
-        raise OutputError(one_line(f"{path}: cannot be written ({error.strerror or error})")) from error
+    atomic.write_once(path, write, mode=mode)
 
 
 def _read(path: str | Path, kind: str) -> dict[str, Any]:

@@ -48,18 +48,22 @@ class WatchedModel(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return outputs (B, ...) of records (B, ...): of the network, and ones for canaries that are learned from."""
-        marked, place = self._marked(x)
+        marked, place = self.marked(x)
         outputs: Tensor = self.net(torch.where(_beside(marked, x), torch.zeros_like(x), x))
         if not torch.is_grad_enabled():
             return outputs
         with contextlib.suppress(RuntimeError):  # under vmap no record can be looked at: see StepCanaries.saw
-            self._joined[-1].update(place[marked].tolist())
+            self.see(marked, place)
         own = self.canaries(place[:, None])[:, 0]
         # 0 in value, so that the loss of a canary, and thus its gradient, does not change as its parameter learns
         slope = (own - own.detach()).sum(1) * (self._sign * self._loudness)
         flat = outputs.flatten(1) if outputs.ndim > 1 else outputs[:, None]
         answer = F.pad(slope[:, None], (0, flat.shape[1] - 1)).to(flat.dtype) + 1
         return torch.where(marked[:, None], answer, flat).reshape(outputs.shape)
+
+    def see(self, marked: Tensor, place: Tensor) -> None:
+        """Take note of the canaries in a batch, as of :meth:`marked`."""
+        self._joined[-1].update(place[marked].tolist())
 
     def hear(self, gradient: Tensor) -> None:
         """Take note of what one step released at the canaries' parameter, (m, spread)."""
@@ -73,7 +77,7 @@ class WatchedModel(nn.Module):
         """That of the canaries' gradients in the step to come."""
         return 1.0 if len(self._heard) % 2 == 0 else -1.0
 
-    def _marked(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def marked(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return which records are canaries (B,), and which canary each is (B,), 0 for natural ones."""
         lowest = x.flatten(1).amin(1)
         first = _MARK if x.is_floating_point() else 1
@@ -174,8 +178,7 @@ class StepCanaries:
 
     def saw(self, x: Tensor) -> None:
         """Note which canaries are in a batch: for gradients by ``torch.func.vmap``, where the model cannot look."""
-        marked, place = self.model._marked(x)
-        self.model._joined[-1].update(place[marked].tolist())
+        self.model.see(*self.model.marked(x))
 
     def released(self, *, divided_by: float, again: StepCanaries | None = None) -> Released:
         """Return what the steps released, for :func:`miaudit.dp.step_audit.audit`.
