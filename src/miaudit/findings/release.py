@@ -42,7 +42,6 @@ class Guarantee:
     noise: NotNegative
     clip: NotNegative | None
     tpr_limits: tuple[tuple[Share, Share], ...]
-    neighbours: Literal["add-or-remove", "replace-one"] = "add-or-remove"
 
 
 @dataclass(frozen=True)
@@ -145,12 +144,15 @@ class SynthesisFindings(FindingsRecord):
     fidelity : of the table; None where it was not asked for
     fidelity_of : "held-out", "public" or "private": which records the table was compared with; None without
     useful : whether the release is any good; None where it was not asked for
+    neighbours : "replace-one" where the guarantee is of tables that differ in the values of one record; None where of
+        tables with one record more or less, or without a guarantee
     notes : what must be said with it
     source : what the private table is called
     repeat : version and command; no seed with privacy, since none repeats its noise
     """
 
     KIND = "synthesis"
+    LATER = ("useful", "neighbours")
     DERIVED = ("exit_code", "status", "fidelity.summary")
 
     text: Annotated[tuple[str, ...], MinLen(1)]
@@ -163,6 +165,7 @@ class SynthesisFindings(FindingsRecord):
     fidelity: Fidelity | None = None
     fidelity_of: Literal["held-out", "public", "private"] | None = None
     useful: Usefulness | None = None
+    neighbours: Literal["replace-one"] | None = None
     notes: tuple[str, ...] = ()
     source: str = ""
     repeat: Mapping[str, Any] = field(default_factory=dict)

@@ -41,7 +41,7 @@ def page(findings: SynthesisFindings) -> str:
         charts(findings),
         overall={"word": _WORDS[findings.status], "tone": _TONES[findings.status]},
         cards=_cards(findings),
-        guarantee=_guarantee(findings.guarantee),
+        guarantee=_guarantee(findings.guarantee, findings.neighbours),
         spent=_spent(findings.spent),
         useful=_useful(findings.useful),
         fidelity=fidelity_charts.cards(findings.fidelity),
@@ -100,11 +100,11 @@ def _cards(findings: SynthesisFindings) -> list[tuple[str, str, str]]:
     return cards
 
 
-def _guarantee(found: Guarantee | None) -> list[tuple[str, str]]:
+def _guarantee(found: Guarantee | None, neighbours: str | None) -> list[tuple[str, str]]:
     if not found:
         return []
     epsilon, delta = rounded_up(found.epsilon, 6), rounded_up(found.delta, 4)
-    changed = {"add-or-remove": "added or removed", "replace-one": "replaced by another"}[found.neighbours]
+    changed = "added or removed" if neighbours is None else "replaced by another"
     rows = [
         ("claim", f"ε = {epsilon} at δ = {delta}, one record {changed}"),
         ("mechanism", found.mechanism),

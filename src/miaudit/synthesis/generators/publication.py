@@ -27,7 +27,7 @@ from miaudit.synthesis import fidelity as fidelity_of
 from miaudit.synthesis.generators import fitting, usefulness
 from miaudit.synthesis.generators import ledger as ledgers
 from miaudit.synthesis.generators.generator import Generator, Method
-from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
+from miaudit.synthesis.generators.generator_config import GeneratorConfig, Neighbours, Privacy
 from miaudit.synthesis.generators.recipe import Config, Progress, Recipe
 from miaudit.synthesis.generators.release import Release
 from miaudit.synthesis.graph import CausalGraph
@@ -42,7 +42,7 @@ _WHOLE = (
     "The noise is normal, rounded to whole counts, and drawn by OpenDP with entropy of the operating system: no last "
     "bits of floating-point numbers are released, and the closed form of Gaussian DP holds for whole counts as it is."
 )
-_CHANGED = {
+_CHANGED: dict[Neighbours, str] = {
     "add-or-remove": "had any one record been added to the private table or removed from it",
     "replace-one": "had the values of any one record of the private table been others",
 }
@@ -153,7 +153,7 @@ def publish(
     useful, fidelity = _judged(release.table, generator, private, aside, publication, look)
     guarantee = None if recipe.privacy is None else _guarantee(release, recipe.privacy)
     findings = SynthesisFindings(
-        text=_statement(guarantee, entered),
+        text=_statement(guarantee, entered, release.neighbours),
         guarantee=guarantee,
         spent=entered,
         graph=None if publication.graph is None else _drawn(publication.graph),
@@ -163,6 +163,7 @@ def publish(
         fidelity=fidelity,
         fidelity_of=None if publication.fidelity == "none" else publication.fidelity,
         useful=useful,
+        neighbours="replace-one" if release.neighbours == "replace-one" else None,
         notes=_notes(publication, recipe, len(aside)),
         source=publication.source,
         repeat=dict(repeat or {}),
@@ -273,11 +274,10 @@ def _guarantee(release: Release, privacy: Privacy) -> Guarantee:
         noise=float(facts["noise"]),
         clip=privacy.clip if "clip" in facts else None,
         tpr_limits=tuple((fpr, float(limits.tpr_at_fpr(fpr))) for fpr in _FPR),
-        neighbours=privacy.neighbours,
     )
 
 
-def _statement(guarantee: Guarantee | None, spent: Spent | None) -> tuple[str, ...]:
+def _statement(guarantee: Guarantee | None, spent: Spent | None, neighbours: Neighbours) -> tuple[str, ...]:
     if guarantee is None:
         return (
             "No guarantee: this table was made without differential privacy, and nothing limits what it gives away.",
@@ -286,7 +286,7 @@ def _statement(guarantee: Guarantee | None, spent: Spent | None) -> tuple[str, .
     fpr, tpr = guarantee.tpr_limits[1]
     lines = [
         f"This table is ({rounded_up(guarantee.epsilon, 6)}, {rounded_up(guarantee.delta)})-differentially private: "
-        f"{_CHANGED[guarantee.neighbours]}, no release would have become much more or less likely.",
+        f"{_CHANGED[neighbours]}, no release would have become much more or less likely.",
         f"So an attack on any one record that would claim it wrongly {100 * fpr:g}% of the time claims it rightly at "
         f"most {rounded_up(100 * tpr)}% of the time, whoever makes it and whatever else they know.",
     ]
