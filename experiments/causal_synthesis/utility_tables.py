@@ -12,7 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,9 @@ from pain import pain
 from miaudit.report import drawing, fidelity_charts
 from miaudit.synthesis import utility
 from miaudit.synthesis.fidelity import Fidelity, fidelity
+from miaudit.synthesis.generators import fitting
+from miaudit.synthesis.generators.recipe import Recipe
+from miaudit.synthesis.generators.tables_config import TablesConfig
 from miaudit.synthesis.generators.training import GeneratorConfig, Privacy, fit_many, same_capacity
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.interventions import interventional_error
@@ -85,19 +88,40 @@ def reversed_graph(graph: CausalGraph) -> CausalGraph:
 
 def arms(
     train: Table, graph: CausalGraph, epsilon: float, form: Form, rng: np.random.Generator
-) -> dict[str, Sequence[Any]]:
-    """Train the generators of each arm, all on the same records."""
+) -> tuple[dict[str, Sequence[Any]], dict[str, str]]:
+    """Make the generators of each arm, all of the same records; and what rehearsals said.
+
+    Networks with privacy are trained by what a rehearsal on simulated records chose, and for comparison with the
+    paper's learning rate, at which they learn next to nothing.
+    """
     config = GeneratorConfig(epochs=form.epochs, records=len(train))
-    plain = same_capacity(graph, config)
     privacy = Privacy(records=len(train), epsilon=epsilon, delta=DELTA)
-    found = {}
-    for name, given, settings in (("plain", None, plain), ("causal", graph, config)):
+    found: dict[str, Sequence[Any]] = {}
+    said = {}
+    for name, given, settings in (("plain", None, same_capacity(graph, config)), ("causal", graph, config)):
+        recipes = {"": Recipe("vae", settings, None), ", DP, untuned": Recipe("vae", settings, privacy)}
+        recipes[", DP"] = chosen = rehearsed(train, graph, given, privacy, rng.spawn(1)[0])
+        said[name] = chosen.rehearsed
+        for suffix, recipe in recipes.items():
+            found[name + suffix] = made(recipe, train, given, form.tables, rng)
+    for name, given in (("tables, no graph", None), ("tables", graph)):
         for suffix, asked in (("", None), (", DP", privacy)):
-            child = rng.spawn(1)[0]
-            found[name + suffix] = fit_many(
-                [train] * form.tables, given, asked, rng=child, config=settings, repeatable=True
-            )
-    return found
+            found[name + suffix] = made(Recipe("tables", TablesConfig(), asked), train, given, form.tables, rng)
+    return found, said
+
+
+def rehearsed(
+    train: Table, graph: CausalGraph, given: CausalGraph | None, privacy: Privacy, rng: np.random.Generator
+) -> Recipe:
+    """What simulated records say of networks along ``given``, which without a graph have the causal one's capacity."""
+    found = fitting.settled(train.schema, given, privacy, method="vae", records=len(train), rng=rng)
+    assert isinstance(found.config, GeneratorConfig)
+    return found if given is not None else replace(found, config=same_capacity(graph, found.config))
+
+
+def made(recipe: Recipe, train: Table, graph: CausalGraph | None, many: int, rng: np.random.Generator) -> Sequence[Any]:
+    """Generators of the same records."""
+    return recipe.fit_many([train] * many, graph, rng=rng.spawn(1)[0], repeatable=True)
 
 
 def measured(name: str, form: Form, out: Path, rng: np.random.Generator) -> dict[str, Any]:
@@ -110,7 +134,7 @@ def measured(name: str, form: Form, out: Path, rng: np.random.Generator) -> dict
         train, test, targets=form.targets, classifiers=form.classifiers, most_rows=form.most_rows, rng=draw
     )
     real = benchmark.score()
-    trained = arms(train, graph, EPSILON[name], form, fit)
+    trained, said = arms(train, graph, EPSILON[name], form, fit)
     tables = {arm: [one.sample(records, rng=sample) for one in many] for arm, many in trained.items()}
     tables["another real sample"] = [fresh]
     tables["columns shuffled"] = [shuffled(train, sample)]
@@ -123,10 +147,15 @@ def measured(name: str, form: Form, out: Path, rng: np.random.Generator) -> dict
         "records": records,
         "targets": list(benchmark.targets),
         "epsilon": EPSILON[name],
+        "rehearsed": said,
         "majority": {metric: estimate.value for metric, estimate in benchmark.majority().items()},
         "rows": {arm: _rows(benchmark, real, many) for arm, many in scores.items()},
         "causal_less_plain": {
             suffix or "no DP": _estimates(utility.compare_generators(scores[f"causal{x}"], scores[f"plain{x}"]))
+            for suffix, x in (("", ""), ("DP", ", DP"), ("DP, untuned", ", DP, untuned"))
+        },
+        "tables_less_causal": {
+            suffix or "no DP": _estimates(utility.compare_generators(scores[f"tables{x}"], scores[f"causal{x}"]))
             for suffix, x in (("", ""), ("DP", ", DP"))
         },
         "fidelity": {arm: dict(near.summary) for arm, near in kept.items()},
@@ -175,16 +204,21 @@ def by_epsilon(
     benchmark: Benchmark, train: Table, graph: CausalGraph, form: Form, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Figure 6: mean score by arm at several epsilons."""
-    config = GeneratorConfig(epochs=form.epochs, records=len(train))
     found: dict[str, Any] = {}
     for epsilon in form.epsilons:
         privacy = Privacy(records=len(train), epsilon=epsilon, delta=DELTA)
         scores = {}
-        for arm, given, settings in (("plain", None, same_capacity(graph, config)), ("causal", graph, config)):
-            made = fit_many([train] * form.tables, given, privacy, rng=rng, config=settings, repeatable=True)
-            scores[arm] = [benchmark.score(one.sample(len(train), rng=rng)) for one in made]
+        recipes = {
+            name: (rehearsed(train, graph, own, privacy, rng), own)
+            for name, own in (("plain", None), ("causal", graph))
+        }
+        recipes["tables"] = (Recipe("tables", TablesConfig(), privacy), graph)
+        for arm, (recipe, given) in recipes.items():
+            many = made(recipe, train, given, form.tables, rng)
+            scores[arm] = [benchmark.score(one.sample(len(train), rng=rng)) for one in many]
         found[f"{epsilon:g}"] = {
             "causal_less_plain": _estimates(utility.compare_generators(scores["causal"], scores["plain"])),
+            "tables_less_causal": _estimates(utility.compare_generators(scores["tables"], scores["causal"])),
             **{
                 arm: float(np.mean([one.value.mean(axis=(0, 1)) for one in many], axis=0)[2])
                 for arm, many in scores.items()
@@ -217,14 +251,19 @@ def _limits(estimate: Any) -> list[float]:
 def judged(found: Mapping[str, Any]) -> list[str]:
     """Say for each data set whether causality helped, by the AUC."""
     said = []
+    compared = {
+        "causal_less_plain": ("the causal graph", "the plain VAE"),
+        "tables_less_causal": ("tables in place of the causal VAE", "the causal VAE"),
+    }
     for name, part in found.items():
-        for case, estimates in part["causal_less_plain"].items():
-            low, value, high = estimates["auc"]
-            word = "helped" if low > 0 else "hurt" if high < 0 else "made no difference that can be shown"
-            said.append(
-                f"{name}, {case}: the causal graph {word}: AUC {100 * value:+.1f} points "
-                f"({100 * low:+.1f} to {100 * high:+.1f}) against the plain VAE"
-            )
+        for key, (one, other) in compared.items():
+            for case, estimates in part[key].items():
+                low, value, high = estimates["auc"]
+                word = "helped" if low > 0 else "hurt" if high < 0 else "made no difference that can be shown"
+                said.append(
+                    f"{name}, {case}: {one} {word}: AUC {100 * value:+.1f} points "
+                    f"({100 * low:+.1f} to {100 * high:+.1f}) against {other}"
+                )
     return said
 
 
