@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from miaudit.errors import InputError
+from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Column, Schema, Table
 
 MIXED = Schema(
@@ -166,3 +167,24 @@ def test_rows_are_positions_or_marks() -> None:
     for bad in ([5], [0.5], [[0]]):
         with pytest.raises(InputError, match="rows"):
             table.subset(bad)
+
+
+def test_a_draft_is_refused_until_each_column_was_checked() -> None:
+    drafted = [
+        {"name": "age", "kind": "continuous", "low": 0, "high": 100, "unchecked": True},
+        {"names": ["a", "b", "c"], "kind": "binary", "unchecked": True},
+        {"name": "d", "kind": "binary", "unchecked": False},
+    ]
+    with pytest.raises(
+        InputError, match=r"columns: expected .* received unchecked: true at age, a, b and 1 more; it was"
+    ):
+        Schema.from_mapping(drafted)
+    drafted[1].pop("unchecked")
+    with pytest.raises(InputError, match=r"received unchecked: true at age; it was read off the private table"):
+        CausalGraph.from_mapping({"columns": drafted, "isolated": ["age", "a", "b", "c", "d"]})
+    drafted[0].pop("unchecked")
+    settled = Schema.from_mapping(drafted)
+    assert settled.names == ("age", "a", "b", "c", "d")
+    assert Schema.from_mapping(settled.to_mapping()) == settled and "unchecked" not in str(settled.to_mapping())
+    with pytest.raises(InputError, match=r"columns\[0\].unchecked: expected true or false, received 'low'"):
+        Schema.from_mapping([{"name": "a", "unchecked": "low"}])

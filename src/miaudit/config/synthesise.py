@@ -109,6 +109,17 @@ class SynthesiseConfig(File):
     fidelity: Literal["none", "public", "private"] = "none"
     seed: Annotated[int, Field(ge=0)] | None = None
     output_dir: Text = "results/synthesis"
+    unchecked: bool = False  # the mark of a draft
+
+    @field_validator("unchecked")
+    @classmethod
+    def _settled(cls, value: bool) -> bool:
+        if value:
+            raise ValueError(
+                "expected a draft that was settled, received true: privacy.records and release.records follow from the "
+                "private table; state a number that anyone may know, then delete the line"
+            )
+        return value
 
     @field_validator("graph")
     @classmethod
