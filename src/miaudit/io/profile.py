@@ -108,8 +108,12 @@ def head(path: str | Path, argument: str = "table", rows: int = ROWS) -> tuple[p
         lazy = pl.scan_csv(path, glob=False, infer_schema=False) if csv else pl.scan_parquet(path, glob=False)
         names = first_row(path) if csv else lazy.collect_schema().names()
         check_names(names, path, argument)
+        if csv and len(names) == 1 and re.search(r"[;\t|]", names[0]):
+            raise InputError(argument, "columns", f"{path.name}, with one column", "separate its columns by commas")
         wanted = min(rows, max(1, _CELLS // len(names)))
         found = lazy.head(wanted).collect()
+        if found.height == wanted and csv:
+            lazy = pl.scan_csv(path, glob=False)  # of this the reader counts lines alone, of texts it reads all
         return found, found.height if found.height < wanted else int(lazy.select(pl.len()).collect().item())
 
     frame, total = guarded(path, argument, read)
@@ -190,7 +194,7 @@ def _looked_at(column: pl.Series, rare: int) -> ColumnProfile:
     if not name.strip():
         found = ColumnProfile(name, "unusable", "it has no name")
     elif _named_secret(name) and not (found.kind == "binary" and not found.categories):
-        found = ColumnProfile(name, "secret", "by its name it names, finds or admits a person, or is one's place")
+        found = ColumnProfile(name, "secret", "its name is that of a secret, or of what names or locates a person")
     return replace(found, missing=missing)
 
 

@@ -402,7 +402,8 @@ def first_row(path: Path) -> list[str]:
     """Return the column names of a .csv as written; polars renames repeated ones."""
     import polars as pl
 
-    first = pl.read_csv(path, glob=False, has_header=False, n_rows=1, infer_schema=False)
+    # read_csv(n_rows=1) would read all of a large file
+    first = pl.scan_csv(path, glob=False, has_header=False, infer_schema=False).head(1).collect()
     return ["" if name is None else str(name) for name in first.row(0)]
 
 
