@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,7 @@ import pytest
 
 from miaudit.errors import InputError
 from miaudit.synthesis.graph import CausalGraph
-from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.schema import Column, Schema, Table, read_table
 
 MIXED = Schema(
     (
@@ -188,3 +189,13 @@ def test_a_draft_is_refused_until_each_column_was_checked() -> None:
     assert Schema.from_mapping(settled.to_mapping()) == settled and "unchecked" not in str(settled.to_mapping())
     with pytest.raises(InputError, match=r"columns\[0\].unchecked: expected true or false, received 'low'"):
         Schema.from_mapping([{"name": "a", "unchecked": "low"}])
+
+
+def test_columns_that_the_schema_lacks_are_not_read(tmp_path: Path) -> None:
+    numbers = "".join(f"{10**19 + i},{i % 2}\n" for i in range(9))  # beyond 64 bits
+    (tmp_path / "t.csv").write_text(f"card,a\n{numbers}")
+    assert read_table(tmp_path / "t.csv", Schema((Column("a"),))).column("a").tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0]
+    with pytest.raises(InputError, match="cannot be read"):
+        read_table(tmp_path / "t.csv", Schema((Column("card", "continuous", low=0, high=1e20),)))
+    with pytest.raises(InputError, match="a name that is not there; it has card, a"):
+        read_table(tmp_path / "t.csv", Schema((Column("A"),)))

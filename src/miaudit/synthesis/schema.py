@@ -322,11 +322,15 @@ def read_table(
     InputError
         If the file cannot be read, a column is missing, or a value is not allowed by the schema.
     """
-    return Table.from_frame(read_frame(path, argument, schema.text_columns), schema, outside=outside)
+    return Table.from_frame(read_frame(path, argument, schema.text_columns, schema.names), schema, outside=outside)
 
 
-def read_frame(path: str | Path, argument: str, text: Collection[str] = ()) -> pl.DataFrame:
+def read_frame(path: str | Path, argument: str, text: Collection[str] = (), only: Collection[str] = ()) -> pl.DataFrame:
     """Read a .csv or .parquet file; columns named in ``text`` keep their leading zeros.
+
+    Parameters
+    ----------
+    only : columns to read, if the file has them all; what the others hold cannot stop the reader
 
     Raises
     ------
@@ -339,11 +343,14 @@ def read_frame(path: str | Path, argument: str, text: Collection[str] = ()) -> p
     path = existing_file(path, argument, TABLE_SUFFIXES)
     # names that the file lacks would make polars give its columns other names; this also refuses what would end the
     # process
-    kinds = dict.fromkeys(set(text) & set(column_names(path, argument)), pl.String)
+    names = column_names(path, argument)
+    others = set(names) - set(only) if only else set()
+    kinds = dict.fromkeys(set(text) & set(names) | others, pl.String)
+    wanted = [name for name in names if name in only] if only and set(only) <= set(names) else None
     try:
         if path.suffix.lower() == ".parquet":
-            return pl.read_parquet(path, glob=False)
-        return pl.read_csv(path, glob=False, infer_schema_length=None, schema_overrides=kinds)
+            return pl.read_parquet(path, glob=False, columns=wanted)
+        return pl.read_csv(path, glob=False, infer_schema_length=None, schema_overrides=kinds, columns=wanted)
     except (errors.PolarsError, errors.PanicException, OSError, ValueError) as error:  # polars panics on damaged files
         first = (str(error).splitlines() or [type(error).__name__])[0][:120]
         received = f"{path.name}, which cannot be read ({first})"
