@@ -38,13 +38,15 @@ def synthesise(
 ) -> None:
     """Make a synthetic table from a private one along a causal graph, with a stated privacy guarantee.
 
-    Start with the table: miaudit synthesise TABLE.csv drafts TABLE/graph.yaml (columns and causes) and
-    TABLE/synthesise.yaml (epsilon, ledger and more), marks what was read off the private table, which no guarantee
-    covers, and says what to look at. That is no release, so the exit code is 4.
+    Start with the table: miaudit synthesise TABLE.csv drafts TABLE/graph.yaml
+    (columns and causes) and TABLE/synthesise.yaml (epsilon, ledger and more),
+    marks what was read off the private table, which no guarantee covers, and
+    says what to look at. That is no release, so the exit code is 4.
 
-    Then miaudit synthesise TABLE/synthesise.yaml writes synthetic.csv (or .parquet) with synthetic.json beside it,
-    findings.json, report.html and figures/. Exit code 0: a guarantee is proved; 4: privacy is "none", and nothing
-    answers what the table gives away.
+    Then miaudit synthesise TABLE/synthesise.yaml writes synthetic.csv (or
+    .parquet) with synthetic.json beside it, findings.json, report.html and
+    figures/. Exit code 0: a guarantee is proved; 4: privacy is "none", and
+    nothing answers what the table gives away.
     """
     import numpy as np
 
