@@ -193,6 +193,14 @@ def test_names_and_categories_come_back_as_they_are(tmp_path: Path, suffix: str)
     assert list(found.schema.names) == odd and found.frame().equals(frame)
 
 
+def test_tiny_numbers_are_numbers_for_every_reader_of_yaml(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"dose": [1e-07, 0.5] * 20, "tiny": 1e-9 * np.arange(-20, 20) / 3})
+    frame.write_csv(tmp_path / "t.csv")
+    made = draft(tmp_path / "t.csv", tmp_path, tmp_path / "t.csv")  # which also reads what it wrote
+    dose, tiny = yaml.safe_load(made.graph)["columns"]
+    assert dose["categories"] == [1e-07, 0.5] and tiny["low"] == -1e-08 and tiny["high"] == 1e-08
+
+
 @pytest.mark.parametrize("rows", [1, 7, 95, 950, 2050, 120_000, 3_000_000_000])
 def test_numbers_of_a_budget_go_together(tmp_path: Path, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pl.DataFrame({"a": [0, 1]}).write_csv(tmp_path / "t.csv")
