@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
+from miaudit.synthesis import chow_liu
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Table
 
@@ -20,21 +20,4 @@ def wrong(kind: str, graph: CausalGraph, public: Table, rng: np.random.Generator
         order = [str(name) for name in rng.permutation(list(graph.groups))]
         pairs = [(a, b) for i, a in enumerate(order) for b in order[i + 1 :]]
         return graph.with_edges([pairs[i] for i in rng.permutation(len(pairs))[: len(graph.edges)]])
-    return chow_liu(public)
-
-
-def chow_liu(public: Table) -> CausalGraph:
-    """The tree of largest mutual information (Chow and Liu 1968) of discrete columns, from the first one on."""
-    schema, n = public.schema, len(public)
-    codes = np.nan_to_num(public.values, nan=0.0).astype(np.intp)
-    levels = max(column.levels for column in schema.columns)
-    indicators = (codes[:, :, None] == np.arange(levels)).astype(np.float64)  # (n, d, levels)
-    joint = np.einsum("nia,njb->ijab", indicators, indicators) / n
-    share = indicators.mean(axis=0)
-    independent = share[:, None, :, None] * share[None, :, None, :]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        information = np.where(joint > 0, joint * np.log(joint / independent), 0.0).sum(axis=(2, 3))
-    tree = minimum_spanning_tree(-np.maximum(information, 1e-12))
-    order, parent = breadth_first_order(tree, 0, directed=False)
-    edges = [(schema.names[parent[i]], schema.names[i]) for i in order[1:]]
-    return CausalGraph(schema, None, edges)
+    return chow_liu.tree(public)

@@ -119,9 +119,10 @@ app.command(
 )(gather)
 app.command(epilog=f"Example: miaudit audit scores.npz --score loss --signal loss --member member. {EXIT_CODES}")(audit)
 app.command(epilog=f"Example: miaudit disclosure examples/disclosure/sklearn.yaml --dry-run. {EXIT_CODES}")(disclosure)
-app.command(epilog="Exit codes: 0 a guarantee is proved; 1 could not run; 2 usage; 4 no privacy was asked for.")(
-    synthesise
-)
+app.command(
+    epilog="Exit codes: 0 a guarantee is proved; 1 could not run; 2 usage; 4 no privacy was asked for, or a draft was "
+    "written. Examples: miaudit synthesise patients.csv; miaudit synthesise patients/synthesise.yaml --dry-run"
+)(synthesise)
 app.command(
     epilog="Exit codes: 0 verified; 1 could not run; 2 usage; 3 it failed; "
     "4 only a part, or nothing, could be recomputed."

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
 from miaudit.errors import InputError
-from miaudit.synthesis.schema import Column, Schema, Table
+from miaudit.synthesis.graph import CausalGraph
+from miaudit.synthesis.schema import Column, Schema, Table, read_table
 
 MIXED = Schema(
     (
@@ -166,3 +168,34 @@ def test_rows_are_positions_or_marks() -> None:
     for bad in ([5], [0.5], [[0]]):
         with pytest.raises(InputError, match="rows"):
             table.subset(bad)
+
+
+def test_a_draft_is_refused_until_each_column_was_checked() -> None:
+    drafted = [
+        {"name": "age", "kind": "continuous", "low": 0, "high": 100, "unchecked": True},
+        {"names": ["a", "b", "c"], "kind": "binary", "unchecked": True},
+        {"name": "d", "kind": "binary", "unchecked": False},
+    ]
+    with pytest.raises(
+        InputError, match=r"columns: expected .* received unchecked: true at age, a, b and 1 more; it was"
+    ):
+        Schema.from_mapping(drafted)
+    drafted[1].pop("unchecked")
+    with pytest.raises(InputError, match=r"received unchecked: true at age; it was read off the private table"):
+        CausalGraph.from_mapping({"columns": drafted, "isolated": ["age", "a", "b", "c", "d"]})
+    drafted[0].pop("unchecked")
+    settled = Schema.from_mapping(drafted)
+    assert settled.names == ("age", "a", "b", "c", "d")
+    assert Schema.from_mapping(settled.to_mapping()) == settled and "unchecked" not in str(settled.to_mapping())
+    with pytest.raises(InputError, match=r"columns\[0\].unchecked: expected true or false, received 'low'"):
+        Schema.from_mapping([{"name": "a", "unchecked": "low"}])
+
+
+def test_columns_that_the_schema_lacks_are_not_read(tmp_path: Path) -> None:
+    numbers = "".join(f"{10**19 + i},{i % 2}\n" for i in range(9))  # beyond 64 bits
+    (tmp_path / "t.csv").write_text(f"card,a\n{numbers}")
+    assert read_table(tmp_path / "t.csv", Schema((Column("a"),))).column("a").tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0]
+    with pytest.raises(InputError, match="cannot be read"):
+        read_table(tmp_path / "t.csv", Schema((Column("card", "continuous", low=0, high=1e20),)))
+    with pytest.raises(InputError, match="a name that is not there; it has card, a"):
+        read_table(tmp_path / "t.csv", Schema((Column("A"),)))

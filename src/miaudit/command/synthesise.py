@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -17,11 +18,18 @@ if TYPE_CHECKING:
     from miaudit.synthesis.generators.recipe import Recipe
 
 _STEM = "synthetic"
+_CONFIG = "A YAML file, docs/synthesis.md has every key; or a table (.csv, .parquet) for which to draft one."
+_OUT = "Instead of output_dir; of a draft, instead of a folder named as the table."
+_PUBLIC = (
+    "Of a draft: a table of records that are not private. Columns are read off it instead, and the graph is learned "
+    "from it."
+)
 
 
 def synthesise(
-    config: Annotated[Path, typer.Argument(help="A YAML file; docs/synthesis.md has every key.", show_default=False)],
-    out: Annotated[Path | None, typer.Option("--out", help="Instead of output_dir.")] = None,
+    config: Annotated[Path, typer.Argument(help=_CONFIG, show_default=False)],
+    out: Annotated[Path | None, typer.Option("--out", help=_OUT)] = None,
+    public: Annotated[Path | None, typer.Option("--public", help=_PUBLIC, show_default=False)] = None,
     overwrite: Overwrite = False,
     json: Json = False,
     dry_run: Annotated[
@@ -31,15 +39,29 @@ def synthesise(
 ) -> None:
     """Make a synthetic table from a private one along a causal graph, with a stated privacy guarantee.
 
-    Writes synthetic.csv (or .parquet) with synthetic.json beside it, findings.json, report.html and figures/. Exit code
-    0: a guarantee is proved, and the table is useful at least in part; 4: it is not useful, with what to change, or
-    privacy is "none", and nothing answers what the table gives away.
+    Start with the table: miaudit synthesise TABLE.csv drafts TABLE/graph.yaml
+    (columns and causes) and TABLE/synthesise.yaml (epsilon, ledger and more),
+    marks what was read off the private table, which no guarantee covers, and
+    says what to look at. That is no release, so the exit code is 4.
+
+    Then miaudit synthesise TABLE/synthesise.yaml writes synthetic.csv (or
+    .parquet) with synthetic.json beside it, findings.json, report.html and
+    figures/. Exit code 0: a guarantee is proved, and the table is useful, at
+    least in part; 4: it is not, with what to change, or privacy is "none", and
+    nothing answers what the table gives away.
     """
     import numpy as np
 
+    from miaudit.config import draft as drafts
     from miaudit.config import synthesise as synthesise_config
     from miaudit.synthesis.generators import publication
 
+    if drafts.is_table(config):
+        if json:
+            raise typer.BadParameter("--json goes with a configuration: a draft has no findings")
+        _draft(config, out, public, overwrite=overwrite, dry_run=dry_run)
+    if public is not None:
+        raise typer.BadParameter("--public goes with a table; a configuration names its public file itself")
     settings = synthesise_config.read(config)
     table, plan = settings.read(config.parent)
     if dry_run:
@@ -92,6 +114,35 @@ def text(findings: SynthesisFindings) -> str:
         lines.append(f"Ledger of {spent.table}: {made}, {at}{left}")
     lines += [f"Note: {one_line(note)}" for note in findings.notes]
     return "\n".join(lines)
+
+
+def _draft(table: Path, out: Path | None, public: Path | None, *, overwrite: bool, dry_run: bool) -> NoReturn:
+    """Draft the files that a release of a table needs, and say what has to be looked at in them."""
+    from miaudit.config import draft as drafts
+    from miaudit.report import kinds
+
+    folder = table.with_suffix("") if out is None else out
+    if not dry_run:
+        kinds.check_place(folder, f"--out {folder}", "choose another --out")
+        drafts.check_free(folder, overwrite=overwrite)
+    made = drafts.draft(table, folder, public)
+    if not dry_run:
+        made.write(folder, table, overwrite=overwrite)
+    graph, config = folder / drafts.GRAPH, folder / drafts.CONFIG
+    lines = [f"Draft: {graph} and {config}. No synthetic table was made."]
+    marks = ', where "unchecked: true" marks what was read off the private table' if made.marked else ""
+    for head, found in (
+        (f"Check in {graph}{marks}:", made.columns),
+        ("Left out:", made.left_out),
+        (f'Decide in {config}, and delete its "unchecked: true":', made.decisions),
+    ):
+        lines += ["", head, *(f"  {line}" for line in found)] if found else []
+    lines += [
+        "",
+        "Nothing was written." if dry_run else f"Then: miaudit synthesise {shlex.quote(str(config))} --dry-run",
+    ]
+    say("\n".join(lines))
+    raise typer.Exit(4)
 
 
 def _forecast(recipe: Recipe, records: int, mechanism: object) -> str:

@@ -22,14 +22,14 @@ from miaudit.config.section import (
     validated,
 )
 from miaudit.dp.verdict import Claim
-from miaudit.errors import Option
+from miaudit.errors import ConfigError, Option
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.publication import LedgerPlan, Publication
 from miaudit.synthesis.generators.recipe import Config
 from miaudit.synthesis.generators.release import Format
 from miaudit.synthesis.generators.tables_config import TablesConfig
 from miaudit.synthesis.graph import CausalGraph
-from miaudit.synthesis.schema import Table, read_table
+from miaudit.synthesis.schema import MARK, Table, read_table
 
 Positive = Annotated[float, Field(gt=0)]
 Whole = Annotated[int, Field(ge=1)]
@@ -210,5 +210,12 @@ class SynthesiseConfig(File):
 
 
 def read(path: str | Path) -> SynthesiseConfig:
-    """Read and check a configuration file, as :func:`miaudit.config.audit.read`."""
-    return validated(read_mapping(path, "docs/synthesis.md"), SynthesiseConfig, path)
+    """Read and check a configuration file, as :func:`miaudit.config.audit.read`; a draft's mark is refused."""
+    content = read_mapping(path, "docs/synthesis.md")
+    if content.pop(MARK, False):
+        problem = (
+            f"{MARK}: expected a draft that was settled, received its mark: privacy.records and release.records follow "
+            "from the private table; state numbers that anyone may know, then delete the line"
+        )
+        raise ConfigError(Path(path).name, [problem])
+    return validated(content, SynthesiseConfig, path)

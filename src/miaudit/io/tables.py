@@ -132,14 +132,19 @@ def column_names(path: str | Path, argument: str = "file") -> list[str]:
         except (ValueError, *_DAMAGED) as error:
             raise _unreadable(path, argument, error) from error
     else:
-        names = _polars_guard(path, argument, lambda: list(_scan(path).collect_schema().names()))
+        names = guarded(path, argument, lambda: list(_scan(path).collect_schema().names()))
         if path.suffix.lower() == ".csv" and any(re.sub(r"_duplicated_\d+$", "", name) != name for name in names):
-            names = _polars_guard(path, argument, lambda: _first_row(path))
+            names = guarded(path, argument, lambda: first_row(path))
+    check_names(names, path, argument)
+    return names
+
+
+def check_names(names: Sequence[str], path: Path, argument: str) -> None:
+    """Refuse a table in which a name stands twice."""
     twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
     if twice is not None:
         received = f"{path.name}, where {twice!r} stands twice"
         raise InputError(argument, "columns with names of their own", received, "rename one: only one would be read")
-    return names
 
 
 def read_columns(
@@ -175,14 +180,14 @@ def read_columns(
     if path.suffix.lower() == ".npz":
         return {name: _dated(_read_member(path, name), name, gaps) for name in wanted}
     text = [name for name in as_text if name in wanted]
-    frame: pl.DataFrame = _polars_guard(path, argument, lambda: _scan(path, text).select(wanted).collect(), wanted)
+    frame: pl.DataFrame = guarded(path, argument, lambda: _scan(path, text).select(wanted).collect(), wanted)
     return {name: _dated(_to_numpy(frame[name], gaps=name in gaps), name, gaps) for name in wanted}
 
 
 def read_frame(path: str | Path, names: Iterable[str], argument: str = "file") -> pl.DataFrame:
     """Return the named columns of a .parquet or .csv file as they are; as :func:`read_columns` otherwise."""
     path, wanted = _with_columns(path, names, argument)
-    frame: pl.DataFrame = _polars_guard(path, argument, lambda: _scan(path).select(wanted).collect(), wanted)
+    frame: pl.DataFrame = guarded(path, argument, lambda: _scan(path).select(wanted).collect(), wanted)
     return frame
 
 
@@ -393,11 +398,12 @@ def _scan(path: Path, as_text: Sequence[str] = ()) -> pl.LazyFrame:
     return pl.scan_csv(path, glob=False, infer_schema_length=None, schema_overrides=dict.fromkeys(as_text, pl.String))
 
 
-def _first_row(path: Path) -> list[str]:
+def first_row(path: Path) -> list[str]:
     """Return the column names of a .csv as written; polars renames repeated ones."""
     import polars as pl
 
-    first = pl.read_csv(path, glob=False, has_header=False, n_rows=1, infer_schema=False)
+    # read_csv(n_rows=1) would read all of a large file
+    first = pl.scan_csv(path, glob=False, has_header=False, infer_schema=False).head(1).collect()
     return ["" if name is None else str(name) for name in first.row(0)]
 
 
@@ -436,7 +442,8 @@ def _trial(path: str, size: int, _changed: int, names: tuple[str, ...] | None) -
     return lines[0] if ran.returncode == 3 and lines else ""
 
 
-def _polars_guard(path: Path, argument: str, read: Callable[[], Any], names: Sequence[str] | None = None) -> Any:
+def guarded(path: Path, argument: str, read: Callable[[], Any], names: Sequence[str] | None = None) -> Any:
+    """Return what a reader of polars gives, or raise with the problem; ``names`` as :func:`refuse_damaged`."""
     import polars.exceptions as errors
 
     refuse_damaged(path, argument, names)

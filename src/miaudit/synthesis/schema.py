@@ -28,7 +28,8 @@ Category = str | int | float
 
 TABLE_SUFFIXES = (".csv", ".parquet")
 _KINDS = ("binary", "categorical", "ordinal", "continuous")
-_KEYS = ("name", "names", "kind", "categories", "low", "high", "missing", "decimals")
+MARK = "unchecked"  # of a drafted column whose values were read off the private table; such a schema is refused
+_KEYS = ("name", "names", "kind", "categories", "low", "high", "missing", "decimals", MARK)
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,12 @@ class Schema:
     def from_mapping(cls, columns: Sequence[Mapping[str, Any]]) -> Schema:
         """Read the columns from YAML: mappings with fields of :class:`Column`, or ``names`` for several.
 
+        Raises
+        ------
+        InputError
+            For columns that cannot be read, and for a draft of ``miaudit synthesise TABLE`` in which a column still has
+            ``unchecked: true``: what it says was read off the private table, which no guarantee covers.
+
         Examples
         --------
         >>> Schema.from_mapping([{"names": ["a", "b"], "kind": "binary"}, {"name": "c", "categories": ["x", "y"],
@@ -163,7 +170,9 @@ class Schema:
         """
         if isinstance(columns, str | Mapping) or not isinstance(columns, Sequence):
             raise InputError("columns", "a list of columns", type(columns).__name__, "write '- {name: ..., kind: ...}'")
-        return cls(tuple(column for place, given in enumerate(columns) for column in _read_columns(place, given)))
+        found = cls(tuple(column for place, given in enumerate(columns) for column in _read_columns(place, given)))
+        _check_marks(columns)
+        return found
 
     def to_mapping(self) -> list[dict[str, Any]]:
         """Return the columns as :meth:`from_mapping` reads them."""
@@ -313,11 +322,15 @@ def read_table(
     InputError
         If the file cannot be read, a column is missing, or a value is not allowed by the schema.
     """
-    return Table.from_frame(read_frame(path, argument, schema.text_columns), schema, outside=outside)
+    return Table.from_frame(read_frame(path, argument, schema.text_columns, schema.names), schema, outside=outside)
 
 
-def read_frame(path: str | Path, argument: str, text: Collection[str] = ()) -> pl.DataFrame:
+def read_frame(path: str | Path, argument: str, text: Collection[str] = (), only: Collection[str] = ()) -> pl.DataFrame:
     """Read a .csv or .parquet file; columns named in ``text`` keep their leading zeros.
+
+    Parameters
+    ----------
+    only : columns to read, if the file has them all; what the others hold cannot stop the reader
 
     Raises
     ------
@@ -330,11 +343,14 @@ def read_frame(path: str | Path, argument: str, text: Collection[str] = ()) -> p
     path = existing_file(path, argument, TABLE_SUFFIXES)
     # names that the file lacks would make polars give its columns other names; this also refuses what would end the
     # process
-    kinds = dict.fromkeys(set(text) & set(column_names(path, argument)), pl.String)
+    names = column_names(path, argument)
+    others = set(names) - set(only) if only else set()
+    kinds = dict.fromkeys(set(text) & set(names) | others, pl.String)
+    wanted = [name for name in names if name in only] if only and set(only) <= set(names) else None
     try:
         if path.suffix.lower() == ".parquet":
-            return pl.read_parquet(path, glob=False)
-        return pl.read_csv(path, glob=False, infer_schema_length=None, schema_overrides=kinds)
+            return pl.read_parquet(path, glob=False, columns=wanted)
+        return pl.read_csv(path, glob=False, infer_schema_length=None, schema_overrides=kinds, columns=wanted)
     except (errors.PolarsError, errors.PanicException, OSError, ValueError) as error:  # polars panics on damaged files
         first = (str(error).splitlines() or [type(error).__name__])[0][:120]
         received = f"{path.name}, which cannot be read ({first})"
@@ -391,7 +407,7 @@ def _read_columns(place: int, given: object) -> list[Column]:
         if key not in _KEYS:
             hint = nearest(str(key), _KEYS) or f"keys are {', '.join(_KEYS)}"
             raise InputError(f"columns[{place}]", "known keys", repr(key), hint)
-    options = {key: value for key, value in given.items() if key not in ("name", "names")}
+    options = {key: value for key, value in given.items() if key not in ("name", "names", MARK)}
     if ("name" in given) == ("names" in given):
         received = "both" if "name" in given else "neither"
         raise InputError(f"columns[{place}]", "name, or names for several alike", received, "give one of them")
@@ -402,7 +418,20 @@ def _read_columns(place: int, given: object) -> list[Column]:
         if not isinstance(name, str):
             hint = "quote names that YAML reads as something else"
             raise InputError(f"columns[{place}].name", "text", repr(name), hint)
+    if not isinstance(given.get(MARK, False), bool):
+        received = repr(given[MARK])[:60]
+        raise InputError(f"columns[{place}].{MARK}", "true or false", received, "delete it once the column was checked")
     return [Column(name, **options) for name in names]
+
+
+def _check_marks(columns: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse columns of a draft that nobody has checked."""
+    marked = [name for given in columns if given.get(MARK) for name in given.get("names", [given.get("name")])]
+    if marked:
+        more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
+        hint = f"it was read off the private table: state what is publicly known, then delete the column's {MARK}"
+        received = f"{MARK}: true at {', '.join(marked[:3])}{more}"
+        raise InputError("columns", "columns that were checked", received, hint)
 
 
 def _check_values(schema: Schema, values: FloatArray) -> None:
