@@ -80,8 +80,7 @@ def test_a_draft_of_the_example_runs_once_its_marks_are_settled(tmp_path: Path) 
         run(str(config))
     without, numbers = settled(graph.read_text(), config.read_text())
     assert "  epsilon: 1\n  delta: 0.0002" in numbers
-    quick = numbers.replace("  epsilon: 1\n", "  noise: 20\n", 1)  # finding the noise of epsilon 1 takes seconds
-    config.write_text(quick.replace("epochs: 40", "epochs: 1"))
+    config.write_text(numbers)
     with pytest.raises(InputError, match=r"unchecked: true at age, smoker, district and 4 more"):
         run(str(config))
     graph.write_text(without)
@@ -89,11 +88,15 @@ def test_a_draft_of_the_example_runs_once_its_marks_are_settled(tmp_path: Path) 
     release, findings = publication.publish(table, plan, rng=np.random.default_rng(0))
     made = release.table.frame()
     assert (
-        findings.exit_code == 0
+        findings.exit_code in (0, 4)  # private noise: mostly partly useful
+        and findings.useful is not None
+        and findings.useful.records == 410
         and made.columns == pl.read_csv(EXAMPLE / "patients.csv").columns
         and made.height == 2000
     )
     assert set(made["smoker"]) == {"yes", "no"} and made["breathless"].null_count()
+    pairs = [made.filter(pl.col("lung_disease") == sick)["breathless"].eq("often").mean() for sick in (0, 1)]
+    assert pairs[1] > pairs[0]  # without a graph, too, columns are not drawn by themselves
     assert (tmp_path / "patients" / "ledger.json").is_file()
 
 
@@ -213,8 +216,7 @@ def test_numbers_of_a_budget_go_together(tmp_path: Path, rows: int, monkeypatch:
     assert config.privacy is not None and config.release.records == config.privacy.records == records
     assert config.privacy.resolved_delta <= min(0.1, records**-1.1) * (1 + 1e-9)
     assert config.privacy.resolved_delta > 0.4 * min(0.1, records**-1.1)
-    made = synthesise_config.generator_config(config.generator)
-    assert made.batch <= records and made.steps(records) <= max(4000, 2 * records / made.batch)
+    assert config.method is None and config.config() is None and config.fidelity == "held-out"
     assert len(str(records).rstrip("0")) == 1 and abs(records - rows) <= 0.5 * 10 ** (len(str(rows)) - 1)
 
 

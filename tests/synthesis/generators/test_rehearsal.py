@@ -43,7 +43,8 @@ def test_a_network_is_rehearsed_as_long_as_noisy_and_as_large_as_it_will_be(
 
     monkeypatch.setattr(Recipe, "fit_many", watched)
     world = rehearsal._world(GRAPH, np.random.default_rng(0))
-    for recipe in rehearsal._candidates(privacy, records)[::5]:
+    short = rehearsal._short(Recipe("vae", GeneratorConfig(), privacy), records)
+    for recipe in (short[0], *rehearsal._longer(short[1], records), *rehearsal._around(short[2], records)[:1]):
         rng = np.random.default_rng(0)
         rehearsal._trained(recipe, world, GRAPH, records, rng, rng)
         config, (tried, few) = recipe.config, told[-1]
@@ -63,15 +64,18 @@ def test_tables_that_come_near_enough_are_taken_without_trying_networks() -> Non
 
 
 def test_the_better_recipe_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Recipe] = []
+
     def error(recipe: Recipe, *_: object) -> float:
+        tried.append(recipe)
         if isinstance(recipe.config, TablesConfig):
-            return 0.3
+            return tables
         rate, clip = recipe.config.learning_rate, recipe.privacy.clip  # type: ignore[union-attr]
-        return 0.1 + abs(rate - 0.01) + 0.01 * abs(clip - 3.0) + recipe.config.epochs / 1e6
+        return networks + abs(rate - 0.01) + 0.01 * abs(clip - 3.0) + recipe.config.epochs / 1e6
 
     monkeypatch.setattr(rehearsal, "_error", error)
     told: list[tuple[int, int]] = []
-    privacy = Privacy(records=1_000, epsilon=2.0)
+    tables, networks, privacy = 0.3, 0.1, Privacy(records=1_000, epsilon=2.0)
     found = rehearsal.rehearsed(
         GRAPH,
         privacy,
@@ -83,7 +87,15 @@ def test_the_better_recipe_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(found.config, GeneratorConfig) and found.config.learning_rate == 0.01
     assert found.privacy is not None and found.privacy.clip == 3.0 and found.privacy.epsilon == 2.0
     assert "tables 0.300, vae (rate 0.01, 25 epochs, batch 100, clip 3) 0.1" in found.rehearsed
-    assert told[-1][0] == told[-1][1] and [done for done, _ in told] == sorted(done for done, _ in told)
+    assert (
+        len(tried) == 9
+        and told[-1][0] == told[-1][1]
+        and [done for done, _ in told] == sorted(done for done, _ in told)
+    )
+    tables, networks = 0.09, 0.2  # no longer in reach
+    tried.clear()
+    again = rehearsal.rehearsed(GRAPH, privacy, methods=("tables", "vae"), records=1_000, rng=np.random.default_rng(3))
+    assert again.method == "tables" and len(tried) == 5  # tables, three rates, and the best of those once more
 
 
 def test_networks_that_would_take_too_long_are_left_out_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:

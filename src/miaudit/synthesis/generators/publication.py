@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from miaudit.dp.mechanism import GaussianNoise
 from miaudit.dp.tradeoff import EpsilonDelta
 from miaudit.dp.verdict import Claim
 from miaudit.errors import InputError, Option, check_options
@@ -48,6 +49,7 @@ _CHANGED: dict[Neighbours, str] = {
 }
 _ASIDE = "private records that were set aside"
 _MOST_ASIDE = 2_000
+_NEARLY_NOTHING = GaussianNoise(1e9)
 _GRAPH = (
     "The causal graph changes neither epsilon nor delta: they follow from the noise and from what is measured, and "
     "nothing else. What it can change is how well attacks do, and what the table is good for."
@@ -109,7 +111,13 @@ class Publication:
             raise InputError("fidelity", "public records beside it", "none", "name their file under public")
 
     def settled(self, table: Table, *, rng: np.random.Generator, progress: Progress | None = None) -> Recipe:
-        """Settle how the release is made, by public numbers; without privacy by the length of the table too."""
+        """Settle how the release is made, by public numbers; without privacy by the length of the table too.
+
+        A ledger that would not take any release is refused first, since a rehearsal takes a while.
+        """
+        if self.ledger is not None:
+            plan, least = self.ledger, None if self.privacy is None else _NEARLY_NOTHING
+            ledgers.grown(plan.path, table=plan.table, label=plan.label, mechanism=least, budget=plan.budget)
         records = len(table) if self.privacy is None else self.privacy.records
         options: dict[str, Any] = {"method": self.method, "config": self.config, "records": records}
         return fitting.settled(table.schema, self.graph, self.privacy, **options, rng=rng, progress=progress)

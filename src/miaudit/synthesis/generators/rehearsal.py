@@ -34,7 +34,8 @@ _MOST_CELLS = 4_000  # of a world's table; parents beyond act apart
 _OPEN_PARENTS = 2  # of a column in a world whose graph does not say them
 _MAIN, _BETWEEN = 1.0, 0.5  # standard deviations of effects on logits, and of effects between parents
 _RATES, _STEPS, _CLIPS = (0.003, 0.01, 0.03), (250, 1_000), (0.3, 3.0)
-_WORTH = 0.02  # what networks must be able to gain for a rehearsal of them
+_WORTH = 0.05  # what networks must be able to gain for a rehearsal of them
+_FAR = 2.0  # times the error of tables, from which the search for a network is broken off
 _MOST_WORK = 6e10  # parameters times steps times a batch, of one training: above it networks are not rehearsed
 
 
@@ -57,9 +58,9 @@ def rehearsed(
 ) -> Recipe:
     """Return the recipe that does best on simulated records.
 
-    Of networks first the learning rate and the number of steps, then batch and clipping norm are chosen in one world;
+    Of networks first the learning rate, then the number of steps, then batch and clipping norm are chosen in one world;
     methods are compared in a second one. Where tables come so near to a sample of the world that a network could hardly
-    gain anything, none is tried.
+    gain anything, none is tried; where the networks are twice as far off, the search is broken off.
 
     Parameters
     ----------
@@ -73,17 +74,19 @@ def rehearsed(
     first, second, judge = rng.spawn(3)
     world = _world(graph, second)
     floor = _distance(world.sample(_JUDGED, rng=judge), world.sample(_JUDGED, rng=judge), world)
-    told = _Told(progress, len(_candidates(privacy, records)) + len(_CLIPS) + 1)
+    told = _Told(progress, len(_RATES) + 1 + len(_CLIPS) + 1)
     tried: list[_Tried] = []
+    reach = math.inf  # the error from which a network is worth a longer search
     if "tables" in methods:
         tables = Recipe("tables", TablesConfig(), privacy)
         tried.append(_Tried(tables, _error(tables, world, graph, records, judge)))
+        reach = _FAR * tried[0].error
     left_out = ""
     if "vae" in methods and tried and tried[0].error <= floor + _WORTH:
         left_out = "; networks were not tried, since they could gain no more than the difference"
     elif "vae" in methods:
         try:
-            network = _network(graph, _world(graph, first), privacy, records, rng, told)
+            network = _network(graph, _world(graph, first), privacy, records, rng, told, reach)
             tried.append(_Tried(network, _error(network, world, graph, records, judge)))
         except MiauditError as error:  # such as a table of more work than a rehearsal may take
             if len(methods) == 1:
@@ -103,37 +106,47 @@ def _network(
     records: int,
     rng: np.random.Generator,
     told: _Told,
+    reach: float,
 ) -> Recipe:
-    """Choose rate and steps of a network, then batch and clipping norm."""
+    """Choose the rate of a network, then its steps, then batch and clipping norm; stop where it is out of reach."""
     _check_work(graph, privacy, records)
-    best = None
-    for recipe in _candidates(privacy, records):
-        best = _better(best, _Tried(recipe, _error(recipe, world, graph, records, rng)))
-        told.one_more()
-    assert best is not None  # noqa: S101 - there are candidates
-    for recipe in _around(best.recipe, records):
-        best = _better(best, _Tried(recipe, _error(recipe, world, graph, records, rng)))
-        told.one_more()
+    best: _Tried | None = None
+    for search in (_short, _longer, _around):
+        for recipe in search(best.recipe if best else Recipe("vae", GeneratorConfig(), privacy), records):
+            found = _Tried(recipe, _error(recipe, world, graph, records, rng))
+            best = found if best is None or found.error < best.error else best
+            told.one_more()
+        if best is not None and best.error > reach:
+            break
+    assert best is not None  # noqa: S101 - there are rates
     return best.recipe
 
 
-def _better(one: _Tried | None, other: _Tried) -> _Tried:
-    return other if one is None or other.error < one.error else one
-
-
-def _candidates(privacy: Privacy | None, records: int) -> list[Recipe]:
+def _short(recipe: Recipe, records: int) -> list[Recipe]:
+    """Each learning rate with few steps."""
     batch = _batch(records)
-    epochs = sorted({max(1, round(steps * batch / records)) for steps in _STEPS})
-    return [
-        Recipe("vae", GeneratorConfig(learning_rate=rate, epochs=many, batch=batch), privacy)
-        for many in epochs
-        for rate in _RATES
-    ]
+    few = GeneratorConfig(batch=batch, epochs=_epochs(min(_STEPS), batch, records))
+    return [replace(recipe, config=replace(few, learning_rate=rate)) for rate in _RATES]
+
+
+def _longer(recipe: Recipe, records: int) -> list[Recipe]:
+    """More steps."""
+    config = _of_network(recipe)
+    return [replace(recipe, config=replace(config, epochs=_epochs(max(_STEPS), config.batch, records)))]
+
+
+def _epochs(steps: int, batch: int, records: int) -> int:
+    return max(1, round(steps * batch / records))
+
+
+def _of_network(recipe: Recipe) -> GeneratorConfig:
+    assert isinstance(recipe.config, GeneratorConfig)  # noqa: S101 - by its method
+    return recipe.config
 
 
 def _around(recipe: Recipe, records: int) -> list[Recipe]:
-    config = recipe.config
-    assert isinstance(config, GeneratorConfig)  # noqa: S101 - by its method
+    """Twice the batch, and other clipping norms."""
+    config = _of_network(recipe)
     larger = min(2 * config.batch, records)
     found = [replace(recipe, config=replace(config, batch=larger, epochs=2 * config.epochs))]
     if recipe.privacy is not None:
@@ -149,11 +162,8 @@ def _batch(records: int) -> int:
 def _check_work(graph: CausalGraph, privacy: Privacy | None, records: int) -> None:
     from miaudit.synthesis.generators.vae import Network  # noqa: PLC0415 - torch loads for networks alone
 
-    work = max(
-        Network.of(graph, recipe.config).parameters * recipe.config.steps(records) * recipe.config.batch
-        for recipe in _candidates(privacy, records)
-        if isinstance(recipe.config, GeneratorConfig)
-    )
+    longest = _of_network(_longer(_short(Recipe("vae", GeneratorConfig(), privacy), records)[0], records)[0])
+    work = Network.of(graph, longest).parameters * longest.steps(records) * longest.batch
     if work > _MOST_WORK:
         allowed = "a table small enough to rehearse networks, or options for them"
         received = f"{len(graph.schema)} columns of {records:,} records"
@@ -180,8 +190,7 @@ def _trained(
     draw: np.random.Generator,
 ) -> Generator:
     """Train a network for as many steps, with the batch and noise that the private table would have."""
-    config, privacy = recipe.config, recipe.privacy
-    assert isinstance(config, GeneratorConfig)  # noqa: S101 - by its method
+    config, privacy = _of_network(recipe), recipe.privacy
     few = max(min(records, _MOST), _FEWEST, config.batch)
     epochs = max(1, round(config.steps(records) * config.batch / few))
     shorter, asked = replace(config, epochs=epochs), privacy

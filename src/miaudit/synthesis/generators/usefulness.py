@@ -133,11 +133,12 @@ def _prediction(synthetic: Table, private: Table, real: Table, rng: np.random.Ge
     reached, kept, lost = (_known(part.value) for part in (row.real, row.synthetic, row.change))
     if reached < _PREDICTABLE:
         return None
-    of = f"the prediction of {', '.join(benchmark.targets)}"
+    names = ", ".join(benchmark.targets)
+    of = f"the prediction of {names if len(benchmark.targets) <= 3 else f'{len(benchmark.targets)} attributes'}"
     above = reached - 0.5
     share = 1 - lost / above
     limits = (1 - row.change.high / above, 1 - row.change.low / above)
-    return Kept(of, share, *limits, "AUC", reached, kept, 0.5)
+    return Kept(of, share, *limits, f"AUC of {names}", reached, kept, 0.5)
 
 
 def _interventions(generator: Generator, private: Table, rng: np.random.Generator) -> Kept | None:
