@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import graphs
 import numpy as np
@@ -13,8 +14,11 @@ from loaders import EediStandIn
 from pain import pain
 
 from miaudit.dp.verdict import Claim, judge
+from miaudit.synthesis.generators import fitting
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy, proved
-from miaudit.synthesis.generators.training import fit_many, same_capacity
+from miaudit.synthesis.generators.recipe import Recipe
+from miaudit.synthesis.generators.tables_config import TablesConfig
+from miaudit.synthesis.generators.training import same_capacity
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.retraining_attack.membership import MembershipAttack, compare, membership_attack
 from miaudit.synthesis.retraining_attack.targets import GivenTargets, RandomTargets
@@ -49,17 +53,26 @@ def measured(name: str, settings: Mapping[str, Any], common: Mapping[str, Any], 
         at_once=AT_ONCE,
     )
     privacy = Privacy(records=len(table), epsilon=settings["epsilon"], delta=DELTA)
+    plain, tables = same_capacity(graph, config), TablesConfig(records=len(table))
     arms = {
-        "plain": (None, None, same_capacity(graph, config)),
-        "plain, DP": (None, privacy, same_capacity(graph, config)),
-        "causal": (graph, None, config),
-        "causal, DP": (graph, privacy, config),
+        "plain": (None, Recipe("vae", plain, None)),
+        "plain, DP": (None, Recipe("vae", plain, privacy)),
+        "causal": (graph, Recipe("vae", config, None)),
+        "causal, DP": (graph, Recipe("vae", config, privacy)),
+        "tables": (graph, Recipe("tables", tables, None)),
+        "tables, DP": (graph, Recipe("tables", tables, privacy)),
     }
+    if settings.get("rehearsed", common.get("rehearsed")):
+        chosen = fitting.settled(
+            table.schema, graph, privacy, method="vae", records=len(table), rng=np.random.default_rng([seed, 1])
+        )
+        own = replace(cast(GeneratorConfig, chosen.config), records=len(table), at_once=AT_ONCE)
+        arms["causal, DP, rehearsed"] = (graph, replace(chosen, config=own))
     if graph.full:
         public = world.sample(settings["records"], rng=rng)  # another draw: public, so it costs nothing
         for kind in wrong:
-            arms[f"{kind} graph"] = (graphs.wrong(kind, graph, public, rng), None, config)
-    options = {**common, **settings.get("attack", {})}
+            arms[f"{kind} graph"] = (graphs.wrong(kind, graph, public, rng), Recipe("vae", config, None))
+    options = {key: value for key, value in {**common, **settings.get("attack", {})}.items() if key != "rehearsed"}
     results = {arm: attacked(table, *how, options, seed) for arm, how in arms.items()}
     found: dict[str, Any] = {
         "records": len(table),
@@ -69,39 +82,41 @@ def measured(name: str, settings: Mapping[str, Any], common: Mapping[str, Any], 
         "changes": changes({arm: result for arm, (result, _) in results.items()}),
     }
     for arm, (result, _) in results.items():
-        if arms[arm][1] is not None:
-            found["arms"][arm]["verdict"] = verdict(result, privacy, arms[arm][2])
+        if arms[arm][1].privacy is not None:
+            found["arms"][arm]["verdict"] = verdict(result, table, *arms[arm])
     return found
 
 
 def attacked(
     table: Table,
     graph: CausalGraph | None,
-    privacy: Privacy | None,
-    config: GeneratorConfig,
+    recipe: Recipe,
     options: Mapping[str, Any],
     seed: int,
 ) -> tuple[MembershipAttack, float]:
-    """Attack one arm; the generators are stacked."""
+    """Attack one arm; networks are stacked."""
     targets = options["targets"]
     chosen = RandomTargets(targets) if isinstance(targets, int) else GivenTargets(tuple(targets))
     rest = {key: value for key, value in options.items() if key != "targets"}
     began = time.process_time()
     result = membership_attack(
         table,
-        fit_many=partial(fit_many, graph=graph, privacy=privacy, config=config, repeatable=True),
+        fit_many=partial(recipe.fit_many, graph=graph, repeatable=True),
         at_once=AT_ONCE,
         targets=chosen,
-        delta=0.0 if privacy is None else privacy.resolved_delta,
+        delta=0.0 if recipe.privacy is None else recipe.privacy.resolved_delta,
         rng=np.random.default_rng(seed),
         **rest,
     )
     return result, round(time.process_time() - began, 1)
 
 
-def verdict(result: MembershipAttack, privacy: Privacy, config: GeneratorConfig) -> dict[str, Any]:
+def verdict(result: MembershipAttack, table: Table, graph: CausalGraph | None, recipe: Recipe) -> dict[str, Any]:
     """The accountant's epsilon beside the empirical lower bound."""
-    upper = proved(privacy.mechanism(config), privacy.resolved_delta)
+    mechanism, privacy = recipe.mechanism(table.schema, graph, len(table)), recipe.privacy
+    assert mechanism is not None
+    assert privacy is not None
+    upper = proved(mechanism, privacy.resolved_delta)
     bound = None if result.bound is None else result.bound.bound
     said = judge(Claim.epsilon_delta(upper.value, privacy.resolved_delta), bound, upper=upper)
     return {"upper": round(upper.value, 4), "status": said.status}
@@ -134,6 +149,8 @@ def changes(results: Mapping[str, MembershipAttack]) -> dict[str, Any]:
         "DP, causal (Figure 2)": ("causal", "causal, DP"),
         "causal, no DP (Figure 4)": ("plain", "causal"),
         "causal, DP (Figure 5)": ("plain, DP", "causal, DP"),
+        "DP, tables": ("tables", "tables, DP"),
+        "tables, no DP": ("causal", "tables"),
         **{f"{arm}, no DP": ("plain", arm) for arm in results if arm.endswith("graph")},
     }
     found = {}
@@ -147,7 +164,7 @@ def changes(results: Mapping[str, MembershipAttack]) -> dict[str, Any]:
 
 
 def outlier(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """A planted record of ones: without privacy, with it, and with two broken promises of the same epsilon."""
+    """A planted record of ones: without privacy, with it, and with broken promises of the same epsilon."""
     columns, n = slice(27, 27 + settings["columns"]), settings["records"]
     values = pain().sample(n, rng=np.random.default_rng(seed)).values[:, columns]
     table = Table(Schema(pain().schema.columns[columns]), np.concatenate([values, np.ones((1, values.shape[1]))]))
@@ -162,11 +179,15 @@ def outlier(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
     promised = Privacy(records=n + 1, epsilon=settings["epsilon"])
     noise = promised.resolved_noise(config)
     unclipped = 1e6  # the noise stays what it was, but nothing is clipped to it
+    tables, relative = TablesConfig(records=n + 1), promised.relative_noise
     arms = {
-        "none": None,
-        "dp": promised,
-        "a tenth of the noise": Privacy(records=n + 1, noise=noise / 10),
-        "no clipping": Privacy(records=n + 1, noise=noise / unclipped, clip=unclipped),
+        "none": Recipe("vae", config, None),
+        "dp": Recipe("vae", config, promised),
+        "a tenth of the noise": Recipe("vae", config, Privacy(records=n + 1, noise=noise / 10)),
+        "no clipping": Recipe("vae", config, Privacy(records=n + 1, noise=noise / unclipped, clip=unclipped)),
+        "tables, none": Recipe("tables", tables, None),
+        "tables, dp": Recipe("tables", tables, promised),
+        "tables, a tenth of the noise": Recipe("tables", tables, Privacy(records=n + 1, noise=relative / 10)),
     }
     options = {"targets": [n], "extractors": ["naive", "nearness"], "classifiers": ["kernel", "logistic"]} | {
         key: settings[key] for key in ("repeats", "sets", "set_size")
@@ -174,9 +195,9 @@ def outlier(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
     options["folds"] = 2 if settings["repeats"] < 8 else 4
     found = {}
     for arm in settings.get("arms", arms):
-        result, seconds = attacked(table, None, arms[arm], config, options, seed)
+        result, seconds = attacked(table, None, arms[arm], options, seed)
         found[arm] = written(result) | {"cpu_seconds": seconds}
-        if arm != "none":
+        if arms[arm].privacy is not None:
             found[arm]["verdict"] = verdict_on(result, settings["epsilon"], promised.resolved_delta)
     return {"epsilon": settings["epsilon"], "noise": round(noise, 3), "arms": found}
 

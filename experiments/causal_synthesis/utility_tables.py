@@ -57,10 +57,11 @@ class Form:
     most_rows: int | None = None
     draws: int = 5000
     epsilons: tuple[float, ...] = ()
+    rehearse: bool = True
 
 
 FORMS = {
-    "tiny": Form({"synthetic22": 200}, 2, 3, 300, 4, 12, ("logistic", "knn"), None, 300),
+    "tiny": Form({"synthetic22": 200}, 2, 3, 300, 4, 12, ("logistic", "knn"), None, 300, rehearse=False),
     "small": Form({"synthetic22": 1000, "pain1000": 1000, "eedi": 1000}, 3, 20, 1000, 100, 40),
     "full": Form(
         {"synthetic22": 5000, "pain1000": 1000, "pain5000": 5000, "eedi": 2950},
@@ -100,7 +101,7 @@ def arms(
     said = {}
     for name, given, settings in (("plain", None, same_capacity(graph, config)), ("causal", graph, config)):
         recipes = {"": Recipe("vae", settings, None), ", DP, untuned": Recipe("vae", settings, privacy)}
-        recipes[", DP"] = chosen = rehearsed(train, graph, given, privacy, rng.spawn(1)[0])
+        recipes[", DP"] = chosen = rehearsed(train, graph, given, privacy, form, rng.spawn(1)[0])
         said[name] = chosen.rehearsed
         for suffix, recipe in recipes.items():
             found[name + suffix] = made(recipe, train, given, form.tables, rng)
@@ -111,9 +112,16 @@ def arms(
 
 
 def rehearsed(
-    train: Table, graph: CausalGraph, given: CausalGraph | None, privacy: Privacy, rng: np.random.Generator
+    train: Table,
+    graph: CausalGraph,
+    given: CausalGraph | None,
+    privacy: Privacy,
+    form: Form,
+    rng: np.random.Generator,
 ) -> Recipe:
     """What simulated records say of networks along ``given``, which without a graph have the causal one's capacity."""
+    if not form.rehearse:
+        return Recipe("vae", GeneratorConfig(epochs=form.epochs, records=len(train), learning_rate=0.01), privacy)
     found = fitting.settled(train.schema, given, privacy, method="vae", records=len(train), rng=rng)
     assert isinstance(found.config, GeneratorConfig)
     return found if given is not None else replace(found, config=same_capacity(graph, found.config))
@@ -209,7 +217,7 @@ def by_epsilon(
         privacy = Privacy(records=len(train), epsilon=epsilon, delta=DELTA)
         scores = {}
         recipes = {
-            name: (rehearsed(train, graph, own, privacy, rng), own)
+            name: (rehearsed(train, graph, own, privacy, form, rng), own)
             for name, own in (("plain", None), ("causal", graph))
         }
         recipes["tables"] = (Recipe("tables", TablesConfig(), privacy), graph)

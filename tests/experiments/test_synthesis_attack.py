@@ -54,11 +54,20 @@ def test_the_tiny_form_runs_from_end_to_end(tmp_path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "synthetic22.json").read_text())
-    assert set(found["arms"]) == {"plain", "plain, DP", "causal", "causal, DP", "reversed graph"}
+    assert set(found["arms"]) == {
+        "plain",
+        "plain, DP",
+        "causal",
+        "causal, DP",
+        "tables",
+        "tables, DP",
+        "reversed graph",
+    }
     assert found["arms"]["causal, DP"]["verdict"]["status"] == "not-refuted"
+    assert found["arms"]["tables, DP"]["verdict"] == {"upper": pytest.approx(3.9, abs=0.001), "status": "not-refuted"}
     assert found["arms"]["causal, DP"]["verdict"]["upper"] == pytest.approx(3.9, abs=0.05)
     assert "causal, DP (Figure 5)" in done.stdout
-    assert sorted(path.suffix for path in tmp_path.glob("figure-*")) == [".png"] * 5 + [".svg"] * 5
+    assert sorted(path.suffix for path in tmp_path.glob("figure-*")) == [".png"] * 7 + [".svg"] * 7
 
 
 @pytest.mark.long

@@ -23,7 +23,8 @@ def test_every_arm_is_measured_with_an_interval(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "found.json").read_text())["synthetic22"]
     assert set(found["rows"]) == {
-        *("plain", "plain, DP", "causal", "causal, DP"),
+        *("plain", "plain, DP", "plain, DP, untuned", "causal", "causal, DP", "causal, DP, untuned"),
+        *("tables", "tables, DP", "tables, no graph", "tables, no graph, DP"),
         *("another real sample", "columns shuffled"),
     }
     for rows in found["rows"].values():
@@ -32,6 +33,7 @@ def test_every_arm_is_measured_with_an_interval(tmp_path: Path) -> None:
             assert low <= value <= high
     low, value, high = found["causal_less_plain"]["DP"]["auc"]
     assert low < value < high
-    assert set(found["interventions"]) == {"plain", "plain, DP", "causal", "causal, DP", "reversed graph"}
+    no_generators = {"another real sample", "columns shuffled"}
+    assert set(found["interventions"]) == {*found["rows"], "reversed graph"} - no_generators
     assert "the causal graph" in done.stdout
     assert "<svg" in (tmp_path / "pair-plot-synthetic22-causal-DP.svg").read_text()
