@@ -358,3 +358,87 @@ def test_files_that_are_no_configuration_are_refused(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(InputError, match=message):
             synthesise_config.read(path)
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def tabled(folder: Path, **sections: Any) -> tuple[Release, release_findings.SynthesisFindings]:
+    """The example by noisy tables, compared with what is set aside."""
+    plain: dict[str, Any] = {"generator": None, "public": None, "fidelity": None, "method": "tables"}
+    change(folder, **plain | {"privacy": {"epsilon": 4.0, "records": 400}} | sections)
+    return published(folder)
+
+
+@pytest.mark.long
+def test_tables_are_released_judged_and_entered_as_networks_are(folder: Path) -> None:
+    release, findings = tabled(folder)
+    assert findings.guarantee is not None and findings.guarantee.clip is None and findings.guarantee.proved <= 4.0
+    assert findings.guarantee.accountant == "the closed form of Gaussian DP"
+    assert findings.generator["method"] == "tables" and findings.generator["parents"] == "chosen privately"
+    assert findings.fidelity_of == "held-out" and findings.useful is not None and findings.useful.records == 84
+    assert "whole counts" in " ".join(findings.notes) and "84 private records that were set aside" in findings.notes[-1]
+    assert release.graph is not None and len(release.table) == 400
+    page = synthesis_page.page(findings)
+    assert findings.useful.text.split(":")[0] in page and "For the publisher alone" in page
+    assert "clipping norm" not in page and "Is this release any good?" in page
+    again = type(findings).from_dict(json.loads(findings.to_json()))
+    assert again.useful == findings.useful and synthesis_page.page(again.as_written()) == page
+
+
+@pytest.mark.long
+def test_one_ledger_adds_up_both_methods(folder: Path) -> None:
+    content = yaml.safe_load((folder / "synthesise.yaml").read_text())
+    published(folder)
+    _, second = tabled(folder, ledger=content["ledger"] | {"label": "tables"})
+    entered = ledger.read(folder / "ledger.json")
+    assert entered is not None and [entry.label for entry in entered.entries] == ["first release", "tables"]
+    alone = [ledger.Ledger("t", None, (entry,)).total(0.001).value for entry in entered.entries]  # type: ignore[union-attr]
+    together = entered.total(0.001).value  # type: ignore[union-attr]
+    assert max(alone) < together < sum(alone) + 0.01 and second.spent is not None
+    assert second.spent.epsilon == together
+    with pytest.raises(InputError, match="an epsilon of at most 5 for all releases"):
+        tabled(folder, ledger=content["ledger"] | {"label": "third"})
+
+
+@pytest.mark.long
+def test_replaced_records_are_said_in_every_place(folder: Path, tmp_path: Path) -> None:
+    release, findings = tabled(folder, privacy={"epsilon": 4.0, "records": 400, "neighbours": "replace-one"})
+    assert "had the values of any one record of the private table been others" in findings.text[0]
+    assert findings.neighbours == "replace-one" and "one record replaced by another" in synthesis_page.page(findings)
+    release.save(tmp_path / "r.csv")
+    assert json.loads((tmp_path / "r.json").read_text())["neighbours"].endswith("in the values of one record")
+    assert Release.load(tmp_path / "r.csv").to_mapping() == release.to_mapping()
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"privacy": {"epsilon": 0.01, "records": 400}}, "half of a column's records at most moved by it"),
+        ({"tables": {"edges": {"ages": [40]}}}, "did you mean age"),
+        ({"privacy": {"epsilon": 1.0, "records": 400}, "ledger": {"file": "l.json", "table": "t", "label": "a",
+          "epsilon": 0.5, "delta": 0.001}}, "an epsilon of at most 0.5 for all releases"),
+    ],
+)  # fmt: skip
+def test_what_tables_cannot_be_made_of_is_not_paid_for(folder: Path, sections: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        tabled(folder, **sections)
+    assert not (folder / "ledger.json").exists() and not (folder / "l.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"tables": {"bins": "auto"}}, "bins read off the private table would have to be paid for"),
+        ({"tables": {"edges": {"age": "quantiles"}}}, "bins read off the private table would have to be paid for"),
+        ({"tables": {"bin": 3}}, "did you mean bins"),
+        ({"tables": {"bins": 3}, "generator": {"epochs": 3}}, "options of one method, received tables beside"),
+        ({"tables": {"bins": 3}, "method": "vae"}, "no options of tables with method: vae"),
+        ({"method": "gan"}, "method"),
+        ({"held_out": 1.5}, "held_out"),
+    ],
+)
+def test_options_of_tables_that_cannot_be_are_refused(folder: Path, sections: dict[str, Any], message: str) -> None:
+    change(folder, **{"generator": None} | sections)
+    with pytest.raises(ConfigError, match=message):
+        synthesise_config.read(folder / "synthesise.yaml")

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from miaudit.errors import InputError, Option, check_options, is_number, is_whole, nearest
-from miaudit.synthesis.generators.generator_config import MaybeWhole, Whole
+from miaudit.errors import InputError, Option, check_options, is_number, nearest
+from miaudit.synthesis.generators.generator_config import MaybeWhole
 from miaudit.synthesis.schema import Schema
 
 _PRIVATE = "bins read off the private table would have to be paid for: state edges from public knowledge, or a number"
@@ -45,7 +45,7 @@ class TablesConfig:
     miaudit.errors.InputError: edges.age: expected rising numbers inside its range, received 'quantiles'; bins read ...
     """
 
-    bins: Whole = 16
+    bins: Annotated[int, Option(ge=1, allowed="a whole number from 1 up", next_step=_PRIVATE)] = 16
     edges: Annotated[Mapping[str, Sequence[float]], Option()] = field(default_factory=dict)
     support: Annotated[float, Option(gt=0, next_step="16 is the default")] = 16.0
     combine: Annotated[bool, Option(next_step="true is the default")] = True
@@ -54,10 +54,8 @@ class TablesConfig:
     records: MaybeWhole = None
 
     def __post_init__(self) -> None:
-        bins, edges = _given(self.bins), _given(self.edges)
-        if not is_whole(bins):
-            raise InputError("bins", "a whole number from 1 up", repr(bins)[:60], _PRIVATE)
         check_options(self)
+        edges = _given(self.edges)
         if not isinstance(edges, Mapping):
             allowed = "a mapping: name of a column to where its bins meet"
             raise InputError("edges", allowed, repr(edges)[:60], _PRIVATE)
