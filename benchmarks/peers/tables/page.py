@@ -1,0 +1,186 @@
+"""The tables of docs/peers_tables.md, from the runs that are kept; nothing is measured here."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from miaudit.metrics.classical import student_limits
+
+TITLES = {
+    "adult": "Adult",
+    "synthetic22": "synthetic22",
+    "acs": "ACS Connecticut",
+    "pain": "pain1000",
+}
+ROWS = {
+    "real": "real (other sample)",
+    "miaudit-graph": "miaudit, tables along the graph",
+    "miaudit-tables": "miaudit, tables without a graph",
+    "miaudit-vae": "miaudit, causal VAE",
+    "mst": "MST",
+    "mst-shipped": "MST, drawn as shipped",
+    "dpmm-mst": "MST, of dpmm",
+    "aim": "AIM",
+    "dpmm-aim": "AIM, of dpmm",
+    "privbayes": "PrivBayes",
+    "dpctgan": "DP-CTGAN",
+    "patectgan": "PATE-CTGAN",
+    "shuffled": "columns shuffled",
+}
+OURS = ("miaudit-graph", "miaudit-tables", "miaudit-vae")
+LEVEL = 0.95
+FEWEST = 3  # seeds for an interval
+
+Entries = Mapping[str, Mapping[str, Any]]  # key "epsilon seed" -> entry
+BySeed = Mapping[int, Mapping[str, Any]]
+
+
+def read(measured: Path, table: str) -> dict[str, Entries]:
+    """Return what is kept for one table, by tool."""
+    paths = {name: measured / table / f"{name}.json" for name in ("private", *ROWS)}
+    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
+
+
+def of_epsilon(entries: Entries, epsilon: str) -> dict[int, Mapping[str, Any]]:
+    """Return the entries of one epsilon (or of "-") by seed."""
+    found = {}
+    for key, entry in entries.items():
+        own, seed = key.split()
+        if own == epsilon:
+            found[int(seed)] = entry
+    return found
+
+
+def mean_in_words(values: Sequence[float], digits: int = 3) -> str:
+    """The mean; from three seeds on with Student's interval.
+
+    Examples
+    --------
+    >>> mean_in_words([0.1, 0.2]), mean_in_words([0.1, 0.2, 0.3])
+    ('0.150', '0.200 (-0.048 to 0.448)')
+    """
+    mean = float(np.mean(values))
+    if len(values) < FEWEST:
+        return f"{mean:.{digits}f}"
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    low, high = student_limits(mean, error, len(values) - 1, LEVEL)
+    return f"{mean:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def lost(entry: Mapping[str, Any], private: Mapping[str, Any]) -> dict[str, float]:
+    """AUC lost by each task: that of the private records themselves less that of the table."""
+    return {task: private["auc"][task] - value for task, value in entry["auc"].items()}
+
+
+def seconds(values: Sequence[float]) -> str:
+    return f"{np.median(values):.3g}" if values else ""
+
+
+def tasks_of(private: Mapping[int, Mapping[str, Any]]) -> list[str]:
+    """Up to three tasks are shown one by one, more as their mean."""
+    tasks = list(next(iter(private.values()))["auc"])
+    return tasks if len(tasks) <= 3 else [f"mean of {len(tasks)} tasks"]
+
+
+def finished(entries: BySeed, private: BySeed) -> BySeed:
+    """Runs that ended with a table."""
+    return {seed: entry for seed, entry in entries.items() if "failed" not in entry and seed in private}
+
+
+def cells(entries: BySeed, private: BySeed, tasks: Sequence[str], with_forced: bool) -> list[str]:
+    """The row of one tool: distances, AUC lost, interventional error, time, seeds."""
+    done = finished(entries, private)
+    if not done:
+        reasons = list(dict.fromkeys(entry["failed"] for entry in entries.values()))
+        return [reasons[0], *[""] * (len(tasks) + with_forced + 2), f"0 of {len(entries)}"]
+    losses = [lost(entry, private[seed]) for seed, entry in done.items()]
+    shown = [mean_in_words([entry[part] for entry in done.values()]) for part in ("columns", "pairs")]
+    if len(losses[0]) == len(tasks):
+        shown += [mean_in_words([loss[task] for loss in losses]) for task in tasks]
+    else:
+        shown.append(mean_in_words([float(np.mean(list(loss.values()))) for loss in losses]))
+    forced = [entry["interventional"]["error"] for entry in done.values() if "interventional" in entry]
+    shown += [mean_in_words(forced) if forced else ""] * with_forced
+    shown.append(seconds([entry["cpu"] for entry in done.values() if "cpu" in entry]))
+    return [*shown, f"{len(done)}" if len(done) == len(entries) else f"{len(done)} of {len(entries)}"]
+
+
+def line(parts: Sequence[str]) -> str:
+    return "| " + " | ".join(part.replace("|", "/") for part in parts) + " |"
+
+
+def table_of(found: Mapping[str, Entries], epsilon: str) -> list[str]:
+    """Lines of the table of one epsilon."""
+    private = of_epsilon(found["private"], "-")
+    tasks = tasks_of(private)
+    forced = any("interventional" in entry for entries in found.values() for entry in entries.values())
+    told = [f"AUC lost, {task}" for task in tasks]
+    head = ["tool", "columns", "pairs", *told, *["interventional"] * forced, "CPU s", "seeds"]
+    lines = [line(head), line(["---"] * len(head))]
+    for name, title in ROWS.items():
+        baseline = name in ("real", "shuffled")
+        entries = of_epsilon(found.get(name, {}), "-" if baseline else epsilon)
+        if entries:
+            lines.append(line([title, *cells(entries, private, tasks, forced)]))
+    return lines
+
+
+def difference_lines(found: Mapping[str, Entries], epsilon: str) -> list[str]:
+    """Lines of the table of paired differences: each other tool less the first of ours that was measured."""
+    private = of_epsilon(found["private"], "-")
+    done = {name: finished(of_epsilon(found.get(name, {}), epsilon), private) for name in ROWS}
+    base = next((name for name in OURS if len(done[name]) >= FEWEST), None)
+    if base is None:
+        return []
+    head = ["tool", "pairs", "AUC lost, mean over tasks", "seeds"]
+    lines = [f"Less {ROWS[base]}, seed by seed; above 0 the tool is worse:", "", line(head), line(["---"] * len(head))]
+    for name, entries in done.items():
+        shared = sorted(set(entries) & set(done[base]))
+        if name == base or len(shared) < FEWEST:
+            continue
+        apart = [entries[seed]["pairs"] - done[base][seed]["pairs"] for seed in shared]
+        losses = [
+            float(np.mean([done[base][seed]["auc"][task] - value for task, value in entries[seed]["auc"].items()]))
+            for seed in shared
+        ]
+        lines.append(line([ROWS[name], mean_in_words(apart), mean_in_words(losses), str(len(shared))]))
+    return [*lines, ""] if len(lines) > 4 else []
+
+
+def reference(found: Mapping[str, Entries]) -> str:
+    """One line: the AUC that the private records themselves teach, and the floor of interventions."""
+    private = of_epsilon(found["private"], "-")
+    tasks = {task: [entry["auc"][task] for entry in private.values()] for task in next(iter(private.values()))["auc"]}
+    words = ", ".join(f"{task} {np.mean(values):.3f}" for task, values in tasks.items())
+    forced = [e["interventional"] for entries in found.values() for e in entries.values() if "interventional" in e]
+    told = ""
+    if forced:
+        effect, floor = (float(np.mean([f[part] for f in forced])) for part in ("effect", "floor"))
+        told = f" Interventional error: {effect:.3f} for who knows nothing of interventions, {floor:.3f} for the world."
+    return f"AUC of a classifier trained on the private records themselves: {words}.{told}"
+
+
+def written(measured: Path) -> str:
+    """Return the tables of all that is kept."""
+    lines: list[str] = []
+    for table, title in TITLES.items():
+        found = read(measured, table)
+        if "private" not in found:
+            continue
+        lines += [f"## {title}", "", reference(found), ""]
+        keys = {key.split()[0] for name, entries in found.items() for key in entries} - {"-"}
+        for epsilon in sorted(keys, key=lambda text: (text != "1", float(text))):
+            lines += [f"### {title}, epsilon {epsilon}", "", *table_of(found, epsilon), ""]
+            lines += difference_lines(found, epsilon)
+    absent = [title for table, title in TITLES.items() if not (measured / table).exists()]
+    entries = [entry for table in TITLES for of_tool in read(measured, table).values() for entry in of_tool.values()]
+    versions = sorted({entry["versions"] for entry in entries if "versions" in entry})
+    lines += ["## Versions, and what is missing", "", f"Measured with {', '.join(versions) or 'no tool yet'}."]
+    lines += ["", f"Not measured: {', '.join(absent)}."] if absent else []
+    return "\n".join(lines) + "\n"
