@@ -272,12 +272,14 @@ def test_the_page_shows_intervals_failures_and_paired_differences(peers, tmp_pat
     stored(tmp_path, "miaudit-vae", {f"1 {k}": entry(0.03, 0.85 + 0.01 * k, cpu=3.0) for k in range(3)})
     mst = {f"1 {k}": entry(0.05, 0.8 + 0.01 * k, cpu=5.0, versions="tool 1") for k in range(3)}
     stored(tmp_path, "mst", mst | {"0.3 0": entry(0.07, 0.7, cpu=4.0)})
+    stored(tmp_path, "dpctgan", {f"1 {k}": entry(0.4, 0.5, cpu=1.0, spent=0.9 + 0.3 * k) for k in range(3)})
     stored(tmp_path, "aim", {"1 0": {"failed": "did not finish in 9 CPU s"}, "1 1": {"failed": "not run: seed 0"}})
     found = page.written(tmp_path)
     lines = found.splitlines()
     assert "| MST | 0.010 (0.010 to 0.010) | 0.050 (0.050 to 0.050) | 0.100 (0.100 to 0.100) | 5 | 3 |" in lines
     assert "| AIM | did not finish in 9 CPU s |  |  |  | 0 of 2 |" in lines
     assert "| MST | 0.020 (0.020 to 0.020) | 0.050 (0.050 to 0.050) | 3 |" in lines  # less ours, seed by seed
+    assert "DP-CTGAN: its own accountant said 1.20 on average, 1.50 at most at the end." in lines
     weak = lines[lines.index("### Adult, epsilon 0.3") :]
     assert "| MST | 0.010 | 0.070 | 0.200 | 4 | 1 |" in weak
     assert found.index("epsilon 1") < found.index("epsilon 0.3")
@@ -297,7 +299,10 @@ def test_the_command_shows_what_is_kept_and_refuses_what_it_does_not_know(peers,
     compare.main()
     written = docs.read_text()
     assert "| MST |" in written and "old" not in written and written.startswith("# Title") and written.endswith("end\n")
-    for wrong in (["--tool", "mts"], ["--epsilon", "2"], ["--seeds", "0"], ["--limit", "nan"]):
+    bare = tmp_path / "bare.md"
+    bare.write_text("# No marks\n")
+    wrongs = ["--tool", "mts"], ["--epsilon", "2"], ["--seeds", "0"], ["--limit", "nan"], ["--docs", str(bare)]
+    for wrong in (*wrongs, ["--docs", str(tmp_path / "none.md")], ["--measured", str(bare)]):
         monkeypatch.setattr(sys, "argv", [*command, *wrong])
         with pytest.raises(SystemExit) as stop:
             compare.main()

@@ -134,7 +134,6 @@ RUN: dict[str, tuple[str, Run]] = {  # name of a row -> environment, and how it 
     "privbayes": ("dpmm", dpmm("PrivBayesPipeline")),
     "dpctgan": ("smartnoise-synth", smartnoise("dpctgan", "gan", cuda=False, verbose=False)),
     "mst-shipped": ("smartnoise-synth", smartnoise("mst", "cube", as_shipped=True)),
-    "patectgan": ("smartnoise-synth", smartnoise("patectgan", "gan", cuda=False, verbose=False)),
     "dpmm-mst": ("dpmm", dpmm("MSTPipeline")),
     "dpmm-aim": ("dpmm", dpmm("AIMPipeline")),
 }

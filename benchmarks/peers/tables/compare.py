@@ -40,7 +40,7 @@ from miaudit.synthesis import Table  # noqa: E402
 ENVIRONMENTS = ("dpmm", "smartnoise-synth")
 BASELINES = ("private", "real", "shuffled")
 SEEDS = {1.0: 5, 0.3: 2, 3.9: 2}  # epsilon: how many seeds, in the order of measuring
-EXTRA = ("mst-shipped", "dpmm-mst", "dpmm-aim", "patectgan")  # second implementations: only where asked for by name
+EXTRA = ("mst-shipped", "dpmm-mst", "dpmm-aim")  # second implementations: only where asked for by name
 MARKS = ("<!-- tables: benchmarks/peers/tables/compare.py -->", "<!-- end of the tables -->")
 
 
@@ -212,6 +212,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.seeds < 1 or not options.limit > 0:
         parser.error("--seeds and --limit are above 0")
+    if options.measured.exists() and not options.measured.is_dir():
+        parser.error(f"--measured is a folder, and {options.measured} is none")
+    if options.docs and not (options.docs.is_file() and all(m in options.docs.read_text("utf-8") for m in MARKS)):
+        parser.error(f"--docs is a page with the lines {' and '.join(MARKS)}, and {options.docs} is none")
     chosen = options.tool or [tool for tool in call_tool.RUN if tool not in EXTRA]
     options.table, options.epsilon = options.table or list(data.READ), options.epsilon or list(SEEDS)
     if options.install:

@@ -30,7 +30,6 @@ ROWS = {
     "dpmm-aim": "AIM, of dpmm",
     "privbayes": "PrivBayes",
     "dpctgan": "DP-CTGAN",
-    "patectgan": "PATE-CTGAN",
     "shuffled": "columns shuffled",
 }
 OURS = ("miaudit-graph", "miaudit-tables", "miaudit-vae")
@@ -131,6 +130,17 @@ def table_of(found: Mapping[str, Entries], epsilon: str) -> list[str]:
     return lines
 
 
+def overspent(found: Mapping[str, Entries], epsilon: str) -> list[str]:
+    """A line for each tool whose own accountant named more at the end than it was asked for."""
+    lines = []
+    for name, title in ROWS.items():
+        spent = [entry["spent"] for entry in of_epsilon(found.get(name, {}), epsilon).values() if "spent" in entry]
+        if spent and max(spent) > float(epsilon):
+            told = f"{np.mean(spent):.2f}" + (f" on average, {max(spent):.2f} at most" if len(spent) > 1 else "")
+            lines += [f"{title}: its own accountant said {told} at the end.", ""]
+    return lines
+
+
 def difference_lines(found: Mapping[str, Entries], epsilon: str) -> list[str]:
     """Lines of the table of paired differences: each other tool less the first of ours that was measured."""
     private = of_epsilon(found["private"], "-")
@@ -176,7 +186,7 @@ def written(measured: Path) -> str:
         lines += [f"## {title}", "", reference(found), ""]
         keys = {key.split()[0] for name, entries in found.items() for key in entries} - {"-"}
         for epsilon in sorted(keys, key=lambda text: (text != "1", float(text))):
-            lines += [f"### {title}, epsilon {epsilon}", "", *table_of(found, epsilon), ""]
+            lines += [f"### {title}, epsilon {epsilon}", "", *table_of(found, epsilon), "", *overspent(found, epsilon)]
             lines += difference_lines(found, epsilon)
     absent = [title for table, title in TITLES.items() if not (measured / table).exists()]
     entries = [entry for table in TITLES for of_tool in read(measured, table).values() for entry in of_tool.values()]
