@@ -136,6 +136,36 @@ def test_scores_tell_shuffled_columns_from_another_real_sample(peers):
     assert abs(means["real"] - means["private"]) < 0.03 and means["private"] - means["shuffled"] > 0.15
 
 
+@pytest.mark.parametrize(
+    ("tool", "method", "graph", "forced"),
+    [("miaudit-graph", "tables", True, True), ("miaudit-tables", "tables", False, False)],
+)
+def test_ours_are_called_through_the_public_door(peers, monkeypatch, tool, method, graph, forced):
+    """The world stands in for the generator: the privacy asked is the job's, and only a graph can answer what if."""
+    ours, subject = peers["ours"], peers["data"].subject("synthetic22")
+    asked = {}
+
+    def fit(table, graph, privacy, **options):
+        asked.update(options, table=table, graph=graph, privacy=privacy)
+        return subject.world
+
+    monkeypatch.setattr(ours, "fit", fit)
+    monkeypatch.setattr(ours, "DRAWN", 200)
+    codes = subject.draw(0).private.values[:50].astype(int)
+    job = {"tool": tool, "table": "synthetic22", "epsilon": 1.0, "delta": 1e-5, "records": 50, "seed": 0}
+    call, _versions = peers["call_tool"].RUN[tool][1](job, {"codes": codes})
+    assert call().shape == (50, 22)
+    privacy = asked["privacy"]
+    assert (privacy.records, privacy.epsilon, privacy.delta) == (50, 1.0, 1e-5)
+    assert asked["method"] == method and asked["repeatable"] and np.array_equal(asked["table"].values, codes)
+    assert asked["graph"] is (subject.graph if graph else None)
+    more = call.more()
+    assert bool(more) == forced
+    if forced:
+        found = more["interventional"]
+        assert abs(found["error"] - found["floor"]) < 0.02 < found["effect"]
+
+
 # -- what is kept -----------------------------------------------------------------------------------------------------
 
 
