@@ -60,7 +60,17 @@ THROUGH = (
         "synthesis/generators/test_publication.py",
         "command/synthesise config/synthesise findings/release report/synthesis_page report/graph_charts",
     ),
-    ("a generator is what training returns", "synthesis/generators/test_training.py", "synthesis/generators/generator"),
+    (
+        "a network is what training returns",
+        "synthesis/generators/test_training.py",
+        "synthesis/generators/generator synthesis/generators/vae_generator synthesis/generators/private_tables",
+    ),
+    ("a recipe is what the door settles", "synthesis/generators/test_fitting.py", "synthesis/generators/recipe"),
+    (
+        "options of tables, by what is planned",
+        "synthesis/generators/test_tables_plan.py",
+        "synthesis/generators/tables_config",
+    ),
     (
         "options of training",
         "synthesis/generators/test_training.py",

@@ -162,22 +162,13 @@ def interventions(
     world: Any, graph: CausalGraph, generators: Mapping[str, Any], form: Form, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Set each column that has descendants to 1 and look at those."""
-    below = {name: descendants(graph, name) for name in graph.order}
+    below = {name: graph.descendants(name) for name in graph.order}
     chosen = [(name, 1.0) for name in graph.order if below[name]]
     found = {}
     for arm, generator in generators.items():
         error = interventional_error(generator, world, chosen, outcomes=below, n=form.draws, rng=rng)
         found[arm] = _estimates({"error": error.error, "effect": error.effect, "floor": error.floor})
     return found
-
-
-def descendants(graph: CausalGraph, group: str) -> list[str]:
-    """Groups that a group causes, directly or not, in the order of the graph."""
-    reached = {group}
-    for name in graph.order:
-        if reached & set(graph.parents(name)):
-            reached.add(name)
-    return [name for name in graph.order if name in reached and name != group]
 
 
 def by_epsilon(

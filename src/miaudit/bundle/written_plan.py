@@ -41,6 +41,7 @@ _RECORDS: dict[str, type] = {
     "scheffe": zero_run.Scheffe,
     "gaussian-noise": mechanism.GaussianNoise,
     "laplace-noise": mechanism.LaplaceNoise,
+    "selection": mechanism.Selection,
     "poisson-subsampled": mechanism.PoissonSubsampled,
     "composed": mechanism.Composed,
     "repeated": mechanism.Repeated,

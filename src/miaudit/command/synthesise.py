@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from miaudit.metrics.definition import at_most
 
 if TYPE_CHECKING:
     from miaudit.findings.release import SynthesisFindings
+    from miaudit.synthesis.generators.recipe import Recipe
 
 _STEM = "synthetic"
 
@@ -31,7 +32,8 @@ def synthesise(
     """Make a synthetic table from a private one along a causal graph, with a stated privacy guarantee.
 
     Writes synthetic.csv (or .parquet) with synthetic.json beside it, findings.json, report.html and figures/. Exit code
-    0: a guarantee is proved; 4: privacy is "none", and nothing answers what the table gives away.
+    0: a guarantee is proved, and the table is useful at least in part; 4: it is not useful, with what to change, or
+    privacy is "none", and nothing answers what the table gives away.
     """
     import numpy as np
 
@@ -41,8 +43,12 @@ def synthesise(
     settings = synthesise_config.read(config)
     table, plan = settings.read(config.parent)
     if dry_run:
-        publication.check(table, plan)
-        say(_forecast(plan, len(table)))
+        with progress("recipes", meanwhile="rehearsal") as told:
+            rng = np.random.default_rng(settings.seed)
+            recipe = plan.settled(table, rng=rng, progress=told)
+        private, _ = publication.set_aside(table, plan, rng)
+        publication.check(private, plan, recipe)
+        say(_forecast(recipe, len(private), recipe.mechanism(table.schema, plan.graph, len(private))))
         return
     target = out if out is not None else config.parent / settings.output_dir
     file = target / f"{_STEM}.{settings.release.format}"
@@ -74,6 +80,10 @@ def text(findings: SynthesisFindings) -> str:
             f"Proved: epsilon = {at_most(found.proved, 4)} at delta = {at_most(found.delta, 4)}, by {found.accountant}"
         )
         lines.append(f"Mechanism: {found.mechanism}")
+    useful = findings.useful
+    if useful is not None:
+        lines.append(f"{useful.text} Judged by {useful.records:,} {useful.on}.")
+        lines += [f"To change: {one_line(what)}" for what in useful.advice]
     spent = findings.spent
     if spent is not None and spent.epsilon is not None and spent.delta is not None:
         left = "" if spent.budget is None else f", of a budget of {spent.budget:g}"
@@ -84,11 +94,14 @@ def text(findings: SynthesisFindings) -> str:
     return "\n".join(lines)
 
 
-def _forecast(plan: Any, records: int) -> str:
-    """What would be claimed and how many steps it would take."""
-    if plan.privacy is None:
-        steps = plan.config.steps(records)
-        return f"{steps:,} steps; nothing would be claimed: privacy is none. Nothing was written."
-    mechanism = plan.privacy.mechanism(plan.config)
-    claimed = "" if plan.privacy.epsilon is None else f"epsilon = {plan.privacy.epsilon:g}, "
-    return f"{claimed}delta = {at_most(plan.privacy.resolved_delta, 4)}: {mechanism}. Nothing was written."
+def _forecast(recipe: Recipe, records: int, mechanism: object) -> str:
+    """What would be claimed and how it would be made."""
+    from miaudit.synthesis.generators.generator_config import GeneratorConfig
+
+    config, privacy = recipe.config, recipe.privacy
+    tried = f"\nRehearsed {recipe.rehearsed}." if recipe.rehearsed else ""
+    if privacy is None:
+        how = f"{config.steps(records):,} steps" if isinstance(config, GeneratorConfig) else "Tables"
+        return f"{how}; nothing would be claimed: privacy is none. Nothing was written.{tried}"
+    claimed = "" if privacy.epsilon is None else f"epsilon = {privacy.epsilon:g}, "
+    return f"{claimed}delta = {at_most(privacy.resolved_delta, 4)}: {mechanism}. Nothing was written.{tried}"

@@ -25,7 +25,9 @@ from miaudit.dp.verdict import Claim
 from miaudit.errors import Option
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.publication import LedgerPlan, Publication
+from miaudit.synthesis.generators.recipe import Config
 from miaudit.synthesis.generators.release import Format
+from miaudit.synthesis.generators.tables_config import TablesConfig
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Table, read_table
 
@@ -58,6 +60,11 @@ GENERATOR = Keys(
     make=_generating,
 )
 PRIVACY = record_keys(Privacy)
+TABLES = Keys(
+    {name: kind for name, kind in keys_of(TablesConfig).items() if name not in ("records", "edges")}
+    | {"edges": Annotated[Any, Option()]},
+    make=lambda given: TablesConfig(**given),
+)
 
 
 class ReleaseSection(Section):
@@ -102,11 +109,14 @@ class SynthesiseConfig(File):
     data: DataSection
     graph: Any  # the name of a file, or what such a file holds
     privacy: Annotated[Privacy, PRIVACY] | None  # "none" in the file; it has to be said
+    method: Literal["tables", "vae"] | None = None
+    tables: Annotated[TablesConfig, TABLES] | None = None
     generator: Annotated[dict[str, Any], GENERATOR] = Field(default_factory=dict)
     release: ReleaseSection = ReleaseSection()
     public: FilePath | None = None
     ledger: LedgerSection | None = None
-    fidelity: Literal["none", "public", "private"] = "none"
+    fidelity: Literal["held-out", "public", "private", "none"] = "held-out"
+    held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2
     seed: Annotated[int, Field(ge=0)] | None = None
     output_dir: Text = "results/synthesis"
 
@@ -126,6 +136,14 @@ class SynthesiseConfig(File):
 
     @model_validator(mode="after")
     def _together(self) -> Self:
+        own = [name for name in self.generator if name != "kind"]
+        if own and (self.tables is not None or self.method == "tables"):
+            raise ValueError(
+                f"expected options of one method, received tables beside generator.{own[0]}; "
+                "leave generator's options out, or choose method: vae without tables"
+            )
+        if self.tables is not None and self.method == "vae":
+            raise ValueError("expected no options of tables with method: vae; leave tables out, or method")
         if self.fidelity == "public" and self.public is None:
             raise ValueError("expected public, a file, beside fidelity: public; received none; add it")
         if self.generator.get("patience") and self.public is None:
@@ -145,6 +163,13 @@ class SynthesiseConfig(File):
             return CausalGraph.from_mapping(self.graph)
         return CausalGraph.from_yaml(base / self.graph)
 
+    def config(self) -> Config | None:
+        """Return the options of the method that has some; None for its defaults, or a rehearsal."""
+        if self.tables is not None:
+            return self.tables
+        own = any(name != "kind" for name in self.generator)
+        return replace(generator_config(self.generator), records=None) if own else None
+
     def read(self, base: Path) -> tuple[Table, Publication]:
         """Read the tables and the graph, with paths relative to ``base``.
 
@@ -154,9 +179,9 @@ class SynthesiseConfig(File):
             For a file that cannot be read, or a table that does not follow the schema.
         """
         graph = self.causal_graph(base)
-        config = generator_config(self.generator)
+        config = self.config()
         plain = self.generator.get("kind") == "plain"
-        if not plain:
+        if isinstance(config, GeneratorConfig) and not plain:
             config.check_graph(graph)
         source = base / self.data.file
         table = read_table(source, graph.schema, argument="data.file", outside=self.data.outside)
@@ -165,12 +190,14 @@ class SynthesiseConfig(File):
             public = read_table(base / self.public, graph.schema, argument="public", outside=self.data.outside)
         publication = Publication(
             graph=None if plain else graph,
-            config=replace(config, records=None),
+            method=self.method,
+            config=config,
             privacy=self.privacy,
             records=self.release.records,
             public=public,
             ledger=None if self.ledger is None else self.ledger.plan(base),
             fidelity=self.fidelity,
+            held_out=self.held_out,
             source=source.name,
         )
         return table, publication

@@ -21,6 +21,7 @@ from miaudit.dp.mechanism import (
     Mechanism,
     PoissonSubsampled,
     Repeated,
+    Selection,
     described,
     dp_sgd,
     from_mapping,
@@ -172,9 +173,9 @@ def calibrate_noise(
 def _epsilon(mechanism: Mechanism, delta: float) -> tuple[float, str]:
     """Return the smallest upper bound of epsilon at delta, and its method."""
     mu, pure = _mu(mechanism), _pure_epsilon(mechanism)
-    if mu is not None:
-        return Gaussian(mu).epsilon_at(delta), _CLOSED_FORM
-    if delta > 0 and (value := _by_accountant(mechanism, delta)) < pure:
+    if mu is not None and (value := Gaussian(mu).epsilon_at(delta)) <= pure:
+        return value, _CLOSED_FORM
+    if mu is None and delta > 0 and (value := _by_accountant(mechanism, delta)) < pure:
         return value, "dp-accounting's privacy-loss distributions"
     return pure, "the sum of pure epsilons"
 
@@ -182,7 +183,7 @@ def _epsilon(mechanism: Mechanism, delta: float) -> tuple[float, str]:
 def _exact_mu(mechanism: Mechanism) -> float:
     mu = _mu(mechanism)
     if mu is None:
-        allowed = "Gaussian noise, repeated and composed but not subsampled"
+        allowed = "Gaussian noise and private choices, repeated and composed but not subsampled"
         raise InputError("mechanism", allowed, str(mechanism), "ask for its epsilon at a delta")
     return mu
 
@@ -193,10 +194,12 @@ def _refuse_target(epsilon: float, delta: float, received: str, hint: str) -> No
 
 
 def _mu(mechanism: Mechanism) -> float | None:
-    """Return the exact mu of Gaussian noise and its compositions, or None."""
+    """Return the mu of Gaussian noise, which is exact, of private choices and of their compositions, or None."""
     match mechanism:
         case GaussianNoise():
             return 1 / mechanism.noise
+        case Selection():
+            return mechanism.mu
         case Repeated():
             mu = _mu(mechanism.mechanism)
             return None if mu is None else mu * math.sqrt(mechanism.times)
@@ -213,6 +216,8 @@ def _pure_epsilon(mechanism: Mechanism) -> float:
             return math.inf
         case LaplaceNoise():
             return 1 / mechanism.noise
+        case Selection():
+            return mechanism.epsilon
         case PoissonSubsampled():
             inner = _pure_epsilon(mechanism.mechanism)
             # log(1 + rate (e^inner - 1)), without overflow
@@ -262,6 +267,8 @@ def _least_noise(mechanism: Mechanism) -> float:
     match mechanism:
         case GaussianNoise() | LaplaceNoise():
             return mechanism.noise
+        case Selection():
+            return 1 / mechanism.mu
         case Composed():
             return min(map(_least_noise, mechanism.parts))
     return _least_noise(mechanism.mechanism)
@@ -274,6 +281,8 @@ def _event(mechanism: Mechanism, dp_event: Any) -> Any:
             return dp_event.GaussianDpEvent(mechanism.noise)
         case LaplaceNoise():
             return dp_event.LaplaceDpEvent(mechanism.noise)
+        case Selection():
+            return dp_event.GaussianDpEvent(1 / mechanism.mu)  # which gives away no less
         case PoissonSubsampled():
             return dp_event.PoissonSampledDpEvent(mechanism.rate, _event(mechanism.mechanism, dp_event))
         case Repeated():

@@ -20,6 +20,7 @@ __all__ = [
     "Mechanism",
     "PoissonSubsampled",
     "Repeated",
+    "Selection",
     "dp_sgd",
     "from_mapping",
 ]
@@ -51,6 +52,48 @@ class LaplaceNoise:
 
     def __str__(self) -> str:
         return f"Laplace noise of scale {self.noise:g} sensitivities"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """One of several candidates, chosen by noisy scores: the exponential mechanism, or the largest of Gumbel noise.
+
+    The privacy losses of all answers lie within ``epsilon`` of each other ("bounded range", Dong, Durfee and Rogers,
+    "Optimal differential privacy composition for exponential mechanisms", 2020): of scores that one record changes by
+    at most D, the answer i has a probability in proportion to exp(epsilon score_i / (2 D)).
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _positive("epsilon", self.epsilon))
+
+    @property
+    def mu(self) -> float:
+        """The least mu at which it is mu-GDP: 2 Phi^-1 of the logistic function of epsilon / 2.
+
+        Losses within epsilon of each other are at worst those of two answers, t and t - epsilon; the worst t is
+        epsilon / 2, a randomised response of epsilon / 2.
+        """
+        from scipy.special import expit, ndtri  # noqa: PLC0415 - loads when a selection is accounted for
+
+        return float(2 * ndtri(expit(self.epsilon / 2)))
+
+    @classmethod
+    def of_mu(cls, mu: float) -> Selection:
+        """Return the selection that is as private as a Gaussian mechanism of a mu.
+
+        Examples
+        --------
+        >>> round(Selection.of_mu(0.1).mu, 12)
+        0.1
+        """
+        from scipy.special import log_ndtr  # noqa: PLC0415
+
+        return cls(float(2 * (log_ndtr(mu / 2) - log_ndtr(-mu / 2))))
+
+    def __str__(self) -> str:
+        return f"a private choice of epsilon {self.epsilon:g}"
 
 
 @dataclass(frozen=True)
@@ -101,7 +144,7 @@ class Repeated:
         return f"{self.times:,} times ({self.mechanism})"
 
 
-Mechanism = GaussianNoise | LaplaceNoise | PoissonSubsampled | Composed | Repeated
+Mechanism = GaussianNoise | LaplaceNoise | Selection | PoissonSubsampled | Composed | Repeated
 
 
 def dp_sgd(
@@ -151,8 +194,8 @@ def dp_sgd(
 def from_mapping(description: Mapping[str, Any]) -> Mechanism:
     """Read a mechanism from a mapping, as YAML or JSON holds it; the key ``kind`` says which.
 
-    gaussian and laplace {noise}; subsampled {mechanism, rate}; repeated {mechanism, times}; composed {parts};
-    dp-sgd {records, batch, noise, steps or epochs, sampling}.
+    gaussian and laplace {noise}; selection {epsilon}; subsampled {mechanism, rate}; repeated {mechanism, times};
+    composed {parts}; dp-sgd {records, batch, noise, steps or epochs, sampling}.
 
     Raises
     ------
@@ -186,7 +229,7 @@ def described(mechanism: Mechanism | Mapping[str, Any]) -> Mechanism:
 def check_mechanism(mechanism: object) -> Mechanism:
     """Return a mechanism that can be accounted for; refuse everything else."""
     if not isinstance(mechanism, Mechanism):
-        allowed = "GaussianNoise, LaplaceNoise, PoissonSubsampled, Composed, Repeated or dp_sgd(...)"
+        allowed = "GaussianNoise, LaplaceNoise, Selection, PoissonSubsampled, Composed, Repeated or dp_sgd(...)"
         hint = "a mechanism that is not described cannot be accounted for"
         raise InputError("mechanism", allowed, type(mechanism).__name__, hint)
     return mechanism
@@ -202,6 +245,7 @@ _KINDS: dict[str, tuple[Callable[..., Mechanism], tuple[str, ...], tuple[str, ..
     # kind: what makes it, required keys, optional ones
     "gaussian": (GaussianNoise, ("noise",), ()),
     "laplace": (LaplaceNoise, ("noise",), ()),
+    "selection": (Selection, ("epsilon",), ()),
     "subsampled": (PoissonSubsampled, ("mechanism", "rate"), ()),
     "repeated": (Repeated, ("mechanism", "times"), ()),
     "composed": (Composed, ("parts",), ()),

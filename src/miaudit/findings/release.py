@@ -15,6 +15,7 @@ from miaudit.metrics.definition import at_most
 
 _COLUMN = Keys({"name": str, "kind": Literal["binary", "categorical", "ordinal", "continuous"]})
 Status = Literal["proved", "unproved"]
+Useful = Literal["useful", "partly", "not", "unjudged"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class Guarantee:
     proved, accountant : the epsilon that the accountant gives at this delta, and which one it is
     mechanism : the training in words
     records : the public, nominal number of records
-    noise, clip : of a step: standard deviation over ``clip``, and the norm to which gradients are clipped
+    noise, clip : of a step of training: standard deviation over ``clip``, and the norm to which gradients are clipped;
+        of tables the noise of all counts together over their sensitivity, and no clip
     tpr_limits : (FPR, TPR) pairs: at this rate of false positives no attack on any record finds more true ones
     """
 
@@ -38,8 +40,56 @@ class Guarantee:
     mechanism: str
     records: Count
     noise: NotNegative
-    clip: NotNegative
+    clip: NotNegative | None
     tpr_limits: tuple[tuple[Share, Share], ...]
+    neighbours: Literal["add-or-remove", "replace-one"] = "add-or-remove"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How much of one thing a release keeps.
+
+    Attributes
+    ----------
+    of : what, in words
+    share : 1 for as much as real records keep, 0 for what columns without any dependence keep; may lie outside
+    low, high : limits of the share at 95%, where there are some
+    measure : what was measured
+    real, synthetic, nothing : of real records, of the release, and of columns without dependence
+    """
+
+    of: str
+    share: float
+    low: float | None
+    high: float | None
+    measure: str
+    real: float
+    synthetic: float
+    nothing: float
+
+
+@dataclass(frozen=True)
+class Usefulness:
+    """Whether a release is any good.
+
+    Attributes
+    ----------
+    status : "useful", "partly" or "not"; "unjudged" where too few real records were at hand
+    text : in a sentence
+    on : which real records it was judged by, in words
+    records : how many of them
+    marginals : distance of single columns above that of two real samples
+    kept : shares of dependence, prediction and interventions, as far as real records show any
+    advice : what to change, in words, the likeliest first
+    """
+
+    status: Useful
+    text: str
+    on: str
+    records: Count
+    marginals: float
+    kept: tuple[Kept, ...]
+    advice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +143,8 @@ class SynthesisFindings(FindingsRecord):
     columns : name and kind of each
     generator : public facts of the network and its training, by name
     fidelity : of the table; None where it was not asked for
-    fidelity_of : "public" or "private": which records the table was compared with; None without
+    fidelity_of : "held-out", "public" or "private": which records the table was compared with; None without
+    useful : whether the release is any good; None where it was not asked for
     notes : what must be said with it
     source : what the private table is called
     repeat : version and command; no seed with privacy, since none repeats its noise
@@ -110,7 +161,8 @@ class SynthesisFindings(FindingsRecord):
     columns: Annotated[tuple[Annotated[Mapping[str, str], _COLUMN], ...], MinLen(1)]
     generator: Mapping[str, float | str | bool | None]
     fidelity: Fidelity | None = None
-    fidelity_of: Literal["public", "private"] | None = None
+    fidelity_of: Literal["held-out", "public", "private"] | None = None
+    useful: Usefulness | None = None
     notes: tuple[str, ...] = ()
     source: str = ""
     repeat: Mapping[str, Any] = field(default_factory=dict)
@@ -122,8 +174,9 @@ class SynthesisFindings(FindingsRecord):
 
     @property
     def exit_code(self) -> int:
-        """0 where a guarantee is proved, 4 where nothing answers what the table gives away."""
-        return 4 if self.guarantee is None else 0
+        """0 where a guarantee is proved; 4 where nothing answers what the table gives away, or it is not useful."""
+        useless = self.useful is not None and self.useful.status in ("not", "unjudged")
+        return 4 if self.guarantee is None or useless else 0
 
 
 def rounded_up(value: float, digits: int = 3) -> str:

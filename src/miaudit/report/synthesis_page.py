@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from miaudit.findings.release import Guarantee, Spent, SynthesisFindings, rounded_up
+from miaudit.findings.release import Guarantee, Spent, SynthesisFindings, Usefulness, rounded_up
 from miaudit.metrics.definition import at_least, at_most, percent
 from miaudit.report import fidelity_charts, graph_charts, page_frame
 from miaudit.report.drawing import BLUE, GREY, INK, finished, over, tips
@@ -14,7 +14,7 @@ from miaudit.report.drawing import BLUE, GREY, INK, finished, over, tips
 if TYPE_CHECKING:
     import altair as alt
 
-NAMES = (*graph_charts.NAMES, "limit", *fidelity_charts.NAMES)
+NAMES = (*graph_charts.NAMES, "limit", "kept", *fidelity_charts.NAMES)
 _WORDS = {"proved": "Differentially private", "unproved": "No guarantee"}
 _TONES = {"proved": "clear", "unproved": "inconclusive"}
 
@@ -26,6 +26,8 @@ def charts(findings: SynthesisFindings) -> dict[str, alt.LayerChart]:
         drawn |= graph_charts.charts(findings.graph)
     if findings.guarantee:
         drawn["limit"] = _limit(findings.guarantee)
+    if findings.useful and findings.useful.kept:
+        drawn["kept"] = _kept(findings.useful)
     if findings.fidelity:
         drawn |= fidelity_charts.charts(findings.fidelity)
     return drawn
@@ -41,6 +43,7 @@ def page(findings: SynthesisFindings) -> str:
         cards=_cards(findings),
         guarantee=_guarantee(findings.guarantee),
         spent=_spent(findings.spent),
+        useful=_useful(findings.useful),
         fidelity=fidelity_charts.cards(findings.fidelity),
     )
 
@@ -101,14 +104,54 @@ def _guarantee(found: Guarantee | None) -> list[tuple[str, str]]:
     if not found:
         return []
     epsilon, delta = rounded_up(found.epsilon, 6), rounded_up(found.delta, 4)
-    return [
-        ("claim", f"ε = {epsilon} at δ = {delta}, one record added or removed"),
+    changed = {"add-or-remove": "added or removed", "replace-one": "replaced by another"}[found.neighbours]
+    rows = [
+        ("claim", f"ε = {epsilon} at δ = {delta}, one record {changed}"),
         ("mechanism", found.mechanism),
         ("proved", f"ε = {at_most(found.proved, 5)}, by {found.accountant}"),
         ("noise multiplier", f"{found.noise:.4g}"),
-        ("clipping norm", f"{found.clip:g}"),
-        ("nominal records", f"{found.records:,}"),
     ]
+    rows += [] if found.clip is None else [("clipping norm", f"{found.clip:g}")]
+    return [*rows, ("nominal records", f"{found.records:,}")]
+
+
+def _kept(found: Usefulness) -> alt.LayerChart:
+    """How much the release keeps of each thing that real records show."""
+    import altair as alt
+
+    rows = [
+        {"of": one.of, "share": max(0.0, min(one.share, 1.0)), "kept": f"{one.share:.0%}", "measure": one.measure}
+        for one in found.kept
+    ]
+    axis = alt.Axis(format="~%", values=[0, 0.5, 0.8, 1])
+    x = alt.X("share:Q", title="Kept of what real records show", scale=alt.Scale(domain=[0, 1]), axis=axis)
+    y = alt.Y("of:N", title=None, sort=None, axis=alt.Axis(labelLimit=260))
+    limits = over([{"at": 0.5}, {"at": 0.8}])
+    layers = [
+        over(rows).mark_bar(color=BLUE, height=18).encode(x=x, y=y, tooltip=tips(of="Of", kept="Kept", measure="By")),
+        limits.mark_rule(color=GREY, strokeDash=[5, 4]).encode(x=alt.X("at:Q", scale=alt.Scale(domain=[0, 1]))),
+        over(rows).mark_text(align="left", dx=6, color=INK, fontSize=12).encode(x=x, y=y, text="kept:N"),
+    ]
+    said = ["1 is as much as real records keep, 0 what columns without any dependence keep.", "Useful from 80%."]
+    at = ", ".join(f"{one.share:.0%} of {one.of}" for one in found.kept)
+    return finished(layers, "What the release keeps", said, f"Shares kept: {at}.", 60 + 34 * len(rows))
+
+
+def _useful(found: Usefulness | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    rows = [
+        {
+            "of": one.of,
+            "share": f"{one.share:.0%}",
+            "limits": "" if one.low is None or one.high is None else f"{one.low:.0%} to {one.high:.0%}",
+            "measure": one.measure,
+            "values": [f"{value:.3f}" for value in (one.real, one.synthetic, one.nothing)],
+        }
+        for one in found.kept
+    ]
+    tone = {"useful": "clear", "partly": "inconclusive", "not": "flagged", "unjudged": "inconclusive"}[found.status]
+    return {"text": found.text, "tone": tone, "on": found.on, "records": found.records, "rows": rows}
 
 
 def _spent(found: Spent | None) -> dict[str, Any] | None:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from miaudit.errors import MiauditError
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.release import Release
+from miaudit.synthesis.generators.tables_config import TablesConfig
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Column, Schema, Table
 
 if TYPE_CHECKING:
+    from miaudit.synthesis.generators.fitting import check_fit, fit, fit_many
     from miaudit.synthesis.generators.generator import Generator
-    from miaudit.synthesis.generators.training import check_fit, fit, fit_many, gradient_norms, same_capacity
+    from miaudit.synthesis.generators.training import gradient_norms, same_capacity
     from miaudit.synthesis.retraining_attack.membership import membership_attack
     from miaudit.synthesis.retraining_attack.sets import SyntheticSets
     from miaudit.synthesis.retraining_attack.targets import GivenTargets, LossMaximising, Outliers, RandomTargets
@@ -24,7 +26,8 @@ if TYPE_CHECKING:
 # Names that load torch or much else, and where they live.
 _LAZY = {
     "Generator": "generators.generator",
-    **dict.fromkeys(("check_fit", "fit", "fit_many", "gradient_norms", "same_capacity"), "generators.training"),
+    **dict.fromkeys(("check_fit", "fit", "fit_many"), "generators.fitting"),
+    **dict.fromkeys(("gradient_norms", "same_capacity"), "generators.training"),
     "membership_attack": "retraining_attack.membership",
     "SyntheticSets": "retraining_attack.sets",
     **dict.fromkeys(("GivenTargets", "LossMaximising", "Outliers", "RandomTargets"), "retraining_attack.targets"),
@@ -44,6 +47,7 @@ __all__ = [
     "Schema",
     "SyntheticSets",
     "Table",
+    "TablesConfig",
     "check_fit",
     "fidelity",
     "fit",

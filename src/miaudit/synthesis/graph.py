@@ -113,6 +113,14 @@ class CausalGraph:
         """Return the direct causes of a group, in the order of the edges."""
         return self._parents[_known_group("group", self.groups, group)]
 
+    def descendants(self, group: str) -> tuple[str, ...]:
+        """Return the groups that a group causes, directly or not, in causal order."""
+        reached = {_known_group("group", self.groups, group)}
+        for name in self.order:
+            if reached & set(self._parents[name]):
+                reached.add(name)
+        return tuple(name for name in self.order if name in reached and name != group)
+
     @cached_property
     def order(self) -> tuple[str, ...]:
         """Groups in causal order: by generation, then in declared order."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from miaudit.arrays import FloatArray
 from miaudit.errors import InputError
 from miaudit.metrics.classical import Estimate, student_limits
 from miaudit.synthesis.fidelity import Levels
-from miaudit.synthesis.schema import Table
+from miaudit.synthesis.schema import Category, Table
 
 __all__ = ["InterventionalError", "interventional_error"]
 
@@ -27,7 +27,7 @@ _BINS = 10
 class Sampler(Protocol):
     """A generator or world that draws records, with or without interventions."""
 
-    def sample(self, n: int, *, rng: np.random.Generator, do: Mapping[str, float] | None = None) -> Table:
+    def sample(self, n: int, *, rng: np.random.Generator, do: Mapping[str, Any] | None = None) -> Table:
         """Draw n records with the columns in ``do`` set to the values given."""
         ...
 
@@ -45,7 +45,7 @@ class Outcome:
     floor : that of two draws of the world under the intervention: what so many records differ by
     """
 
-    do: tuple[str, float]
+    do: tuple[str, Category]
     column: str
     error: float
     effect: float
@@ -69,7 +69,7 @@ class InterventionalError:
 def interventional_error(
     generator: Sampler,
     world: Sampler,
-    interventions: Sequence[tuple[str, float]],
+    interventions: Sequence[tuple[str, Category]],
     *,
     outcomes: Mapping[str, Sequence[str]] | None = None,
     n: int = 5000,
@@ -121,7 +121,7 @@ def interventional_error(
     return InterventionalError(tuple(found), *means)
 
 
-def _outcome(do: tuple[str, float], name: str, made: Table, truth: Table, again: Table, observed: Table) -> Outcome:
+def _outcome(do: tuple[str, Category], name: str, made: Table, truth: Table, again: Table, observed: Table) -> Outcome:
     levels = Levels.of(truth.schema.column(name), truth.column(name), _BINS, None)
 
     def shares(table: Table) -> FloatArray:

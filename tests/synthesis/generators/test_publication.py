@@ -77,7 +77,9 @@ def test_the_findings_say_what_is_claimed_and_proved(folder: Path) -> None:
     assert len(release.table) == 400 and findings.release == release_findings.Released("synthetic.csv", 400)
     assert np.isnan(release.table.column("breathless")).any()
     assert findings.fidelity is not None and findings.fidelity_of == "public"
-    assert findings.exit_code == 0 and findings.spent is not None and findings.spent.releases == ("first release",)
+    assert findings.spent is not None and findings.spent.releases == ("first release",)
+    assert findings.useful is not None and findings.useful.status == "not"  # two epochs under so much noise
+    assert findings.exit_code == 4 and "take method: tables" in findings.useful.advice[0]
     assert findings.spent.epsilon == pytest.approx(
         ledger.read(folder / "ledger.json").total(findings.spent.delta).value  # type: ignore[union-attr]
     )
@@ -124,7 +126,7 @@ def test_the_budget_is_asked_before_the_training(folder: Path, monkeypatch: pyte
     def never(*_: object, **__: object) -> None:
         raise AssertionError("training must not start")
 
-    monkeypatch.setattr(publication.synthesis, "fit", never, raising=False)
+    monkeypatch.setattr(publication.Recipe, "fit_many", never)
     with pytest.raises(InputError, match="an epsilon of at most 5 for all releases"):
         published(folder)
     assert len(ledger.read(folder / "ledger.json").entries) == 1  # type: ignore[union-attr]
@@ -190,12 +192,12 @@ def test_the_command_spends_one_budget_through_links(folder: Path, tmp_path_fact
     for path in folder.iterdir():
         (other / path.name).symlink_to(path)
     entry = yaml.safe_load((folder / "synthesise.yaml").read_text())["ledger"]
-    assert command(folder / "synthesise.yaml", "--out", folder / "out").exit_code == 0
+    assert command(folder / "synthesise.yaml", "--out", folder / "out").exit_code == 4  # of no use after two epochs
     (other / "ledger.json").symlink_to(folder / "ledger.json")
     (other / "synthesise.yaml").unlink()
     shutil.copy(folder / "synthesise.yaml", other / "synthesise.yaml")
     change(other, ledger=entry | {"label": "again"})
-    assert command(other / "synthesise.yaml", "--out", other / "out").exit_code == 0
+    assert command(other / "synthesise.yaml", "--out", other / "out").exit_code == 4
     assert len(ledger.read(folder / "ledger.json").entries) == 2  # type: ignore[union-attr]
     (folder / "ledger.json").unlink()
     gone = command(folder / "synthesise.yaml", "--out", folder / "out2")
@@ -206,7 +208,7 @@ def test_a_killed_training_stays_paid_for(folder: Path, monkeypatch: pytest.Monk
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(publication.synthesis, "fit", killed, raising=False)
+    monkeypatch.setattr(publication.Recipe, "fit_many", killed)
     with pytest.raises(KeyboardInterrupt):
         published(folder)
     assert len(ledger.read(folder / "ledger.json").entries) == 1  # type: ignore[union-attr]
@@ -253,7 +255,7 @@ def command() -> Any:
 def test_the_command_writes_release_and_report(folder: Path, command: Any) -> None:
     out = folder / "out"
     result = command(folder / "synthesise.yaml", "--out", out)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 4 and "To change: take method: tables" in result.output
     assert {"synthetic.csv", "synthetic.json", "findings.json", "report.html", "figures"} <= {
         p.name for p in out.iterdir()
     }
@@ -268,7 +270,7 @@ def test_the_command_writes_release_and_report(folder: Path, command: Any) -> No
     content = yaml.safe_load((folder / "synthesise.yaml").read_text())
     change(folder, ledger=content["ledger"] | {"label": "second"}, release={"format": "parquet", "records": 30})
     replaced = command(folder / "synthesise.yaml", "--out", out, "--overwrite", "--json")
-    assert replaced.exit_code == 0 and json.loads(replaced.output)["release"]["records"] == 30
+    assert replaced.exit_code == 4 and json.loads(replaced.output)["release"]["records"] == 30
     assert not (out / "synthetic.csv").exists() and len(pl.read_parquet(out / "synthetic.parquet")) == 30
 
 

@@ -329,7 +329,7 @@ def test_a_plain_vae_of_the_same_capacity(table: Table) -> None:
     graph = CausalGraph(SCHEMA, {"x1": ["exposed", "dose"], "x2": ["site", "level"]}, [("x1", "x2")])
     for config in (GeneratorConfig(hidden=32, head=16), GeneratorConfig(hidden=7, latent=2, layers=1)):
         wanted = training.Network.of(graph, config).parameters
-        plain = training.Network.of(training._graph(SCHEMA, None), training.same_capacity(graph, config))
+        plain = training.Network.of(training.over(SCHEMA, None), training.same_capacity(graph, config))
         assert len(plain.blocks) == 1 and abs(plain.parameters - wanted) / wanted < 0.05
 
 

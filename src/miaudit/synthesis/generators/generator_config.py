@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated, Literal
 
 from miaudit.dp import accounting
-from miaudit.dp.mechanism import Mechanism, dp_sgd
+from miaudit.dp.mechanism import GaussianNoise, Mechanism, dp_sgd
 from miaudit.dp.verdict import UpperBound
 from miaudit.errors import InputError, Option, check_options, nearest
 from miaudit.synthesis.graph import CausalGraph
@@ -18,6 +18,8 @@ Whole = Annotated[int, _WHOLE]
 MaybeWhole = Annotated[int | None, _WHOLE]
 # Relative, of the calibrated noise, which is never too small; a finer search takes longer than it gains.
 _TOLERANCE = 0.005
+_EXACT = 1e-6  # of a closed form, which takes no time
+Neighbours = Literal["add-or-remove", "replace-one"]
 
 
 @dataclass(frozen=True)
@@ -114,17 +116,19 @@ class GeneratorConfig:
 class Privacy:
     """What differential privacy is asked of a generator; every number is public.
 
-    Neighbouring tables differ in one record, added or removed.
-
     Attributes
     ----------
     records : public, nominal number of records; the sampling rate, the steps and the normaliser follow from it and not
-        from the length of the table (erratum D9)
+        from the length of the table (erratum D9); of tables only delta, the release's size and their cells do
     epsilon : the target, above 0; the noise is calibrated so that it is kept
-    noise : instead of a target, the noise multiplier: standard deviation of the noise on the sum, divided by ``clip``
+    noise : instead of a target, the noise multiplier: standard deviation of the noise on the sum, divided by ``clip``;
+        of tables that of all counts together, over their sensitivity: they are 1/noise-GDP
     delta : in (0, 1); None is 1 / records^1.1 (erratum D4)
     clip : the largest L2 norm of a record's gradient; from public or simulated data, never searched for on the table
-        (:func:`miaudit.synthesis.generators.training.gradient_norms` gives the norms of public records)
+        (:func:`miaudit.synthesis.generators.training.gradient_norms` gives the norms of public records); not of tables
+    neighbours : tables that must not be told apart: "add-or-remove" one record, or "replace-one", for tables that hide
+        nothing but values (the number of records is then known); the same noise is then worth a larger epsilon.
+        Networks know the first alone
 
     Raises
     ------
@@ -142,6 +146,7 @@ class Privacy:
     noise: Annotated[float | None, Option(gt=0, next_step="1.0 is usual")] = None
     delta: Annotated[float | None, Option(gt=0, lt=1, next_step="leave it out for 1 / records^1.1")] = None
     clip: Annotated[float, Option(gt=0, next_step="1.0 is the default")] = 1.0
+    neighbours: Annotated[Neighbours, Option()] = "add-or-remove"
 
     def __post_init__(self) -> None:
         check_options(self, "privacy.")
@@ -154,6 +159,20 @@ class Privacy:
     def resolved_delta(self) -> float:
         """The delta of the guarantee."""
         return float(self.records**-1.1) if self.delta is None else self.delta
+
+    @property
+    def changes(self) -> int:
+        """How many cells of a table of counts differ by 1 between neighbours."""
+        return 1 if self.neighbours == "add-or-remove" else 2
+
+    @property
+    def relative_noise(self) -> float:
+        """Standard deviation of Gaussian noise, over the sensitivity of all that is released, which keeps epsilon."""
+        if self.noise is not None:
+            return float(self.noise)
+        assert self.epsilon is not None  # noqa: S101 - one of the two
+        epsilon, delta = float(self.epsilon), self.resolved_delta
+        return accounting.calibrate_noise(GaussianNoise, epsilon=epsilon, delta=delta, tolerance=_EXACT)
 
     def resolved_noise(self, config: GeneratorConfig) -> float:
         """Return the noise multiplier for this training: the one given, or the smallest that keeps epsilon.
@@ -180,6 +199,11 @@ class Privacy:
         return dp_sgd(records=self.records, batch=config.batch, epochs=config.epochs, noise=noise)
 
     def _check_batch(self, config: GeneratorConfig) -> None:
+        if self.neighbours != "add-or-remove":
+            hint = (
+                "take method tables, or leave neighbours out: sampling is accounted for with records added or removed"
+            )
+            raise InputError("privacy.neighbours", "'add-or-remove' for a network", repr(self.neighbours), hint)
         if config.records not in (None, self.records):
             hint = "state one nominal number"
             raise InputError("records", f"the {self.records:,} of privacy", f"{config.records:,}", hint)
@@ -206,6 +230,7 @@ def _calibrated(records: int, batch: int, epochs: int, epsilon: float, delta: fl
 
 
 @lru_cache(maxsize=64)
-def proved(mechanism: Mechanism, delta: float) -> UpperBound:
+def proved(mechanism: Mechanism, delta: float, neighbours: Neighbours = "add-or-remove") -> UpperBound:
     """Return what an accountant proves of a mechanism, which takes up to seconds, computed once."""
-    return accounting.upper_bound(mechanism, delta=delta)
+    found = accounting.upper_bound(mechanism, delta=delta)
+    return found if neighbours == "add-or-remove" else replace(found, mechanism=f"{mechanism}; one record replaced")

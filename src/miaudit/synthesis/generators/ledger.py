@@ -30,6 +30,7 @@ from miaudit.dp.mechanism import (
     Mechanism,
     PoissonSubsampled,
     Repeated,
+    Selection,
     from_mapping,
 )
 from miaudit.dp.verdict import Claim, UpperBound
@@ -231,6 +232,8 @@ def described(mechanism: Mechanism) -> dict[str, Any]:
         case GaussianNoise() | LaplaceNoise():
             kind = "gaussian" if isinstance(mechanism, GaussianNoise) else "laplace"
             return {"kind": kind, "noise": float(mechanism.noise)}
+        case Selection():
+            return {"kind": "selection", "epsilon": float(mechanism.epsilon)}
         case PoissonSubsampled():
             return {"kind": "subsampled", "mechanism": described(mechanism.mechanism), "rate": float(mechanism.rate)}
         case Repeated():

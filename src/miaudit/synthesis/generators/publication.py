@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from miaudit import synthesis
 from miaudit.dp.tradeoff import EpsilonDelta
 from miaudit.dp.verdict import Claim
-from miaudit.errors import InputError
+from miaudit.errors import InputError, Option, check_options
 from miaudit.findings.fidelity import Fidelity
-from miaudit.findings.release import Graph, Group, Guarantee, Released, Spent, SynthesisFindings, rounded_up
+from miaudit.findings.release import (
+    Graph,
+    Group,
+    Guarantee,
+    Released,
+    Spent,
+    SynthesisFindings,
+    Usefulness,
+    rounded_up,
+)
 from miaudit.synthesis import fidelity as fidelity_of
+from miaudit.synthesis.generators import fitting, usefulness
 from miaudit.synthesis.generators import ledger as ledgers
+from miaudit.synthesis.generators.generator import Generator, Method
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
+from miaudit.synthesis.generators.recipe import Config, Progress, Recipe
 from miaudit.synthesis.generators.release import Release
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import Table
@@ -27,8 +38,18 @@ _FLOATING = (
     "The guarantee is proved for real numbers and ideal noise. It is drawn by numpy's PCG64 in single precision, "
     "which is neither a cryptographic generator nor proof against attacks on the last bits of floating-point numbers."
 )
+_WHOLE = (
+    "The noise is normal, rounded to whole counts, and drawn by OpenDP with entropy of the operating system: no last "
+    "bits of floating-point numbers are released, and the closed form of Gaussian DP holds for whole counts as it is."
+)
+_CHANGED = {
+    "add-or-remove": "had any one record been added to the private table or removed from it",
+    "replace-one": "had the values of any one record of the private table been others",
+}
+_ASIDE = "private records that were set aside"
+_MOST_ASIDE = 2_000
 _GRAPH = (
-    "The causal graph changes neither epsilon nor delta: they follow from the sampling rate, the noise, the steps and "
+    "The causal graph changes neither epsilon nor delta: they follow from the noise and from what is measured, and "
     "nothing else. What it can change is how well attacks do, and what the table is good for."
 )
 _SEED = (
@@ -54,30 +75,44 @@ class Publication:
     Attributes
     ----------
     graph : the causal graph; None for a plain generator
-    config, privacy : of the training; a privacy of None promises nothing
+    method : "tables", "vae", or None: what the config is for, and without one the better of the two in a rehearsal
+    config : options of the method; None for the defaults of tables, and for networks what a rehearsal says
+    privacy : None promises nothing
     records : how many are released; None is the nominal number, or without privacy the length of the table
     public : records of the same schema that are not private: they serve fidelity and, with a
         patience, decide when training stops
     ledger : where the release is entered; None for nowhere
-    fidelity : what the table is compared with: "public" records, the "private" ones, or "none". What the private
+    fidelity : what the table is compared with: "held-out", private records that are set aside and of which it is not
+        made; "public" records; the "private" ones that it is made of, without a verdict; or "none". What private
         records say is for the publisher alone, since no noise covers it
+    held_out : the share of the private records that are set aside for that
     source : what the private table is called
     """
 
     graph: CausalGraph | None
-    config: GeneratorConfig = field(default_factory=GeneratorConfig)
+    method: Method | None = None
+    config: Config | None = None
     privacy: Privacy | None = None
     records: int | None = None
     public: Table | None = None
     ledger: LedgerPlan | None = None
-    fidelity: Literal["none", "public", "private"] = "none"
+    fidelity: Literal["held-out", "public", "private", "none"] = "held-out"
+    held_out: Annotated[float, Option("Share of the private records set aside.", gt=0, lt=1)] = 0.2
     source: str = ""
 
     def __post_init__(self) -> None:
-        if self.fidelity not in ("none", "public", "private"):
-            raise InputError("fidelity", "'none', 'public' or 'private'", repr(self.fidelity), "none is the default")
+        check_options(self)
+        if self.fidelity not in ("held-out", "public", "private", "none"):
+            allowed = "'held-out', 'public', 'private' or 'none'"
+            raise InputError("fidelity", allowed, repr(self.fidelity), "held-out is the default")
         if self.fidelity == "public" and self.public is None:
             raise InputError("fidelity", "public records beside it", "none", "name their file under public")
+
+    def settled(self, table: Table, *, rng: np.random.Generator, progress: Progress | None = None) -> Recipe:
+        """Settle how the release is made, by public numbers; without privacy by the length of the table too."""
+        records = len(table) if self.privacy is None else self.privacy.records
+        options: dict[str, Any] = {"method": self.method, "config": self.config, "records": records}
+        return fitting.settled(table.schema, self.graph, self.privacy, **options, rng=rng, progress=progress)
 
 
 def publish(
@@ -87,36 +122,36 @@ def publish(
     rng: np.random.Generator,
     file: str = "synthetic.csv",
     repeat: Mapping[str, Any] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Release, SynthesisFindings]:
-    """Train, draw a release, and say what is claimed and proved of it.
+    """Make a generator, draw a release, and say what is claimed and proved of it, and whether it is any good.
 
     Parameters
     ----------
     table : the private records
-    rng : of initial weights, released records and fidelity; without privacy of all the training. The noise of a private
-        one never comes from it, see :func:`miaudit.synthesis.fit`
+    rng : of initial weights, released records, rehearsals and fidelity; without privacy of all the training. The noise
+        of a private one never comes from it, see :func:`miaudit.synthesis.fit`
     file : what the synthetic table will be called
     repeat : what the findings say of how to repeat it
-    progress : told (finished, all) epochs
+    progress : told (finished, all) epochs, or recipes of a rehearsal
 
     Raises
     ------
     InputError
         As :func:`miaudit.synthesis.fit`, and if the ledger's budget forbids the release: nothing is then trained.
     """
-    config, privacy = publication.config, publication.privacy
-    check(table, publication)
-    entered = _entered(publication)  # after the check, so that nothing is paid for what cannot be made
-    public = _watched(publication)
-    learn, draw, look = rng.spawn(3)
-    generator = synthesis.fit(
-        table, publication.graph, privacy, rng=learn, config=config, public=public, progress=progress
-    )
-    records = publication.records or (len(table) if privacy is None else privacy.records)
+    learn, draw, look, rehearse, split = rng.spawn(5)
+    recipe = publication.settled(table, rng=rehearse, progress=progress)
+    private, aside = set_aside(table, publication, split)
+    check(private, publication, recipe)
+    entered = _entered(private, publication, recipe)  # after the check: what cannot be made costs nothing
+    generator = recipe.fit_many(
+        [private], publication.graph, rng=learn, public=_watched(publication, recipe), progress=progress
+    )[0]
+    records = publication.records or (len(table) if recipe.privacy is None else recipe.privacy.records)
     release = Release.of(generator, records, rng=draw)
-    fidelity = _fidelity(release.table, table, publication, look)
-    guarantee = None if privacy is None else _guarantee(release, privacy)
+    useful, fidelity = _judged(release.table, generator, private, aside, publication, look)
+    guarantee = None if recipe.privacy is None else _guarantee(release, recipe.privacy)
     findings = SynthesisFindings(
         text=_statement(guarantee, entered),
         guarantee=guarantee,
@@ -127,40 +162,52 @@ def publish(
         generator=dict(release.parameters),
         fidelity=fidelity,
         fidelity_of=None if publication.fidelity == "none" else publication.fidelity,
-        notes=_notes(publication),
+        useful=useful,
+        notes=_notes(publication, recipe, len(aside)),
         source=publication.source,
         repeat=dict(repeat or {}),
     )
     return release, findings
 
 
-def check(table: Table, publication: Publication) -> None:
-    """Refuse what :func:`publish` would refuse, before anything is trained, entered or written.
+def check(table: Table, publication: Publication, recipe: Recipe) -> None:
+    """Refuse what :func:`publish` would refuse, before anything is made, entered or written.
 
     Raises
     ------
     InputError
         As :func:`publish`.
     """
-    config, privacy, plan = publication.config, publication.privacy, publication.ledger
-    mechanism = None if privacy is None else privacy.mechanism(config)  # public numbers first
-    synthesis.check_fit(table, publication.graph, privacy, config=config, public=_watched(publication))
-    _real(table, publication)
+    plan = publication.ledger
+    # public numbers first
+    mechanism = recipe.mechanism(table.schema, publication.graph, len(table))
+    recipe.check(table, publication.graph, public=_watched(publication, recipe))
+    _check_real(table, publication)
     if plan is not None:
         ledgers.grown(plan.path, table=plan.table, label=plan.label, mechanism=mechanism, budget=plan.budget)
 
 
-def _watched(publication: Publication) -> Table | None:
+def set_aside(table: Table, publication: Publication, rng: np.random.Generator) -> tuple[Table, Table]:
+    """Return the records that the release is made of, and those that are set aside to judge it by."""
+    many = 0
+    if publication.fidelity == "held-out":
+        many = min(round(publication.held_out * len(table)), _MOST_ASIDE)
+    order = rng.permutation(len(table))
+    return table.subset(np.sort(order[many:])), table.subset(np.sort(order[:many]))
+
+
+def _watched(publication: Publication, recipe: Recipe) -> Table | None:
     """Return the public records that decide when training stops, if any do."""
-    return None if publication.config.patience is None else publication.public
+    stops = isinstance(recipe.config, GeneratorConfig) and recipe.config.patience is not None
+    return publication.public if stops else None
 
 
-def _entered(publication: Publication) -> Spent | None:
-    """Enter the release in its ledger before the training looks at the table."""
-    plan, privacy = publication.ledger, publication.privacy
+def _entered(table: Table, publication: Publication, recipe: Recipe) -> Spent | None:
+    """Enter the release in its ledger before the private records are counted or learned from."""
+    plan, privacy = publication.ledger, recipe.privacy
     if plan is None:
         return None
-    mechanism = None if privacy is None else privacy.mechanism(publication.config)
+    mechanism = recipe.mechanism(table.schema, publication.graph, len(table))
     ledger = ledgers.spend(plan.path, table=plan.table, label=plan.label, mechanism=mechanism, budget=plan.budget)
     delta = ledger.budget.delta if ledger.budget is not None else None if privacy is None else privacy.resolved_delta
     total = None if delta is None else ledger.total(delta)
@@ -173,24 +220,43 @@ def _entered(publication: Publication) -> Spent | None:
     )
 
 
-def _real(table: Table, publication: Publication) -> Table | None:
-    """Return the records that fidelity is about; refuse too few of them, and records of another schema."""
-    real = {"none": None, "private": table, "public": publication.public}[publication.fidelity]
-    if real is not None and len(real) < 2:
+def _check_real(table: Table, publication: Publication) -> None:
+    """Refuse too few records for fidelity, and records of another schema."""
+    if publication.fidelity not in ("public", "private"):
+        return
+    real = table if publication.fidelity == "private" else publication.public
+    assert real is not None  # noqa: S101 - by its check
+    if len(real) < 2:
         raise InputError("fidelity", "at least two real records", f"{len(real)}", "bring more, or set fidelity: none")
-    if real is not None and real.schema != table.schema:
+    if real.schema != table.schema:
         raise InputError("public", "records under the schema of the table", "another schema", "read it with that")
-    return real
 
 
-def _fidelity(synthetic: Table, table: Table, publication: Publication, rng: np.random.Generator) -> Fidelity | None:
-    """Compare with one half of the real records, and that half with the other for what real samples differ by."""
-    real = _real(table, publication)
-    if real is None:
-        return None
-    order = rng.permutation(len(real))
-    half = len(real) // 2
-    return fidelity_of.fidelity(synthetic, real.subset(order[:half]), real.subset(order[half:]), rng=rng)
+def _judged(
+    synthetic: Table,
+    generator: Generator,
+    private: Table,
+    aside: Table,
+    publication: Publication,
+    rng: np.random.Generator,
+) -> tuple[Usefulness | None, Fidelity | None]:
+    """Judge the release by records that it was not made of, or only compare it with those that it was."""
+    match publication.fidelity:
+        case "held-out" if len(aside):
+            return usefulness.judged(synthetic, generator, private, aside, on=_ASIDE, rng=rng)
+        case "public":
+            assert publication.public is not None  # noqa: S101 - by its check
+            real, other = _halves(publication.public, rng)
+            return usefulness.judged(synthetic, generator, other, real, on="public records", rng=rng)
+        case "private":
+            real, other = _halves(private, rng)
+            return None, fidelity_of.fidelity(synthetic, real, other, rng=rng)
+    return None, None
+
+
+def _halves(table: Table, rng: np.random.Generator) -> tuple[Table, Table]:
+    order, half = rng.permutation(len(table)), len(table) // 2
+    return table.subset(order[:half]), table.subset(order[half:])
 
 
 def _guarantee(release: Release, privacy: Privacy) -> Guarantee:
@@ -205,8 +271,9 @@ def _guarantee(release: Release, privacy: Privacy) -> Guarantee:
         mechanism=str(release.mechanism),
         records=privacy.records,
         noise=float(facts["noise"]),
-        clip=privacy.clip,
+        clip=privacy.clip if "clip" in facts else None,
         tpr_limits=tuple((fpr, float(limits.tpr_at_fpr(fpr))) for fpr in _FPR),
+        neighbours=privacy.neighbours,
     )
 
 
@@ -219,8 +286,7 @@ def _statement(guarantee: Guarantee | None, spent: Spent | None) -> tuple[str, .
     fpr, tpr = guarantee.tpr_limits[1]
     lines = [
         f"This table is ({rounded_up(guarantee.epsilon, 6)}, {rounded_up(guarantee.delta)})-differentially private: "
-        "had any one record been added to the private table or removed from it, no release would have become much more "
-        "or less likely.",
+        f"{_CHANGED[guarantee.neighbours]}, no release would have become much more or less likely.",
         f"So an attack on any one record that would claim it wrongly {100 * fpr:g}% of the time claims it rightly at "
         f"most {rounded_up(100 * tpr)}% of the time, whoever makes it and whatever else they know.",
     ]
@@ -239,21 +305,28 @@ def _statement(guarantee: Guarantee | None, spent: Spent | None) -> tuple[str, .
     return tuple(lines)
 
 
-def _notes(publication: Publication) -> tuple[str, ...]:
+def _notes(publication: Publication, recipe: Recipe, aside: int) -> tuple[str, ...]:
     notes = []
-    if publication.privacy is not None:
-        notes += [_FLOATING, _SEED]
+    if recipe.privacy is not None:
+        notes += [_WHOLE if recipe.method == "tables" else _FLOATING, _SEED]
         if publication.graph is not None:
             notes.append(_GRAPH)
         notes.append(
             "The guarantee is for records: a person with several of them is protected less, by the number of records."
         )
-    if publication.config.patience is not None:
+    if isinstance(recipe.config, GeneratorConfig) and recipe.config.patience is not None:
         notes.append("Training stopped by public records; the guarantee pays for all epochs nevertheless.")
     if publication.fidelity == "private":
         notes.append(
             "Fidelity was computed from the private records without noise: this page and its findings are for the "
             "publisher alone. The synthetic table and the file beside it may be released, this page may not."
+        )
+    if aside:
+        notes.append(
+            f"Judged by {aside:,} private records that were set aside, of which the table was not made, and beside the "
+            "others, both without noise: this page and its findings are for the publisher alone. The synthetic table "
+            "and the file beside it may be released, this page may not. Whoever makes a release again until the "
+            "verdict pleases enters each in the ledger."
         )
     return tuple(notes)
 

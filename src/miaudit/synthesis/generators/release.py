@@ -15,6 +15,7 @@ from miaudit.dp.verdict import Claim, ClaimVerdict, LowerBound, UpperBound, judg
 from miaudit.errors import InputError, OutputError, one_line
 from miaudit.io.tables import existing_file, require_suffix, write_atomically
 from miaudit.metrics.definition import at_most
+from miaudit.synthesis.generators.generator_config import Neighbours
 from miaudit.synthesis.generators.ledger import described, write_json
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import TABLE_SUFFIXES, Schema, Table, read_table
@@ -28,6 +29,11 @@ REPEATABLE = (
     "the seed, and can take the noise away."
 )
 Format = Literal["csv", "parquet"]
+_NEIGHBOURS: dict[Neighbours, str] = {
+    "add-or-remove": "tables that differ in one record, added or removed",
+    "replace-one": "tables of one length that differ in the values of one record",
+}
+_CHANGES: dict[Neighbours, str] = {"add-or-remove": "one record added or removed", "replace-one": "one record replaced"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +44,12 @@ class Release:
     ----------
     table : the synthetic records
     mechanism : the training as an accountant sees it; None without differential privacy
-    claim : (epsilon, delta) of one record of the private table, added or removed; None without
+    claim : (epsilon, delta) of one record of the private table; None without
     bound : what an accountant proves of the mechanism; None without
     graph : along which the generator factorised; None for a plain one
     parameters : further public facts of the training, by name: epochs, batch, clip, ...
     repeatable : whether the noise can be drawn again by who knows a seed, against whom the claim then does not hold
+    neighbours : "add-or-remove" or "replace-one": what tables the claim is about
     """
 
     table: Table
@@ -52,6 +59,7 @@ class Release:
     graph: CausalGraph | None = None
     parameters: tuple[tuple[str, int | float | str], ...] = ()
     repeatable: bool = False
+    neighbours: Neighbours = "add-or-remove"
 
     def __post_init__(self) -> None:
         if (self.mechanism is None) != (self.claim is None):
@@ -77,20 +85,10 @@ class Release:
         again.
         """
         graph = None if len(generator.graph.groups) == 1 else generator.graph
-        config, privacy = generator.config, generator.privacy
-        facts: dict[str, int | float | str] = {
-            "epochs": config.epochs,
-            "batch": config.batch,
-            "latent": config.latent,
-            "hidden": config.hidden,
-            "decoder": config.decoder,
-            "parameters": generator.network.parameters,
-        }
-        if privacy is not None and generator.noise is not None:
-            facts |= {"records": privacy.records, "noise": generator.noise, "clip": privacy.clip}
-        table = generator.sample(n, rng=rng)
-        proof = generator.claim(), generator.guarantee()
-        return cls(table, generator.mechanism, *proof, graph, tuple(facts.items()), generator.repeatable)
+        privacy, facts = generator.privacy, tuple(generator.facts.items())
+        neighbours: Neighbours = "add-or-remove" if privacy is None else privacy.neighbours
+        table, proof = generator.sample(n, rng=rng), (generator.claim(), generator.guarantee())
+        return cls(table, generator.mechanism, *proof, graph, facts, generator.repeatable, neighbours)
 
     def verdict(self, lower: LowerBound | None = None) -> ClaimVerdict:
         """Judge the claim against what was shown by an audit, if there is one, and what is proved.
@@ -117,7 +115,7 @@ class Release:
             "graph": None if self.graph is None else self.graph.to_mapping(),
             "mechanism": None if self.mechanism is None else described(self.mechanism),
             "mechanism_text": None if self.mechanism is None else str(self.mechanism),
-            "neighbours": "tables that differ in one record, added or removed",
+            "neighbours": _NEIGHBOURS[self.neighbours],
             "claim": None if claim is None else {"epsilon": claim.value, "delta": claim.delta},
             "bound": None if bound is None else {"epsilon": bound.value, "delta": bound.delta, "by": bound.accountant},
             "parameters": dict(self.parameters),
@@ -162,7 +160,10 @@ class Release:
             mechanism = None if found["mechanism"] is None else from_mapping(found["mechanism"])
             claim = None if found["claim"] is None else Claim.epsilon_delta(**found["claim"])
             proof = found["bound"]
-            text = f"{mechanism}; one record added or removed"
+            neighbours = next((name for name, words in _NEIGHBOURS.items() if words == found["neighbours"]), None)
+            if neighbours is None:
+                raise ValueError(f"neighbours {found['neighbours']!r}")
+            text = f"{mechanism}; {_CHANGES[neighbours]}"
             bound = (
                 None if proof is None else UpperBound("epsilon", proof["epsilon"], proof["delta"], text, proof["by"])
             )
@@ -171,4 +172,4 @@ class Release:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             received = f"{beside.name} ({one_line(str(error))[:100]})"
             raise InputError("release", f"a release of format {_FORMAT}", received, "write it again") from error
-        return cls(read_table(path, schema), mechanism, claim, bound, graph, parameters, repeatable)
+        return cls(read_table(path, schema), mechanism, claim, bound, graph, parameters, repeatable, neighbours)

@@ -24,12 +24,13 @@ from miaudit.errors import InputError, MiauditError
 from miaudit.models.devices import fixed_threads
 from miaudit.models.loop import poisson, shuffled
 from miaudit.models.private import in_float32
-from miaudit.synthesis.generators.generator import Generator
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.normal_numbers import standard_normal
+from miaudit.synthesis.generators.private_tables import over, records_of
 from miaudit.synthesis.generators.vae import Network, Pass, Stack
+from miaudit.synthesis.generators.vae_generator import VaeGenerator
 from miaudit.synthesis.graph import CausalGraph
-from miaudit.synthesis.schema import Schema, Table
+from miaudit.synthesis.schema import Table
 
 __all__ = ["GeneratorConfig", "Privacy", "check_fit", "fit", "fit_many", "gradient_norms", "same_capacity"]
 
@@ -50,7 +51,7 @@ def fit(
     public: Table | None = None,
     progress: Callable[[int, int], None] | None = None,
     repeatable: bool = False,
-) -> Generator:
+) -> VaeGenerator:
     """Train a generator of a table's records along a causal graph.
 
     Parameters
@@ -102,7 +103,7 @@ def fit_many(
     public: Table | None = None,
     progress: Callable[[int, int], None] | None = None,
     repeatable: bool = False,
-) -> list[Generator]:
+) -> list[VaeGenerator]:
     """Train many generators of one form as stacks; each is what it would be alone, up to rounding.
 
     Parameters
@@ -114,12 +115,12 @@ def fit_many(
 
     Returns
     -------
-    list of Generator
+    list of VaeGenerator
         In the order of the tables or rows.
     """
     config = GeneratorConfig() if config is None else config
-    base, owned = _records(tables, rows)
-    graph = _graph(base.schema, graph)
+    base, owned = records_of(tables, rows)
+    graph = over(base.schema, graph)
     noise = _checked(base, owned, graph, privacy, config, public)
     network = Network.of(graph, config)
     features = torch.from_numpy(network.encoding.encode(base.values))
@@ -127,7 +128,7 @@ def fit_many(
     known = privacy is not None and repeatable
     streams = [_Streams.of(child, secret=privacy is not None and not known) for child in children[:-1]]
     watch = None if public is None else _Watch.of(network, public, config, children[-1])
-    found: list[Generator] = []
+    found: list[VaeGenerator] = []
     with fixed_threads(features.device):
         stacks = range(0, len(owned), config.at_once)
         for done, at in enumerate(stacks):
@@ -136,7 +137,7 @@ def fit_many(
             told = _shifted(progress, done * config.epochs, len(stacks) * config.epochs)
             for own, weights in zip(owned[stack], run.train(told), strict=True):
                 causes = _causes(graph, config, base.values[own])
-                found.append(Generator(network, graph, config, privacy, noise, weights, causes, known))
+                found.append(VaeGenerator(network, graph, config, privacy, noise, weights, causes, known))
     return found
 
 
@@ -158,9 +159,9 @@ def check_fit(
     miaudit.errors.InputError: table: expected at least as many records as a batch of 100, received 1; lower batch, or
     bring more records
     """
-    base, owned = _records([table], None)
+    base, owned = records_of([table], None)
     config = GeneratorConfig() if config is None else config
-    _checked(base, owned, _graph(base.schema, graph), privacy, config, public)
+    _checked(base, owned, over(base.schema, graph), privacy, config, public)
 
 
 @in_float32("cpu")
@@ -189,7 +190,7 @@ def gradient_norms(
     [0.9, 0.7, 0.9]
     """
     config = GeneratorConfig() if config is None else config
-    graph = _graph(public.schema, graph)
+    graph = over(public.schema, graph)
     network = Network.of(graph, config)
     children = rng.spawn(2)
     if after:
@@ -221,7 +222,7 @@ def same_capacity(graph: CausalGraph, config: GeneratorConfig | None = None) -> 
     """
     config = GeneratorConfig() if config is None else config
     wanted = Network.of(graph, config).parameters
-    plain = _graph(graph.schema, None)
+    plain = over(graph.schema, None)
     base: dict[str, Any] = {"encoder_reads": None, "without_latent": (), "empirical": (), "decoder": "concatenate"}
 
     def sized(hidden: int) -> GeneratorConfig:
@@ -403,43 +404,6 @@ class _Run:
             raise MiauditError(
                 f"training: the weights of generator {which} of its stack became infinite or NaN; lower learning_rate"
             )
-
-
-def _records(tables: Table | Sequence[Table], rows: ArrayLike | None) -> tuple[Table, list[IntArray]]:
-    """Return all records in one table, and the positions of each model's."""
-    if isinstance(tables, Table):
-        if rows is None:
-            hint = "pass rows=(M, n) true and false, or a list of tables"
-            raise InputError("tables", "a list of tables, or one with rows", "one table", hint)
-        included = np.asarray(rows)
-        if included.dtype != np.bool_ or included.ndim != 2 or included.shape[1] != len(tables) or not len(included):
-            received = f"shape {included.shape} of type {included.dtype}"
-            raise InputError("rows", f"true and false (M, {len(tables)})", received, "a row for each generator")
-        return tables, [np.flatnonzero(own) for own in included]
-    if rows is not None:
-        raise InputError("rows", "none beside a list of tables", "rows", "pass one table with rows")
-    if not tables or not all(isinstance(table, Table) for table in tables):
-        raise InputError("tables", "tables, at least one", repr(tables)[:60], "use Table.from_frame")
-    schema = tables[0].schema
-    if any(table.schema != schema for table in tables):
-        raise InputError("tables", "tables under one schema", "different ones", "fit them one by one")
-    ends = np.cumsum([0, *(len(table) for table in tables)])
-    base = tables[0] if len(tables) == 1 else Table(schema, np.concatenate([table.values for table in tables]))
-    return base, [np.arange(start, end) for start, end in itertools.pairwise(ends.tolist())]
-
-
-def _graph(schema: Schema, graph: CausalGraph | None) -> CausalGraph:
-    """Return the graph, or that of a plain VAE: one group of all columns."""
-    if graph is None:
-        return CausalGraph(schema, {"columns": schema.names})
-    if not isinstance(graph, CausalGraph):
-        raise InputError("graph", "a CausalGraph or none", type(graph).__name__, "see CausalGraph.from_yaml")
-    if graph.schema != schema:
-        ours, theirs = set(graph.schema.names), set(schema.names)
-        odd = sorted(ours ^ theirs)
-        received = f"{odd[0]} in only one of them" if odd else "columns declared differently"
-        raise InputError("graph", "a graph over the schema of the table", received, "build both from one schema")
-    return graph
 
 
 def _checked(

@@ -1,0 +1,150 @@
+"""Pairs of columns, chosen privately where no graph says what depends on what.
+
+In the manner of MST (McKenna, Miklau and Sheldon, 2021) a tree of the pairs that independence fits worst; then, as AIM
+does (McKenna et al., 2022), those that the records so drawn fit worst. A pair's score is how many records it is off by,
+less what the noise of measuring it is expected to move: without that, large tables are chosen for their size (AUC of
+income on Adult .831 for .875 by a tree).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from miaudit.arrays import FloatArray
+from miaudit.synthesis.generators.count_noise import CountNoise
+from miaudit.synthesis.generators.levels import Codes
+from miaudit.synthesis.generators.noisy_tables import (
+    Law,
+    NoisyTable,
+    consistent,
+    law_of,
+    measured,
+    nearest_shares,
+    places,
+)
+from miaudit.synthesis.generators.tables_plan import TablesPlan
+
+_FEWEST, _MOST = 2_000, 20_000  # synthetic records that say how parents go together
+Pair = tuple[int, int]
+
+
+def chosen(codes: Codes, plan: TablesPlan, noise: CountNoise, rng: np.random.Generator) -> tuple[Law, ...]:
+    """Choose and measure pairs of columns, and return the law of each column, in the order of drawing.
+
+    Parameters
+    ----------
+    codes : (n, d) levels of the private records
+    plan : of what is measured with which share of the budget
+    noise : of counts and choices
+    rng : of the synthetic records that the laws and the second choice rest on
+    """
+    sizes = plan.sizes
+    tables = [
+        measured(codes, (column,), sizes, plan.sd(share), noise) for column, share in enumerate(plan.single_shares())
+    ]
+    if not plan.tree_size:
+        return laws_of(tables, range(len(sizes)), plan, rng)[0]
+    pairs = _tree(codes, tables, plan, noise)
+    order = _order(plan, pairs)
+    tables += _pairs(codes, pairs, order, plan, "pairs", noise)
+    laws, drawn = laws_of(tables, order, plan, rng)
+    if plan.further:
+        more = _worst(codes, drawn, pairs, _total(tables), plan, noise)
+        tables += _pairs(codes, more, order, plan, "more", noise)
+        laws, _ = laws_of(tables, order, plan, rng)
+    return laws
+
+
+def laws_of(
+    tables: Sequence[NoisyTable], order: Sequence[int], plan: TablesPlan, rng: np.random.Generator
+) -> tuple[tuple[Law, ...], Codes]:
+    """Return the laws of columns, causes first, and synthetic records (m, d) drawn by them."""
+    level, margins = consistent(tables)
+    drawn = np.zeros((min(max(plan.records, _FEWEST), _MOST), len(plan.sizes)), dtype=np.int32)
+    laws = []
+    for column in order:
+        own = [table for table in level if table.column == column]
+        laws.append(law_of(own, margins[column], drawn, plan.sizes))
+        drawn[:, column] = laws[-1].draw(drawn, plan.sizes, rng)
+    return tuple(laws), drawn
+
+
+def _tree(codes: Codes, tables: Sequence[NoisyTable], plan: TablesPlan, noise: CountNoise) -> list[Pair]:
+    """Choose a tree (or, where the graph allows none, a forest) of pairs, one after another (Kruskal)."""
+    _, margins = consistent(tables)
+    total = _total(tables)
+    shares = {column: nearest_shares(margin) for column, margin in margins.items()}
+    worth = {}
+    for i, j in plan.candidates:
+        alone = total * np.outer(shares[i], shares[j]).ravel()
+        off = np.abs(_counts(codes, (i, j), plan) - alone).sum()
+        worth[i, j] = float(off) - plan.expected_noise("pairs", (i, j))
+    part, found = list(range(len(plan.sizes))), []
+    for _ in range(plan.tree_size):
+        open_ = [pair for pair in plan.candidates if part[pair[0]] != part[pair[1]]]
+        i, j = open_[noise.choose([worth[pair] for pair in open_], plan.scale("tree"))]
+        found.append((i, j))
+        part = [part[i] if own == part[j] else own for own in part]
+    return found
+
+
+def _worst(
+    codes: Codes, drawn: Codes, known: Sequence[Pair], total: float, plan: TablesPlan, noise: CountNoise
+) -> list[Pair]:
+    """Choose further pairs: those in which the synthetic records differ most from the private ones."""
+    size = total / len(drawn)
+    worth = {
+        pair: float(np.abs(_counts(codes, pair, plan) - size * _counts(drawn, pair, plan)).sum())
+        - plan.expected_noise("more", pair)
+        for pair in plan.candidates
+        if pair not in known
+    }
+    found: list[Pair] = []
+    for _ in range(plan.further):
+        left = [pair for pair in worth if pair not in found]
+        found.append(left[noise.choose([worth[pair] for pair in left], plan.scale("further"))])
+    return found
+
+
+def _pairs(
+    codes: Codes, pairs: Sequence[Pair], order: Sequence[int], plan: TablesPlan, stage: str, noise: CountNoise
+) -> list[NoisyTable]:
+    """Measure pairs, the column that is drawn later last."""
+    rank = {column: place for place, column in enumerate(order)}
+    return [
+        measured(codes, sorted(pair, key=rank.__getitem__), plan.sizes, plan.sd(share), noise)
+        for pair, share in zip(pairs, plan.pair_shares(stage, pairs), strict=True)
+    ]
+
+
+def _total(tables: Sequence[NoisyTable]) -> float:
+    """How many records there are, as far as noisy tables say."""
+    return max(float(consistent(tables)[0][0].counts.sum()), 1.0)
+
+
+def _counts(codes: Codes, pair: Pair, plan: TablesPlan) -> FloatArray:
+    cells = plan.sizes[pair[0]] * plan.sizes[pair[1]]
+    return np.bincount(places(codes, pair, plan.sizes), minlength=cells).astype(np.float64)
+
+
+def _order(plan: TablesPlan, pairs: Sequence[Pair]) -> list[int]:
+    """Return all columns in the order of drawing: groups as the graph has them, then from the best connected on."""
+    graph = plan.graph
+    group = {column: name for name in graph.order for column in graph.positions(name)}
+    beside: dict[int, list[int]] = {column: [] for column in group}
+    for i, j in pairs:
+        if group[i] == group[j]:
+            beside[i].append(j)
+            beside[j].append(i)
+    found: list[int] = []
+    for name in graph.order:
+        left = sorted(graph.positions(name), key=lambda column: -len(beside[column]))
+        while left:
+            ahead = [left[0]]
+            for column in ahead:
+                left.remove(column)
+                ahead += [other for other in beside[column] if other in left and other not in ahead]
+            found += ahead
+    return found

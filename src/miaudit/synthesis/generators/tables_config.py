@@ -1,0 +1,104 @@
+"""Every option of a generator by noisy tables: all of it public, none of it read off the records."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from miaudit.errors import InputError, Option, check_options, is_number, is_whole, nearest
+from miaudit.synthesis.generators.generator_config import MaybeWhole, Whole
+from miaudit.synthesis.schema import Schema
+
+_PRIVATE = "bins read off the private table would have to be paid for: state edges from public knowledge, or a number"
+
+
+@dataclass(frozen=True)
+class TablesConfig:
+    """How noisy tables are measured and combined (section 12 of the methods).
+
+    Attributes
+    ----------
+    bins : equal bins of a continuous column's declared range, if none are stated for it
+    edges : of a continuous column by name: where its bins meet, inside its range and from public knowledge
+    support : records expected in a cell of a table, in standard deviations of its noise, down to which parents share
+        one; parents whose table would be larger are measured in several, whose laws are combined
+    combine : whether parents may be measured apart; if not, a table that is too large is refused
+    draws_missing : whether synthetic records have missing values, as often as the real ones; if not, they are complete
+    further : without a full graph the pairs that are measured beyond a tree, for each column
+    records : public number of records, which with ``support`` says how large tables may be; None is that of the
+        privacy, or the length of the table. State it where trainings with and without a record are compared
+
+    Raises
+    ------
+    InputError
+        For a number outside its range, or edges that are no rising numbers.
+
+    Examples
+    --------
+    >>> TablesConfig(edges={"age": [30, 50]}).edges
+    {'age': (30.0, 50.0)}
+    >>> TablesConfig(edges={"age": "quantiles"})  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    miaudit.errors.InputError: edges.age: expected rising numbers inside its range, received 'quantiles'; bins read ...
+    """
+
+    bins: Whole = 16
+    edges: Annotated[Mapping[str, Sequence[float]], Option()] = field(default_factory=dict)
+    support: Annotated[float, Option(gt=0, next_step="16 is the default")] = 16.0
+    combine: Annotated[bool, Option(next_step="true is the default")] = True
+    draws_missing: Annotated[bool, Option(next_step="true is the default")] = True
+    further: Annotated[float, Option(ge=0, le=10, next_step="1 is the default")] = 1.0
+    records: MaybeWhole = None
+
+    def __post_init__(self) -> None:
+        bins, edges = _given(self.bins), _given(self.edges)
+        if not is_whole(bins):
+            raise InputError("bins", "a whole number from 1 up", repr(bins)[:60], _PRIVATE)
+        check_options(self)
+        if not isinstance(edges, Mapping):
+            allowed = "a mapping: name of a column to where its bins meet"
+            raise InputError("edges", allowed, repr(edges)[:60], _PRIVATE)
+        edges = {name: _rising(f"edges.{name}", given) for name, given in edges.items()}
+        object.__setattr__(self, "edges", edges)
+
+    def check_schema(self, schema: Schema) -> None:
+        """Refuse edges of columns that are not there or not continuous, and edges outside a column's range."""
+        for name, edges in self.edges.items():
+            if name not in schema.names:
+                hint = nearest(str(name), schema.names) or f"it has {', '.join(schema.names[:8])}"
+                raise InputError("edges", "columns of the schema", repr(name), hint)
+            column = schema.column(name)
+            if column.kind != "continuous":
+                hint = "its categories are its levels"
+                raise InputError(f"edges.{name}", "edges of a continuous column", f"a {column.kind} one", hint)
+            assert column.low is not None and column.high is not None  # noqa: S101 - by its check
+            if edges and not column.low < edges[0] <= edges[-1] <= column.high:
+                allowed = f"numbers above {column.low:g} and up to {column.high:g}, its declared range"
+                raise InputError(f"edges.{name}", allowed, f"{edges[0]:g} to {edges[-1]:g}", "state its range wider")
+
+    def most_cells(self, records: int, noise: float) -> float:
+        """Return how many cells a table may have: each expects ``support`` deviations of the noise in records.
+
+        Without noise a record counts as one deviation, since few records say little of a cell either.
+        """
+        return (self.records or records) / (self.support * max(noise, 1.0))
+
+
+def _given(value: Any) -> Any:
+    """Return a value as of any type, which it may be whatever was declared."""
+    return value
+
+
+def _rising(name: str, given: Any) -> tuple[float, ...]:
+    allowed = "rising numbers inside its range"
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise InputError(name, allowed, repr(given)[:60], _PRIVATE)
+    if not all(is_number(edge) and math.isfinite(edge) for edge in given):
+        raise InputError(name, allowed, repr(list(given))[:60], _PRIVATE)
+    found = tuple(float(edge) for edge in given)
+    if any(a >= b for a, b in itertools.pairwise(found)):
+        raise InputError(name, allowed, repr(list(given))[:60], "sort them, each once")
+    return found

@@ -1,0 +1,187 @@
+"""A generator of noisy tables: what it is, and how it is made from private records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.arrays import FloatArray
+from miaudit.dp.mechanism import Mechanism
+from miaudit.errors import InputError
+from miaudit.synthesis.generators.count_noise import CountNoise, NoNoise, RepeatableNoise, SecretNoise
+from miaudit.synthesis.generators.generator import Generator, Method
+from miaudit.synthesis.generators.generator_config import Privacy
+from miaudit.synthesis.generators.levels import Codes
+from miaudit.synthesis.generators.noisy_tables import Law, measured
+from miaudit.synthesis.generators.private_choice import chosen, laws_of
+from miaudit.synthesis.generators.tables_config import TablesConfig
+from miaudit.synthesis.generators.tables_plan import TablesPlan
+from miaudit.synthesis.graph import CausalGraph
+from miaudit.synthesis.schema import Table
+
+
+@dataclass(frozen=True, eq=False)
+class TablesGenerator(Generator):
+    """Laws of columns given their parents, from noisy counts.
+
+    Attributes
+    ----------
+    plan : what was measured, all of it public
+    laws : of each column, in the order of drawing
+    repeatable, rehearsed : as of each generator
+    """
+
+    plan: TablesPlan
+    laws: tuple[Law, ...]
+    repeatable: bool = False
+    rehearsed: str = ""
+    method: ClassVar[Method] = "tables"  # type: ignore[misc]  # the same for all of them
+
+    @property
+    def graph(self) -> CausalGraph:  # type: ignore[override]  # that of the plan
+        """Along which it factorises."""
+        return self.plan.graph
+
+    @property
+    def privacy(self) -> Privacy | None:  # type: ignore[override]
+        """What was asked of it."""
+        return self.plan.privacy
+
+    @property
+    def mechanism(self) -> Mechanism | None:
+        """All counts and choices as an accountant sees them."""
+        return self.plan.mechanism
+
+    @property
+    def facts(self) -> Mapping[str, int | float | str]:
+        """Public facts of the tables."""
+        plan = self.plan
+        found: dict[str, int | float | str] = {
+            "method": self.method,
+            "tables": sum(len(law.sets) for law in self.laws),
+            "cells": sum(part.size for law in self.laws for part in law.logits),
+            "parents": "chosen privately" if plan.chooses else "of the graph",
+        }
+        if plan.privacy is not None:
+            typical = plan.sd(1 / len(plan.sizes))
+            found |= {
+                "records": plan.privacy.records,
+                "noise": plan.privacy.relative_noise,
+                "noise_per_cell": float(f"{typical:.4g}"),
+                "neighbours": plan.privacy.neighbours,
+            }
+        return found | ({"rehearsed": self.rehearsed} if self.rehearsed else {})
+
+    @cached_property
+    def _group(self) -> dict[int, str]:
+        return {column: name for name in self.graph.order for column in self.graph.positions(name)}
+
+    def _values(self, n: int, fixed: Mapping[int, float], rng: np.random.Generator) -> FloatArray:
+        plan = self.plan
+        codes: Codes = np.zeros((n, len(plan.sizes)), dtype=np.int32, order="F")
+        waiting: dict[int, float] = {}  # what is set, and is seen once its whole group is drawn
+        for place, law in enumerate(self.laws):
+            column = law.column
+            if column not in fixed or plan.chooses:
+                codes[:, column] = law.draw(codes, plan.sizes, rng)
+            if column in fixed:
+                waiting[column] = fixed[column]
+            last = place + 1 == len(self.laws) or self._group[self.laws[place + 1].column] != self._group[column]
+            if last:
+                for own, value in waiting.items():
+                    codes[:, own] = plan.levels[own].encode(np.array([value]))[0]
+                waiting = {}
+        values = np.empty((n, len(plan.sizes)))
+        for column, levels in enumerate(plan.levels):
+            values[:, column] = fixed[column] if column in fixed else levels.decode(codes[:, column], rng)
+        return values
+
+    def log_likelihood(self, table: Table) -> FloatArray:
+        """Return the log-probability (n,) of each record's levels under the generator; higher is more likely.
+
+        Raises
+        ------
+        InputError
+            For records of another schema.
+        """
+        if table.schema != self.schema:
+            allowed = "records under the schema of the generator"
+            raise InputError("table", allowed, "another schema", "read it with that")
+        codes, total = encoded(table, self.plan), np.zeros(len(table))
+        for law in self.laws:
+            shares = law.shares(law.cells(codes, self.plan.sizes))
+            total += np.log(shares[np.arange(len(codes)), codes[:, law.column]])
+        return total
+
+    def _stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        plan = self.plan
+        options = {
+            "config": {**asdict(plan.config), "edges": {name: list(own) for name, own in plan.config.edges.items()}},
+            "privacy": None if plan.privacy is None else asdict(plan.privacy),
+            "records": plan.records,
+            "laws": [{"column": law.column, "sets": [list(own) for own in law.sets]} for law in self.laws],
+            "repeatable": self.repeatable,
+            "rehearsed": self.rehearsed,
+        }
+        arrays = {f"logits-{i}-{j}": part for i, law in enumerate(self.laws) for j, part in enumerate(law.logits)}
+        return options, arrays
+
+    @classmethod
+    def _restored(cls, graph: CausalGraph, options: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        privacy = None if options["privacy"] is None else Privacy(**options["privacy"])
+        plan = TablesPlan(graph, TablesConfig(**options["config"]), privacy, int(options["records"]))
+        laws = []
+        for i, given in enumerate(options["laws"]):
+            sets = tuple(tuple(int(column) for column in own) for own in given["sets"])
+            law = Law(int(given["column"]), sets, tuple(arrays[f"logits-{i}-{j}"] for j in range(len(sets))))
+            law.check(plan.sizes)
+            laws.append(law)
+        if sorted(law.column for law in laws) != list(range(len(plan.sizes))):
+            raise InputError("path", "a law for each column", f"{len(laws)}", "write it with Generator.save")
+        return cls(plan, tuple(laws), bool(options["repeatable"]), str(options["rehearsed"]))
+
+
+def fit_tables(
+    table: Table, plan: TablesPlan, *, rng: np.random.Generator, repeatable: bool = False
+) -> TablesGenerator:
+    """Count the records with noise, and return the generator that follows.
+
+    Parameters
+    ----------
+    table : the private records
+    plan : of what is measured, checked
+    rng : of the synthetic records on which laws of several sets of parents rest; with ``repeatable`` of the noise too
+    repeatable : whether the noise comes from ``rng``, for experiments, and not from the operating system
+    """
+    secret: CountNoise = NoNoise() if plan.privacy is None else SecretNoise()
+    known = repeatable and plan.privacy is not None
+    noise = RepeatableNoise(rng.spawn(1)[0]) if known else secret
+    codes = encoded(table, plan)
+    if plan.chooses:
+        return TablesGenerator(plan, _complete(chosen(codes, plan, noise, rng), plan), known)
+    tables = [
+        measured(codes, columns, plan.sizes, plan.sd(share), noise)
+        for columns, share in zip(plan.along, plan.shares, strict=True)
+    ]
+    order = [plan.graph.schema.position(name) for name in plan.graph.order]
+    return TablesGenerator(plan, _complete(laws_of(tables, order, plan, rng)[0], plan), known)
+
+
+def encoded(table: Table, plan: TablesPlan) -> Codes:
+    """Return the levels (n, d) of a table's records."""
+    codes: Codes = np.empty(table.values.shape, dtype=np.int32, order="F")
+    for column, levels in enumerate(plan.levels):
+        codes[:, column] = levels.encode(table.values[:, column])
+    return codes
+
+
+def _complete(laws: tuple[Law, ...], plan: TablesPlan) -> tuple[Law, ...]:
+    """Take missing values out of what is drawn, where the release is to have none."""
+    if plan.config.draws_missing:
+        return laws
+    return tuple(law.without_last() if plan.levels[law.column].column.missing else law for law in laws)

@@ -1,0 +1,186 @@
+"""Is a release any good? Judged on real records that it was not made of, beside what they would say of real ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from miaudit.errors import InputError
+from miaudit.findings.fidelity import Fidelity
+from miaudit.findings.release import Kept, Usefulness
+from miaudit.synthesis.fidelity import fidelity
+from miaudit.synthesis.generators.generator import Generator
+from miaudit.synthesis.generators.recipe import Recipe
+from miaudit.synthesis.generators.tables_config import TablesConfig
+from miaudit.synthesis.interventions import InterventionalError, interventional_error
+from miaudit.synthesis.schema import Category, Table
+from miaudit.synthesis.utility import Benchmark, compare_with_real
+
+FEWEST = 40  # real records to judge by
+_USEFUL, _HALF = 0.8, 0.5  # of what real records keep
+_NEAR, _FAR = 0.05, 0.15  # marginals' distance above that of two real samples
+_DEPENDENT = 0.05  # Cramer's V of a pair that depends, above that of shuffled columns
+_PREDICTABLE = 0.55  # AUC from which an attribute says something
+_SHOWN = 0.02  # effect of interventions above what samples differ by, below which there is nothing to keep
+_TARGETS, _CLASSIFIERS, _ROWS = 5, ("logistic", "forest"), 2_000
+_SET, _DRAWS = 8, 2_000  # columns that are set, records drawn for each
+
+
+def judged(
+    synthetic: Table,
+    generator: Generator,
+    private: Table,
+    real: Table,
+    *,
+    on: str,
+    rng: np.random.Generator,
+) -> tuple[Usefulness, Fidelity]:
+    """Judge a release by what it keeps of single columns, of dependences, of prediction and of interventions.
+
+    Parameters
+    ----------
+    synthetic : the records that are released
+    generator : that drew them; asked what follows if columns are set, where its graph says that
+    private : the records that it was made of, or others of that population: they say what real records keep
+    real : records of that population which it was not made of
+    on : which those are, in words
+    rng : of samples, classifiers and draws
+
+    Returns
+    -------
+    The verdict, and the distances of columns and pairs that it rests on. Neither is covered by the guarantee.
+    """
+    look, predict, ask = rng.spawn(3)
+    near = fidelity(synthetic, real, private, rng=look)
+    if len(real) < FEWEST:
+        text = f"Not judged: {len(real)} real records are too few to judge by; at least {FEWEST} are needed."
+        return Usefulness("unjudged", text, on, len(real), _off(near), (), ("bring more records",)), near
+    shuffled = _shuffled(private, look)
+    alone = fidelity(shuffled, real, private, rng=look)
+    kept = [_dependence(near, alone), _prediction(synthetic, private, real, predict)]
+    if generator.graph.full and len(generator.graph.schema) > 1:
+        kept.append(_interventions(generator, private, ask))
+    found = tuple(one for one in kept if one is not None)
+    return _verdict(found, _off(near), generator, on, len(real)), near
+
+
+def _verdict(kept: tuple[Kept, ...], off: float, generator: Generator, on: str, records: int) -> Usefulness:
+    worst = min((one.share for one in kept), default=1.0)
+    status = "useful" if worst >= _USEFUL and off <= _NEAR else "not" if worst < _HALF or off > _FAR else "partly"
+    words = ", ".join(f"{max(0.0, min(one.share, 1.0)):.0%} of {one.of}" for one in kept)
+    said = {"useful": "Useful", "partly": "Partly useful", "not": "Not useful"}[status]
+    nothing = "" if kept else "; the real records show no dependence that it could keep"
+    columns = f"single columns are off by {max(off, 0):.1%} more than real samples are"
+    text = f"{said}: it keeps {words}; {columns}." if kept else f"{said}: {columns}{nothing}."
+    advice = () if status == "useful" else _advice(generator, kept)
+    return Usefulness(status, text, on, records, off, kept, advice)  # type: ignore[arg-type]  # one of three words
+
+
+def _advice(generator: Generator, kept: Sequence[Kept]) -> tuple[str, ...]:
+    """Say what to change, the likeliest first."""
+    found = []
+    privacy = generator.privacy
+    if generator.method == "vae":
+        found.append("take method: tables, or leave method and generator out for a rehearsal of both")
+    if privacy is not None:
+        wanted = "" if privacy.epsilon is None else f", such as {2 * privacy.epsilon:g}"
+        found.append(f"a larger epsilon{wanted}: each release enters its ledger")
+        found.append("fewer columns, levels or bins: each cell then has more records for the same noise")
+        found.append("more records: the noise stays the same")
+    if not generator.graph.full:
+        found.append("a full graph, a group for each column, if it is known: nothing is then spent on choosing pairs")
+    elif any(one.of == "what interventions do" and one.share < _HALF for one in kept):
+        found.append("a graph that the records follow: what interventions do is drawn along it")
+    return tuple(found)
+
+
+def _off(near: Fidelity) -> float:
+    summary = near.summary
+    return summary["marginal_distance"] - summary["marginal_floor"]
+
+
+def _dependence(near: Fidelity, alone: Fidelity) -> Kept | None:
+    """How much of the distance between the pairs and independence the release keeps, over pairs that depend.
+
+    Those are the pairs whose association stands out from that of shuffled columns in as many records.
+    """
+    least = _DEPENDENT + 2 / math.sqrt(near.records)
+    pairs = [
+        (a, b)
+        for a, b in zip(near.pairs, alone.pairs, strict=True)
+        if a.real_association - b.synthetic_association >= least
+    ]
+    floor = float(np.mean([a.floor for a, _ in pairs])) if pairs else 0.0
+    lost = float(np.mean([a.distance for a, _ in pairs])) if pairs else 0.0
+    most = float(np.mean([b.distance for _, b in pairs])) if pairs else 0.0
+    return (
+        _share("dependence between columns", floor, lost, most, "distance of pairs") if most - floor >= _SHOWN else None
+    )
+
+
+def _prediction(synthetic: Table, private: Table, real: Table, rng: np.random.Generator) -> Kept | None:
+    """How much of the AUC above chance classifiers keep that are trained on the release."""
+    try:
+        benchmark = Benchmark.of(private, real, targets=_TARGETS, classifiers=_CLASSIFIERS, most_rows=_ROWS, rng=rng)
+    except InputError:  # no attribute with two classes that occur often enough
+        return None
+    true, made = benchmark.score(), benchmark.score(synthetic)
+    row = next(
+        row for row in compare_with_real(benchmark, true, [made]) if row.classifier == "mean" and row.metric == "auc"
+    )
+    reached, kept, lost = (_known(part.value) for part in (row.real, row.synthetic, row.change))
+    if reached < _PREDICTABLE:
+        return None
+    of = f"the prediction of {', '.join(benchmark.targets)}"
+    above = reached - 0.5
+    share = 1 - lost / above
+    limits = (1 - row.change.high / above, 1 - row.change.low / above)
+    return Kept(of, share, *limits, "AUC", reached, kept, 0.5)
+
+
+def _interventions(generator: Generator, private: Table, rng: np.random.Generator) -> Kept | None:
+    """How much of what follows from setting columns the release's generator knows, by laws fitted to real records."""
+    graph = generator.graph
+    below = {name: graph.descendants(name) for name in graph.order}
+    chosen = [name for name in graph.order if below[name]][:_SET]
+    if not chosen:
+        return None
+    fit, pick, ask = rng.spawn(3)
+    world = Recipe("tables", TablesConfig(draws_missing=False), None).fit_many([private], graph, rng=fit)[0]
+    do = [(name, _value(private, name, pick)) for name in chosen]
+    found: InterventionalError = interventional_error(
+        generator, world, do, outcomes={name: below[name] for name in chosen}, n=_DRAWS, rng=ask
+    )
+    floor, lost, most = (_known(part.value) for part in (found.floor, found.error, found.effect))
+    if most - floor < _SHOWN:
+        return None
+    return _share("what interventions do", floor, lost, most, "distance of what follows")
+
+
+def _known(value: float | None) -> float:
+    """Return an estimate's value, which a mean always has."""
+    assert value is not None  # noqa: S101 - of means
+    return value
+
+
+def _share(of: str, floor: float, lost: float, most: float, measure: str) -> Kept:
+    """Return what is kept, of which real records lose only the floor and independent columns everything."""
+    return Kept(of, 1 - (lost - floor) / (most - floor), None, None, measure, floor, lost, most)
+
+
+def _value(private: Table, name: str, rng: np.random.Generator) -> Category:
+    """Return a value to set a column to: the second of its levels, or a number from the upper half of its range."""
+    column = private.schema.column(name)
+    if column.kind != "continuous":
+        return column.categories[1]
+    assert column.low is not None and column.high is not None  # noqa: S101 - by its check
+    share = 0.5 + 0.5 * float(rng.random())
+    number = column.low + share * (column.high - column.low)
+    return number if column.decimals is None else min(math.floor(number), math.floor(column.high))
+
+
+def _shuffled(table: Table, rng: np.random.Generator) -> Table:
+    """Each column permuted by itself: the right columns and nothing else."""
+    return Table(table.schema, np.stack([rng.permutation(column) for column in table.values.T], axis=1))

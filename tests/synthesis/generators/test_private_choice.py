@@ -1,0 +1,100 @@
+"""Private choice of pairs: the tree of a world is found, and one record changes scores by no more than is paid for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from miaudit.synthesis.generators import private_choice
+from miaudit.synthesis.generators.count_noise import NoNoise, RepeatableNoise
+from miaudit.synthesis.generators.generator_config import Privacy
+from miaudit.synthesis.generators.levels import Codes
+from miaudit.synthesis.generators.noisy_tables import measured
+from miaudit.synthesis.generators.tables_config import TablesConfig
+from miaudit.synthesis.generators.tables_plan import TablesPlan
+from miaudit.synthesis.graph import CausalGraph
+from miaudit.synthesis.schema import Column, Schema
+
+NAMES = ("a", "b", "c", "d", "noise")
+SCHEMA = Schema(tuple(Column(name) for name in NAMES))
+NO_GRAPH = CausalGraph(SCHEMA, {"columns": NAMES})
+
+
+def chain(n: int, seed: int = 0) -> Codes:
+    """a -> b -> c -> d, each as its cause in nine of ten records, and a column for itself."""
+    rng = np.random.default_rng(seed)
+    columns = [rng.random(n) < 0.5]
+    for _ in range(3):
+        columns.append(np.where(rng.random(n) < 0.9, columns[-1], ~columns[-1]))
+    return np.stack([*columns, rng.random(n) < 0.5], axis=1).astype(np.int32)
+
+
+def plan(epsilon: float | None, **options: float) -> TablesPlan:
+    privacy = None if epsilon is None else Privacy(records=2_000, epsilon=epsilon)
+    return TablesPlan(NO_GRAPH, TablesConfig(**options), privacy, 2_000)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("epsilon", [None, 2.0])
+def test_the_tree_of_a_chain_is_the_chain(epsilon: float | None) -> None:
+    found = plan(epsilon, further=0.0)
+    noise = NoNoise() if epsilon is None else RepeatableNoise(np.random.default_rng(0))
+    records = chain(2_000)
+    tables = [measured(records, (i,), found.sizes, found.sd(s), noise) for i, s in enumerate(found.single_shares())]
+    pairs = private_choice._tree(records, tables, found, noise)
+    assert {(0, 1), (1, 2), (2, 3)} <= set(pairs) and len(pairs) == 4
+    laws = private_choice.chosen(records, found, noise, np.random.default_rng(0))
+    assert sorted(law.column for law in laws) == [0, 1, 2, 3, 4]
+    seen: set[int] = set()
+    for law in laws:
+        assert {i for own in law.sets for i in own} <= seen  # causes are drawn first
+        seen.add(law.column)
+
+
+def test_further_pairs_are_those_that_a_tree_gets_wrong() -> None:
+    """d depends on a and c; a tree holds one of the two ways, and the pair beyond it is the other."""
+    rng = np.random.default_rng(0)
+    a, c, b, e = (rng.random(4_000) < 0.5 for _ in range(4))
+    d = np.where(rng.random(4_000) < 0.5, a, c)
+    records = np.stack([a, b, c, d, e], axis=1).astype(np.int32)
+    found = plan(None, further=0.2)
+    laws = private_choice.chosen(records, found, NoNoise(), rng)
+    pairs = {frozenset((i, law.column)) for law in laws for own in law.sets for i in own}
+    assert {frozenset((0, 3)), frozenset((2, 3))} <= pairs
+
+
+def test_one_record_changes_a_score_by_at_most_what_its_noise_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sensitivity on which the privacy of a choice rests, for both kinds of neighbours."""
+    records, found = chain(60), plan(1.0)
+    tables = [measured(records, (i,), found.sizes, 5.0, RepeatableNoise(np.random.default_rng(0))) for i in range(5)]
+    drawn = chain(90, seed=3)
+
+    def scores(given: Codes) -> np.ndarray:
+        told: list[list[float]] = []
+
+        class Watching(NoNoise):
+            def choose(self, scores: list[float], scale: float) -> int:
+                told.append(list(scores))
+                return 0
+
+        private_choice._tree(given, tables, found, Watching())
+        private_choice._worst(given, drawn, [(0, 1)], 60.0, found, Watching())
+        return np.concatenate([np.asarray(one) for one in told])
+
+    whole = scores(records)
+    for i in range(0, 60, 7):
+        without = scores(np.delete(records, i, axis=0))
+        assert np.abs(whole - without).max() <= 1 + 1e-9
+        other = records.copy()
+        other[i] = 1 - other[i]
+        assert 1 < np.abs(whole - scores(other)).max() <= 2 + 1e-9
+    assert found.changes == 1 and found.scale("tree") == 2 / found.selection("tree").epsilon  # type: ignore[union-attr]
+    twice = TablesPlan(NO_GRAPH, TablesConfig(), Privacy(records=60, epsilon=1.0, neighbours="replace-one"), 60)
+    assert twice.scale("tree") == 4 / twice.selection("tree").epsilon  # type: ignore[union-attr]
+
+
+def test_columns_that_nothing_ties_together_are_drawn_alone() -> None:
+    graph = CausalGraph(SCHEMA, {"x": ["a", "b"], "y": ["c"], "z": ["d"], "u": ["noise"]}, [("y", "z")], ["x", "u"])
+    found = TablesPlan(graph, TablesConfig(), None, 500)
+    laws = private_choice.chosen(chain(500), found, NoNoise(), np.random.default_rng(0))
+    parents = {law.column: {i for own in law.sets for i in own} for law in laws}
+    assert parents[4] == set() and parents[2] == set() and parents[3] == {2} and {0, 1} >= parents[0] | parents[1]
