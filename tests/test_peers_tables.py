@@ -138,7 +138,11 @@ def test_scores_tell_shuffled_columns_from_another_real_sample(peers):
 
 @pytest.mark.parametrize(
     ("tool", "method", "graph", "forced"),
-    [("miaudit-graph", "tables", True, True), ("miaudit-tables", "tables", False, False)],
+    [
+        ("miaudit-graph", "tables", True, True),
+        ("miaudit-tables", "tables", False, False),
+        ("miaudit-vae", "vae", True, True),
+    ],
 )
 def test_ours_are_called_through_the_public_door(peers, monkeypatch, tool, method, graph, forced):
     """The world stands in for the generator: the privacy asked is the job's, and only a graph can answer what if."""

@@ -28,7 +28,6 @@ if __name__ == "__main__":
 
 import call_tool  # noqa: E402
 import data  # noqa: E402 - after the path
-import ours  # noqa: E402
 import page  # noqa: E402
 import run  # noqa: E402
 import score  # noqa: E402
@@ -164,11 +163,7 @@ def absent(chosen: Sequence[str], tables: Sequence[str], environments: Path) -> 
     tools_out, tables_out = {}, {}
     for tool in chosen:
         environment = call_tool.RUN[tool][0]
-        if environment == "miaudit":
-            reason = ours.missing("tables" if tool != "miaudit-vae" else "vae")
-            if reason:
-                tools_out[tool] = reason
-        elif run.python_of(environment, environments) is None:
+        if run.python_of(environment, environments) is None:
             tools_out[tool] = f"no environment {environment} in {environments}: run with --install"
     for table in tables:
         try:

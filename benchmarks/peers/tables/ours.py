@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import data
@@ -17,13 +16,6 @@ EPOCHS, LEARNING_RATE = 30, 0.01
 DRAWN = 2_000  # records for each intervention
 
 
-def missing(method: str) -> str:
-    """Why this version cannot be asked for a method; empty if it can."""
-    if method == "tables" and "method" not in inspect.signature(fit).parameters:
-        return "this version of miaudit has no method 'tables'"
-    return ""
-
-
 class Prepared:
     """One fit and sample; afterwards what the generator says under interventions, where the world is known."""
 
@@ -36,9 +28,9 @@ class Prepared:
     def __call__(self) -> Any:
         rng = np.random.default_rng([2, self.job["seed"]])
         privacy = Privacy(records=self.job["records"], epsilon=self.job["epsilon"], delta=self.job["delta"])
-        options: dict[str, Any] = {"method": "tables"}
+        options: dict[str, Any] = {"method": self.method}
         if self.method == "vae":
-            options = {"config": GeneratorConfig(epochs=EPOCHS, learning_rate=LEARNING_RATE)}
+            options["config"] = GeneratorConfig(epochs=EPOCHS, learning_rate=LEARNING_RATE)
         graph = self.subject.graph if self.along_graph else None
         self.generator = fit(self.table, graph, privacy, rng=rng, repeatable=True, **options)
         return self.generator.sample(self.job["records"], rng=rng).values
