@@ -303,7 +303,7 @@ def test_the_page_shows_intervals_failures_and_paired_differences(peers, tmp_pat
     page = peers["page"]
     stored(tmp_path, "private", {f"- {k}": entry(0.02, 0.9 + 0.01 * k) for k in range(3)})
     stored(tmp_path, "shuffled", {f"- {k}": entry(0.08, 0.5) for k in range(3)})
-    stored(tmp_path, "miaudit-vae", {f"1 {k}": entry(0.03, 0.85 + 0.01 * k, cpu=3.0) for k in range(3)})
+    stored(tmp_path, "miaudit-tables", {f"1 {k}": entry(0.03, 0.85 + 0.01 * k, cpu=3.0) for k in range(3)})
     mst = {f"1 {k}": entry(0.05, 0.8 + 0.01 * k, cpu=5.0, versions="tool 1") for k in range(3)}
     stored(tmp_path, "mst", mst | {"0.3 0": entry(0.07, 0.7, cpu=4.0)})
     stored(tmp_path, "dpctgan", {f"1 {k}": entry(0.4, 0.5, cpu=1.0, spent=0.9 + 0.3 * k) for k in range(3)})

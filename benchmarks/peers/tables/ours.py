@@ -41,7 +41,8 @@ class Prepared:
         if world is None or not self.along_graph or not do:
             return {}
         rng = np.random.default_rng([3, self.job["seed"]])
-        found = interventional_error(self.generator, world, do, n=DRAWN, rng=rng)
+        after = {column: self.subject.graph.descendants(column) for column, _value in do}
+        found = interventional_error(self.generator, world, do, outcomes=after, n=DRAWN, rng=rng)
         return {
             "interventional": {name: getattr(found, name).value for name in ("error", "effect", "floor")},
         }

@@ -32,7 +32,7 @@ ROWS = {
     "dpctgan": "DP-CTGAN",
     "shuffled": "columns shuffled",
 }
-OURS = ("miaudit-graph", "miaudit-tables", "miaudit-vae")
+OURS = ("miaudit-graph", "miaudit-tables")  # that others are compared with
 LEVEL = 0.95
 FEWEST = 3  # seeds for an interval
 
@@ -142,25 +142,30 @@ def overspent(found: Mapping[str, Entries], epsilon: str) -> list[str]:
 
 
 def difference_lines(found: Mapping[str, Entries], epsilon: str) -> list[str]:
-    """Lines of the table of paired differences: each other tool less the first of ours that was measured."""
+    """Lines of the tables of paired differences: each other tool less one of ours, with a graph and without."""
     private = of_epsilon(found["private"], "-")
     done = {name: finished(of_epsilon(found.get(name, {}), epsilon), private) for name in ROWS}
-    base = next((name for name in OURS if len(done[name]) >= FEWEST), None)
-    if base is None:
-        return []
-    head = ["tool", "pairs", "AUC lost, mean over tasks", "seeds"]
-    lines = [f"Less {ROWS[base]}, seed by seed; above 0 the tool is worse:", "", line(head), line(["---"] * len(head))]
-    for name, entries in done.items():
-        shared = sorted(set(entries) & set(done[base]))
-        if name == base or len(shared) < FEWEST:
-            continue
-        apart = [entries[seed]["pairs"] - done[base][seed]["pairs"] for seed in shared]
-        losses = [
-            float(np.mean([done[base][seed]["auc"][task] - value for task, value in entries[seed]["auc"].items()]))
-            for seed in shared
-        ]
-        lines.append(line([ROWS[name], mean_in_words(apart), mean_in_words(losses), str(len(shared))]))
-    return [*lines, ""] if len(lines) > 4 else []
+    lines: list[str] = []
+    for base in OURS:
+        rows = [row for name in ROWS if name != base and (row := difference_row(name, done[name], done[base]))]
+        if rows:
+            head = ["tool", "pairs", "AUC lost, mean over tasks", "seeds"]
+            lines += [f"Less {ROWS[base]}, seed by seed; above 0 the tool is worse:", ""]
+            lines += [line(head), line(["---"] * len(head)), *rows, ""]
+    return lines
+
+
+def difference_row(name: str, entries: BySeed, base: BySeed) -> str:
+    """The row of one tool; empty with too few seeds in common."""
+    shared = sorted(set(entries) & set(base))
+    if len(shared) < FEWEST:
+        return ""
+    apart = [entries[seed]["pairs"] - base[seed]["pairs"] for seed in shared]
+    losses = [
+        float(np.mean([base[seed]["auc"][task] - value for task, value in entries[seed]["auc"].items()]))
+        for seed in shared
+    ]
+    return line([ROWS[name], mean_in_words(apart), mean_in_words(losses), str(len(shared))])
 
 
 def reference(found: Mapping[str, Entries]) -> str:
