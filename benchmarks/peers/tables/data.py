@@ -1,7 +1,7 @@
 """The tables that generators are compared on: columns, public categories, graphs, and for each seed the same split.
 
-Numbers are cut and categories grouped as written here, once and for every tool, and both are taken as public. Real files
-may be absent: then the table is left out and the reason is named.
+Numbers are cut and categories grouped as written here, once and for every tool, and both are taken as public. Real
+files may be absent: then the table is left out and the reason is named.
 """
 
 from __future__ import annotations

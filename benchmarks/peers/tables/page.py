@@ -61,15 +61,15 @@ def mean_in_words(values: Sequence[float], digits: int = 3) -> str:
 
     Examples
     --------
-    >>> mean_in_words([0.1, 0.2]), mean_in_words([0.1, 0.2, 0.3])
-    ('0.150', '0.200 (-0.048 to 0.448)')
+    >>> mean_in_words([-0.0001, 0.0]), mean_in_words([0.1, 0.2, 0.3])
+    ('0.000', '0.200 (-0.048 to 0.448)')
     """
     mean = float(np.mean(values))
     if len(values) < FEWEST:
-        return f"{mean:.{digits}f}"
+        return f"{round(mean, digits) + 0.0:.{digits}f}"  # no -0.000
     error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
     low, high = student_limits(mean, error, len(values) - 1, LEVEL)
-    return f"{mean:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+    return "{} ({} to {})".format(*(f"{round(value, digits) + 0.0:.{digits}f}" for value in (mean, low, high)))
 
 
 def lost(entry: Mapping[str, Any], private: Mapping[str, Any]) -> dict[str, float]:
@@ -147,7 +147,8 @@ def difference_lines(found: Mapping[str, Entries], epsilon: str) -> list[str]:
     done = {name: finished(of_epsilon(found.get(name, {}), epsilon), private) for name in ROWS}
     lines: list[str] = []
     for base in OURS:
-        rows = [row for name in ROWS if name != base and (row := difference_row(name, done[name], done[base]))]
+        others = [name for name in ROWS if name not in OURS[: OURS.index(base) + 1]]
+        rows = [row for name in others if (row := difference_row(name, done[name], done[base]))]
         if rows:
             head = ["tool", "pairs", "AUC lost, mean over tasks", "seeds"]
             lines += [f"Less {ROWS[base]}, seed by seed; above 0 the tool is worse:", ""]
