@@ -147,17 +147,17 @@ def python_of(tool: str, environments: Path) -> Path | None:
     return path if path.exists() else None
 
 
-def install(environments: Path, limit: float, tools: Collection[str] = PEERS) -> None:
+def install(environments: Path, limit: float, tools: Collection[str] = PEERS, folder: Path = HERE) -> None:
     """Make an environment for each of these tools; one that does not install within the limit is left out."""
-    for tool in PEERS:
-        if tool not in tools or (environments / tool).exists():
+    for tool in tools:
+        if (environments / tool).exists():
             continue
         subprocess.run([sys.executable, "-m", "venv", str(environments / tool)], check=True)
         pip = [str(environments / tool / "bin" / "pip"), "install", "-q", "-r", f"requirements/{tool}.txt"]
-        if "no-deps" in (HERE / f"requirements/{tool}.txt").read_text(encoding="utf-8").splitlines()[0]:
+        if "no-deps" in (folder / f"requirements/{tool}.txt").read_text(encoding="utf-8").splitlines()[0]:
             pip.append("--no-deps")
         try:
-            subprocess.run(pip, check=True, cwd=HERE, timeout=limit)
+            subprocess.run(pip, check=True, cwd=folder, timeout=limit)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as failed:
             print(f"{tool} does not install: {failed}", file=sys.stderr)
             (environments / tool / "bin" / "python").unlink()
@@ -285,6 +285,12 @@ def skipped(environments: Path) -> str:
     return "\n".join(f"- {name}: {reason}" for name, reason in (absent | SKIPPED).items())
 
 
+def insert(path: Path, page: str, marks: tuple[str, str]) -> None:
+    """Put a page's tables between its two marks."""
+    before, rest = path.read_text(encoding="utf-8").split(marks[0])
+    path.write_text(f"{before}{marks[0]}\n\n{page}\n{marks[1]}{rest.split(marks[1])[1]}", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--environments", type=Path, default=Path("/tmp/peers"), help="a virtual environment per tool")
@@ -305,16 +311,15 @@ def main() -> None:
     parser.add_argument("--show", action="store_true", help="run nothing, show the rows of --json")
     options = parser.parse_args()
     if options.install:
-        install(options.environments, options.limit, options.tool or PEERS)
+        asked = [tool for tool in PEERS if not options.tool or tool in options.tool]
+        install(options.environments, options.limit, asked)
     rows = measure_all(options)
     found = [(tool, python_of(tool, options.environments)) for tool in PEERS]
     versions = ", ".join(versions_in(tool, python) for tool, python in found if python)
     page = f"{table(rows)}\n## Versions, and what is missing\n\n{versions}.\n\n{skipped(options.environments)}\n"
     print(page)
     if options.docs:
-        whole = options.docs.read_text(encoding="utf-8")
-        before, rest = whole.split(MARKS[0])
-        options.docs.write_text(f"{before}{MARKS[0]}\n\n{page}\n{MARKS[1]}{rest.split(MARKS[1])[1]}", encoding="utf-8")
+        insert(options.docs, page, MARKS)
 
 
 def measure_all(options: argparse.Namespace) -> list[dict[str, Any]]:
