@@ -144,7 +144,9 @@ def _useful(found: Usefulness | None) -> dict[str, Any] | None:
         {
             "of": one.of,
             "share": f"{one.share:.0%}",
-            "limits": "" if one.low is None or one.high is None else f"{one.low:.0%} to {one.high:.0%}",
+            "limits": ""
+            if one.low is None or one.high is None
+            else f"{percent(one.low, 'down')} to {percent(one.high, 'up')}",
             "measure": one.measure,
             "values": [f"{value:.3f}" for value in (one.real, one.synthetic, one.nothing)],
         }

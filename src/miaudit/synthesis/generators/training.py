@@ -77,7 +77,7 @@ def fit(
 
     Examples
     --------
-    >>> from miaudit.synthesis.schema import Column
+    >>> from miaudit.synthesis.schema import Column, Schema
     >>> schema = Schema((Column("a"), Column("b")))
     >>> rng = np.random.default_rng(0)
     >>> a = rng.integers(0, 2, 400)
@@ -153,7 +153,7 @@ def check_fit(
 
     Examples
     --------
-    >>> from miaudit.synthesis.schema import Column
+    >>> from miaudit.synthesis.schema import Column, Schema
     >>> check_fit(Table(Schema((Column("a"), Column("b"))), [[0, 1]]))
     Traceback (most recent call last):
     miaudit.errors.InputError: table: expected at least as many records as a batch of 100, received 1; lower batch, or
@@ -184,7 +184,7 @@ def gradient_norms(
 
     Examples
     --------
-    >>> from miaudit.synthesis.schema import Column
+    >>> from miaudit.synthesis.schema import Column, Schema
     >>> table = Table(Schema((Column("a"), Column("b"))), [[0, 1], [1, 1], [1, 0]])
     >>> gradient_norms(table, rng=np.random.default_rng(0)).round(1).tolist()  # doctest: +SKIP
     [0.9, 0.7, 0.9]
@@ -213,7 +213,7 @@ def same_capacity(graph: CausalGraph, config: GeneratorConfig | None = None) -> 
 
     Examples
     --------
-    >>> from miaudit.synthesis.schema import Column
+    >>> from miaudit.synthesis.schema import Column, Schema
     >>> schema = Schema(tuple(Column(f"x{i}") for i in range(6)))
     >>> graph = CausalGraph(schema, {"u": ["x0", "x1", "x2"], "v": ["x3", "x4", "x5"]}, [("u", "v")])
     >>> config = same_capacity(graph, GeneratorConfig(hidden=16))
