@@ -18,6 +18,7 @@ from miaudit.errors import InputError, MiauditError  # noqa: E402
 from miaudit.synthesis.generators import training  # noqa: E402
 from miaudit.synthesis.generators.generator import Generator  # noqa: E402
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy  # noqa: E402
+from miaudit.synthesis.generators.vae import Network  # noqa: E402
 from miaudit.synthesis.graph import CausalGraph  # noqa: E402
 from miaudit.synthesis.schema import Column, Schema, Table  # noqa: E402
 
@@ -414,3 +415,44 @@ def test_weights_that_explode_are_reported(table: Table) -> None:
     config = replace(QUICK, optimiser="sgd", learning_rate=1e30, epochs=2)
     with pytest.raises(MiauditError, match="infinite or NaN"):
         synthesis.fit(table, GRAPH, rng=np.random.default_rng(0), config=config)
+
+
+def test_noise_is_brought_to_the_device_as_it_was_drawn(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere the noise is drawn into numbers of its own and copied; here that path on the CPU, beside the usual."""
+    config, privacy = GeneratorConfig(epochs=2, batch=50), Privacy(records=400, noise=1.0)
+    options = {"config": config, "repeatable": True}
+    usual = training.fit(table, GRAPH, privacy, rng=np.random.default_rng(3), **options)
+    monkeypatch.setattr(Network, "on", lambda self, device: replace(self))
+    away = training.fit(table, GRAPH, privacy, rng=np.random.default_rng(3), **options)
+    np.testing.assert_array_equal(away.weights, usual.weights)
+    monkeypatch.setattr(training, "standard_normal", lambda count, rng: np.zeros(count, dtype=np.float32))
+    silent = training.fit(table, GRAPH, privacy, rng=np.random.default_rng(3), **options)
+    assert np.abs(silent.weights - usual.weights).max() > 1e-4
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there_is_refused_and_none_is_stored(table: Table, learned: Generator) -> None:
+    with pytest.raises(InputError, match=r"device: expected auto or cpu on this machine, received cuda; torch sees no"):
+        training.check_fit(table, config=GeneratorConfig(device="cuda"))
+    with pytest.raises(InputError, match=r"device: expected cpu, cuda, cuda:N or auto, received 'gpu'"):
+        GeneratorConfig(device="gpu")
+    assert GeneratorConfig(device="auto") == GeneratorConfig()
+    assert "device" not in learned._stored()[0]["config"]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_trains_what_the_cpu_does(table: Table) -> None:
+    config, privacy = GeneratorConfig(epochs=2, batch=50), Privacy(records=400, noise=1.0)
+    found = [
+        training.fit(
+            table,
+            GRAPH,
+            privacy,
+            rng=np.random.default_rng(3),
+            config=replace(config, device=device),
+            public=table,
+            repeatable=True,
+        ).weights
+        for device in ("cpu", "cuda")
+    ]
+    np.testing.assert_allclose(found[1], found[0], atol=1e-3)

@@ -11,11 +11,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from miaudit.errors import InputError  # noqa: E402
 from miaudit.synthesis.generators.generator_config import GeneratorConfig  # noqa: E402
-from miaudit.synthesis.generators.vae import Network, Pass  # noqa: E402
+from miaudit.synthesis.generators.vae import Network, Pass, Stack  # noqa: E402
 from miaudit.synthesis.graph import CausalGraph  # noqa: E402
 from miaudit.synthesis.schema import Column, Schema  # noqa: E402
 
@@ -281,3 +282,20 @@ def test_steps_of_dp_sgd_are_those_of_opacus() -> None:
         theirs.step()
     after = torch.cat([torch.cat([m.weight.T.reshape(-1), m.bias]) for m in twin.modules() if isinstance(m, nn.Linear)])
     torch.testing.assert_close(own[0], after.detach())
+
+
+@pytest.mark.parametrize(("graph", "config"), FORMS)
+def test_a_pass_stays_on_its_device(graph: CausalGraph, config: GeneratorConfig) -> None:
+    # fake tensors compute nothing, and refuse what is half on one device and half on another as a GPU does
+    network = Network.of(graph, config)
+    weights, x, noise = batch(network, 2, 5)
+    away = torch.device("meta")
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        there = network.on(away)
+        parts, sums = there.views(weights.to(away)), there.views(torch.zeros_like(weights, device=away))
+        taken = Pass(there, parts, tapped=True)
+        taken.backward(x.to(away), noise.to(away))
+        taken.add_clipped(sums, torch.ones(2, 5, dtype=torch.float64, device=away), clip=1.0)
+        assert taken.norms().device == Stack(there, 2).values().device == away
+        with pytest.raises(RuntimeError, match="device"):
+            Pass(network, parts, tapped=True).backward(x, noise)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Literal
 
@@ -11,6 +11,7 @@ from miaudit.dp import accounting
 from miaudit.dp.mechanism import GaussianNoise, Mechanism, dp_sgd
 from miaudit.dp.verdict import UpperBound
 from miaudit.errors import InputError, Option, check_options, nearest
+from miaudit.models.train_config import DEVICES
 from miaudit.synthesis.graph import CausalGraph
 
 _WHOLE = Option(ge=1, allowed="a whole number from 1 up", next_step="write it without a point")
@@ -19,6 +20,7 @@ MaybeWhole = Annotated[int | None, _WHOLE]
 # Relative, of the calibrated noise, which is never too small; a finer search takes longer than it gains.
 _TOLERANCE = 0.005
 _EXACT = 1e-6  # of a closed form, which takes no time
+_DEVICE, _CPU = "cpu, cuda, cuda:N or auto", "cpu is the default"
 Neighbours = Literal["add-or-remove", "replace-one"]
 
 
@@ -46,6 +48,8 @@ class GeneratorConfig:
     learning_rate, optimiser : of "adam", or of "sgd" with momentum 0.9
     patience : epochs without improvement on the public table after which training stops; needs a public table
     at_once : models that are trained as one stack
+    device : where they are trained: "cpu", "cuda", "cuda:1" for one of several GPUs, or "auto" for a GPU if there is
+        one. Most tables are too small to gain from one, so the CPU is the default; not stored with a generator
 
     Raises
     ------
@@ -77,9 +81,12 @@ class GeneratorConfig:
     optimiser: Annotated[Literal["adam", "sgd"], Option(allowed="'adam' or 'sgd'")] = "adam"
     patience: MaybeWhole = None
     at_once: Whole = 25
+    device: Annotated[str, Option(allowed=_DEVICE, next_step=_CPU)] = field(default="cpu", repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_options(self)
+        if not isinstance(self.device, str) or DEVICES.fullmatch(self.device) is None:
+            raise InputError("device", _DEVICE, repr(self.device), _CPU)
         for name in ("encoder_reads", "without_latent", "empirical"):
             self._check_names(name)
 

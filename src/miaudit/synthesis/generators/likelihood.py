@@ -225,7 +225,7 @@ class Encoding:
     def _targets(self, features: Tensor) -> Tensor:
         """Return the bits (..., bits) that are modelled, as the features have them."""
         count = len(self._target_of_bit)
-        return features[..., :count] if count == self.bits else features[..., torch.from_numpy(self._target_of_bit)]
+        return features[..., :count] if count == self.bits else _picked(features, self._target_of_bit)
 
     def _continuous(self, outputs: Tensor, features: Tensor) -> Tensor:
         means, raw, target, seen = self._continuous_index
@@ -301,7 +301,11 @@ def _from_unit(unit: FloatArray, column: Column) -> FloatArray:
 
 def _picked_or_one(features: Tensor, positions: IntArray) -> Tensor:
     """Return the features at these positions; 1 at position -1."""
-    return F.pad(features, (0, 1), value=1.0)[..., torch.from_numpy(positions)]
+    return _picked(F.pad(features, (0, 1), value=1.0), positions)
+
+
+def _picked(features: Tensor, positions: IntArray) -> Tensor:
+    return features[..., torch.from_numpy(positions).to(features.device)]
 
 
 def _scale(raw: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,8 +22,8 @@ from torch import Tensor
 
 from miaudit.arrays import Float32Array, FloatArray, IntArray
 from miaudit.errors import InputError, MiauditError
-from miaudit.models.devices import fixed_threads
-from miaudit.models.loop import poisson, shuffled
+from miaudit.models.devices import device_of, fixed_threads
+from miaudit.models.loop import poisson, sent, shuffled
 from miaudit.models.private import in_float32
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.normal_numbers import standard_normal
@@ -91,7 +92,6 @@ def fit(
     return fit_many([table], graph, privacy, rng=rng, **options)[0]
 
 
-@in_float32("cpu")
 def fit_many(
     tables: Table | Sequence[Table],
     graph: CausalGraph | None = None,
@@ -122,20 +122,23 @@ def fit_many(
     base, owned = records_of(tables, rows)
     graph = over(base.schema, graph)
     noise = _checked(base, owned, graph, privacy, config, public)
+    device = device_of(config.device)
     network = Network.of(graph, config)
-    features = torch.from_numpy(network.encoding.encode(base.values))
+    features = torch.from_numpy(network.encoding.encode(base.values)).to(device)
     children = rng.spawn(len(owned) + 1)
     known = privacy is not None and repeatable
     streams = [_Streams.of(child, secret=privacy is not None and not known) for child in children[:-1]]
-    watch = None if public is None else _Watch.of(network, public, config, children[-1])
+    watch = None if public is None else _Watch.of(network.on(device), public, config, children[-1])
     found: list[VaeGenerator] = []
-    with fixed_threads(features.device):
+    with fixed_threads(device), in_float32(device.type):
         stacks = range(0, len(owned), config.at_once)
         for done, at in enumerate(stacks):
             stack = slice(at, at + config.at_once)
-            run = _Run(network, config, privacy, noise, features, owned[stack], streams[stack], watch)
             told = _shifted(progress, done * config.epochs, len(stacks) * config.epochs)
-            for own, weights in zip(owned[stack], run.train(told), strict=True):
+            with _in_memory(config):
+                run = _Run(network, config, privacy, noise, features, owned[stack], streams[stack], watch)
+                trained = run.train(told)
+            for own, weights in zip(owned[stack], trained, strict=True):
                 causes = _causes(graph, config, base.values[own])
                 found.append(VaeGenerator(network, graph, config, privacy, noise, weights, causes, known))
     return found
@@ -256,7 +259,8 @@ class _Watch:
         few = public.values[:_MOST_PUBLIC]
         latent = rng.standard_normal((len(few), config.latent), dtype=np.float32)
         patience = config.patience or _USUAL_PATIENCE
-        return cls(network, torch.from_numpy(network.encoding.encode(few)), torch.from_numpy(latent), patience)
+        features = torch.from_numpy(network.encoding.encode(few)).to(network.device)
+        return cls(network, features, torch.from_numpy(latent).to(network.device), patience)
 
     def losses(self, values: Tensor) -> Tensor:
         """Return the mean loss (K,) of each model on the public records."""
@@ -300,15 +304,18 @@ class _Run:
         streams: Sequence[_Streams],
         watch: _Watch | None,
     ) -> None:
-        self._network, self._config, self._privacy, self._noise = network, config, privacy, noise
+        self._device = features.device
+        self._network, self._config, self._privacy, self._noise = network.on(self._device), config, privacy, noise
         self._features, self._watch = features, watch
         self._latent, self._noises = [one.latent for one in streams], [one.noise for one in streams]
-        self._weights, self._sums = Stack(network, len(owned)), Stack(network, len(owned))
+        self._weights, self._sums = Stack(self._network, len(owned)), Stack(self._network, len(owned))
         self._weights.put(torch.from_numpy(np.stack([network.initial(one.initial) for one in streams])))
         self._optimiser = _optimiser(config, self._weights.buffer)
         self._weights.buffer.grad = self._sums.buffer
         self._existing = [None if layer.mask is None else np.flatnonzero(layer.mask) for layer in network.layers]
-        self._sum_views = [(w.flatten(1).numpy(), b.flatten(1).numpy()) for w, b in self._sums.parts]
+        # the noise is drawn by the same generators whatever the device
+        self._drawn = self._sums if network is self._network else Stack(network, len(owned))
+        self._drawn_views = [(w.flatten(1).numpy(), b.flatten(1).numpy()) for w, b in self._drawn.parts]
         nominal = None if privacy is None else privacy.records
         self._steps = np.array([config.steps(nominal or len(own)) for own in owned])
         self._epoch = max(1, math.ceil(self._steps.max() / config.epochs))
@@ -317,7 +324,7 @@ class _Run:
     def train(self, told: Callable[[int], None]) -> list[Float32Array]:
         """Take all steps, telling the epochs that are done, and return the weights (P,) of each model."""
         kept = self._weights.values()
-        lowest, waited = torch.full((len(kept),), math.inf), 0
+        lowest, waited = torch.full((len(kept),), math.inf, device=self._device), 0
         last = int(self._steps.max())
         for step in range(last):
             self._step(step)
@@ -331,23 +338,24 @@ class _Run:
                 kept[ends] = values[ends]
                 continue
             losses = self._watch.losses(values)
-            better = (losses < lowest) & torch.from_numpy(step < self._steps)
+            better = (losses < lowest) & torch.from_numpy(step < self._steps).to(self._device)
             kept[better], lowest[better] = values[better], losses[better]
             waited = 0 if bool(better.any()) else waited + 1
             if waited >= self._watch.patience:
                 break
-        return [own.copy() for own in kept.numpy()]
+        return [own.copy() for own in kept.cpu().numpy()]
 
     def _step(self, step: int) -> None:
-        index, present = self._batch(step)
-        stack, most = present.shape
+        picked, drawn = self._batch(step)
+        stack, most = drawn.shape
         z = np.zeros((stack, most, self._config.latent), dtype=np.float32)
-        counts = present.sum(1).int().tolist()
+        counts = drawn.sum(1).astype(int).tolist()
         for own, rng, count in zip(z, self._latent, counts, strict=True):
             own[:count] = rng.standard_normal((count, self._config.latent), dtype=np.float32)
-        x = self._features.index_select(0, index.reshape(-1)).view(stack, most, -1)
+        index, present = sent(picked.reshape(-1), self._device), sent(drawn, self._device)
+        x = self._features.index_select(0, index).view(stack, most, -1)
         taken = Pass(self._network, self._weights.parts, tapped=True)
-        taken.backward(x, torch.from_numpy(z))
+        taken.backward(x, sent(z, self._device))
         self._sums.buffer.zero_()
         if self._privacy is None:
             weights = present / present.sum(1, keepdim=True).clamp_min(1)
@@ -365,7 +373,7 @@ class _Run:
             drawn = standard_normal(self._network.parameters, rng=rng)
             drawn *= scale
             at = 0
-            for (weight, bias), existing in zip(self._sum_views, self._existing, strict=True):
+            for (weight, bias), existing in zip(self._drawn_views, self._existing, strict=True):
                 own = weight[m]
                 count = own.size if existing is None else len(existing)
                 if existing is None:
@@ -374,8 +382,10 @@ class _Run:
                     own[existing] = drawn[at : at + count]
                 bias[m] = drawn[at + count : at + count + bias.shape[1]]
                 at += count + bias.shape[1]
+        if self._drawn is not self._sums:
+            self._sums.buffer.copy_(self._drawn.buffer)
 
-    def _batch(self, step: int) -> tuple[Tensor, Tensor]:
+    def _batch(self, step: int) -> tuple[IntArray, Float32Array]:
         """Return positions (K, B) and which of them are there (K, B); models with fewer records are padded."""
         nothing = np.empty(0, dtype=np.int64)
         picked = [
@@ -388,7 +398,7 @@ class _Run:
         for m, own in enumerate(picked):
             index[m, : len(own)] = own
             present[m, : len(own)] = 1
-        return torch.from_numpy(index), torch.from_numpy(present)
+        return index, present
 
     def _stream(self, rows: IntArray, rng: np.random.Generator) -> Iterator[IntArray]:
         steps = int(self._steps.max())
@@ -416,6 +426,7 @@ def _checked(
 ) -> float | None:
     """Check that all fit together, and return the noise multiplier."""
     config.check_graph(graph)
+    device_of(config.device)
     if not isinstance(privacy, Privacy | None):
         hint = "write Privacy(records=..., epsilon=...)"
         raise InputError("privacy", "Privacy(...) or none", type(privacy).__name__, hint)
@@ -436,6 +447,17 @@ def _checked(
         raise InputError("empirical", "no groups with privacy", ", ".join(config.empirical), hint)
     noise: float = privacy.resolved_noise(config)
     return noise
+
+
+@contextmanager
+def _in_memory(config: GeneratorConfig) -> Iterator[None]:
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise MiauditError(
+            f"training: {config.at_once} networks at once, {config.batch:,} records in a step, are too much for the "
+            f"memory of {config.device}; lower at_once (here {config.at_once}) or batch, or train on the cpu"
+        ) from error
 
 
 def _shifted(progress: Callable[[int, int], None] | None, before: int, total: int) -> Callable[[int], None]:

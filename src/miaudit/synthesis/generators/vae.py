@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +37,8 @@ _GAIN = 3.0
 _MOST_LOG_VARIANCE = 8.0
 
 
+_CPU = torch.device("cpu")
+
 # The weights (K, inputs, outputs) and biases (K, 1, outputs) of one layer of K networks.
 Part = tuple[Tensor, Tensor]
 
@@ -51,6 +53,7 @@ class Layer:
     start : where its weights (inputs x outputs), then its biases, stand among the P parameters
     reads, writes : (inputs, heads) and (outputs, heads), 0 or 1: which inputs a head reads and which outputs are its
         own; None where one head reads and writes all
+    mask : which weights exist, (inputs, outputs) of 0 and 1; None if all do
     gain : what the biases are multiplied by
     """
 
@@ -59,6 +62,7 @@ class Layer:
     start: int
     reads: Tensor | None = None
     writes: Tensor | None = None
+    mask: Tensor | None = None
     gain: float = 1.0
 
     @property
@@ -66,13 +70,10 @@ class Layer:
         """Where the next layer starts."""
         return self.start + (self.inputs + 1) * self.outputs
 
-    @cached_property
-    def mask(self) -> Tensor | None:
-        """Which weights exist, (inputs, outputs) of 0 and 1; None if all do."""
-        if self.reads is None or self.writes is None:
-            return None
-        mask = self.reads @ self.writes.T
-        return None if bool((mask == 1).all()) else mask
+    def on(self, device: torch.device) -> Layer:
+        """Return the layer with what it holds on a device."""
+        reads, writes, mask = (None if own is None else own.to(device) for own in (self.reads, self.writes, self.mask))
+        return replace(self, reads=reads, writes=writes, mask=mask)
 
     def weights(self, values: Tensor) -> Part:
         """Return views of the weights (K, inputs, outputs) and biases (K, 1, outputs) in values (K, P)."""
@@ -130,6 +131,7 @@ class Network:
     encoder : positions of the encoder's layers
     read : positions of the features that the encoder reads
     blocks : decoders, causes before effects
+    device : where passes over it are computed
     """
 
     encoding: Encoding
@@ -138,6 +140,7 @@ class Network:
     encoder: tuple[int, ...]
     read: tuple[int, ...]
     blocks: tuple[Block, ...]
+    device: torch.device = _CPU
 
     @classmethod
     def of(cls, graph: CausalGraph, config: GeneratorConfig) -> Network:
@@ -153,6 +156,12 @@ class Network:
         """
         config.check_graph(graph)
         return _Builder(graph, config).build()
+
+    def on(self, device: torch.device) -> Network:
+        """Return the network for passes on a device."""
+        if device == self.device:
+            return self
+        return replace(self, layers=tuple(layer.on(device) for layer in self.layers), device=device)
 
     @property
     def size(self) -> int:
@@ -181,7 +190,7 @@ class Network:
         given = [position for block in self.blocks for position in block.outputs]
         if given == list(range(self.encoding.outputs)):
             return None
-        back = torch.tensor(given)
+        back = torch.tensor(given, device=self.device)
         return torch.argsort(back), back
 
     def views(self, values: Tensor) -> list[Part]:
@@ -213,7 +222,7 @@ class Stack:
 
     def __init__(self, network: Network, count: int) -> None:
         self._network, self._count = network, count
-        self.buffer = torch.zeros(count * network.size)
+        self.buffer = torch.zeros(count * network.size, device=network.device)
         self.parts: list[Part] = []
         for layer in network.layers:
             whole = self.buffer[count * layer.start : count * layer.end]
@@ -228,7 +237,7 @@ class Stack:
 
     def values(self) -> Tensor:
         """Return a copy as (K, P)."""
-        found = torch.empty(self._count, self._network.size)
+        found = torch.empty(self._count, self._network.size, device=self.buffer.device)
         for into, given in zip(self._network.views(found), self.parts, strict=True):
             into[0].copy_(given[0])
             into[1].copy_(given[1])
@@ -358,7 +367,7 @@ def _picked(x: Tensor, positions: Sequence[int]) -> Tensor:
     """Return some features; a view where they stand together."""
     if list(positions) == list(range(positions[0], positions[0] + len(positions))):
         return x[..., positions[0] : positions[0] + len(positions)]
-    return x[..., torch.tensor(positions)]
+    return x[..., torch.tensor(positions, device=x.device)]
 
 
 class _Builder:
@@ -444,7 +453,8 @@ class _Builder:
             self._layers.append(Layer(inputs, outputs, start, gain=gain))
         else:
             own = (_indicators(inputs, reads), _indicators(outputs, writes))
-            self._layers.append(Layer(inputs, outputs, start, *own, gain))
+            mask = torch.from_numpy(own[0].numpy() @ own[1].numpy().T)  # exact, whatever torch is told of products
+            self._layers.append(Layer(inputs, outputs, start, *own, None if bool((mask == 1).all()) else mask, gain))
         return len(self._layers) - 1
 
 

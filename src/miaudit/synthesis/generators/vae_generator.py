@@ -97,7 +97,7 @@ class VaeGenerator(Generator):
 
     def _stored(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         options = {
-            "config": asdict(self.config),
+            "config": {name: value for name, value in asdict(self.config).items() if name != "device"},
             "privacy": None if self.privacy is None else asdict(self.privacy),
             "noise": self.noise,
             "repeatable": self.repeatable,
