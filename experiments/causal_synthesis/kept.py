@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from miaudit.io import atomic
 
 
@@ -38,13 +41,33 @@ class Kept:
 
     folder: Path
 
+    def arrays(
+        self, name: str, made_of: Mapping[str, Any], make: Callable[[], Mapping[str, NDArray[Any]]]
+    ) -> dict[str, NDArray[Any]]:
+        """Return kept arrays, or make and keep them: as :meth:`part`, in a file of numpy's."""
+        settings = json.dumps(made_of, sort_keys=True)
+        path = self.folder / f"{_stem(name)}.npz"
+        if path.exists():
+            with np.load(path, allow_pickle=False) as held:
+                if str(held["made_of"]) == settings:
+                    return {key: held[key] for key in held.files if key != "made_of"}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        found = dict(make())
+
+        def write(target: Path) -> None:
+            with target.open("wb") as handle:
+                np.savez(handle, allow_pickle=False, made_of=np.array(settings), **found)
+
+        atomic.write_atomically(path, write)
+        return found
+
     def part(self, name: str, made_of: Mapping[str, Any], make: Callable[[Path], Any]) -> Any:
         """Return what is kept under a name, or make it and keep it.
 
         ``make`` gets a folder for what it wants to find again if it is stopped; once the part is whole it is removed.
         """
         settings = json.loads(json.dumps(made_of))  # as it will be read: tuples are lists
-        path = self.folder / f"{name.replace(', ', '-').replace(' ', '-')}.json"
+        path = self.folder / f"{_stem(name)}.json"
         if path.exists():
             held = json.loads(path.read_text(encoding="utf-8"))
             if held["made_of"] == settings:
@@ -56,3 +79,7 @@ class Kept:
         atomic.write_text(path, text + "\n")
         shutil.rmtree(half, ignore_errors=True)
         return json.loads(text)["found"]
+
+
+def _stem(name: str) -> str:
+    return name.replace(", ", "-").replace(": ", "-").replace(" ", "-")
