@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kept import Kept
+from kept import Kept, place
 
 from miaudit.findings.table import TableFindings
 from miaudit.io import atomic
@@ -151,21 +151,22 @@ def main() -> int:
     )
     parser.add_argument("--full", action="store_true", help="all records")
     parser.add_argument("--form", choices=FORMS, help="tiny, small or full")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, help=f"default {RESULTS}, of other forms than small with the form's name")
     options = parser.parse_args()
-    plan = FORMS[options.form or ("full" if options.full else "small")]
+    form = options.form or ("full" if options.full else "small")
+    plan, out = FORMS[form], options.out or place(RESULTS, form)
     adult = Adult.load(options.data)
     *streams, change = np.random.default_rng(SEED).spawn(4)
     arms = {"ctgan": adult, "one per cent copied": adult.with_copies(change), "placebo": adult.placebo(change)}
-    options.out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {}
-    kept = Kept(options.out / "arms")
+    kept = Kept(out / "arms")
     for (arm, given), rng in zip(arms.items(), streams, strict=True):
-        made = partial(one_arm, given, plan, arm, options.out, rng)
+        made = partial(one_arm, given, plan, arm, out, rng)
         found[arm] = kept.part(arm, {"plan": asdict(plan), "seed": SEED}, made)
         print(f"{arm}: {found[arm]['text']}", flush=True)
-    atomic.write_text(options.out / "found.json", json.dumps(found, indent=1) + "\n")
-    atomic.write_text(options.out / "found.md", f"{table(found)}\n")
+    atomic.write_text(out / "found.json", json.dumps(found, indent=1) + "\n")
+    atomic.write_text(out / "found.md", f"{table(found)}\n")
     print(f"\n{table(found)}")
     problems = differences(found)
     for problem in problems:

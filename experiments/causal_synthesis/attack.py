@@ -62,7 +62,9 @@ def measured(
     table = world.sample(settings["records"], rng=rng)
     privacy = Privacy(records=len(table), epsilon=settings["epsilon"], delta=DELTA)
     rehearsed = settings.get("rehearsed", common.get("rehearsed", False))
-    arms = arms_of(graph, settings, privacy, seed, rehearsed)
+    left_out = settings.get("without", ())
+    all_arms = arms_of(graph, settings, privacy, seed, rehearsed)
+    arms = {arm: how for arm, how in all_arms.items() if arm not in left_out}
     if graph.full and wrong:
         public = world.sample(settings["records"], rng=rng)  # another draw: public, so it costs nothing
         for kind in wrong:
@@ -243,7 +245,7 @@ def changes(results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     }
     found = {}
     for name, (without, with_it) in pairs.items():
-        if with_it not in results:
+        if without not in results or with_it not in results:
             continue
         found[name] = [
             {"extractor": c.extractor, "classifier": c.classifier}

@@ -81,5 +81,16 @@ class Kept:
         return json.loads(text)["found"]
 
 
+def place(folder: Path, form: str) -> Path:
+    """Where the results of a form go: each form has its own folder, so that none overwrites another.
+
+    Examples
+    --------
+    >>> place(Path("results/attack"), "small").name, place(Path("results/attack"), "full").name
+    ('attack', 'attack-full')
+    """
+    return folder if form == "small" else folder.with_name(f"{folder.name}-{form}")
+
+
 def _stem(name: str) -> str:
     return name.replace(", ", "-").replace(": ", "-").replace(" ", "-")

@@ -1,9 +1,9 @@
 """Causal against plain generators, with and without privacy: what an attacker learns of a record (causal-synthesis).
 
-``python experiments/causal_synthesis/run.py`` runs the small form; ``--full`` the paper's sizes (hours). Results go to
-``results/experiments/causal_synthesis/attack``, one data set after the other, as JSON and as markdown, and are compared
-with ``expected.json``. Each arm is kept as soon as it is whole, and the sets of each generator until then: the same
-command goes on where it was stopped.
+``python experiments/causal_synthesis/run.py`` runs the small form; ``--full`` the paper's numbers of records, cut to an
+hour for each data set. Results go to ``results/experiments/causal_synthesis/attack`` (``attack-full``), one data set
+after the other, as JSON and as markdown, and are compared with ``expected.json``. Each arm is kept as soon as it is
+whole, and the sets of each generator until then: the same command goes on where it was stopped.
 Utility is measured by ``utility_tables.py``.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import attack
 import yaml
-from kept import Kept
+from kept import Kept, place
 
 from miaudit.io import atomic
 
@@ -184,28 +184,34 @@ def cell(limits: list[float]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="the paper's sizes")
+    parser.add_argument("--full", action="store_true", help="the paper's numbers of records")
     parser.add_argument("--form", help="any other form of config.yaml")
     parser.add_argument("--only", nargs="+", help=f"data sets, or {OUTLIER}; default all of the form")
     parser.add_argument("--numbers-only", action="store_true", help="no figures")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, help=f"default {RESULTS}, of other forms than small with the form's name")
     options = parser.parse_args()
-    settings = yaml.safe_load((HERE / "config.yaml").read_text())[options.form or ("full" if options.full else "small")]
+    forms = yaml.safe_load((HERE / "config.yaml").read_text())
+    form = options.form or ("full" if options.full else "small")
+    if "worlds" not in forms.get(form, {}):
+        parser.error(
+            f"--form: expected {', '.join(name for name in forms if 'worlds' in forms[name])}, received {form}"
+        )
+    settings, out = forms[form], options.out or place(RESULTS, form)
     known = [*settings["worlds"], OUTLIER]
     for name in options.only or []:
         if name not in known:
             parser.error(f"--only: expected {', '.join(known)}, received {name}")
-    options.out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {}
     for name in options.only or known:
-        found[name] = run(name, settings, Kept(options.out / f"{name}-arms"))
-        atomic.write_text(options.out / f"{name}.json", json.dumps(found[name], indent=1) + "\n")
-        atomic.write_text(options.out / f"{name}.md", table(name, found[name]))
+        found[name] = run(name, settings, Kept(out / f"{name}-arms"))
+        atomic.write_text(out / f"{name}.json", json.dumps(found[name], indent=1) + "\n")
+        atomic.write_text(out / f"{name}.md", table(name, found[name]))
         print(table(name, found[name]), flush=True)
     if not options.numbers_only:
         import figures  # noqa: PLC0415 - altair is slow to load
 
-        figures.draw(found, options.out)
+        figures.draw(found, out)
     problems = differences(found, json.loads((HERE / "expected.json").read_text()))
     for problem in problems:
         print(f"differs: {problem}", file=sys.stderr)

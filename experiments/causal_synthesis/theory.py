@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from convex import Conditionals, ConvexGenerator, counted, distances, records
-from kept import Kept
+from kept import Kept, place
 from scipy import stats
 
 from miaudit.arrays import BoolArray, FloatArray
@@ -329,7 +329,7 @@ class Adversary:
 
 
 def adversary(form: Form, kept: Kept) -> dict[str, Any]:
-    """The causal, the reversed and the associational generator, against three choices of the added record, without and with noise."""
+    """Each generator against three choices of the added record, without and with noise."""
     rng = np.random.default_rng([SEED, 9])
     world = World.drawn(form.columns, KINDS["ordinary"], rng)
     table = records(form.columns)[rng.choice(len(world.law), size=form.attacked, p=world.law)]
@@ -487,12 +487,13 @@ def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[s
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--form", choices=FORMS, default="small", help="tiny or small (default)")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, help=f"default {RESULTS}, of tiny with the form's name")
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    found = measured(FORMS[options.form], options.out)
-    atomic.write_text(options.out / "theory.json", json.dumps(found, indent=1) + "\n")
-    atomic.write_text(options.out / "theory.md", tables(found))
+    out = options.out or place(RESULTS, options.form)
+    out.mkdir(parents=True, exist_ok=True)
+    found = measured(FORMS[options.form], out)
+    atomic.write_text(out / "theory.json", json.dumps(found, indent=1) + "\n")
+    atomic.write_text(out / "theory.md", tables(found))
     print(tables(found))
     problems = differences(found, json.loads((HERE / "expected.json").read_text())["theory"])
     for problem in problems:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kept import Kept
+from kept import Kept, place
 from loaders import EediStandIn
 from pain import pain
 
@@ -421,17 +421,18 @@ def main() -> int:
     parser.add_argument("--full", action="store_true", help="Pain5000 and all of EEDI")
     parser.add_argument("--form", choices=FORMS, help="the size, or figure6; tiny and tiny6 for tests")
     parser.add_argument("--data", help="only this data set of the form")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, help=f"default {RESULTS}, of other forms than small with the form's name")
     options = parser.parse_args()
-    form = FORMS[options.form or ("full" if options.full else "small")]
+    chosen = options.form or ("full" if options.full else "small")
+    form, out = FORMS[chosen], options.out or place(RESULTS, chosen)
     names = [name for name in form.data if options.data in (None, name)]
     streams = dict(zip(EPSILON, np.random.default_rng(SEED).spawn(len(EPSILON)), strict=True))
-    options.out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {}
     for name in names:
-        found[name] = finished(name, form, options.out, streams[name])
-        atomic.write_text(options.out / "found.json", json.dumps(found, indent=1) + "\n")
-        atomic.write_text(options.out / "found.md", written(found))
+        found[name] = finished(name, form, out, streams[name])
+        atomic.write_text(out / "found.json", json.dumps(found, indent=1) + "\n")
+        atomic.write_text(out / "found.md", written(found))
     print(written(found))
     problems = [] if form.epsilons else differences(found)
     for problem in problems:
