@@ -155,6 +155,8 @@ def main() -> int:
     options = parser.parse_args()
     form = options.form or ("full" if options.full else "small")
     plan, out = FORMS[form], options.out or place(RESULTS, form)
+    if not (options.data / FILE).exists():
+        parser.error(f"--data: expected a folder with {FILE}, received {options.data}; see docs/synthetic_tables.md")
     adult = Adult.load(options.data)
     *streams, change = np.random.default_rng(SEED).spawn(4)
     arms = {"ctgan": adult, "one per cent copied": adult.with_copies(change), "placebo": adult.placebo(change)}

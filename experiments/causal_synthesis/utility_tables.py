@@ -426,6 +426,8 @@ def main() -> int:
     chosen = options.form or ("full" if options.full else "small")
     form, out = FORMS[chosen], options.out or place(RESULTS, chosen)
     names = [name for name in form.data if options.data in (None, name)]
+    if not names:
+        parser.error(f"--data: expected {', '.join(form.data)}, received {options.data}")
     streams = dict(zip(EPSILON, np.random.default_rng(SEED).spawn(len(EPSILON)), strict=True))
     out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {}
