@@ -388,15 +388,19 @@ def made() -> int:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder that holds location30/")
     parser.add_argument("--form", choices=("tiny", "small", "full"), default="small")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--workers", type=int, help="networks trained at a time; as in trained.yaml by default")
     parser.add_argument("--numbers-only", action="store_true", help="no figures: needs no altair")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     settings = yaml.safe_load((HERE / "trained.yaml").read_text())[options.form]
+    settings["workers"] = options.workers or settings["workers"]
     options.out.mkdir(parents=True, exist_ok=True)
     kept = options.out / f"{options.form}.json"
     found = known(kept, settings)
     for part in options.parts:
-        found |= run(part, settings, options)
+        measured = run(part, settings, options)
+        found = known(kept, settings)  # again: another process may have finished another part meanwhile
+        found |= measured
         found["settings"][part] = decided(part, settings)
         # After each part, so that what is done is there if the next one is interrupted.
         atomic.write_text(kept, json.dumps(found, indent=1) + "\n")
@@ -404,7 +408,9 @@ def made() -> int:
     if not options.numbers_only:
         import trained_figures  # noqa: PLC0415 - altair is not everywhere where models are trained
 
-        trained_figures.draw(found, options.out)
+        charts = options.out / options.form
+        charts.mkdir(exist_ok=True)
+        trained_figures.draw(found, charts)
     print(table(found))
     problems = differences(found, json.loads((HERE / "trained_expected.json").read_text())[options.form])
     for problem in problems:
