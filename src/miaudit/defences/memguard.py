@@ -45,9 +45,9 @@ class MemGuard(Measure):
     gradient descent in batches of 64. **Noise.** In the space of logits z, with softmax(z) the vector, steps of fixed
     length go down the gradient of |g| + c2 max(0, z_other - z_label) + c3 ||softmax(z) - p||_1 until g has changed its
     sign and the label is kept; from there on again with ten times c3, from the start, as long as that succeeds. The
-    last success is the noise; where there is none the vector stays as it is. **Budget.** The noise d is given out with
-    probability min(1, budget / ||d||_1), so the expected distortion of every single record is at most the budget,
-    and equal to it wherever the noise is longer.
+    last success is the noise; where there is none, or g of the sorted vector comes no nearer to 0, the vector stays as
+    it is. **Budget.** The noise d is given out with probability min(1, budget / ||d||_1), so the expected distortion of
+    every single record is at most the budget, and equal to it wherever the noise is longer.
 
     The coin of a record follows from a key, drawn when the classifier is fitted, and from the vector (its
     log-probabilities to three decimals): the same query has the same answer whenever and however often it is asked, and
