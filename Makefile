@@ -72,6 +72,7 @@ experiments: $(DEV)/.installed
 	$(DEV)/bin/python experiments/zero_run/run.py
 	$(DEV)/bin/python experiments/uncertainty_mia/run.py
 	$(DEV)/bin/python experiments/causal_synthesis/utility_tables.py
+	$(DEV)/bin/python experiments/causal_synthesis/theory.py
 	$(DEV)/bin/python experiments/step_audit/run.py
 
 $(VENV)/.installed: pyproject.toml constraints.txt

@@ -3,6 +3,7 @@
 ``python experiments/causal_synthesis/adult_anonymeter.py --data ../shared/data`` attacks 2,000 members and 2,000
 control records by distances (a minute of CPU); ``--full`` all 39,032 and 9,758. Two arms are controls: a table of which
 one per cent was replaced by copies of members must be flagged, and control records in the place of members must not.
+An arm that is done is kept: the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kept import Kept, place
 
 from miaudit.findings.table import TableFindings
+from miaudit.io import atomic
 from miaudit.synthesis.schema import Column, Schema, Table
 from miaudit.synthesis.table_attacks.table_audit import TablePlan, audit_table
 
@@ -85,6 +89,15 @@ def audited(adult: Adult, plan: TablePlan, source: str, rng: np.random.Generator
     )
 
 
+def one_arm(adult: Adult, plan: TablePlan, arm: str, out: Path, rng: np.random.Generator, _: Path) -> dict[str, Any]:
+    """Audit one arm and write its page."""
+    findings = audited(adult, plan, f"CTGAN on Adult: {arm}", rng)
+    name = arm.replace(" ", "-")
+    atomic.write_text(out / f"{name}.json", findings.to_json())
+    findings.to_html(out / f"{name}.html")
+    return summary(findings)
+
+
 def summary(findings: TableFindings) -> dict[str, Any]:
     """The figures that stand in the documentation."""
     content = findings.to_dict()
@@ -138,22 +151,24 @@ def main() -> int:
     )
     parser.add_argument("--full", action="store_true", help="all records")
     parser.add_argument("--form", choices=FORMS, help="tiny, small or full")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, help=f"default {RESULTS}, of other forms than small with the form's name")
     options = parser.parse_args()
-    plan = FORMS[options.form or ("full" if options.full else "small")]
+    form = options.form or ("full" if options.full else "small")
+    plan, out = FORMS[form], options.out or place(RESULTS, form)
+    if not (options.data / FILE).exists():
+        parser.error(f"--data: expected a folder with {FILE}, received {options.data}; see docs/synthetic_tables.md")
     adult = Adult.load(options.data)
     *streams, change = np.random.default_rng(SEED).spawn(4)
     arms = {"ctgan": adult, "one per cent copied": adult.with_copies(change), "placebo": adult.placebo(change)}
-    options.out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {}
+    kept = Kept(out / "arms")
     for (arm, given), rng in zip(arms.items(), streams, strict=True):
-        findings = audited(given, plan, f"CTGAN on Adult: {arm}", rng)
-        found[arm] = summary(findings)
-        name = arm.replace(" ", "-")
-        (options.out / f"{name}.json").write_text(findings.to_json(), encoding="utf-8")
-        findings.to_html(options.out / f"{name}.html")
-        print(f"{arm}: {findings.verdict.text}", flush=True)
-    (options.out / "found.json").write_text(json.dumps(found, indent=1) + "\n")
+        made = partial(one_arm, given, plan, arm, out, rng)
+        found[arm] = kept.part(arm, {"plan": asdict(plan), "seed": SEED}, made)
+        print(f"{arm}: {found[arm]['text']}", flush=True)
+    atomic.write_text(out / "found.json", json.dumps(found, indent=1) + "\n")
+    atomic.write_text(out / "found.md", f"{table(found)}\n")
     print(f"\n{table(found)}")
     problems = differences(found)
     for problem in problems:

@@ -1,7 +1,9 @@
 """Causal against plain generators, with and without privacy: what an attacker learns of a record (causal-synthesis).
 
-``python experiments/causal_synthesis/run.py`` runs the small form; ``--full`` the paper's sizes (hours). Results go to
-``results/experiments/causal_synthesis/attack``, one data set after the other, and are compared with ``expected.json``.
+``python experiments/causal_synthesis/run.py`` runs the small form; ``--full`` the paper's numbers of records, cut to an
+hour for each data set. Results go to ``results/experiments/causal_synthesis/attack`` (``attack-full``), one data set
+after the other, as JSON and as markdown, and are compared with ``expected.json``. Each arm is kept as soon as it is
+whole, and the sets of each generator until then: the same command goes on where it was stopped.
 Utility is measured by ``utility_tables.py``.
 """
 
@@ -16,18 +18,22 @@ from typing import Any
 
 import attack
 import yaml
+from kept import Kept, place
+
+from miaudit.io import atomic
 
 HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/causal_synthesis/attack")
 OUTLIER = "outlier"
 
 
-def run(name: str, settings: Mapping[str, Any]) -> Any:
-    """One data set, or the planted outlier."""
+def run(name: str, settings: Mapping[str, Any], kept: Kept) -> Any:
+    """One data set, or the planted outlier; arms that are kept are not made again."""
     if name == OUTLIER:
-        return attack.outlier(settings[OUTLIER], settings["seed"])
+        return attack.outlier(settings[OUTLIER], settings["seed"], kept)
     own = settings["worlds"][name]
-    return attack.measured(name, own, settings["attack"], settings["wrong_graphs"], settings["seed"])
+    wrong = own.get("wrong_graphs", settings["wrong_graphs"])
+    return attack.measured(name, own, settings["attack"], wrong, settings["seed"], kept)
 
 
 # -- what is expected -------------------------------------------------------------------------------------------------
@@ -68,13 +74,58 @@ def outlier_differences(part: Mapping[str, Any], expected: Mapping[str, Any]) ->
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def table(found: Mapping[str, Any]) -> str:
-    """Everything measured, as markdown."""
-    lines: list[str] = []
-    for name, part in found.items():
-        lines += outlier_table(part) if name == OUTLIER else [*attack_table(name, part), "", *bounds(name, part)]
-        lines += [""] if name == OUTLIER else ["", *honest(name, part), ""]
-    return "\n".join(lines)
+NOTHING = 0.1  # a generator with less of the dependence between columns than this has learned next to nothing
+
+
+def table(name: str, part: Mapping[str, Any]) -> str:
+    """Everything measured, as markdown: what the README quotes, then attack by attack."""
+    if name == OUTLIER:
+        return "\n".join([*outlier_table(part), ""])
+    lines = [*in_short(name, part), "", *in_short_changes(name, part), "", *attack_table(name, part), ""]
+    return "\n".join([*lines, *bounds(name, part), ""])
+
+
+def in_short(name: str, part: Mapping[str, Any]) -> list[str]:
+    """A row for each arm: what its generators learned, the attacks on average, the best of them, the bound."""
+    lines = [
+        f"| {name}, {part['records']:,} records | dependence learned | mean AUC | mean placebo AUC | "
+        "best attack: AUC | placebos away from chance (widest half-width) | epsilon at least | could have shown | "
+        "promised |",
+        "|---" * 9 + "|",
+    ]
+    for arm, row in part["arms"].items():
+        rows, own = row["rows"], row["bound"] or {"value": float("nan"), "reachable": float("nan")}
+        best = max(rows, key=lambda one: one["auc"][1])
+        away = sum(not one["placebo auc"][0] <= 0.5 <= one["placebo auc"][2] for one in rows)
+        widest = max((one["placebo auc"][2] - one["placebo auc"][0]) / 2 for one in rows)
+        means = [sum(one[key][1] for one in rows) / len(rows) for key in ("auc", "placebo auc")]
+        promised = f"{row['verdict']['upper']:.2f}" if "verdict" in row else "none"
+        lines.append(
+            f"| {arm} | {amount(row['learned'])} | {means[0]:.3f} | {means[1]:.3f} | {best['extractor']}, "
+            f"{best['classifier']}: {cell(best['auc'])} | {away} of {len(rows)} ({widest:.3f}) | {own['value']:.2f} | "
+            f"{own['reachable']:.2f} | {promised} |"
+        )
+    return lines
+
+
+def in_short_changes(name: str, part: Mapping[str, Any]) -> list[str]:
+    """A row for each comparison: of how many attacks the interval of the change excludes zero."""
+    lines = [
+        f"| {name}: change (form of) | drop of TPR - FPR, mean | drop of accuracy, the paper's advantage | "
+        "fell, rose beyond their intervals |",
+        "|---|---|---|---|",
+    ]
+    for comparison, rows in part["changes"].items():
+        fell, rose = sum(row["advantage"][0] > 0 for row in rows), sum(row["advantage"][2] < 0 for row in rows)
+        drops = [sum(row[key][1] for row in rows) / len(rows) for key in ("advantage", "accuracy")]
+        lines.append(f"| {comparison} | {drops[0]:+.3f} | {drops[1]:+.3f} | {fell}, {rose} of {len(rows)} |")
+    return lines
+
+
+def amount(learned: list[float]) -> str:
+    """What was learned, marked where it is next to nothing: that no leak is found there says nothing."""
+    shown = f"{learned[1]:.2f} ({learned[0]:.2f} to {learned[2]:.2f})"
+    return f"{shown}, **next to nothing**" if learned[1] < NOTHING else shown
 
 
 def attack_table(name: str, part: Mapping[str, Any]) -> list[str]:
@@ -110,32 +161,21 @@ def bounds(name: str, part: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def honest(name: str, part: Mapping[str, Any]) -> list[str]:
-    """A sentence on each comparison: of how many attacks the interval of the change excludes zero."""
-    lines = []
-    for comparison, rows in part["changes"].items():
-        helped = sum(row["advantage"][0] > 0 for row in rows)
-        hurt = sum(row["advantage"][2] < 0 for row in rows)
-        mean = sum(row["advantage"][1] for row in rows) / len(rows)
-        accuracy = sum(row["accuracy"][1] for row in rows) / len(rows)
-        said = f"of {len(rows)} attacks {helped} fell and {hurt} rose beyond their intervals (by chance 2.5% each)"
-        mean_drop = f"mean drop of TPR - FPR {mean:+.3f}, of accuracy (the paper's advantage) {accuracy:+.3f}"
-        lines.append(f"- {name}, {comparison}: {said}; {mean_drop}.")
-    return lines
-
-
 def outlier_table(part: Mapping[str, Any]) -> list[str]:
     lines = [
-        f"| planted outlier, promised epsilon {part['epsilon']:g} | extractor | classifier | AUC of sets | "
-        "AUC of models | epsilon at least | could have shown | verdict |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| planted outlier, promise of epsilon {part['epsilon']:g} | dependence learned | extractor, classifier | "
+        "AUC of sets | its placebo | AUC of models | epsilon at least | could have shown | promise |",
+        "|---" * 9 + "|",
     ]
     for arm, row in part["arms"].items():
         own = row["bound"] or {"value": float("nan"), "reachable": float("nan")}
-        shown = f"{own['value']:.2f} | {own['reachable']:.2f} | {row.get('verdict', '')}"
+        of_arm = [arm, amount(row["learned"])]
+        shown = [f"{own['value']:.2f}", f"{own['reachable']:.2f}", row.get("verdict", "")]
         for one in row["rows"]:
-            areas = f"{cell(one['auc'])} | {cell(one['auc_of_models'])}"
-            lines.append(f"| {arm} | {one['extractor']} | {one['classifier']} | {areas} | {shown} |")
+            areas = [cell(one[key]) for key in ("auc", "placebo auc", "auc_of_models")]
+            cells = [f"{one['extractor']}, {one['classifier']}", *areas]
+            lines.append(f"| {' | '.join([*of_arm, *cells, *shown])} |")
+            of_arm, shown = ["", ""], ["", "", ""]  # said once
     return lines
 
 
@@ -146,27 +186,34 @@ def cell(limits: list[float]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="the paper's sizes")
+    parser.add_argument("--full", action="store_true", help="the paper's numbers of records")
     parser.add_argument("--form", help="any other form of config.yaml")
     parser.add_argument("--only", nargs="+", help=f"data sets, or {OUTLIER}; default all of the form")
     parser.add_argument("--numbers-only", action="store_true", help="no figures")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, help=f"default {RESULTS}, of other forms than small with the form's name")
     options = parser.parse_args()
-    settings = yaml.safe_load((HERE / "config.yaml").read_text())[options.form or ("full" if options.full else "small")]
+    forms = yaml.safe_load((HERE / "config.yaml").read_text())
+    form = options.form or ("full" if options.full else "small")
+    if "worlds" not in forms.get(form, {}):
+        parser.error(
+            f"--form: expected {', '.join(name for name in forms if 'worlds' in forms[name])}, received {form}"
+        )
+    settings, out = forms[form], options.out or place(RESULTS, form)
     known = [*settings["worlds"], OUTLIER]
     for name in options.only or []:
         if name not in known:
             parser.error(f"--only: expected {', '.join(known)}, received {name}")
-    options.out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {}
     for name in options.only or known:
-        found[name] = run(name, settings)
-        (options.out / f"{name}.json").write_text(json.dumps(found[name], indent=1) + "\n")
-        print(table({name: found[name]}), flush=True)
+        found[name] = run(name, settings, Kept(out / f"{name}-arms"))
+        atomic.write_text(out / f"{name}.json", json.dumps(found[name], indent=1) + "\n")
+        atomic.write_text(out / f"{name}.md", table(name, found[name]))
+        print(table(name, found[name]), flush=True)
     if not options.numbers_only:
         import figures  # noqa: PLC0415 - altair is slow to load
 
-        figures.draw(found, options.out)
+        figures.draw(found, out)
     problems = differences(found, json.loads((HERE / "expected.json").read_text()))
     for problem in problems:
         print(f"differs: {problem}", file=sys.stderr)

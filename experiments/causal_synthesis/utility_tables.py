@@ -1,8 +1,9 @@
 """Utility of causal against plain generators, with and without differential privacy (Tables 2 and 4, Figures 6 and 7).
 
-``python experiments/causal_synthesis/utility_tables.py`` runs the small form; ``--full`` the four data sets of Table 1
-with the paper's sizes, and ``--form tiny`` what the tests run. Results go to
-``results/experiments/causal_synthesis/utility``.
+``python experiments/causal_synthesis/utility_tables.py`` runs the small form, in which synthetic22 and pain1000 have
+the paper's numbers of records; ``--full`` Pain5000 and EEDI's 2,950, ``--form figure6`` the networks at several
+epsilons, and ``--form tiny`` what the tests run. Results go to ``results/experiments/causal_synthesis/utility``, as
+JSON and markdown. Generators and scores are kept one by one: the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -11,19 +12,23 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kept import Kept, place
 from loaders import EediStandIn
 from pain import pain
 
+from miaudit.io import atomic
 from miaudit.report import drawing, fidelity_charts
 from miaudit.synthesis import utility
 from miaudit.synthesis.fidelity import Fidelity, fidelity
 from miaudit.synthesis.generators import fitting
+from miaudit.synthesis.generators.generator import Generator
 from miaudit.synthesis.generators.recipe import Recipe
 from miaudit.synthesis.generators.tables_config import TablesConfig
 from miaudit.synthesis.generators.training import GeneratorConfig, Privacy, fit_many, same_capacity
@@ -44,7 +49,7 @@ class Form:
     """How large an experiment is.
 
     ``tables`` generators are trained for each arm, each giving one table as long as the training table. ``most_rows``
-    is the most that a classifier is trained on.
+    is the most that a classifier is trained on. With ``epsilons`` nothing but Figure 6 is measured.
     """
 
     data: Mapping[str, int]
@@ -62,11 +67,15 @@ class Form:
 
 FORMS = {
     "tiny": Form({"synthetic22": 200}, 2, 3, 300, 4, 12, ("logistic", "knn"), None, 300, rehearse=False),
+    "tiny6": Form(
+        {"synthetic22": 100}, 2, 2, 200, 2, 12, ("logistic",), None, 200, epsilons=(1.0, 8.0), rehearse=False
+    ),
     "small": Form({"synthetic22": 1000, "pain1000": 1000, "eedi": 1000}, 3, 20, 1000, 100, 40),
-    "full": Form(
-        {"synthetic22": 5000, "pain1000": 1000, "pain5000": 5000, "eedi": 2950},
-        *(5, 20, 5000, 100, 948, utility.CLASSIFIERS, 2000),
-        epsilons=(0.5, 1.0, 2.0, 5.0, 10.0),
+    "full": Form({"pain5000": 5000, "eedi": 2950}, *(3, 20, 2000, 100, 200, utility.CLASSIFIERS, 1000)),
+    "figure6": Form(
+        {"synthetic22": 1000, "pain1000": 1000, "eedi": 1000},
+        *(3, 20, 1000, 100, 40, utility.CLASSIFIERS),
+        epsilons=(0.5, 2.0, 8.0),
     ),
 }
 
@@ -87,27 +96,76 @@ def reversed_graph(graph: CausalGraph) -> CausalGraph:
     return CausalGraph(graph.schema, dict(graph.groups), edges, graph.isolated)
 
 
-def arms(
-    train: Table, graph: CausalGraph, epsilon: float, form: Form, rng: np.random.Generator
-) -> tuple[dict[str, Sequence[Any]], dict[str, str]]:
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """What all arms of a data set share, and where what they make is kept."""
+
+    name: str
+    form: Form
+    train: Table
+    graph: CausalGraph
+    benchmark: Benchmark
+    kept: Kept
+
+    def made(
+        self, arm: str, recipe: Callable[[], Recipe], graph: CausalGraph | None, rng: np.random.Generator
+    ) -> list[Generator]:
+        """Generators of the same records; the recipe is not asked for if they are there."""
+        folder, stream = self.kept.folder, rng.spawn(1)[0]
+
+        def make(half: Path) -> list[str]:
+            names = []
+            trained = recipe().fit_many([self.train] * self.form.tables, graph, rng=stream, repeatable=True)
+            for i, one in enumerate(trained):
+                names.append(f"{half.name.split('-unfinished')[0]}-{i}.npz")
+                one.save(folder / names[-1])
+            return names
+
+        return [Generator.load(folder / file) for file in self.kept.part(arm, self._made_of(), make)]
+
+    def scored(self, arm: str, tables: Sequence[Table]) -> list[Scores]:
+        """Score tables; what each record contributes is kept as the mean over targets, which is all that is used."""
+
+        def make(table: Table | None) -> dict[str, Any]:
+            scores = self.benchmark.score(table)
+            influence = scores.influence.mean(axis=0, keepdims=True)
+            return {"value": scores.value, "influence": influence, "constant": scores.constant}
+
+        found = []
+        for i, table in enumerate(tables):
+            found.append(Scores(**self.kept.arrays(f"{arm}, score {i}", self._made_of(), partial(make, table))))
+            _told(f"{self.name}: scored {arm}, table {i + 1} of {len(tables)}")
+        return found
+
+    def _made_of(self) -> dict[str, Any]:
+        return {"data": self.name, "form": asdict(self.form), "seed": SEED}
+
+
+def arms(bench: Bench, epsilon: float, rng: np.random.Generator) -> tuple[dict[str, list[Generator]], dict[str, str]]:
     """Make the generators of each arm, all of the same records; and what rehearsals said.
 
     Networks with privacy are trained by what a rehearsal on simulated records chose, and for comparison with the
     paper's learning rate, at which they learn next to nothing.
     """
+    train, graph, form = bench.train, bench.graph, bench.form
     config = GeneratorConfig(epochs=form.epochs, records=len(train))
     privacy = Privacy(records=len(train), epsilon=epsilon, delta=DELTA)
-    found: dict[str, Sequence[Any]] = {}
+    found: dict[str, list[Generator]] = {}
     said = {}
     for name, given, settings in (("plain", None, same_capacity(graph, config)), ("causal", graph, config)):
-        recipes = {"": Recipe("vae", settings, None), ", DP, untuned": Recipe("vae", settings, privacy)}
-        recipes[", DP"] = chosen = rehearsed(train, graph, given, privacy, form, rng.spawn(1)[0])
-        said[name] = chosen.rehearsed
+        stream = rng.spawn(1)[0]
+        recipes: dict[str, Callable[[], Recipe]] = {
+            "": partial(Recipe, "vae", settings, None),
+            ", DP, untuned": partial(Recipe, "vae", settings, privacy),
+            ", DP": partial(rehearsed, train, graph, given, privacy, form, stream),
+        }
         for suffix, recipe in recipes.items():
-            found[name + suffix] = made(recipe, train, given, form.tables, rng)
+            found[name + suffix] = bench.made(name + suffix, recipe, given, rng)
+        said[name] = found[f"{name}, DP"][0].rehearsed
     for name, given in (("tables, no graph", None), ("tables", graph)):
         for suffix, asked in (("", None), (", DP", privacy)):
-            found[name + suffix] = made(Recipe("tables", TablesConfig(), asked), train, given, form.tables, rng)
+            recipe = partial(Recipe, "tables", TablesConfig(), asked)
+            found[name + suffix] = bench.made(name + suffix, recipe, given, rng)
     return found, said
 
 
@@ -127,11 +185,6 @@ def rehearsed(
     return found if given is not None else replace(found, config=same_capacity(graph, found.config))
 
 
-def made(recipe: Recipe, train: Table, graph: CausalGraph | None, many: int, rng: np.random.Generator) -> Sequence[Any]:
-    """Generators of the same records."""
-    return recipe.fit_many([train] * many, graph, rng=rng.spawn(1)[0], repeatable=True)
-
-
 def measured(name: str, form: Form, out: Path, rng: np.random.Generator) -> dict[str, Any]:
     """One data set: all arms on one benchmark, with a ceiling and a floor; figures of fidelity go to ``out``."""
     world, graph = world_and_graph(name, form)
@@ -141,13 +194,15 @@ def measured(name: str, form: Form, out: Path, rng: np.random.Generator) -> dict
     benchmark = Benchmark.of(
         train, test, targets=form.targets, classifiers=form.classifiers, most_rows=form.most_rows, rng=draw
     )
-    real = benchmark.score()
-    trained, said = arms(train, graph, EPSILON[name], form, fit)
+    bench = Bench(name, form, train, graph, benchmark, Kept(out / f"{name}-parts"))
+    if form.epsilons:
+        return {"records": records, "epsilons": by_epsilon(bench, fit)}
+    (real,) = bench.scored("real", [train])
+    trained, said = arms(bench, EPSILON[name], fit)
     tables = {arm: [one.sample(records, rng=sample) for one in many] for arm, many in trained.items()}
     tables["another real sample"] = [fresh]
     tables["columns shuffled"] = [shuffled(train, sample)]
-    scores = {arm: [benchmark.score(table) for table in made] for arm, made in tables.items()}
-    _told(f"{name}: scored {sum(map(len, scores.values()))} tables")
+    scores = {arm: bench.scored(arm, made) for arm, made in tables.items()}
     kept = {arm: fidelity(made[0], test, fresh, most_pairs=200, rng=other) for arm, made in tables.items()}
     for arm in trained:
         draw_fidelity(kept[arm], out, f"{name}-{arm}")
@@ -177,8 +232,6 @@ def measured(name: str, form: Form, out: Path, rng: np.random.Generator) -> dict
         )
         generators = {arm: many[0] for arm, many in trained.items()} | {"reversed graph": wrong[0]}
         found["interventions"] = interventions(world, graph, generators, form, other)
-    if form.epsilons:
-        found["epsilons"] = by_epsilon(benchmark, train, graph, form, fit)
     return found
 
 
@@ -208,29 +261,27 @@ def interventions(
     return found
 
 
-def by_epsilon(
-    benchmark: Benchmark, train: Table, graph: CausalGraph, form: Form, rng: np.random.Generator
-) -> dict[str, Any]:
-    """Figure 6: mean score by arm at several epsilons."""
+def by_epsilon(bench: Bench, rng: np.random.Generator) -> dict[str, Any]:
+    """Figure 6: scores by arm at several epsilons, less those of real records."""
     found: dict[str, Any] = {}
-    for epsilon in form.epsilons:
-        privacy = Privacy(records=len(train), epsilon=epsilon, delta=DELTA)
+    (real,) = bench.scored("real", [bench.train])
+    for epsilon in bench.form.epsilons:
+        privacy = Privacy(records=len(bench.train), epsilon=epsilon, delta=DELTA)
+        recipes: dict[str, tuple[Callable[[], Recipe], CausalGraph | None]] = {}
+        for name, given in (("plain", None), ("causal", bench.graph)):
+            stream = rng.spawn(1)[0]
+            settled = partial(rehearsed, bench.train, bench.graph, given, privacy, bench.form, stream)
+            recipes[name] = (settled, given)
+        recipes["tables"] = (partial(Recipe, "tables", TablesConfig(), privacy), bench.graph)
         scores = {}
-        recipes = {
-            name: (rehearsed(train, graph, own, privacy, form, rng), own)
-            for name, own in (("plain", None), ("causal", graph))
-        }
-        recipes["tables"] = (Recipe("tables", TablesConfig(), privacy), graph)
         for arm, (recipe, given) in recipes.items():
-            many = made(recipe, train, given, form.tables, rng)
-            scores[arm] = [benchmark.score(one.sample(len(train), rng=rng)) for one in many]
+            many = bench.made(f"{arm}, epsilon {epsilon:g}", recipe, given, rng)
+            drawn = [one.sample(len(bench.train), rng=rng.spawn(1)[0]) for one in many]
+            scores[arm] = bench.scored(f"{arm}, epsilon {epsilon:g}", drawn)
         found[f"{epsilon:g}"] = {
             "causal_less_plain": _estimates(utility.compare_generators(scores["causal"], scores["plain"])),
             "tables_less_causal": _estimates(utility.compare_generators(scores["tables"], scores["causal"])),
-            **{
-                arm: float(np.mean([one.value.mean(axis=(0, 1)) for one in many], axis=0)[2])
-                for arm, many in scores.items()
-            },
+            "rows": {arm: _rows(bench.benchmark, real, many) for arm, many in scores.items()},
         }
     return found
 
@@ -308,6 +359,34 @@ def table_of_interventions(found: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def table_by_epsilon(found: Mapping[str, Any]) -> str:
+    """Figure 6's form: accuracy, the paper's axis, and AUC, in per cent, and what the graph is worth, in points."""
+    lines = ["| data | epsilon | arm | accuracy | AUC | causal less plain, AUC | tables less causal, AUC |"]
+    lines += ["|---" * 7 + "|"]
+    for data, part in found.items():
+        for epsilon, row in part["epsilons"].items():
+            for arm, rows in row["rows"].items():
+                cells = []
+                for metric in ("accuracy", "auc"):
+                    mean = next(one for one in _of(rows, metric) if one["classifier"] == "mean")
+                    cells.append(_points(mean["synthetic"], brief=False))
+                worth = [_points(row[key]["auc"], brief=False) for key in ("causal_less_plain", "tables_less_causal")]
+                own = {"plain": ["", ""], "causal": [worth[0], ""], "tables": ["", worth[1]]}[arm]
+                lines.append(f"| {data} | {epsilon} | {arm} | {' | '.join([*cells, *own])} |")
+    return "\n".join(lines)
+
+
+def table_of_fidelity(found: Mapping[str, Any]) -> str:
+    """Mean total variation distances in per cent, and of Cramér's V."""
+    lines = ["| data | arm | marginals (floor) | pairs (floor) | error of Cramér's V |", "|---|---|---|---|---|"]
+    for data, part in found.items():
+        for arm, near in part["fidelity"].items():
+            pairs = [(near[f"{key}_distance"], near[f"{key}_floor"]) for key in ("marginal", "pair")]
+            cells = [f"{100 * own:.1f} ({100 * floor:.1f})" for own, floor in pairs]
+            lines.append(f"| {data} | {arm} | {' | '.join(cells)} | {near['association_error']:.3f} |")
+    return "\n".join(lines)
+
+
 def _of(rows: Sequence[Mapping[str, Any]], metric: str) -> list[Mapping[str, Any]]:
     return [row for row in rows if row["metric"] == metric]
 
@@ -339,30 +418,51 @@ def _told(text: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="all data sets at the paper's sizes (hours)")
-    parser.add_argument("--form", choices=FORMS, help="tiny, small or full")
+    parser.add_argument("--full", action="store_true", help="Pain5000, and 2,950 records of EEDI")
+    parser.add_argument("--form", choices=FORMS, help="the size, or figure6; tiny and tiny6 for tests")
     parser.add_argument("--data", help="only this data set of the form")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, help=f"default {RESULTS}, of other forms than small with the form's name")
     options = parser.parse_args()
-    form = FORMS[options.form or ("full" if options.full else "small")]
+    chosen = options.form or ("full" if options.full else "small")
+    form, out = FORMS[chosen], options.out or place(RESULTS, chosen)
     names = [name for name in form.data if options.data in (None, name)]
+    if not names:
+        parser.error(f"--data: expected {', '.join(form.data)}, received {options.data}")
     streams = dict(zip(EPSILON, np.random.default_rng(SEED).spawn(len(EPSILON)), strict=True))
-    options.out.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {}
     for name in names:
-        began = time.process_time()
-        found[name] = measured(name, form, options.out, streams[name])
-        found[name]["cpu_seconds"] = round(time.process_time() - began, 1)
-        (options.out / "found.json").write_text(json.dumps(found, indent=1) + "\n")
-    for metric in utility.METRICS:
-        print(f"\nLoss in {metric}, points (Table 2)\n\n{table_of_changes(found, metric)}")
-    print(f"\nTrained on real records, per cent (Table 4)\n\n{table_of_baselines(found)}")
-    print(f"\nInterventional error, per cent\n\n{table_of_interventions(found)}\n")
-    print("\n".join(judged(found)))
-    problems = differences(found)
+        found[name] = finished(name, form, out, streams[name])
+        atomic.write_text(out / "found.json", json.dumps(found, indent=1) + "\n")
+        atomic.write_text(out / "found.md", written(found))
+    print(written(found))
+    problems = [] if form.epsilons else differences(found)
     for problem in problems:
         print(f"differs: {problem}", file=sys.stderr)
     return 1 if problems else 0
+
+
+def finished(name: str, form: Form, out: Path, rng: np.random.Generator) -> dict[str, Any]:
+    """One data set, kept as a whole once it is one; CPU seconds are those of the last of several runs."""
+
+    def make(_: Path) -> dict[str, Any]:
+        began = time.process_time()
+        found = measured(name, form, out, rng)
+        return found | {"cpu_seconds": round(time.process_time() - began, 1)}
+
+    found: dict[str, Any] = Kept(out / "data").part(name, {"form": asdict(form), "seed": SEED}, make)
+    return found
+
+
+def written(found: Mapping[str, Any]) -> str:
+    """All tables, as markdown."""
+    if all("epsilons" in part for part in found.values()):
+        return f"By epsilon (Figure 6)\n\n{table_by_epsilon(found)}\n"
+    parts = [f"Loss in {metric}, points (Table 2)\n\n{table_of_changes(found, metric)}" for metric in utility.METRICS]
+    parts.append(f"Trained on real records, per cent (Table 4)\n\n{table_of_baselines(found)}")
+    parts.append(f"Interventional error, per cent\n\n{table_of_interventions(found)}")
+    parts.append(f"Fidelity, per cent\n\n{table_of_fidelity(found)}")
+    return "\n\n".join([*parts, "\n".join(judged(found))]) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Theory on networks trained here: predicted beside measured advantage, and Figures 5, 11 and 14 of uncertainty-mia.
 
 ``python experiments/uncertainty_mia/trained.py --data ../shared/data`` runs the small form in minutes on 2 cores.
-Shadow models are kept in ``--out``, so the same command again goes on where it stopped. Results go to
+Networks are kept in ``--out``, so the same command again goes on where it stopped. Results go to
 ``results/experiments/uncertainty_mia/trained`` and are compared with ``trained_expected.json``; ``trained.md`` says
 what they mean.
 """
@@ -17,15 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 import trained_subgroups as subgroups
 import yaml
 from numpy.typing import NDArray
 from scipy import special
+from trained_networks import network
 
 from miaudit.attacks import dirichlet_fit
 from miaudit.disclosure import dirichlet, groups, logit_normal, prediction, uncertainty
-from miaudit.io import tables
-from miaudit.models import nets, shadow, train
+from miaudit.errors import MiauditError
+from miaudit.io import atomic, tables
+from miaudit.jobs import resumable
+from miaudit.models import shadow, train
 from miaudit.models.targets import TorchTarget
 from miaudit.models.train import TrainConfig
 
@@ -75,13 +79,6 @@ READ: Mapping[str, Callable[[Path], Labelled]] = {
     "cifar10": cifar10,
     "office": office,
 }
-
-
-def network(settings: Mapping[str, Any]) -> nets.Network:
-    """Build the network that is described."""
-    described = dict(settings["network"])
-    found: nets.Network = getattr(nets, described.pop("name"))(**described)
-    return found
 
 
 # -- predicted against measured, record by record ---------------------------------------------------------------------
@@ -209,17 +206,48 @@ def _label_alone(first: Floats) -> Floats:
 # -- Figures 5 and 11: the law of a class -----------------------------------------------------------------------------
 
 
-def law_of_class(name: str, settings: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """Train one network and fit the laws of its confidence vectors on images of class 0, as the paper does."""
-    own, seed = settings["laws"][name], settings["seed"]
-    x, y = READ[name](options.data)
-    rng = np.random.default_rng(seed)
+def laws(settings: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """Train one network on each data set, if it is not kept, and fit the laws of its confidence vectors."""
+    own, names = settings["laws"], list(settings["laws"])
+    folder = options.out / "models" / options.form / "laws"
+    decides = {"settings": json.dumps([own, settings["seed"]]), "torch": torch.__version__}
+    with resumable.Store.alone(folder, decides, "law") as store:
+        kept = resumable.finish(
+            lambda shared, batch: [law_trained(name, *shared) for name in batch],
+            (settings, options.data),
+            names,
+            place=store,
+            what="networks",
+            failure=lambda number, problem: f"{names[number]}: {problem}",
+            workers=settings["workers"],
+            progress=lambda done: print(f"\rlaws: {done}    ", end="", file=sys.stderr, flush=True),
+        )
+        print(file=sys.stderr)
+        outputs = [np.load(kept[number]) for number in range(len(names))]
+    return {name: law_of_class(name, one, settings, options.data) for name, one in zip(names, outputs, strict=True)}
+
+
+def split(name: str, settings: Mapping[str, Any], data: Path) -> tuple[NDArray[np.float32], NDArray[np.intp], Any, Any]:
+    """Return records, classes, who is learned, and the generator behind that draw."""
+    x, y = READ[name](data)
+    rng = np.random.default_rng(settings["seed"])
     inside = np.zeros(len(y), dtype=np.bool_)
-    inside[rng.permutation(len(y))[: own["members"]]] = True
+    inside[rng.permutation(len(y))[: settings["laws"][name]["members"]]] = True
+    return x, y, inside, rng
+
+
+def law_trained(name: str, settings: Mapping[str, Any], data: Path) -> NDArray[np.float32]:
+    """Train one network; return its logits on all records."""
+    own, (x, y, inside, _) = settings["laws"][name], split(name, settings, data)
     built = network(own)
-    start = time.perf_counter()
-    state = train.fit(built, TrainConfig(**own["recipe"], device="cpu"), x, y, inside, seed=seed)
-    p = special.softmax(train.logits(built, state, x).astype(np.float64), axis=1)
+    state = train.fit(built, TrainConfig(**own["recipe"], device="cpu"), x, y, inside, seed=settings["seed"])
+    return train.logits(built, state, x)
+
+
+def law_of_class(name: str, logits: NDArray[np.float32], settings: Mapping[str, Any], data: Path) -> dict[str, Any]:
+    """Fit the laws of confidence vectors on images of class 0, learned and not, as the paper does."""
+    _, y, inside, rng = split(name, settings, data)
+    p = special.softmax(logits.astype(np.float64), axis=1)
     right = p.argmax(axis=1) == y
     zero = y == 0
     (fitted,) = groups.pooled(p[zero][:, None], inside[zero][:, None], y[zero], rng=rng)
@@ -230,7 +258,6 @@ def law_of_class(name: str, settings: Mapping[str, Any], options: argparse.Names
             "members": [float(value) for value in p[zero & inside, 0]],
             "nonmembers": [float(value) for value in p[zero & ~inside, 0]],
         },
-        "seconds": round(time.perf_counter() - start, 1),
     }
 
 
@@ -241,16 +268,27 @@ def run(part: str, settings: Mapping[str, Any], options: argparse.Namespace) -> 
     """One part, if the form has it."""
     if not settings[part]:
         return {}
-    seed, truth = settings["seed"], settings["truth"]
     if part == "records":
         return {part: {name: compared(name, settings, options) for name in settings[part]}}
     if part == "laws":
-        return {part: {name: law_of_class(name, settings, options) for name in settings[part]}}
-    if part == "classes":
-        return {part: subgroups.classes(settings[part], truth, seed)}
-    x, y = READ["mnist"](options.data)
-    measured = {"size": subgroups.size, "shift": subgroups.shift}[part]
-    return {part: measured(settings[part], network(settings[part]), x, y, truth, seed)}
+        return {part: laws(settings, options)}
+    images = () if part == "classes" else READ["mnist"](options.data)
+    population = subgroups.Population(part, settings[part], settings["truth"], settings["seed"], *images)
+    folder = options.out / "models" / options.form / part
+    return {part: subgroups.measured(population, folder, settings["workers"])}
+
+
+def known(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is finished of a form, without parts whose settings were others."""
+    found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    of = found.get("settings", {})
+    parts = {part: found[part] for part in PARTS if part in found and of.get(part) == decided(part, settings)}
+    return {**parts, "settings": {part: of[part] for part in parts}}
+
+
+def decided(part: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings that decide a part's figures."""
+    return {name: settings[name] for name in (part, "seed", "truth", "threshold")}
 
 
 def differences(found: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
@@ -336,25 +374,43 @@ def _cell(limits: Mapping[str, float]) -> str:
 
 
 def main() -> int:
+    """Run it; what cannot be done is said in one line."""
+    try:
+        return made()
+    except MiauditError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def made() -> int:
+    """Make the parts that are asked for, and compare them with what is expected."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="the folder that holds location30/")
     parser.add_argument("--form", choices=("tiny", "small", "full"), default="small")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--workers", type=int, help="networks trained at a time; as in trained.yaml by default")
     parser.add_argument("--numbers-only", action="store_true", help="no figures: needs no altair")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     settings = yaml.safe_load((HERE / "trained.yaml").read_text())[options.form]
+    settings["workers"] = options.workers or settings["workers"]
     options.out.mkdir(parents=True, exist_ok=True)
     kept = options.out / f"{options.form}.json"
-    found = json.loads(kept.read_text()) if kept.is_file() else {}
+    found = known(kept, settings)
     for part in options.parts:
-        found |= run(part, settings, options)
+        measured = run(part, settings, options)
+        found = known(kept, settings)  # again: another process may have finished another part meanwhile
+        found |= measured
+        found["settings"][part] = decided(part, settings)
         # After each part, so that what is done is there if the next one is interrupted.
-        kept.write_text(json.dumps(found, indent=1) + "\n")
+        atomic.write_text(kept, json.dumps(found, indent=1) + "\n")
+        atomic.write_text(kept.with_suffix(".md"), table(found) + "\n")
     if not options.numbers_only:
         import trained_figures  # noqa: PLC0415 - altair is not everywhere where models are trained
 
-        trained_figures.draw(found, options.out)
+        charts = options.out / options.form
+        charts.mkdir(exist_ok=True)
+        trained_figures.draw(found, charts)
     print(table(found))
     problems = differences(found, json.loads((HERE / "trained_expected.json").read_text())[options.form])
     for problem in problems:

@@ -7,16 +7,24 @@ paper does not show: the advantage of an attack on the confidence, over those re
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import ndimage, special, stats
+from trained_networks import Built, network
 
+from miaudit.errors import InputError
+from miaudit.jobs import resumable
 from miaudit.models import nets, train
 from miaudit.models.train import TrainConfig
+from miaudit.models.weights import State
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
@@ -50,9 +58,8 @@ def flipped(y: IntArray, classes: int, truth: float, rng: np.random.Generator) -
     return noisy
 
 
-def outcome(sample: Sample, built: nets.Network, config: TrainConfig, truth: float, seed: int) -> Outcome:
-    """Train one network on the sample."""
-    state = train.fit(built, config, sample.x, sample.y, np.ones(len(sample.y), dtype=np.bool_), seed=seed)
+def outcome(sample: Sample, built: Built, state: State, truth: float) -> Outcome:
+    """Ask one network that was trained on the sample."""
     members, fresh = (
         special.softmax(train.logits(built, state, x).astype(np.float64), axis=1)[:, 0]
         for x in (sample.x[sample.kept], sample.fresh)
@@ -71,50 +78,93 @@ def mixture(classes: int, records: int, truth: float, rng: np.random.Generator) 
     return Sample(x, y, (clean == 0) & (y == 0), fresh)
 
 
-def classes(settings: Mapping[str, Any], truth: float, seed: int) -> dict[str, Any]:
-    """Figure 14 (top): the number of classes, with as many records in all."""
-    config = TrainConfig(**settings["recipe"], device="cpu")
-    rows = []
-    for repeat in range(settings["repeats"]):
-        row = []
-        for count in settings["values"]:
-            rng = np.random.default_rng([seed, repeat, count])
-            sample = mixture(count, settings["records"], truth, rng)
-            row.append(outcome(sample, nets.mlp(DIMENSION, count, (32,)), config, truth, repeat))
-        rows.append(row)
-    return summary(settings["values"], rows, seed)
+@dataclass(frozen=True, eq=False)
+class Population:
+    """What all networks of one part have in common.
+
+    Attributes
+    ----------
+    part : "classes", "size" or "shift"
+    settings : of the part, as in trained.yaml
+    truth, seed : p_0* of class 0; of everything random
+    x, y : images and their classes; none of the mixture
+    """
+
+    part: str
+    settings: Mapping[str, Any]
+    truth: float
+    seed: int
+    x: NDArray[np.float32] | None = None
+    y: IntArray | None = None
+
+    def built(self, value: float) -> Built:
+        """Describe the network for one value."""
+        return nets.mlp(DIMENSION, int(value), (32,)) if self.x is None else network(self.settings)
+
+    def sample(self, value: float, repeat: int) -> Sample:
+        """Draw what one network is trained on. Of images all values of a repeat have the same ones, in one order."""
+        if self.x is None or self.y is None:
+            rng = np.random.default_rng([self.seed, repeat, int(value)])
+            return mixture(int(value), self.settings["records"], self.truth, rng)
+        rng, others = np.random.default_rng([self.seed, repeat]), self.settings["others"]
+        sizes, strength = dict.fromkeys(range(10), others), 0.0
+        if self.part == "size":
+            sizes[0] = int(value)
+        else:
+            strength = value
+        return images(self.x, self.y, sizes, self.truth, rng, self.built(value), strength)
 
 
-def size(
-    settings: Mapping[str, Any], built: nets.Network, x: NDArray[np.float32], y: IntArray, truth: float, seed: int
-) -> dict[str, Any]:
-    """Figure 14 (middle): the number of records of class 0, all other classes as they are."""
-    config = TrainConfig(**settings["recipe"], device="cpu")
-    rows = []
-    for repeat in range(settings["repeats"]):
-        row = []
-        for count in settings["values"]:
-            sizes = {k: count if k == 0 else settings["others"] for k in range(10)}
-            sample = images(x, y, sizes, truth, np.random.default_rng([seed, repeat]), built)
-            row.append(outcome(sample, built, config, truth, repeat))
-        rows.append(row)
-    return summary(settings["values"], rows, seed)
+def measured(population: Population, folder: Path, workers: int) -> dict[str, Any]:
+    """Train every network that is not kept in the folder, and sum up over the repeats.
+
+    ``together`` in the settings trains so many repeats of one value as one stack, for networks so small that a step
+    costs more than its arithmetic.
+    """
+    settings = population.settings
+    together, repeats = settings.get("together", 1), settings["repeats"]
+    if repeats % together:
+        raise InputError("together", f"a divisor of the {repeats} repeats", str(together), "correct trained.yaml")
+    jobs = [(value, repeat) for value in settings["values"] for repeat in range(repeats)]
+    data = [] if population.x is None or population.y is None else [population.x, population.y]
+    decides = {
+        "settings": json.dumps([population.part, settings, population.truth, population.seed]),
+        "data": resumable.digest(data),
+        "torch": torch.__version__,
+    }
+    with resumable.Store.alone(folder, decides, population.part) as store:
+        kept = resumable.finish(
+            trained,
+            population,
+            jobs,
+            place=store,
+            what="networks",
+            failure=lambda number, problem: f"network {number} ({population.part}): {problem}",
+            at_once=together,
+            workers=workers,
+            progress=lambda done: print(f"\r{population.part}: {done}    ", end="", file=sys.stderr, flush=True),
+        )
+        print(file=sys.stderr)
+        found = np.stack([np.load(kept[number]) for number in range(len(jobs))])
+    rows = found.reshape(len(settings["values"]), repeats, 2).swapaxes(0, 1)
+    return summary(settings["values"], [[Outcome(*one) for one in row] for row in rows.tolist()], population.seed)
 
 
-def shift(
-    settings: Mapping[str, Any], built: nets.Network, x: NDArray[np.float32], y: IntArray, truth: float, seed: int
-) -> dict[str, Any]:
-    """Figure 14 (bottom): images of class 0 turned, moved, enlarged and sheared ever more."""
-    config = TrainConfig(**settings["recipe"], device="cpu")
-    sizes = dict.fromkeys(range(10), settings["others"])
-    rows = []
-    for repeat in range(settings["repeats"]):
-        row = []
-        for strength in settings["values"]:
-            sample = images(x, y, sizes, truth, np.random.default_rng([seed, repeat]), built, strength)
-            row.append(outcome(sample, built, config, truth, repeat))
-        rows.append(row)
-    return summary(settings["values"], rows, seed)
+def trained(population: Population, batch: Sequence[tuple[float, int]]) -> list[FloatArray]:
+    """Train the networks of a batch, several of one value as a stack; return what each shows."""
+    config = TrainConfig(**population.settings["recipe"], device="cpu")
+    samples, built = [population.sample(*one) for one in batch], population.built(batch[0][0])
+    if len(batch) == 1:
+        everyone = np.ones(len(samples[0].y), dtype=np.bool_)
+        states = [train.fit(built, config, samples[0].x, samples[0].y, everyone, seed=batch[0][1])]
+    else:
+        x, y = (np.concatenate([getattr(sample, name) for sample in samples]) for name in ("x", "y"))
+        whose = np.repeat(np.arange(len(batch)), [len(sample.y) for sample in samples])
+        included = whose == np.arange(len(batch))[:, None]
+        seeds = [repeat for _, repeat in batch]
+        states = train.fit_many(built, config, x, y, included, seeds=seeds, stacked=True, at_once=len(batch))
+    shown = [outcome(sample, built, state, population.truth) for sample, state in zip(samples, states, strict=True)]
+    return [np.array([one.calibration_error, one.advantage]) for one in shown]
 
 
 def images(
@@ -123,7 +173,7 @@ def images(
     sizes: Mapping[int, int],
     truth: float,
     rng: np.random.Generator,
-    built: nets.Network,
+    built: Built,
     strength: float = 0.0,
 ) -> Sample:
     """Draw so many images of each class; class 0 is varied with this strength, and its labels are flipped."""

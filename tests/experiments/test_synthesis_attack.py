@@ -20,7 +20,7 @@ from miaudit.synthesis.worlds import synthetic22
 pytestmark = pytest.mark.long
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "causal_synthesis"
-MODULES = ("attack", "graphs", "figures", "run")
+MODULES = ("attack", "graphs", "figures", "kept", "run")
 
 
 @pytest.fixture
@@ -67,7 +67,11 @@ def test_the_tiny_form_runs_from_end_to_end(tmp_path) -> None:
     assert found["arms"]["tables, DP"]["verdict"] == {"upper": pytest.approx(3.9, abs=0.001), "status": "not-refuted"}
     assert found["arms"]["causal, DP"]["verdict"]["upper"] == pytest.approx(3.9, abs=0.05)
     assert "causal, DP (Figure 5)" in done.stdout
-    assert sorted(path.suffix for path in tmp_path.glob("figure-*")) == [".png"] * 7 + [".svg"] * 7
+    assert sorted(path.suffix for path in tmp_path.glob("figure-*")) == [".png"] * 8 + [".svg"] * 8
+    assert (tmp_path / "synthetic22.md").read_text() in done.stdout
+    assert found["arms"]["tables"]["learned"][0] > 0.5  # and networks of two epochs nothing
+    assert found["arms"]["plain"]["learned"][2] < 0.2
+    assert not list(tmp_path.glob("*/*unfinished*"))
 
 
 @pytest.mark.long
@@ -132,3 +136,19 @@ def test_what_is_expected_is_checked(parts) -> None:
         }
     }
     assert len(run.differences({"synthetic22": world}, expected)) == 2
+
+
+@pytest.mark.long
+def test_what_was_learned_is_the_slope_of_true_correlations(parts) -> None:
+    """Real records have all of it, shuffled ones none; missing entries leave the correlations of what is there."""
+    attack, rng = parts["attack"], np.random.default_rng(5)
+    real = synthetic22().sample(20_000, rng=rng).values
+    assert np.allclose(attack.correlations(real), np.corrcoef(real.T)[np.triu_indices(22, 1)])
+    holes = np.where(rng.random(real.shape) < 0.3, np.nan, real)
+    assert np.abs(attack.correlations(holes) - attack.correlations(real)).max() < 0.06
+    true = attack.correlations(real)
+    for values, slope in (
+        (synthetic22().sample(2000, rng=rng).values, 1.0),
+        (np.stack([rng.permutation(column) for column in real.T], axis=1), 0.0),
+    ):
+        assert attack.correlations(values) @ true / (true @ true) == pytest.approx(slope, abs=0.06)

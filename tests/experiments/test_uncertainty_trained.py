@@ -20,7 +20,7 @@ SCRIPT = FOLDER / "trained.py"
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 NEEDED = ("location30/location30.npz", "office_caltech10/office_caltech10_googlenet1024.npz")
 ABSENT = [name for name in NEEDED if not (DATA / name).is_file()]
-MODULES = ("trained", "trained_subgroups", "trained_figures")
+MODULES = ("trained", "trained_subgroups", "trained_figures", "trained_networks")
 
 
 @pytest.fixture
@@ -85,6 +85,64 @@ def test_what_does_not_hold_is_named(parts: dict[str, ModuleType]) -> None:
         "location30, fitted, true-label: rank_correlation is 0.200, not 0.9 to 1",
         "shift: the calibration error changes by -0.100",
     ]
+
+
+def mixtures(parts: dict[str, ModuleType], **changed: object) -> object:
+    recipe = {"optimiser": "adam", "learning_rate": 0.01, "schedule": "constant", "epochs": 2, "batch": 20}
+    settings = {"values": [2, 4], "repeats": 2, "records": 60, "recipe": recipe, **changed}
+    return parts["trained_subgroups"].Population("classes", settings, 0.8, 0)
+
+
+def test_networks_trained_as_a_stack_show_what_each_shows_alone(parts: dict[str, ModuleType], tmp_path: Path) -> None:
+    measured = parts["trained_subgroups"].measured
+    alone = measured(mixtures(parts), tmp_path / "alone", 1)
+    stacked = measured(mixtures(parts, together=2), tmp_path / "stacked", 1)
+    other = measured(mixtures(parts, records=80), tmp_path / "other", 1)  # the control
+    for key in ("calibration_error", "advantage"):
+        values = [[one["value"] for one in found[key]] for found in (alone, stacked, other)]
+        assert values[0] == pytest.approx(values[1], abs=1e-4)
+        assert values[0] != pytest.approx(values[2], abs=1e-4)
+
+
+def test_what_is_kept_is_not_trained_again_and_what_is_missing_is(
+    parts: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subgroups, made = parts["trained_subgroups"], []
+    fit = subgroups.train.fit
+    monkeypatch.setattr(
+        subgroups.train, "fit", lambda *args, **named: made.append(named["seed"]) or fit(*args, **named)
+    )
+    whole = subgroups.measured(mixtures(parts), tmp_path / "kept", 1)
+    assert made == [0, 1, 0, 1]
+    lost = sorted((tmp_path / "kept").glob("classes-00001-*.npy"))
+    assert len(lost) == 1
+    lost[0].write_bytes(lost[0].read_bytes()[:-3])  # as no rename leaves it, but a broken disk may
+    assert subgroups.measured(mixtures(parts), tmp_path / "kept", 1) == whole
+    assert made == [0, 1, 0, 1, 1]
+    with pytest.raises(parts["trained"].MiauditError, match="made with another"):
+        subgroups.measured(mixtures(parts, records=80), tmp_path / "kept", 1)
+    with pytest.raises(parts["trained"].MiauditError, match="together: expected a divisor of the 2 repeats"):
+        subgroups.measured(mixtures(parts, together=3), tmp_path / "none", 1)
+
+
+def test_figures_of_other_settings_are_not_shown_beside_new_ones(parts: dict[str, ModuleType], tmp_path: Path) -> None:
+    settings = {"classes": {"repeats": 3}, "size": {"repeats": 2}, "seed": 0, "truth": 0.8, "threshold": 0.2}
+    decided = parts["trained"].decided
+    written = {"classes": {"at": 1}, "size": {"at": 2}}
+    written["settings"] = {part: decided(part, settings) for part in ("classes", "size")}
+    (tmp_path / "full.json").write_text(json.dumps(written))
+    changed = {**settings, "size": {"repeats": 9}}
+    assert set(parts["trained"].known(tmp_path / "full.json", settings)) == {"classes", "size", "settings"}
+    assert set(parts["trained"].known(tmp_path / "full.json", changed)) == {"classes", "settings"}
+
+
+def test_the_papers_network_has_its_layers(parts: dict[str, ModuleType]) -> None:
+    torch = pytest.importorskip("torch", reason="the extra `torch`")
+    described = {"network": {"name": "two_convolutions", "channels": 1, "side": 28, "classes": 10}}
+    built = parts["trained_networks"].network(described)
+    assert built()(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
+    # 3 x 3 filters, 32 and 64 of them; 5 x 5 numbers of each are left for the 128 units
+    assert sum(p.numel() for p in built().parameters()) == 320 + 18_496 + (64 * 25 + 1) * 128 + 1290
 
 
 @pytest.mark.thorough

@@ -37,3 +37,18 @@ def test_every_arm_is_measured_with_an_interval(tmp_path: Path) -> None:
     assert set(found["interventions"]) == {*found["rows"], "reversed graph"} - no_generators
     assert "the causal graph" in done.stdout
     assert "<svg" in (tmp_path / "pair-plot-synthetic22-causal-DP.svg").read_text()
+
+
+@pytest.mark.thorough
+@pytest.mark.long
+def test_figure_6_has_a_row_for_each_arm_and_epsilon_and_makes_nothing_twice(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="the extra `torch`")
+    command = [sys.executable, SCRIPT, "--form", "tiny6", "--out", tmp_path]
+    first = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.count("| synthetic22 |") == 2 * 3
+    (tmp_path / "data" / "synthetic22.json").unlink()  # as if it had been stopped before the last step
+    parts = {path: path.stat().st_mtime_ns for path in (tmp_path / "synthetic22-parts").iterdir()}
+    second = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert second.stdout == first.stdout
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "synthetic22-parts").iterdir()} == parts

@@ -126,3 +126,12 @@ def test_other_edges_leave_groups_alone() -> None:
     turned = full().reversed()
     assert set(turned.edges) == {(effect, cause) for cause, effect in EDGES} and turned.isolated == ("f",)
     assert full().with_edges([("a", "b")]).isolated == ("c", "d", "e", "f")
+
+
+def test_groups_of_one_column_are_called_as_it_or_not_full() -> None:
+    schema = Schema((Column("a"), Column("b"), Column("c")))
+    swapped = CausalGraph(schema, {"a": ["b"], "b": ["a"], "c": ["c"]}, [("b", "c")], ["a"])
+    assert not swapped.full and swapped.by_columns().edges == (("a", "c"),) and swapped.by_columns().isolated == ("b",)
+    assert swapped.by_columns().full
+    pairs = CausalGraph(schema, {"x": ["a", "b"], "y": ["c"]}, [("x", "y")])
+    assert pairs.by_columns() is pairs

@@ -74,6 +74,7 @@ def synthesise(
         return
     target = out if out is not None else config.parent / settings.output_dir
     file = target / f"{_STEM}.{settings.release.format}"
+    settings.check_kept(config.parent, target)
     check_free(target, overwrite=overwrite, released=True)
     rng = np.random.default_rng(settings.seed)
     seed = {} if plan.privacy else {"seed": "from the operating system" if settings.seed is None else settings.seed}

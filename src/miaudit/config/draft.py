@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from miaudit.config.synthesise import check_other
 from miaudit.dp.tradeoff import EpsilonDelta
 from miaudit.errors import InputError, one_line
 from miaudit.io.atomic import write_text
@@ -80,7 +81,7 @@ privacy:
   # What is promised to each record. Whoever takes 1% of the people outside the table for members finds at most
   # $half of those inside at epsilon 0.5, $one at 1, $two at 2, $four at 4, $eight at 8. Smaller is safer, and noisier.
   epsilon: 1
-  delta: $delta  # the part that the promise leaves out; far below 1 / records
+  delta: $delta  # the part that the promise leaves out; below 1 / records
   # A nominal number: public, round, and not the length of the table. At epsilon 1 a count of two columns' levels
   # together, of $records records, would be off by about $noise (a standard deviation).
   records: $records
@@ -165,6 +166,7 @@ class _Column:
     public: bool = False
     marked: bool = True
     warnings: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()  # what follows from the private table, for the screen alone
 
     @classmethod
     def of(cls, own: ColumnProfile, public: ColumnProfile | None) -> _Column:
@@ -173,8 +175,10 @@ class _Column:
         gaps = own.missing and not public.missing
         beyond = own.rare or not set(_levels(own)) <= set(_levels(public)) if _levels(public) else False
         warnings = [f"missing: {_OFF_PRIVATE}"] * gaps
-        warnings += ["the private table has values beyond these, which a run refuses"] * beyond
-        return cls(replace(public, missing=gaps or public.missing), True, gaps, tuple(warnings))
+        told = (
+            "the private table has other values too, which a run refuses: join them there under one of these",
+        ) * beyond
+        return cls(replace(public, missing=gaps or public.missing), True, gaps, tuple(warnings), told)
 
     def line(self) -> str:
         """The item of the list ``columns`` in YAML, with its comments."""
@@ -202,7 +206,7 @@ class _Column:
             shown = ", ".join(map(_scalar, found.categories[:6]))
             said += f", {shown}{' ...' * (len(found.categories) > 6)}"
         said += ", with missing values" * found.missing
-        return one_line("; ".join((f"{found.name}: {said}", *self.warnings)))
+        return one_line("; ".join((f"{found.name}: {said}", *self.warnings, *self.told)))
 
 
 def draft(table: Path, folder: Path, public: Path | None = None) -> Draft:
@@ -220,6 +224,8 @@ def draft(table: Path, folder: Path, public: Path | None = None) -> Draft:
     InputError
         If a file cannot be read, or no column can be drafted.
     """
+    if public is not None and public.is_file() and table.is_file():
+        check_other(public, table, "--public")
     frame, rows = head(table, "table")
     known: dict[str, ColumnProfile] = {}
     if public is not None:
@@ -237,10 +243,10 @@ def draft(table: Path, folder: Path, public: Path | None = None) -> Draft:
     left_out = tuple(one_line(f"{column.name or '(no name)'}: {column.reason}") for column in lost)
     budget = _Budget(round_number(rows))
     return Draft(
-        graph=_graph(table, public, columns, left_out, edges, seen),
+        graph=_graph(table, public, columns, left_out, edges),
         config=_config(table, folder, public, budget, _noise(columns, budget)),
         columns=(
-            *(column.sentence() for column in columns if column.marked or column.warnings),
+            *(column.sentence() for column in columns if column.marked or column.warnings or column.told),
             *([f"{seen}: values that only later ones have are not in the draft"] if seen else []),
             f"edges: none; name causes and effects among the {len(columns):,} columns, where they are known"
             if public is None
@@ -347,13 +353,11 @@ def _graph(
     columns: Sequence[_Column],
     left_out: Sequence[str],
     edges: Sequence[tuple[str, str]],
-    seen: str,
 ) -> str:
     """The text of graph.yaml."""
     names = [column.found.name for column in columns]
     joined = {name for edge in edges for name in edge}
-    comments = [f"# {seen[0].upper()}{seen[1:]}; later ones may hold other values."] if seen else []
-    comments += [f"# What {_named(public)} has was read off it instead: its records are public."] if public else []
+    comments = [f"# What {_named(public)} has was read off it instead: its records are public."] if public else []
     lost = ["", "# Left out; to have one after all, declare it above and under isolated:"] if left_out else []
     pairs = (f"\n  - [{_scalar(cause)}, {_scalar(effect)}]" for cause, effect in edges)
     about = _NO_EDGES if public is None else Template(_LEARNED).substitute(public=_named(public))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from miaudit.config.section import (
@@ -22,7 +23,7 @@ from miaudit.config.section import (
     validated,
 )
 from miaudit.dp.verdict import Claim
-from miaudit.errors import ConfigError, Option
+from miaudit.errors import ConfigError, InputError, Option
 from miaudit.synthesis.generators.generator_config import GeneratorConfig, Privacy
 from miaudit.synthesis.generators.publication import LedgerPlan, Publication
 from miaudit.synthesis.generators.recipe import Config
@@ -31,6 +32,7 @@ from miaudit.synthesis.generators.tables_config import TablesConfig
 from miaudit.synthesis.graph import CausalGraph
 from miaudit.synthesis.schema import MARK, Table, read_table
 
+_WRITTEN = ("synthetic.csv", "synthetic.parquet", "synthetic.json", "findings.json", "report.html")
 Positive = Annotated[float, Field(gt=0)]
 Whole = Annotated[int, Field(ge=1)]
 
@@ -65,6 +67,13 @@ TABLES = Keys(
     | {"edges": Annotated[Any, Option()]},
     make=lambda given: TablesConfig(**given),
 )
+
+
+def check_other(public: Path, private: Path, argument: str) -> None:
+    """Refuse the private table in the place of public records: what is read off those is taken for public."""
+    if public.samefile(private):
+        hint = "name records that anyone may know, or leave it out"
+        raise InputError(argument, "another file than the private table", public.name, hint)
 
 
 class ReleaseSection(Section):
@@ -188,6 +197,10 @@ class SynthesiseConfig(File):
         public = None
         if self.public is not None:
             public = read_table(base / self.public, graph.schema, argument="public", outside=self.data.outside)
+            check_other(base / self.public, source, "public")
+            if len(table) and np.array_equal(public.values, table.values, equal_nan=True):
+                hint = "what is said of public records may be published: name records that are public"
+                raise InputError("public", "other records than the private ones", "the same, one for one", hint)
         publication = Publication(
             graph=None if plain else graph,
             method=self.method,
@@ -201,6 +214,18 @@ class SynthesiseConfig(File):
             source=source.name,
         )
         return table, publication
+
+    def check_kept(self, base: Path, folder: Path) -> None:
+        """Refuse a folder of results in which a file that is read, or the ledger, would be written over."""
+        ledger = None if self.ledger is None else self.ledger.file
+        named = {"data.file": self.data.file, "public": self.public, "graph": self.graph, "ledger.file": ledger}
+        for key, file in named.items():
+            if not isinstance(file, str | Path):
+                continue
+            place = (base / file).resolve()
+            if place.parent == folder.resolve() and place.name in _WRITTEN:
+                hint = "choose another output_dir, or --out"
+                raise InputError(key, "a file that the results are not written over", f"{file} in {folder}", hint)
 
     def missing_files(self, base: Path) -> Iterator[str]:
         """Say which files are not there, a line for each."""

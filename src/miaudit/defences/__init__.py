@@ -6,6 +6,7 @@ __all__ = [
     "ensemble",
     "findings",
     "label_sets",
+    "memguard",
     "noise",
     "outputs",
     "registry",

@@ -97,13 +97,10 @@ class AdversarialNoise(Measure):
         """Learn what gives members away."""
         from sklearn.linear_model import LogisticRegression  # noqa: PLC0415 - scikit-learn takes a second to load
 
-        outside = held_out(probabilities, labels)
-        if learnt is None or len(learnt) < 2:
-            hint = "this defence learns what gives members away"
-            raise InputError("learnt", "outputs on records that the model learnt", "none", hint)
-        x = np.concatenate([_sorted(checked(learnt)), _sorted(outside)])
+        outside, inside = held_out(probabilities, labels), outputs_on_members(learnt)
+        x = np.concatenate([_sorted(inside), _sorted(outside)])
         centre, spread = x.mean(axis=0), x.std(axis=0) + 1e-9
-        y = np.repeat([1, 0], [len(learnt), len(outside)])
+        y = np.repeat([1, 0], [len(inside), len(outside)])
         model = LogisticRegression(class_weight="balanced", max_iter=1000).fit((x - centre) / spread, y)
         slope = model.coef_[0] / spread
         return FittedAdversarial(slope, float(model.intercept_[0] - slope @ centre), self.budget)
@@ -148,6 +145,20 @@ class FittedAdversarial:
         found = np.empty_like(kept)
         np.put_along_axis(found, order, kept, axis=1)
         return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+
+def outputs_on_members(learnt: FloatArray | None) -> FloatArray:
+    """Return outputs (a, K) on records that a model learnt, for a defence that learns what gives them away.
+
+    Raises
+    ------
+    InputError
+        For fewer than two.
+    """
+    if learnt is None or len(learnt) < 2:
+        hint = "this defence learns what gives members away"
+        raise InputError("learnt", "outputs on records that the model learnt", "none", hint)
+    return checked(learnt)
 
 
 def label_kept(changed: FloatArray, p: FloatArray) -> FloatArray:

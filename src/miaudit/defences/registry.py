@@ -9,6 +9,7 @@ from typing import Any
 
 from miaudit.defences.calibration import Isotonic, Platt, Temperature
 from miaudit.defences.label_sets import AdaptiveSet, ConformalSet, SetThreshold, SizedSet
+from miaudit.defences.memguard import MemGuard
 from miaudit.defences.noise import AdversarialNoise, OutputNoise
 from miaudit.defences.outputs import Defence, LabelOnly, Rounding, TopK, TrueLabel
 from miaudit.errors import InputError, nearest
@@ -28,6 +29,7 @@ _DEFENCES: dict[str, Any] = {
     "adaptive-set": AdaptiveSet,
     "noise": OutputNoise,
     "adversarial-noise": AdversarialNoise,
+    "memguard": MemGuard,
 }
 DEFENCES: Mapping[str, Any] = MappingProxyType(_DEFENCES)
 

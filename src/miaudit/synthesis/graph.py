@@ -139,8 +139,24 @@ class CausalGraph:
 
     @property
     def full(self) -> bool:
-        """Whether each column is its own group."""
-        return len(self.groups) == len(self.schema)
+        """Whether each column is its own group, called as it is."""
+        return all(columns == (name,) for name, columns in self.groups.items())
+
+    def by_columns(self) -> CausalGraph:
+        """Return the graph with each group called as its column, where all groups have one; else the graph itself.
+
+        Examples
+        --------
+        >>> from miaudit.synthesis.schema import Column
+        >>> schema = Schema((Column("a"), Column("b")))
+        >>> CausalGraph(schema, {"cause": ["a"], "effect": ["b"]}, [("cause", "effect")]).by_columns().edges
+        (('a', 'b'),)
+        """
+        if self.full or len(self.groups) < len(self.schema):
+            return self
+        column = {name: columns[0] for name, columns in self.groups.items()}
+        edges = [(column[cause], column[effect]) for cause, effect in self.edges]
+        return CausalGraph(self.schema, None, edges, [column[name] for name in self.isolated])
 
     def positions(self, group: str) -> tuple[int, ...]:
         """Return the positions of a group's columns in the table."""

@@ -330,3 +330,20 @@ def test_processes_do_not_lose_each_others_entries(tmp_path: Path) -> None:
     for process in started:
         process.join()
     assert sorted(entry.label for entry in ledger.read(path).entries) == [f"release {i}" for i in range(6)]
+
+
+def test_epsilons_of_other_neighbours_are_not_added_up(tmp_path: Path) -> None:
+    """One value changed is a record removed and another added, for which the same noise is worth a larger epsilon."""
+    path = tmp_path / "l.json"
+    spend(path, table="t", label="a", mechanism=GaussianNoise(10.0), neighbours="replace-one")
+    with pytest.raises(
+        InputError, match=r"privacy.neighbours: expected replace-one, as for the other releases .*add up"
+    ):
+        spend(path, table="t", label="b", mechanism=GaussianNoise(10.0))
+    found = spend(path, table="t", label="b", mechanism=GaussianNoise(10.0), neighbours="replace-one")
+    assert [entry.neighbours for entry in found.entries] == ["replace-one"] * 2 and ledger.read(path) == found
+    content = json.loads(path.read_text())
+    content["entries"][0].pop("neighbours")
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="what stands before 'b' was changed"):
+        ledger.read(path)

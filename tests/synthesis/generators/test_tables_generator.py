@@ -191,3 +191,16 @@ def test_an_empty_table_is_made_of_noise_and_no_error() -> None:
         privacy = Privacy(records=300, epsilon=1.0)
         generator = fit(empty, graph, privacy, method="tables", rng=np.random.default_rng(0), repeatable=True)
         assert len(generator.sample(20, rng=np.random.default_rng(0))) == 20
+
+
+def test_a_group_of_one_column_is_measured_as_that_column() -> None:
+    """Groups whose names are other columns' were measured as those columns."""
+    schema = Schema((Column("a"), Column("b"), Column("c")))
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 2, (2, 2_000))
+    table = Table(schema, np.stack([a, b, np.where(rng.random(2_000) < 0.9, a, 1 - a)], axis=1))
+    swapped = CausalGraph(schema, {"a": ["b"], "b": ["a"], "c": ["c"]}, [("b", "c")], ["a"])
+    made = fit(table, swapped, rng=rng, method="tables").sample(2_000, rng=rng).values
+    assert np.corrcoef(made[:, 0], made[:, 2])[0, 1] > 0.7 and abs(np.corrcoef(made[:, 1], made[:, 2])[0, 1]) < 0.1
+    alone = Table(Schema((Column("a"),)), a[:, None])
+    assert fit(alone, None, rng=rng, method="tables").sample(100, rng=rng).values.shape == (100, 1)

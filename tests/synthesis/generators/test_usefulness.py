@@ -45,7 +45,7 @@ def test_another_real_sample_is_useful_and_shuffled_columns_are_not() -> None:
     assert [one.of for one in good.kept] == [
         "dependence between columns",
         "the prediction of a, b, c",
-        "what interventions do",
+        "what interventions do along this graph",
     ]
     assert bad.status == "not" and all(one.share < 0.4 for one in bad.kept) and bad.advice
     assert abs(bad.marginals) < 0.05 and bad.text.startswith("Not useful: it keeps 0% of")
@@ -78,6 +78,28 @@ def test_where_nothing_depends_there_is_nothing_to_keep() -> None:
     generator = fit(made, None, rng=rng, config=TablesConfig())
     found, _ = usefulness.judged(made, generator, private, real, on="others", rng=rng)
     assert found.status == "useful" and found.kept == () and "no dependence that it could keep" in found.text
+
+
+@pytest.mark.long
+def test_a_dependence_too_weak_for_the_records_that_judge_is_not_called_kept() -> None:
+    """Nothing kept could be shown, and a release of shuffled columns was called useful for it."""
+    schema = Schema(tuple(Column(name, "ordinal", categories=(1, 2, 3, 4, 5)) for name in "abcdefgh"))
+
+    def world(n: int, seed: int) -> Table:
+        rng = np.random.default_rng(seed)
+        values = rng.integers(0, 5, (n, 8))
+        same = rng.random(n) < 0.4
+        values[same, 1] = values[same, 0]
+        return Table(schema, values)
+
+    private, real = world(800, 1), world(200, 2)
+    rng = np.random.default_rng(3)
+    made = Table(schema, np.stack([rng.permutation(column) for column in private.values.T], axis=1))
+    generator = fit(made, None, rng=rng, config=TablesConfig())
+    found, _ = usefulness.judged(made, generator, private, real, on="others", rng=np.random.default_rng(0))
+    assert found.status in ("unjudged", "not")
+    if found.status == "unjudged":
+        assert "a and b depend on each other" in found.text and "more records to judge by" in found.advice[0]
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from miaudit.dp.mechanism import (
     Composed,
@@ -34,25 +34,27 @@ from miaudit.dp.mechanism import (
     from_mapping,
 )
 from miaudit.dp.verdict import Claim, UpperBound
-from miaudit.errors import InputError, OutputError, one_line
+from miaudit.errors import InputError, OutputError, check_choice, one_line
 from miaudit.io import atomic
 from miaudit.io.tables import require_suffix
 from miaudit.metrics.definition import at_most
-from miaudit.synthesis.generators.generator_config import proved
+from miaudit.synthesis.generators.generator_config import Neighbours, proved
 
 __all__ = ["Entry", "Ledger", "read", "spend"]
 
 _FORMAT = 2
 _UNCHAINED = 1  # the format before entries held digests
+_USUAL: Neighbours = "add-or-remove"  # not written down: what all entries were before others were known
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One release: a name, when it was entered, and its mechanism; None for one without differential privacy."""
+    """One release: its name, when it was entered, its mechanism (None without privacy), and for which neighbours."""
 
     label: str
     entered: str
     mechanism: Mechanism | None
+    neighbours: Neighbours = _USUAL
 
 
 @dataclass(frozen=True)
@@ -84,17 +86,27 @@ class Ledger:
             return None
         return proved(_composed(mechanisms), delta)
 
-    def with_entry(self, label: str, mechanism: Mechanism | None, *, entered: str = "") -> Ledger:
+    def with_entry(
+        self, label: str, mechanism: Mechanism | None, *, entered: str = "", neighbours: Neighbours = _USUAL
+    ) -> Ledger:
         """Return the ledger with one more release.
 
         Raises
         ------
         InputError
-            If the label was used, or all releases together would exceed the budget.
+            If the label was used, the neighbours are others than those of earlier releases (an epsilon of the one
+            says nothing of the other), or all releases together would exceed the budget.
         """
-        if any(entry.label == label for entry in self.entries):
-            raise InputError("label", "a name of its own for each release", repr(label), "choose another")
-        grown = replace(self, entries=(*self.entries, Entry(label, entered, mechanism)))
+        used = next((entry for entry in self.entries if entry.label == label), None)
+        if used is not None:
+            when = f", entered {used.entered}" if used.entered else ""
+            hint = "choose another; if that run was stopped, its release is paid for all the same"
+            raise InputError("label", "a name of its own for each release", f"{label!r}{when}", hint)
+        other = next((e for e in self.entries if e.mechanism is not None and e.neighbours != neighbours), None)
+        if other is not None and mechanism is not None:
+            allowed = f"{other.neighbours}, as for the other releases of this ledger: epsilons of the two do not add up"
+            raise InputError("privacy.neighbours", allowed, neighbours, "ask for the same, or keep another ledger")
+        grown = replace(self, entries=(*self.entries, Entry(label, entered, mechanism, neighbours)))
         if self.budget is None:
             return grown
         if mechanism is None:
@@ -106,7 +118,7 @@ class Ledger:
             received = "nothing finite" if together is None else f"{at_most(together.value, 4)} with this release"
             spent = self.total(self.budget.delta)
             so_far = at_most(0.0 if spent is None else spent.value, 4)
-            hint = f"{so_far} is spent: take a smaller epsilon or fewer epochs"
+            hint = f"{so_far} is spent: take a smaller epsilon"
             raise InputError("ledger", f"an epsilon of at most {self.budget.value:g} for all releases", received, hint)
         return grown
 
@@ -132,7 +144,8 @@ class Ledger:
         links: list[dict[str, Any]] = [{"before": _sha256(self._start())}]
         for entry in self.entries:
             mechanism = None if entry.mechanism is None else described(entry.mechanism)
-            links[-1] = {"label": entry.label, "entered": entry.entered, "mechanism": mechanism, **links[-1]}
+            related = {} if entry.neighbours == _USUAL else {"neighbours": entry.neighbours}
+            links[-1] = {"label": entry.label, "entered": entry.entered, "mechanism": mechanism, **related, **links[-1]}
             links.append({"before": _sha256(links[-1])})
         return links
 
@@ -156,7 +169,13 @@ def read(path: str | Path) -> Ledger | None:
 
 
 def spend(
-    path: str | Path, *, table: str, label: str, mechanism: Mechanism | None, budget: Claim | None = None
+    path: str | Path,
+    *,
+    table: str,
+    label: str,
+    mechanism: Mechanism | None,
+    budget: Claim | None = None,
+    neighbours: Neighbours = _USUAL,
 ) -> Ledger:
     """Enter a release before its training starts, and return the ledger with it.
 
@@ -168,6 +187,7 @@ def spend(
     label : what the release is called
     mechanism : the whole training; None for a release without differential privacy
     budget : (epsilon, delta) that all releases together must keep; fixed with the first release
+    neighbours : tables that the release does not tell apart, the same for all releases
 
     Raises
     ------
@@ -183,7 +203,7 @@ def spend(
             for left in place.ledger.parent.glob(f".{escape(place.ledger.name)}.*.part"):  # by a killed process
                 left.unlink(missing_ok=True)
             ledger = place.read(lock) or Ledger(table, budget, ())
-            more = _grown(ledger, table, label, mechanism, budget)
+            more = _grown(ledger, table, label, mechanism, budget, neighbours)
             # The ledger is written between the two: one that is an entry ahead of its lock comes of a crash before this
             # function returned, so before any training, and is one entry more to pay for; one behind was cut short.
             _remember(lock, ledger)
@@ -195,13 +215,26 @@ def spend(
 
 
 def grown(
-    path: str | Path, *, table: str, label: str, mechanism: Mechanism | None, budget: Claim | None = None
+    path: str | Path,
+    *,
+    table: str,
+    label: str,
+    mechanism: Mechanism | None,
+    budget: Claim | None = None,
+    neighbours: Neighbours = _USUAL,
 ) -> Ledger:
     """Return the ledger as :func:`spend` would leave it, without writing; arguments and refusals are the same."""
-    return _grown(read(path) or Ledger(table, budget, ()), table, label, mechanism, budget)
+    return _grown(read(path) or Ledger(table, budget, ()), table, label, mechanism, budget, neighbours)
 
 
-def _grown(ledger: Ledger, table: str, label: str, mechanism: Mechanism | None, budget: Claim | None) -> Ledger:
+def _grown(
+    ledger: Ledger,
+    table: str,
+    label: str,
+    mechanism: Mechanism | None,
+    budget: Claim | None,
+    neighbours: Neighbours,
+) -> Ledger:
     if budget is not None and budget.parameter != "epsilon":
         raise InputError("budget", "an epsilon and a delta", str(budget), "use Claim.epsilon_delta")
     if ledger.table != table:
@@ -210,7 +243,8 @@ def _grown(ledger: Ledger, table: str, label: str, mechanism: Mechanism | None, 
     if budget is not None and ledger.budget != budget:
         hint = "the budget is fixed with the first release"
         raise InputError("budget", str(ledger.budget or "none"), str(budget), hint)
-    return ledger.with_entry(label, mechanism, entered=datetime.now(UTC).isoformat(timespec="seconds"))
+    entered = datetime.now(UTC).isoformat(timespec="seconds")
+    return ledger.with_entry(label, mechanism, entered=entered, neighbours=neighbours)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -252,6 +286,12 @@ def _composed(mechanisms: list[Mechanism]) -> Mechanism:
     return parts[0] if len(parts) == 1 else Composed(tuple(parts))
 
 
+def _related(given: Any) -> Neighbours:
+    check_choice("neighbours", given, get_args(Neighbours))
+    found: Neighbours = given
+    return found
+
+
 def _from_mapping(given: Mapping[str, Any]) -> Ledger:
     if given["format"] not in (_UNCHAINED, _FORMAT):
         raise ValueError(f"format {given['format']!r}")
@@ -261,6 +301,7 @@ def _from_mapping(given: Mapping[str, Any]) -> Ledger:
             str(entry["label"]),
             str(entry["entered"]),
             None if entry["mechanism"] is None else from_mapping(entry["mechanism"]),
+            _related(entry.get("neighbours", _USUAL)),
         )
         for entry in given["entries"]
     )

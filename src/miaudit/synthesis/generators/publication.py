@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +13,7 @@ import numpy as np
 from miaudit.dp.mechanism import GaussianNoise
 from miaudit.dp.tradeoff import EpsilonDelta
 from miaudit.dp.verdict import Claim
-from miaudit.errors import InputError, Option, check_options
+from miaudit.errors import InputError, MiauditError, Option, check_options
 from miaudit.findings.fidelity import Fidelity
 from miaudit.findings.release import (
     Graph,
@@ -49,6 +50,7 @@ _CHANGED: dict[Neighbours, str] = {
 }
 _ASIDE = "private records that were set aside"
 _MOST_ASIDE = 2_000
+_MOST_NUMBERS = 1_000_000_000  # in a release: 8 GB
 _NEARLY_NOTHING = GaussianNoise(1e9)
 _GRAPH = (
     "The causal graph changes neither epsilon nor delta: they follow from the noise and from what is measured, and "
@@ -117,10 +119,12 @@ class Publication:
         """
         if self.ledger is not None:
             plan, least = self.ledger, None if self.privacy is None else _NEARLY_NOTHING
-            ledgers.grown(plan.path, table=plan.table, label=plan.label, mechanism=least, budget=plan.budget)
+            related: Neighbours = "add-or-remove" if self.privacy is None else self.privacy.neighbours
+            options: dict[str, Any] = {"mechanism": least, "budget": plan.budget, "neighbours": related}
+            ledgers.grown(plan.path, table=plan.table, label=plan.label, **options)
         records = len(table) if self.privacy is None else self.privacy.records
-        options: dict[str, Any] = {"method": self.method, "config": self.config, "records": records}
-        return fitting.settled(table.schema, self.graph, self.privacy, **options, rng=rng, progress=progress)
+        asked: dict[str, Any] = {"method": self.method, "config": self.config, "records": records}
+        return fitting.settled(table.schema, self.graph, self.privacy, **asked, rng=rng, progress=progress)
 
 
 def publish(
@@ -152,13 +156,14 @@ def publish(
     recipe = publication.settled(table, rng=rehearse, progress=progress)
     private, aside = set_aside(table, publication, split)
     check(private, publication, recipe)
+    records = _released(private, publication, recipe)
     entered = _entered(private, publication, recipe)  # after the check: what cannot be made costs nothing
-    generator = recipe.fit_many(
-        [private], publication.graph, rng=learn, public=_watched(publication, recipe), progress=progress
-    )[0]
-    records = publication.records or (len(table) if recipe.privacy is None else recipe.privacy.records)
-    release = Release.of(generator, records, rng=draw)
-    useful, fidelity = _judged(release.table, generator, private, aside, publication, look)
+    with _paid(publication.ledger):
+        generator = recipe.fit_many(
+            [private], publication.graph, rng=learn, public=_watched(publication, recipe), progress=progress
+        )[0]
+        release = Release.of(generator, records, rng=draw)
+        useful, fidelity = _judged(release.table, generator, private, aside, publication, look)
     guarantee = None if recipe.privacy is None else _guarantee(release, recipe.privacy)
     findings = SynthesisFindings(
         text=_statement(guarantee, entered, release.neighbours),
@@ -190,14 +195,50 @@ def check(table: Table, publication: Publication, recipe: Recipe) -> None:
     plan = publication.ledger
     # public numbers first
     mechanism = recipe.mechanism(table.schema, publication.graph, len(table))
+    numbers = _released(table, publication, recipe) * len(table.schema)
+    if numbers > _MOST_NUMBERS:
+        received = f"{numbers:.3g}, {len(table.schema)} for each record"
+        hint = "state fewer records: release.records, or privacy.records where that is left out"
+        raise InputError("release.records", f"at most {_MOST_NUMBERS:.0e} numbers in the release", received, hint)
+    if not len(table):
+        raise InputError("table", "records to make a release of", "none", "check that the file is the right one")
     recipe.check(table, publication.graph, public=_watched(publication, recipe))
     _check_real(table, publication)
     if plan is not None:
-        ledgers.grown(plan.path, table=plan.table, label=plan.label, mechanism=mechanism, budget=plan.budget)
+        related: Neighbours = "add-or-remove" if recipe.privacy is None else recipe.privacy.neighbours
+        options: dict[str, Any] = {"mechanism": mechanism, "budget": plan.budget, "neighbours": related}
+        ledgers.grown(plan.path, table=plan.table, label=plan.label, **options)
+
+
+def _released(table: Table, publication: Publication, recipe: Recipe) -> int:
+    return publication.records or (len(table) if recipe.privacy is None else recipe.privacy.records)
+
+
+@contextmanager
+def _paid(plan: LedgerPlan | None) -> Iterator[None]:
+    """Say of whatever goes wrong from here on that the release is paid for."""
+    try:
+        yield
+    except (MiauditError, MemoryError) as error:
+        if plan is None:
+            raise
+        problem = str(error) or "out of memory"
+        raise MiauditError(
+            f"{problem} (release {plan.label!r} is entered in {plan.path.name} and stays paid for, though nothing was "
+            "released: the private records may have been looked at)"
+        ) from error
 
 
 def set_aside(table: Table, publication: Publication, rng: np.random.Generator) -> tuple[Table, Table]:
-    """Return the records that the release is made of, and those that are set aside to judge it by."""
+    """Return the records that the release is made of, and those that are set aside to judge it by.
+
+    With privacy each record is set aside by a coin of its own, whose chance is public: were their number fixed by the
+    length of the table, one record more could put another one aside, and the release would see two records change.
+    """
+    if publication.fidelity == "held-out" and publication.privacy is not None:
+        chance = min(publication.held_out, _MOST_ASIDE / publication.privacy.records)
+        aside = rng.random(len(table)) < chance
+        return table.subset(np.flatnonzero(~aside)), table.subset(np.flatnonzero(aside))
     many = 0
     if publication.fidelity == "held-out":
         many = min(round(publication.held_out * len(table)), _MOST_ASIDE)
@@ -217,7 +258,9 @@ def _entered(table: Table, publication: Publication, recipe: Recipe) -> Spent | 
     if plan is None:
         return None
     mechanism = recipe.mechanism(table.schema, publication.graph, len(table))
-    ledger = ledgers.spend(plan.path, table=plan.table, label=plan.label, mechanism=mechanism, budget=plan.budget)
+    related: Neighbours = "add-or-remove" if privacy is None else privacy.neighbours
+    options: dict[str, Any] = {"mechanism": mechanism, "budget": plan.budget, "neighbours": related}
+    ledger = ledgers.spend(plan.path, table=plan.table, label=plan.label, **options)
     delta = ledger.budget.delta if ledger.budget is not None else None if privacy is None else privacy.resolved_delta
     total = None if delta is None else ledger.total(delta)
     return Spent(
@@ -251,7 +294,7 @@ def _judged(
 ) -> tuple[Usefulness | None, Fidelity | None]:
     """Judge the release by records that it was not made of, or only compare it with those that it was."""
     match publication.fidelity:
-        case "held-out" if len(aside):
+        case "held-out":
             return usefulness.judged(synthetic, generator, private, aside, on=_ASIDE, rng=rng)
         case "public":
             assert publication.public is not None  # noqa: S101 - by its check

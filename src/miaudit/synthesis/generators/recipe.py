@@ -50,6 +50,7 @@ class Recipe:
             If nothing but noise would be left, or a table would be too large.
         """
         assert isinstance(self.config, TablesConfig)  # noqa: S101 - by its method
+        graph = graph.by_columns()
         if graph.full and not graph.edges:  # says nothing of what goes together, which is not that nothing does
             graph = over(graph.schema, None)
         found = TablesPlan(graph, self.config, self.privacy, records if self.privacy is None else self.privacy.records)

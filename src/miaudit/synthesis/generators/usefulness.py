@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
+from miaudit.arrays import FloatArray
 from miaudit.errors import InputError
 from miaudit.findings.fidelity import Fidelity
 from miaudit.findings.release import Kept, Usefulness
@@ -25,6 +25,8 @@ _DEPENDENT = 0.05  # Cramer's V of a pair that depends, above that of shuffled c
 _PREDICTABLE = 0.55  # AUC from which an attribute says something
 _SHOWN = 0.02  # effect of interventions above what samples differ by, below which there is nothing to keep
 _TARGETS, _CLASSIFIERS, _ROWS = 5, ("logistic", "forest"), 2_000
+_MOST_LEVELS = 12
+_BRING = "more records to judge by: more private ones, or fidelity: public"
 _SET, _DRAWS = 8, 2_000  # columns that are set, records drawn for each
 
 
@@ -36,7 +38,7 @@ def judged(
     *,
     on: str,
     rng: np.random.Generator,
-) -> tuple[Usefulness, Fidelity]:
+) -> tuple[Usefulness, Fidelity | None]:
     """Judge a release by what it keeps of single columns, of dependences, of prediction and of interventions.
 
     Parameters
@@ -53,32 +55,41 @@ def judged(
     The verdict, and the distances of columns and pairs that it rests on. Neither is covered by the guarantee.
     """
     look, predict, ask = rng.spawn(3)
-    near = fidelity(synthetic, real, private, rng=look)
     if len(real) < FEWEST:
         text = f"Not judged: {len(real)} real records are too few to judge by; at least {FEWEST} are needed."
-        return Usefulness("unjudged", text, on, len(real), _off(near), (), ("bring more records",)), near
+        seen = fidelity(synthetic, real, private, rng=look) if min(len(real), len(private)) > 1 else None
+        off = 0.0 if seen is None else _off(seen)
+        return Usefulness("unjudged", text, on, len(real), off, (), ("bring more records",)), seen
+    near = fidelity(synthetic, real, private, rng=look)
     shuffled = _shuffled(private, look)
     alone = fidelity(shuffled, real, private, rng=look)
     kept = [_dependence(near, alone), _prediction(synthetic, private, real, predict)]
     if generator.graph.full and len(generator.graph.schema) > 1:
         kept.append(_interventions(generator, private, ask))
     found = tuple(one for one in kept if one is not None)
-    return _verdict(found, _off(near), generator, on, len(real)), near
+    unseen = _unseen(near, private, real) if kept[0] is None else ""
+    return _verdict(found, _off(near), generator, on, len(real), unseen), near
 
 
-def _verdict(kept: tuple[Kept, ...], off: float, generator: Generator, on: str, records: int) -> Usefulness:
+def _verdict(
+    kept: tuple[Kept, ...], off: float, generator: Generator, on: str, records: int, unseen: str
+) -> Usefulness:
     worst = min((one.share for one in kept), default=1.0)
-    status = "useful" if worst >= _USEFUL and off <= _NEAR else "not" if worst < _HALF or off > _FAR else "partly"
+    loosely = any(one.low is not None and one.low < _HALF for one in kept)  # its limits do not exclude that it is lost
+    good = worst >= _USEFUL and off <= _NEAR and not loosely
+    status = "useful" if good else "not" if worst < _HALF or off > _FAR else "partly"
+    if unseen and status != "not":
+        return Usefulness("unjudged", f"Not judged: {unseen}.", on, records, off, kept, (_BRING, *_advice(generator)))
     words = ", ".join(f"{max(0.0, min(one.share, 1.0)):.0%} of {one.of}" for one in kept)
     said = {"useful": "Useful", "partly": "Partly useful", "not": "Not useful"}[status]
     nothing = "" if kept else "; the real records show no dependence that it could keep"
     columns = f"single columns are off by {max(off, 0):.1%} more than real samples are"
     text = f"{said}: it keeps {words}; {columns}." if kept else f"{said}: {columns}{nothing}."
-    advice = () if status == "useful" else _advice(generator, kept)
+    advice = () if status == "useful" else _advice(generator)
     return Usefulness(status, text, on, records, off, kept, advice)  # type: ignore[arg-type]  # one of three words
 
 
-def _advice(generator: Generator, kept: Sequence[Kept]) -> tuple[str, ...]:
+def _advice(generator: Generator) -> tuple[str, ...]:
     """Say what to change, the likeliest first."""
     found = []
     privacy = generator.privacy
@@ -91,9 +102,57 @@ def _advice(generator: Generator, kept: Sequence[Kept]) -> tuple[str, ...]:
         found.append("more records: the noise stays the same")
     if not generator.graph.full:
         found.append("a full graph, a group for each column, if it is known: nothing is then spent on choosing pairs")
-    elif any(one.of == "what interventions do" and one.share < _HALF for one in kept):
-        found.append("a graph that the records follow: what interventions do is drawn along it")
+    else:
+        found.append("edges between columns that depend on each other: what the graph leaves apart is drawn apart")
+    numbers = [column.name for column in generator.schema.columns if column.kind == "continuous"]
+    if generator.method == "tables" and numbers:
+        shown = ", ".join(numbers[:3]) + " ..." * (len(numbers) > 3)
+        found.append(f"edges of the bins of {shown}, from public knowledge, if most records crowd in a few equal ones")
     return tuple(found)
+
+
+def _unseen(near: Fidelity, private: Table, real: Table) -> str:
+    """Say which columns depend in the real records though those set aside are too few to measure it; or nothing.
+
+    Tested on all real records, the others too: chi-square of each pair, at 5% for all of them together.
+    """
+    from scipy.stats import chi2_contingency  # noqa: PLC0415 - loads when used
+
+    whole = np.concatenate([private.values, real.values])
+    level = 0.05 / max(1, len(near.pairs))
+    found = []
+    for pair in near.pairs:
+        counts = _crossed(*(whole[:, private.schema.position(name)] for name in (pair.left, pair.right)))
+        if min(counts.shape) < 2:
+            continue
+        tested = chi2_contingency(counts, correction=False)
+        if tested.pvalue < level:
+            found.append((math.sqrt(tested.statistic / counts.sum() / (min(counts.shape) - 1)), pair))
+    found = [one for one in found if one[0] >= _DEPENDENT]
+    if not found:
+        return ""
+    strength, pair = max(found, key=lambda one: one[0])
+    return (
+        f"{pair.left} and {pair.right} depend on each other in the real records (Cramér's V {strength:.2f}), and the "
+        f"{len(real):,} to judge by are too few to say how much of that is kept"
+    )
+
+
+def _crossed(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Count two columns against each other, numbers of many values in fifths, missing values as a level."""
+    codes = []
+    for own in (a, b):
+        seen = own[~np.isnan(own)]
+        values = np.unique(seen)
+        if len(values) > _MOST_LEVELS:
+            values = np.unique(np.quantile(seen, [0.2, 0.4, 0.6, 0.8]))
+            code = np.searchsorted(values, own, side="right")
+        else:
+            code = np.searchsorted(values, own)
+        codes.append(np.where(np.isnan(own), len(values) + 1, code))
+    table = np.zeros((int(codes[0].max()) + 1, int(codes[1].max()) + 1))
+    np.add.at(table, tuple(codes), 1)
+    return np.asarray(table[table.sum(1) > 0][:, table.sum(0) > 0])
 
 
 def _off(near: Fidelity) -> float:
@@ -157,7 +216,7 @@ def _interventions(generator: Generator, private: Table, rng: np.random.Generato
     floor, lost, most = (_known(part.value) for part in (found.floor, found.error, found.effect))
     if most - floor < _SHOWN:
         return None
-    return _share("what interventions do", floor, lost, most, "distance of what follows")
+    return _share("what interventions do along this graph", floor, lost, most, "distance of what follows")
 
 
 def _known(value: float | None) -> float:
