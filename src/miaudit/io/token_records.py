@@ -325,6 +325,7 @@ def _assembled(rows: Sequence[_Row], ignored: Mapping[str, int]) -> TokenRecords
         beside[field] = None if beside[field] is None else beside[field].astype(kind)
     for name, field in _OWN.items():
         beside |= {f"{field}_log_p": flat.get(name), f"{field}_offsets": starts.get(name)}
+    beside |= {name: tuple(row.labels[name] for row in rows) for name in rows[0].labels}
     shown = ", ".join(f"{name!r} (line {number})" for name, number in list(ignored.items())[:8])
     return TokenRecords(
         ids=tuple(row.id for row in rows),
@@ -333,6 +334,5 @@ def _assembled(rows: Sequence[_Row], ignored: Mapping[str, int]) -> TokenRecords
         offsets=starts["logprobs"],
         **beside,
         times=None if rows[0].times is None else np.array([row.times for row in rows], dtype=np.int64),
-        **{name: tuple(row.labels[name] for row in rows) for name in rows[0].labels},
         notes=(f"Keys that were not used, with the first line of each: {shown}.",) if shown else (),
     )
