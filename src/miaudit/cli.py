@@ -121,7 +121,7 @@ app.command(
 app.command(epilog=f"Example: miaudit audit scores.npz --score loss --signal loss --member member. {EXIT_CODES}")(audit)
 app.command(epilog=f"Example: miaudit disclosure examples/disclosure/sklearn.yaml --dry-run. {EXIT_CODES}")(disclosure)
 app.command(
-    epilog="Example: miaudit extraction tokens.jsonl --prefix 50 --suffix 50 --queries 100 --design one-run --out results. "
+    epilog="Example: miaudit extraction tokens.jsonl --prefix 50 --suffix 50 --queries 100 --design one-run --out out. "
     f"{EXIT_CODES}"
 )(extraction)
 app.command(

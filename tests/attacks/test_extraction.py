@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ def test_passages_equal_a_loop(prefix: int, suffix: int) -> None:
     found = extraction.passages(log_p, offsets, prefix=prefix, suffix=suffix, top1=top1)
     wanted = [
         (row, math.fsum(log_p[at : at + suffix]), all(top1[at : at + suffix]))
-        for row, (low, high) in enumerate(zip(offsets, offsets[1:], strict=False))
+        for row, (low, high) in enumerate(pairwise(offsets))
         for at in range(low + prefix, high - suffix + 1, suffix)
     ]
     assert found.record.tolist() == [row for row, _, _ in wanted]
@@ -33,7 +34,7 @@ def test_a_sampled_model_repeats_as_often_as_is_said() -> None:
     rng = np.random.default_rng(1)
     law = rng.dirichlet([1.0, 1.0, 1.0], 3)
     text = [0, 2, 1, 1]
-    log_p = np.log([law[a, b] for a, b in zip(text, text[1:], strict=False)])
+    log_p = np.log([law[a, b] for a, b in pairwise(text)])
     passage = extraction.passages(np.r_[0.0, log_p], [0, 4], prefix=1, suffix=3).log_p
     draws, queries = 20_000, 7
     state = np.zeros((draws, queries), dtype=int)

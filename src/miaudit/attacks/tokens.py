@@ -16,12 +16,14 @@ from numpy.typing import ArrayLike
 
 from miaudit.arrays import FloatArray, IntArray
 from miaudit.errors import InputError, nearest
-from miaudit.io.token_records import LARGEST, ROUNDING, TokenRecords
+from miaudit.io.token_records import LARGEST, ROUNDING, Limits, TokenRecords, read_jsonl, write_jsonl
 
 __all__ = [
     "ATTACKS",
     "DEFAULT",
+    "Limits",
     "TokenAttack",
+    "TokenRecords",
     "calibrated_divergence",
     "error_zone",
     "loss",
@@ -30,10 +32,12 @@ __all__ = [
     "min_k_plus_plus",
     "neighbourhood",
     "prefix_ratio",
+    "read_jsonl",
     "reference_ratio",
     "scores_of",
     "surprise",
     "window_votes",
+    "write_jsonl",
     "zlib_ratio",
 ]
 

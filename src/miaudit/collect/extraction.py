@@ -18,7 +18,7 @@ from miaudit.findings.extraction import ExtractionFindings, Named, Repetition, W
 from miaudit.io import token_records
 from miaudit.io.token_records import TokenRecords
 
-__all__ = ["audit_extraction"]
+__all__ = ["ExtractionPlan", "audit_extraction"]
 
 _MOST_NAMED = 1000
 _LEAST = -1e6  # log-probability in the place of a passage that a text does not have

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
-from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.errors import InputError, nearest
 from miaudit.io import tables
 
 __all__ = ["Limits", "TokenRecords", "read_jsonl", "write_jsonl"]
 
+BoolArray, FloatArray, IntArray = NDArray[np.bool_], NDArray[np.float64], NDArray[np.int64]
 SUFFIXES = (".jsonl",)
 # Softmax in half precision may round a probability slightly above 1.
 ROUNDING = 1e-3

@@ -140,8 +140,8 @@ def _by_queries(findings: ExtractionFindings) -> alt.LayerChart:
     ]
     first = findings.ways[0]
     title = (
-        f"In {findings.plan['queries']:,} queries {_number(first.members)} of 1,000 texts that were trained on come out, "
-        f"and {_number(first.controls)} of 1,000 controls"
+        f"In {findings.plan['queries']:,} queries {_number(first.members)} of 1,000 texts that were trained on come "
+        f"out, and {_number(first.controls)} of 1,000 controls"
     )
     said = ["What controls show is boilerplate; only the gap is memorised. Bands: limits of each point for itself."]
     values = ", ".join(f"{row['asked']} queries, {row['of']}: {row['text']}" for row in rows)
