@@ -19,7 +19,9 @@ from miaudit.io import tables
 
 __all__ = ["Limits", "TokenRecords", "read_jsonl", "write_jsonl"]
 
-BoolArray, FloatArray, IntArray = NDArray[np.bool_], NDArray[np.float64], NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 SUFFIXES = (".jsonl",)
 # Softmax in half precision may round a probability slightly above 1.
 ROUNDING = 1e-3
