@@ -85,6 +85,7 @@ THROUGH = (
     ("one of the features", "synthesis/retraining_attack/test_features.py", "synthesis/retraining_attack/closeness"),
     ("charts, drawn with their page", "report/test_disclosure_page.py", "report/defence_charts"),
     ("findings without behaviour", "auditing/test_several_runs.py", "findings/several_runs"),
+    ("findings without behaviour", "collect/test_extraction.py", "findings/extraction"),
     ("charts, drawn with their page", "report/test_table_page.py", "report/fidelity_charts"),
 )
 

@@ -21,6 +21,7 @@ from miaudit.command.compare import compare, history
 from miaudit.command.demo import demo
 from miaudit.command.disclosure import disclosure
 from miaudit.command.draw import draw, gather
+from miaudit.command.extraction import extraction
 from miaudit.command.options import EXIT_CODES
 from miaudit.command.plan import plan
 from miaudit.command.report import export, report
@@ -119,6 +120,10 @@ app.command(
 )(gather)
 app.command(epilog=f"Example: miaudit audit scores.npz --score loss --signal loss --member member. {EXIT_CODES}")(audit)
 app.command(epilog=f"Example: miaudit disclosure examples/disclosure/sklearn.yaml --dry-run. {EXIT_CODES}")(disclosure)
+app.command(
+    epilog="Example: miaudit extraction tokens.jsonl --prefix 50 --suffix 50 --queries 100 --design one-run --out out. "
+    f"{EXIT_CODES}"
+)(extraction)
 app.command(
     epilog="Exit codes: 0 a guarantee is proved; 1 could not run; 2 usage; 4 no privacy was asked for, or a draft was "
     "written. Examples: miaudit synthesise patients.csv; miaudit synthesise patients/synthesise.yaml --dry-run"

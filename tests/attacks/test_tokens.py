@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from itertools import pairwise
-from pathlib import Path
 from time import process_time
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 from scipy import special
 
 from miaudit.attacks import tokens
-from miaudit.attacks.tokens import Limits, TokenRecords
 from miaudit.errors import InputError
 from miaudit.evidence import Evidence
 from miaudit.metrics.classical import Sample
@@ -36,6 +33,25 @@ def ragged(n: int = 60, longest: int = 40, seed: int = 0) -> dict[str, np.ndarra
 
 def rows(values: np.ndarray, offsets: np.ndarray) -> list[list[float]]:
     return [values[a:b].tolist() for a, b in pairwise(offsets)]
+
+
+# Of what else the attacks need: the losses of one text with and without others before it, and of its neighbours.
+def more(w: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    rng, total, n = np.random.default_rng(9), len(w["log_p"]), len(w["offsets"]) - 1
+    neighbours = np.r_[0, np.cumsum(rng.integers(1, 5, n))]
+    return {
+        "top1": rng.random(total) < 0.3,
+        "tokens": rng.integers(0, 12, total),
+        "prefixed_log_p": -rng.exponential(3.0, total),
+        "frequency_log_p": -rng.exponential(2.0, total) - 0.1,
+        "neighbour_log_p": -rng.exponential(3.0, int(neighbours[-1])),
+        "neighbour_offsets": neighbours,
+    }
+
+
+# surprise: a token that is no longer among the least likely takes the others' place; prefix_ratio falls with the loss
+# without the prefix in its denominator, which is meant
+NOT_RISING = ("surprise",)
 
 
 def lowest(values: list[float], k: float) -> float:
@@ -73,6 +89,49 @@ def test_min_k_equals_loops(k: float) -> None:
         np.testing.assert_allclose(plain, tokens.loss(w["log_p"], w["offsets"]), rtol=1e-12)
 
 
+def slow_twins(w: dict[str, np.ndarray], k: float) -> dict[str, list[float]]:
+    """The attacks on a reference model, a prefix, frequencies and neighbours, one token after another."""
+    names = ("log_p", "mean", "reference_log_p", "top1", "tokens", "prefixed_log_p", "frequency_log_p")
+    found: dict[str, list[float]] = {name: [] for name in tokens.ATTACKS if name not in tokens.DEFAULT}
+    parts = [rows(w[name], w["offsets"]) for name in names]
+    for own, entropy, other, likeliest, number, prefixed, share in zip(*parts, strict=True):
+        change = [a - b for a, b in zip(own, other, strict=True)]
+        wrong = [c for c, first in zip(change, likeliest, strict=True) if not first]
+        up, down = sum(c for c in wrong if c > 0), -sum(c for c in wrong if c < 0)
+        found["error_zone"].append(up / (up + down) if up + down else (0.5 if wrong else 1.0))
+        sizes = [size for size in (2, 3, 4, 6, 9, 13, 18, 25, 32, 40) if size <= len(own)] or [len(own)]
+        votes = [[sum(change[i : i + size]) > 0 for i in range(len(own) - size + 1)] for size in sizes]
+        found["window_votes"].append(float(np.mean([np.mean(own_votes) for own_votes in votes])))
+        found["prefix_ratio"].append(sum(prefixed) / sum(own))
+        first = {token: i for i, token in reversed(list(enumerate(number)))}
+        terms = [min(0.01, -np.exp(own[i]) * share[i]) for i in first.values()]
+        found["calibrated_divergence"].append(sum(terms) / len(terms))
+        limit = sorted(own)[max(1, int(k * len(own) + 1e-9)) - 1]
+        taken = [lp for lp, minus in zip(own, entropy, strict=True) if lp <= limit and -minus < 2.0]
+        found["surprise"].append(sum(taken) / len(taken) if taken else 0.0)
+    beside = rows(w["neighbour_log_p"], w["neighbour_offsets"])
+    own = rows(w["log_p"], w["offsets"])
+    found["neighbourhood"] = [sum(a) / len(a) - sum(b) / len(b) for a, b in zip(own, beside, strict=True)]
+    return found
+
+
+@pytest.mark.parametrize("k", [0.2, 1.0])
+def test_the_other_attacks_equal_loops(k: float) -> None:
+    w = ragged(longest=90)
+    w |= more(w)
+    w["log_p"][w["offsets"][0]] = w["reference_log_p"][w["offsets"][0]]  # a text of one token that did not change
+    w["top1"][w["offsets"][1] : w["offsets"][2]] = True  # and one without an error
+    wanted = slow_twins(w, k)
+    found = tokens.member_scores(**w, names=list(wanted), k=k)
+    for name, values in wanted.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def test_the_default_has_the_attacks_that_earned_it() -> None:
+    w = ragged()
+    assert tuple(tokens.member_scores(**w, **more(w), text=["a"] * 60)) == tokens.DEFAULT
+
+
 def test_the_count_of_tokens_is_that_of_real_numbers() -> None:
     values = -np.arange(100.0)
     assert tokens.min_k(values, [0, 100], k=0.29)[0] == -np.arange(71, 100).mean()  # int(0.29 * 100) is 28
@@ -80,19 +139,18 @@ def test_the_count_of_tokens_is_that_of_real_numbers() -> None:
 
 def test_records_do_not_mix() -> None:
     w = ragged()
-    w["log_p"][w["offsets"][30] : w["offsets"][31]] -= 50
-    moved = tokens.member_scores(**w)
-    base = tokens.member_scores(**ragged())
+    w["log_p"][w["offsets"][2] : w["offsets"][3]] -= 50
+    moved, base = (tokens.member_scores(**x, **more(x), names=tokens.ATTACKS, text=["a"] * 60) for x in (w, ragged()))
     for name, values in base.items():
-        assert np.flatnonzero(moved[name] != values).tolist() == [30], name
+        assert np.flatnonzero(moved[name] != values).tolist() == [2], name
 
 
 def test_all_scores_rise_with_the_probability_of_every_token() -> None:
     w, texts = ragged(), ["some text"] * 60
     higher = {**w, "log_p": w["log_p"] / 2 - 0.01}
     higher["log_p"] = np.maximum(higher["log_p"], w["log_p"])
-    low, high = (tokens.member_scores(**x, text=texts) for x in (w, higher))
-    assert set(low) == set(tokens.ATTACKS)
+    beside, names = more(w), [name for name in tokens.ATTACKS if name not in NOT_RISING]
+    low, high = (tokens.member_scores(**x, **beside, text=texts, names=names) for x in (w, higher))
     for name, values in low.items():
         assert (high[name] >= values).all(), name
         assert (high[name] > values).any(), name
@@ -191,6 +249,18 @@ def test_speed_against_a_loop() -> None:
         ({"names": ["min_k_plus_plus"]}, "mean, std for min_k_plus_plus"),
         ({"names": ["zlib_ratio"]}, "text for zlib_ratio"),
         ({"names": []}, "choose one"),
+        ({"names": ["error_zone"]}, "top1, reference_log_p, reference_offsets for error_zone"),
+        ({"entropy": [1.0]}, "arrays named mean, std"),
+        (
+            {"names": ["window_votes"], "reference_log_p": [-1.0, -1.0, -1.0], "reference_offsets": [0, 2, 3]},
+            "use one tokenizer for both",
+        ),
+        ({"names": ["prefix_ratio"], "log_p": [0.0, -1.0], "prefixed_log_p": [-1.0, -1.0]}, "losses above 0"),
+        (
+            {"names": ["calibrated_divergence"], "tokens": [0.5, 1.0], "frequency_log_p": [-1.0, -1.0]},
+            "2 whole numbers, one for each token",
+        ),
+        ({"names": ["neighbourhood"], "neighbour_log_p": [-1.0], "neighbour_offsets": [0, 1]}, "2 records, received 1"),
     ],
 )
 def test_bad_arrays(change: dict[str, object], message: str) -> None:
@@ -203,126 +273,3 @@ def test_point_masses_and_single_tokens_stay_finite_and_ordered() -> None:
     found = tokens.min_k_plus_plus([-100.0, -200.0, 0.0], [0, 1, 2, 3], mean=[0.0] * 3, std=[0.0] * 3)
     assert np.isfinite(found).all()
     assert found[1] < found[0] < found[2] == 0
-
-
-# -- files ------------------------------------------------------------------------------------------------------------
-
-
-def line(i: int, **fields: object) -> dict[str, object]:
-    return {"id": f"r{i}", "member": i % 2 == 0, "logprobs": [-1.0 - i, -2.0], **fields}
-
-
-def written(folder: Path, *lines: object) -> Path:
-    path = folder / "t.jsonl"
-    path.write_text("\n".join(x if isinstance(x, str) else json.dumps(x) for x in lines) + "\n", encoding="utf-8")
-    return path
-
-
-def records(n: int = 20) -> TokenRecords:
-    w = ragged(n)
-    names = tuple(f"é {i}" for i in range(n))
-    return TokenRecords(ids=names, member=np.arange(n) % 2 == 0, **w, text=names, unit=names, group=("a",) * n)
-
-
-def test_round_trip(tmp_path: Path) -> None:
-    wanted = records()
-    tokens.write_jsonl(tmp_path / "t.jsonl", wanted)
-    found = tokens.read_jsonl(tmp_path / "t.jsonl")
-    for name in ("log_p", "offsets", "mean", "std", "reference_log_p", "reference_offsets", "member"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
-    assert (found.ids, found.text, found.unit, found.group) == (wanted.ids, wanted.text, wanted.unit, wanted.group)
-    assert set(found.scores()) == set(tokens.ATTACKS)
-    assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
-
-
-def test_the_least_that_a_file_may_hold(tmp_path: Path) -> None:
-    path = written(tmp_path, "\ufeff" + json.dumps(line(0, id=7, member=1, model="x")), "", line(1, member=0))
-    found = tokens.read_jsonl(path)
-    assert found.ids == ("7", "r1")
-    assert found.member.tolist() == [True, False]
-    assert list(found.scores()) == ["loss", "min_k"]
-    assert found.text is None
-    assert found.notes == ("Keys that were not used, with the first line of each: 'model' (line 1).",)
-
-
-@pytest.mark.parametrize(
-    ("second", "message"),
-    [
-        ('{"id": "b", "member": true, "logprobs": [NaN]}', "received NaN"),
-        ('{"id": "b", "member": true, "logprobs": [-Infinity]}', "received -Infinity"),
-        ('{"id": "b", "member": true, "logprobs": [-1e999]}', "position 0"),
-        ('{"id": "b", "member": true, "logprobs": [-1' + "0" * 400 + "]}", "finite numbers"),
-        ('{"id": "b", "member": true, "logprobs": [-1' + "0" * 5000 + "]}", "line 2"),
-        ('{"id": "b", "member": true, "logprobs": [null, -1.0]}', "null at position 0; leave out tokens"),
-        ('{"id": "b", "member": true, "logprobs": [true]}', "bool at position 0"),
-        ('{"id": "b", "member": true, "logprobs": ["-1"]}', "str at position 0"),
-        ('{"id": "b", "member": true, "logprobs": [2.5]}', "negate losses"),
-        ('{"id": "b", "member": true, "logprobs": []}', "an empty list"),
-        ('{"id": "b", "member": true, "logprobs": -1}', "a list of one number"),
-        ('{"id": "b", "member": true, "member": false, "logprobs": [-1]}', "each key once"),
-        ('{"id": "b", "member": "yes", "logprobs": [-1]}', "true or false"),
-        ('{"id": "b", "member": 1.0, "logprobs": [-1]}', "true or false"),
-        ('{"id": null, "member": 1, "logprobs": [-1]}', "text or a whole number"),
-        ('{"id": "b", "logprobs": [-1]}', "none named member"),
-        ('{"id": "b", "member": true, "logprob": [-1]}', "did you mean logprobs"),
-        ('{"id": "r0", "member": true, "logprobs": [-1]}', "as in line 1"),
-        ('{"id": "b", "member": true, "logprobs": [-1], "text": "a"}', "text given; give it everywhere"),
-        ('{"id": "b", "member": true, "logprobs": [-1], "mean": [-1]}', "min-k%[+][+] needs both"),
-        ('{"id": "b", "member": true, "logprobs": [-1], "mean": [-1], "std": [1, 2]}', "as in logprobs"),
-        ('{"id": "b", "member": true, "logprobs": [-1], "mean": [-1], "std": [-1]}', "standard deviation"),
-        ('{"id": "b\\ud800", "member": true, "logprobs": [-1]}', "half characters"),
-        ('{"id": "b", "member": true, "logprobs": [-1]', "JSON: expected one object"),
-        ("[" * 200_000, "nested too deeply|one object"),
-        ("[1]", "received list"),
-    ],
-)
-def test_bad_lines_are_named_by_number(tmp_path: Path, second: str, message: str) -> None:
-    with pytest.raises(InputError, match=message) as refused:
-        tokens.read_jsonl(written(tmp_path, line(0), second))
-    assert str(refused.value).startswith("t.jsonl, line 2, ")
-    assert "\n" not in str(refused.value)
-
-
-def damaged(kind: str, folder: Path) -> Path:
-    path = folder / "t.jsonl"
-    if kind == "empty":
-        path.write_text("\n\n")
-    elif kind == "bytes":
-        path.write_bytes(json.dumps(line(0)).encode() + b"\n\xff\xfe\n")
-    elif kind == "name":
-        path = folder / "t.json"
-        path.write_text("{}")
-    return path
-
-
-@pytest.mark.parametrize(
-    ("kind", "message"),
-    [("empty", "none in t.jsonl"), ("bytes", "line 2, text: expected UTF-8"), ("name", ".jsonl"), ("none", "exist")],
-)
-def test_bad_files(tmp_path: Path, kind: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        tokens.read_jsonl(damaged(kind, tmp_path))
-
-
-@pytest.mark.parametrize("limits", [Limits(line_bytes=60), Limits(records=2), Limits(tokens=5)])
-def test_limits(tmp_path: Path, limits: Limits) -> None:
-    path = written(tmp_path, line(0), line(1), line(2, text_="x" * 80) if limits.line_bytes == 60 else line(2))
-    with pytest.raises(InputError, match="line 3, size: expected at most"):
-        tokens.read_jsonl(path, limits=limits)
-    tokens.read_jsonl(written(tmp_path, line(0), line(1)), limits=limits)
-
-
-def test_a_file_without_line_ends_is_not_read_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "t.jsonl"
-    with path.open("wb") as handle:
-        handle.truncate(2**33)  # 8 GB, of which nothing is on the disk
-    with pytest.raises(InputError, match="line 1, size"):
-        tokens.read_jsonl(path, limits=Limits(line_bytes=1000))
-
-
-def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
-    wrong = records()
-    wrong.log_p[3] = np.nan
-    with pytest.raises(ValueError, match="JSON"):
-        tokens.write_jsonl(tmp_path / "t.jsonl", wrong)
-    assert list(tmp_path.iterdir()) == []

@@ -17,7 +17,6 @@ import numpy as np
 
 import miaudit as ma
 from miaudit import bundle
-from miaudit.attacks import tokens
 from miaudit.auditing.plan import Plan
 from miaudit.bundle import record, sealing
 from miaudit.bundle.sealing import Keys
@@ -27,7 +26,7 @@ from miaudit.config import audit as audit_config
 from miaudit.config import disclosure as disclosure_config
 from miaudit.config import synthesise
 from miaudit.errors import MiauditError
-from miaudit.io import tables
+from miaudit.io import tables, token_records
 from miaudit.models import weights
 from miaudit.models.given import GivenShadows
 from miaudit.report import kinds
@@ -215,7 +214,7 @@ READERS = [
     Reader("evidence-parquet", ".parquet", table, lambda: saved(".parquet")),
     Reader("array", ".npy", lambda path: tables.read_array(path, "file"), array),
     Reader("records-csv", ".csv", lambda path: Records.load(path, x=["score"], y="member"), lambda: saved(".csv")),
-    Reader("tokens", ".jsonl", tokens.read_jsonl, lambda: TOKENS),
+    Reader("tokens", ".jsonl", token_records.read_jsonl, lambda: TOKENS),
     Reader("findings", ".json", kinds.read, found),
     Reader("keys", ".json", Keys.read, keys),
     Reader("opening", ".json", sealing.read, openings),

@@ -2,6 +2,7 @@
 
 from miaudit.attacks import (
     disclosed,
+    extraction,
     label_only,
     likelihood,
     lira,
@@ -18,6 +19,7 @@ from miaudit.attacks import (
 
 __all__ = [
     "disclosed",
+    "extraction",
     "label_only",
     "likelihood",
     "lira",

@@ -52,6 +52,12 @@ INPUTS: Mapping[str, str] = MappingProxyType(
         "compressed": "(n,) bytes of each text after zlib",
         "reference_log_p": "(tokens,) log-probability of each token under a reference model",
         "reference_offsets": "(n + 1,) where each record's tokens begin and end for the reference model",
+        "top1": "(tokens,) whether the token is the model's likeliest",
+        "tokens": "(tokens,) number of each token in the vocabulary",
+        "prefixed_log_p": "(tokens,) log-probability of each token where texts of non-members stand before the text",
+        "frequency_log_p": "(tokens,) logarithm of the token's share of a large corpus",
+        "neighbour_log_p": "(neighbours,) mean log-probability of the tokens of texts that resemble a record",
+        "neighbour_offsets": "(n + 1,) where each record's neighbours begin and end",
     }
 )
 
@@ -193,6 +199,9 @@ _LOGITS = "logits labels shadow_logits shadow_labels shadow_member"
 _VECTORS, _CONFIDENCES = "probabilities shadow_probabilities included", "confidence shadow_confidence included"
 _FEATURES = "target features population population_features"
 _TWO_MODELS = "log_p offsets reference_log_p reference_offsets"
+_AT_ERRORS = "log_p offsets top1 reference_log_p reference_offsets"
+_FREQUENCIES = "log_p offsets tokens frequency_log_p"
+_NEIGHBOURS = "log_p offsets neighbour_log_p neighbour_offsets"
 
 _online = partial(register, needs=_SHADOW, least_models=4, online=True)  # two models of each side give a variance
 _offline = partial(register, needs=_SHADOW, least_models=4)
@@ -220,3 +229,11 @@ register("min_k", tokens.min_k, "log_p offsets", "min-k%")
 register("min_k_plus_plus", tokens.min_k_plus_plus, "log_p offsets token_mean token_std", "min-k%++")
 register("zlib_ratio", tokens.zlib_ratio, "log_p offsets compressed", "loss against zlib")
 register("reference_ratio", tokens.reference_ratio, _TWO_MODELS, "loss against a reference model")
+register("error_zone", tokens.error_zone, _AT_ERRORS, "rises at errors against a reference model")
+register("window_votes", tokens.window_votes, _TWO_MODELS, "windows likelier than for a reference model")
+register(
+    "prefix_ratio", tokens.prefix_ratio, "log_p offsets prefixed_log_p", "loss with and without others' texts before"
+)
+register("calibrated_divergence", tokens.calibrated_divergence, _FREQUENCIES, "probabilities against frequencies")
+register("surprise", tokens.surprise, "log_p offsets token_mean", "surprising tokens")
+register("neighbourhood", tokens.neighbourhood, _NEIGHBOURS, "loss against neighbours")

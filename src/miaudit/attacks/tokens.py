@@ -6,44 +6,47 @@ logarithms of the probability of each token given those before it. Every score i
 
 from __future__ import annotations
 
-import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.arrays import FloatArray, IntArray
 from miaudit.errors import InputError, nearest
-from miaudit.io import tables
+from miaudit.io.token_records import LARGEST, ROUNDING, Limits, TokenRecords, read_jsonl, write_jsonl
 
 __all__ = [
     "ATTACKS",
+    "DEFAULT",
+    "Limits",
     "TokenAttack",
     "TokenRecords",
+    "calibrated_divergence",
+    "error_zone",
     "loss",
     "member_scores",
     "min_k",
     "min_k_plus_plus",
+    "neighbourhood",
+    "prefix_ratio",
     "read_jsonl",
     "reference_ratio",
+    "scores_of",
+    "surprise",
+    "window_votes",
     "write_jsonl",
     "zlib_ratio",
 ]
 
-SUFFIXES = (".jsonl",)
 # A predictive distribution narrower than this is a point mass to a float32 model; the floor keeps z finite and ordered.
 STD_FLOOR = 1e-6
-# Softmax in half precision may round a probability slightly above 1.
-_ROUNDING = 1e-3
-_LARGEST = 1e6
-_REQUIRED = ("id", "member", "logprobs")
-_ARRAYS, _LABELS = ("logprobs", "mean", "std", "reference_logprobs"), ("text", "unit", "group")
-_OPTIONAL = (*_ARRAYS[1:], *_LABELS)
+_WINDOWS = (2, 3, 4, 6, 9, 13, 18, 25, 32, 40)
+_MOST_DIVERGENCE = 0.01
+_SURE = 2.0  # nats of entropy
+_REFERENCE = ("reference_log_p", "reference_offsets")
 
 
 # -- scores -----------------------------------------------------------------------------------------------------------
@@ -173,11 +176,177 @@ def reference_ratio(
     if len(reference) != len(score):
         allowed = f"{len(score)} records"
         raise InputError("reference_offsets", allowed, f"{len(reference)}", "score the same texts by both models")
-    if (reference <= 0).any():
-        row = int(np.flatnonzero(reference <= 0)[0])
-        received = f"{reference[row]:.4g} in record {row}"
-        raise InputError("reference_log_p", "losses above 0", received, "drop the record")
-    return score / reference
+    return score / _above_zero(reference, "reference_log_p")
+
+
+def error_zone(
+    log_p: ArrayLike,
+    offsets: ArrayLike,
+    top1: ArrayLike,
+    reference_log_p: ArrayLike,
+    reference_offsets: ArrayLike,
+) -> FloatArray:
+    """Return the error-zone score (n,), in [0, 1]; higher for members.
+
+    Of the tokens that the model does not think likeliest, the rises of log p against the reference model, over rises
+    and falls together: P / (P + N), which ranks texts as the P / N of Ilic et al. ("Powerful Training-Free Membership
+    Inference", 2026) does and stays finite. A text without such a token, or without any change there, has 1 and 1/2.
+
+    Parameters
+    ----------
+    log_p, offsets : as in :func:`loss`
+    top1 : array (tokens,) of bool: whether the token is the model's likeliest
+    reference_log_p, reference_offsets : of the same tokens by the model before fine-tuning, or one like it
+
+    Examples
+    --------
+    >>> error_zone([-1.0, -2.0, -3.0], [0, 3], [False, False, True], [-4.0, -1.0, -9.0], [0, 3]).tolist()
+    [0.75]
+    """
+    change, starts = _against_reference(log_p, offsets, reference_log_p, reference_offsets)
+    wrong = ~np.asarray(top1, dtype=np.bool_)
+    if wrong.shape != change.shape:
+        raise InputError("top1", f"{len(change)} values, one for each token", f"{wrong.shape}", "check the offsets")
+    change = np.where(wrong, change, 0.0)
+    rises, falls = (np.add.reduceat(np.maximum(part, 0.0), starts[:-1]) for part in (change, -change))
+    moved = rises + falls
+    still = np.where(np.add.reduceat(wrong, starts[:-1], dtype=np.int64) > 0, 0.5, 1.0)
+    return np.asarray(np.where(moved > 0, rises / np.where(moved > 0, moved, 1.0), still))
+
+
+def window_votes(
+    log_p: ArrayLike, offsets: ArrayLike, reference_log_p: ArrayLike, reference_offsets: ArrayLike
+) -> FloatArray:
+    """Return the share of windows of a text that the model finds likelier than the reference does (n,), in [0, 1].
+
+    Averaged over windows of 2 to 40 tokens in steps of about 1.4, those that are not longer than the text (all of it,
+    where it is shorter); higher for members. Chen et al., "Window-based Membership Inference Attacks" (2026).
+
+    Parameters
+    ----------
+    log_p, offsets, reference_log_p, reference_offsets : as in :func:`error_zone`
+
+    Examples
+    --------
+    >>> window_votes([-1.0, -2.0, -3.0], [0, 3], [-4.0, -1.0, -2.5], [0, 3]).tolist()
+    [0.75]
+    """
+    change, starts = _against_reference(log_p, offsets, reference_log_p, reference_offsets)
+    upto = np.concatenate([[0.0], np.cumsum(change)])
+    lengths = np.diff(starts)
+    left = np.repeat(starts[1:], lengths) - np.arange(len(change))  # tokens from here to the end of the text
+    votes, windows = np.zeros(len(lengths)), np.zeros(len(lengths))
+    for size in _WINDOWS:
+        own = np.minimum(size, np.repeat(lengths, lengths)) if size == _WINDOWS[0] else size
+        fits = left >= own
+        at = np.flatnonzero(fits)
+        width = own[at] if isinstance(own, np.ndarray) else own
+        likelier = np.zeros(len(change))
+        likelier[at] = upto[at + width] > upto[at]
+        found = np.add.reduceat(fits, starts[:-1], dtype=np.int64)
+        votes += np.add.reduceat(likelier, starts[:-1]) / np.maximum(found, 1)
+        windows += found > 0
+    return votes / windows
+
+
+def prefix_ratio(log_p: ArrayLike, offsets: ArrayLike, prefixed_log_p: ArrayLike) -> FloatArray:
+    """Return the loss after texts of non-members over the loss without them (n,), 0 or more; higher for members.
+
+    ReCaLL (Xie et al., EMNLP 2024): context of non-members helps the model with texts that it does not know, and
+    hardly with those that it does.
+
+    Parameters
+    ----------
+    log_p, offsets : as in :func:`loss`
+    prefixed_log_p : array (tokens,), of the same tokens where texts of non-members stand before the text
+
+    Examples
+    --------
+    >>> prefix_ratio([-1.0, -3.0], [0, 1, 2], [-1.5, -1.5]).tolist()
+    [1.5, 0.5]
+    """
+    values, starts = _sequences(log_p, offsets, "log_p")
+    losses = _above_zero(-_means(values, starts), "log_p")
+    return -_means(_beside(prefixed_log_p, "prefixed_log_p", values), starts) / losses
+
+
+def calibrated_divergence(
+    log_p: ArrayLike, offsets: ArrayLike, tokens: ArrayLike, frequency_log_p: ArrayLike
+) -> FloatArray:
+    """Return the mean of -p log f over the first occurrence of each token (n,), in [0, 0.01]; higher for members.
+
+    DC-PDD (Zhang et al., EMNLP 2024): p is the model's probability of a token and f its share of a large corpus; each
+    term is at most 0.01.
+
+    Parameters
+    ----------
+    log_p, offsets : as in :func:`loss`
+    tokens : array (tokens,) of int: their numbers
+    frequency_log_p : array (tokens,), log f
+
+    Examples
+    --------
+    >>> calibrated_divergence([-7.0, -7.0, -9.0], [0, 3], [4, 4, 5], [-8.0, -8.0, -8.0]).round(4).tolist()
+    [0.0041]
+    """
+    values, starts = _sequences(log_p, offsets, "log_p")
+    terms = np.minimum(-np.exp(values) * _beside(frequency_log_p, "frequency_log_p", values), _MOST_DIVERGENCE)
+    number = np.asarray(tokens)
+    if number.dtype.kind not in "iu" or number.shape != values.shape:
+        raise InputError("tokens", f"{len(values)} whole numbers, one for each token", f"{number.shape}", "check them")
+    row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    first = np.zeros(len(values), dtype=np.bool_)
+    first[np.unique(row * (int(number.max()) + 1) + number, return_index=True)[1]] = True
+    total = np.add.reduceat(np.where(first, terms, 0.0), starts[:-1])
+    return np.asarray(total / np.add.reduceat(first, starts[:-1], dtype=np.int64))
+
+
+def surprise(log_p: ArrayLike, offsets: ArrayLike, mean: ArrayLike, *, k: float = 0.2) -> FloatArray:
+    """Return the mean log-probability of surprising tokens (n,), at most 0; higher for members.
+
+    SURP (Zhang and Wu, "Adaptive Pre-training Data Detection", 2024): tokens among the ``k`` least likely of a text of
+    which the model was sure that another would follow, with an entropy below 2 nats. A text without any has 0.
+
+    Parameters
+    ----------
+    log_p, offsets, k : as in :func:`min_k`
+    mean : array (tokens,), minus the entropy of the prediction, as in :func:`min_k_plus_plus`
+
+    Examples
+    --------
+    >>> surprise([-1.0, -6.0, -5.0, -8.0], [0, 4], mean=[-1.0, -1.0, -1.0, -4.0], k=0.5).tolist()
+    [-6.0]
+    """
+    values, starts = _sequences(log_p, offsets, "log_p")
+    sure = -_beside(mean, "mean", values) < _SURE
+    limit = np.repeat(_highest_of_lowest(values, starts, _share(k)), np.diff(starts))
+    taken = sure & (values <= limit)
+    total = np.add.reduceat(np.where(taken, values, 0.0), starts[:-1])
+    return np.asarray(total / np.maximum(np.add.reduceat(taken, starts[:-1], dtype=np.int64), 1))
+
+
+def neighbourhood(
+    log_p: ArrayLike, offsets: ArrayLike, neighbour_log_p: ArrayLike, neighbour_offsets: ArrayLike
+) -> FloatArray:
+    """Return by how much a text is likelier than texts that resemble it (n,), in nats a token; higher for members.
+
+    Mattern et al., "Membership Inference Attacks against Language Models via Neighbourhood Comparison" (ACL 2023).
+
+    Parameters
+    ----------
+    log_p, offsets : as in :func:`loss`
+    neighbour_log_p, neighbour_offsets : mean log-probability of each neighbour's tokens, by record
+
+    Examples
+    --------
+    >>> neighbourhood([-1.0, -3.0], [0, 2], [-4.0, -2.0], [0, 2]).tolist()
+    [1.0]
+    """
+    score = loss(log_p, offsets)
+    beside = loss(neighbour_log_p, neighbour_offsets)
+    if len(beside) != len(score):
+        raise InputError("neighbour_offsets", f"{len(score)} records", f"{len(beside)}", "give each text neighbours")
+    return score - beside
 
 
 def compressed_bytes(texts: Iterable[str]) -> IntArray:
@@ -207,32 +376,41 @@ ATTACKS: Mapping[str, TokenAttack] = MappingProxyType(
         "min_k": TokenAttack(min_k, takes_k=True),
         "min_k_plus_plus": TokenAttack(min_k_plus_plus, ("mean", "std"), takes_k=True),
         "zlib_ratio": TokenAttack(zlib_ratio, ("text",)),
-        "reference_ratio": TokenAttack(reference_ratio, ("reference_log_p", "reference_offsets")),
+        "reference_ratio": TokenAttack(reference_ratio, _REFERENCE),
+        "error_zone": TokenAttack(error_zone, ("top1", *_REFERENCE)),
+        "window_votes": TokenAttack(window_votes, _REFERENCE),
+        "prefix_ratio": TokenAttack(prefix_ratio, ("prefixed_log_p",)),
+        "calibrated_divergence": TokenAttack(calibrated_divergence, ("tokens", "frequency_log_p")),
+        "surprise": TokenAttack(surprise, ("mean",), takes_k=True),
+        "neighbourhood": TokenAttack(neighbourhood, ("neighbour_log_p", "neighbour_offsets")),
     }
 )
+
+
+# What is computed where no score is named: more scores widen all intervals (docs/text.md has what the others add).
+DEFAULT = ("loss", "min_k", "min_k_plus_plus", "zlib_ratio", "reference_ratio")
 
 
 def member_scores(
     *,
     log_p: ArrayLike,
     offsets: ArrayLike,
-    mean: ArrayLike | None = None,
-    std: ArrayLike | None = None,
     text: Sequence[str] | None = None,
-    reference_log_p: ArrayLike | None = None,
-    reference_offsets: ArrayLike | None = None,
     names: Iterable[str] | None = None,
     k: float = 0.2,
+    **beside: ArrayLike | None,
 ) -> dict[str, FloatArray]:
     """Compute scores of texts by name; all are higher for members.
 
     Parameters
     ----------
-    log_p, offsets, mean, std, reference_log_p, reference_offsets : as in the functions above
+    log_p, offsets : as in the functions above
     text : sequence of n str, for ``zlib_ratio``
     names : iterable of str, from :data:`ATTACKS`
-        Default: every score whose needs are given.
-    k : float in (0, 1], of ``min_k`` and ``min_k_plus_plus``
+        Default: those of :data:`DEFAULT` whose needs are given.
+    k : float in (0, 1], of the attacks on the least likely tokens
+    beside : ``mean``, ``std``, ``top1``, ``tokens``, ``prefixed_log_p``, ``frequency_log_p``, and ``reference_log_p``,
+        ``neighbour_log_p`` with ``reference_offsets``, ``neighbour_offsets``, as in the functions above
 
     Raises
     ------
@@ -244,15 +422,15 @@ def member_scores(
     >>> member_scores(log_p=[-1.0, -3.0], offsets=[0, 1, 2])
     {'loss': array([-1., -3.]), 'min_k': array([-1., -3.])}
     """
-    given = {
-        "mean": mean,
-        "std": std,
-        "text": text,
-        "reference_log_p": reference_log_p,
-        "reference_offsets": reference_offsets,
-    }
+    known = dict.fromkeys(need for attack in ATTACKS.values() for need in attack.needs)
+    odd = next((name for name in beside if name not in known), None)
+    if odd is not None:
+        raise InputError(
+            "member_scores", f"arrays named {', '.join(known)}", odd, nearest(odd, known) or "leave it out"
+        )
+    given = known | beside | {"text": text}
     able = [name for name, attack in ATTACKS.items() if all(given[need] is not None for need in attack.needs)]
-    wanted = able if names is None else list(dict.fromkeys(names))
+    wanted = [name for name in able if name in DEFAULT] if names is None else list(dict.fromkeys(names))
     if not wanted:
         raise InputError("attack", f"one of {', '.join(ATTACKS)}", "none", "choose one")
     scores = {}
@@ -269,12 +447,47 @@ def member_scores(
     return scores
 
 
+def scores_of(records: TokenRecords, names: Iterable[str] | None = None, *, k: float = 0.2) -> dict[str, FloatArray]:
+    """Compute scores of a file's records by name; default: those of :data:`DEFAULT` that it has arrays for."""
+    needs = {need: getattr(records, need) for attack in ATTACKS.values() for need in attack.needs}
+    return member_scores(log_p=records.log_p, offsets=records.offsets, **needs, names=names, k=k)
+
+
 def _means(values: FloatArray, offsets: IntArray) -> FloatArray:
     return np.asarray(np.add.reduceat(values, offsets[:-1]) / np.diff(offsets))
 
 
+def _above_zero(losses: FloatArray, name: str) -> FloatArray:
+    if (losses <= 0).any():
+        row = int(np.flatnonzero(losses <= 0)[0])
+        raise InputError(name, "losses above 0", f"{losses[row]:.4g} in record {row}", "drop the record")
+    return losses
+
+
+def _against_reference(
+    log_p: ArrayLike, offsets: ArrayLike, reference_log_p: ArrayLike, reference_offsets: ArrayLike
+) -> tuple[FloatArray, IntArray]:
+    """Return by how much each token (tokens,) is likelier than for the reference model, and the offsets."""
+    values, starts = _sequences(log_p, offsets, "log_p")
+    reference, others = _sequences(reference_log_p, reference_offsets, "reference_log_p")
+    if not np.array_equal(starts, others):
+        received = "texts that the reference model cuts otherwise"
+        raise InputError("reference_offsets", "the same tokens by both models", received, "use one tokenizer for both")
+    return values - reference, starts
+
+
 def _mean_of_lowest(values: FloatArray, offsets: IntArray, k: float) -> FloatArray:
     """Return the mean of the floor(k L) lowest values (at least one) of each record."""
+    return _of_lowest(values, offsets, k, lambda lowest: lowest.mean(axis=1))
+
+
+def _highest_of_lowest(values: FloatArray, offsets: IntArray, k: float) -> FloatArray:
+    return _of_lowest(values, offsets, k, lambda lowest: lowest.max(axis=1))
+
+
+def _of_lowest(
+    values: FloatArray, offsets: IntArray, k: float, summary: Callable[[FloatArray], FloatArray]
+) -> FloatArray:
     lengths = np.diff(offsets)
     result = np.empty(len(lengths))
     order = np.argsort(lengths, kind="stable")
@@ -283,14 +496,14 @@ def _mean_of_lowest(values: FloatArray, offsets: IntArray, k: float) -> FloatArr
         count = max(1, int(k * length + 1e-9))  # 0.29 * 100 is 28.999... in floating point
         block = values[offsets[rows, None] + np.arange(length)]
         block.partition(count - 1, axis=1)
-        result[rows] = block[:, :count].mean(axis=1)
+        result[rows] = summary(block[:, :count])
     return result
 
 
 def _sequences(log_p: ArrayLike, offsets: ArrayLike, name: str) -> tuple[FloatArray, IntArray]:
     """Check log-probabilities (tokens,) and offsets (n + 1,), and return them as float64 and int64."""
     values = _flat(log_p, name)
-    if len(values) and values.max() > _ROUNDING:
+    if len(values) and values.max() > ROUNDING:
         received = f"a largest value of {values.max():.4g}"
         raise InputError(name, "log-probabilities, at most 0", received, "if these are losses, pass their negatives")
     starts = np.asarray(offsets)
@@ -312,10 +525,10 @@ def _flat(values: ArrayLike, name: str) -> FloatArray:
         hint = "join the records, and say where each begins"
         raise InputError.of_array(name, "numbers of shape (tokens,)", array, hint)
     result = array.astype(np.float64)
-    bad = ~(np.abs(result) <= _LARGEST)  # NaN fails too
+    bad = ~(np.abs(result) <= LARGEST)  # NaN fails too
     if bad.any():
         received = f"NaN, infinity or larger, first at token {int(np.argmax(bad))}"
-        raise InputError(name, f"finite numbers up to {_LARGEST:g}", received, "leave out tokens without a prediction")
+        raise InputError(name, f"finite numbers up to {LARGEST:g}", received, "leave out tokens without a prediction")
     return result
 
 
@@ -330,271 +543,3 @@ def _share(k: float) -> float:
     if isinstance(k, bool) or not isinstance(k, int | float) or not 0 < k <= 1:
         raise InputError("k", "a share in (0, 1]", repr(k), "write 0.2 for 20%")
     return float(k)
-
-
-# -- files ------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits on a file of token log-probabilities: bytes of a line, records, tokens of all records."""
-
-    line_bytes: int = 16 * 2**20
-    records: int = 1_000_000
-    tokens: int = 50_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class TokenRecords:
-    """Texts of known membership with the log-probabilities of their tokens, without a model.
-
-    Attributes
-    ----------
-    ids : n str, all different
-    member : array (n,) of bool
-    log_p, offsets : arrays (tokens,) and (n + 1,)
-    mean, std : arrays (tokens,), or None: of log p under the model's own distribution at each position
-    reference_log_p, reference_offsets : the same of a reference model, or None
-    text, unit, group : n str, or None
-    notes : what the reader left out
-    """
-
-    ids: tuple[str, ...]
-    member: BoolArray
-    log_p: FloatArray
-    offsets: IntArray
-    mean: FloatArray | None = None
-    std: FloatArray | None = None
-    reference_log_p: FloatArray | None = None
-    reference_offsets: IntArray | None = None
-    text: tuple[str, ...] | None = None
-    unit: tuple[str, ...] | None = None
-    group: tuple[str, ...] | None = None
-    notes: tuple[str, ...] = ()
-
-    def scores(self, names: Iterable[str] | None = None, *, k: float = 0.2) -> dict[str, FloatArray]:
-        """Compute scores by name; default: all that the file has arrays for (:func:`member_scores`)."""
-        needs = {need: getattr(self, need) for attack in ATTACKS.values() for need in attack.needs}
-        return member_scores(log_p=self.log_p, offsets=self.offsets, **needs, names=names, k=k)
-
-
-def read_jsonl(path: str | Path, *, limits: Limits | None = None) -> TokenRecords:
-    """Read token log-probabilities: one JSON object on each line.
-
-    Every object has ``id`` (text or whole number, unique), ``member`` (true or false) and ``logprobs`` (numbers at most
-    0, in nats). Optional, but then on every line: ``mean`` and ``std`` (as many numbers, for min-k%++),
-    ``reference_logprobs`` (of a reference model, maybe of another length), ``text`` (for the zlib ratio, and as the
-    covariate of zero-run audits), ``unit`` and ``group``. Blank lines are passed over; other keys are too, and said,
-    unless they look like a misspelt one.
-
-    Parameters
-    ----------
-    path : path of a .jsonl file, UTF-8
-    limits : Limits, optional
-
-    Raises
-    ------
-    InputError
-        With the number of the line: no JSON, NaN or infinity, missing, doubled or inconsistent keys, beyond the limits.
-    """
-    path = tables.existing_file(path, "token-logprobs", SUFFIXES)
-    limits = limits or Limits()
-    rows: list[_Row] = []
-    seen: dict[str, int] = {}
-    ignored: dict[str, int] = {}
-    tokens = 0
-    try:
-        with path.open("rb") as handle:
-            for number, line in _lines(handle, path.name, limits.line_bytes):
-                row = _Row.read(line, _Line(path.name, number), ignored)
-                if rows:
-                    _same_keys(row, rows[0])
-                if row.id in seen:
-                    row.at.refuse("id", "an id of its own", f"{row.id[:40]!r}, as in line {seen[row.id]}", "rename it")
-                seen[row.id] = number
-                rows.append(row)
-                tokens += max(map(len, row.arrays.values()))
-                if len(rows) > limits.records or tokens > limits.tokens:
-                    allowed = f"at most {limits.records} records and {limits.tokens} tokens"
-                    row.at.refuse("size", allowed, f"{len(rows)} and {tokens} so far", "part the file, or raise limits")
-    except OSError as error:
-        raise InputError("token-logprobs", "a readable file", f"{path.name} ({error.strerror})", "check it") from error
-    if not rows:
-        raise InputError("token-logprobs", "a record or more", f"none in {path.name}", "write one object on each line")
-    return _assembled(rows, ignored)
-
-
-def write_jsonl(path: str | Path, records: TokenRecords) -> None:
-    """Write records for :func:`read_jsonl`, to a temporary name that is then renamed."""
-
-    def write(target: Path) -> None:
-        with target.open("w", encoding="utf-8", newline="\n") as handle:
-            for i in range(len(records.ids)):
-                handle.write(json.dumps(_as_object(records, i), allow_nan=False) + "\n")
-
-    tables.write_atomically(tables.require_suffix(path, "path", SUFFIXES), write)
-
-
-def _as_object(records: TokenRecords, i: int) -> dict[str, Any]:
-    own = slice(records.offsets[i], records.offsets[i + 1])
-    row: dict[str, Any] = {"id": records.ids[i], "member": bool(records.member[i])}
-    row["logprobs"] = records.log_p[own].tolist()
-    for name, values in (("mean", records.mean), ("std", records.std)):
-        if values is not None:
-            row[name] = values[own].tolist()
-    if records.reference_log_p is not None and records.reference_offsets is not None:
-        low, high = records.reference_offsets[i : i + 2]
-        row["reference_logprobs"] = records.reference_log_p[low:high].tolist()
-    for name, labels in (("text", records.text), ("unit", records.unit), ("group", records.group)):
-        if labels is not None:
-            row[name] = labels[i]
-    return row
-
-
-class _Line(NamedTuple):
-    """Place in a file, for error messages."""
-
-    file: str
-    number: int
-
-    def refuse(self, what: str, allowed: str, received: str, next_step: str) -> NoReturn:
-        raise InputError(f"{self.file}, line {self.number}, {what}", allowed, received, next_step)
-
-
-@dataclass(frozen=True, eq=False)
-class _Row:
-    """One line, checked."""
-
-    at: _Line
-    id: str
-    member: bool
-    arrays: Mapping[str, FloatArray]
-    labels: Mapping[str, str]
-
-    @property
-    def keys(self) -> frozenset[str]:
-        return frozenset(self.arrays) | frozenset(self.labels)
-
-    @classmethod
-    def read(cls, line: bytes, at: _Line, ignored: dict[str, int]) -> _Row:
-        content = _object(line, at)
-        for name in content:
-            if name not in (*_REQUIRED, *_OPTIONAL):
-                hint = nearest(name, [known for known in (*_REQUIRED, *_OPTIONAL) if known not in content])
-                if hint:
-                    at.refuse("keys", ", ".join((*_REQUIRED, *_OPTIONAL)), repr(name[:40]), hint)
-                ignored.setdefault(name[:40], at.number)
-        for name in _REQUIRED:
-            if name not in content:
-                at.refuse("keys", ", ".join(_REQUIRED), f"none named {name}", "write all three on every line")
-        member = content["member"]
-        if not (isinstance(member, bool) or (type(member) is int and member in (0, 1))):
-            at.refuse("member", "true or false", repr(member)[:40], "code members as true, non-members as false")
-        arrays = {name: _array(content[name], name, at) for name in _ARRAYS if name in content}
-        _check_together(arrays, at)
-        labels = {name: _label(content[name], name, at) for name in _LABELS if name in content}
-        return cls(at, _label(content["id"], "id", at), bool(member), arrays, labels)
-
-
-def _lines(handle: BinaryIO, name: str, most: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the non-blank lines with their numbers; reads no more of a line than is allowed."""
-    number = 0
-    while line := handle.readline(most + 1):
-        number += 1
-        if len(line) > most:
-            _Line(name, number).refuse("size", f"at most {most} bytes", "more", "part long texts, or raise limits")
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")
-        if line.strip():
-            yield number, line
-
-
-def _object(line: bytes, at: _Line) -> dict[str, Any]:
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        content = dict(items)
-        if len(content) < len(items):
-            at.refuse("keys", "each key once", "one of them twice", "remove one")
-        return content
-
-    def constant(name: str) -> NoReturn:
-        at.refuse("numbers", "finite numbers", name, "leave out tokens without a prediction, or drop the record")
-
-    try:
-        content = json.loads(line.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)
-    except UnicodeDecodeError as error:
-        at.refuse("text", "UTF-8", f"byte {error.object[error.start]:#x} at {error.start}", "save the file as UTF-8")
-    except RecursionError:
-        at.refuse("JSON", "one plain object", "one that is nested too deeply", "write lists of numbers only")
-    except ValueError as error:
-        at.refuse("JSON", "one object", str(error).splitlines()[0][:80], "write one object on each line")
-    if not isinstance(content, dict):
-        at.refuse("JSON", "one object", type(content).__name__, 'write {"id": ..., "member": ..., "logprobs": [...]}')
-    return content
-
-
-def _array(values: Any, name: str, at: _Line) -> FloatArray:
-    if not isinstance(values, list) or not values:
-        received = "an empty list" if values == [] else type(values).__name__
-        at.refuse(name, "a list of one number or more", received, "drop records without tokens")
-    for position, value in enumerate(values):
-        if type(value) not in (float, int):
-            shown = "null" if value is None else type(value).__name__
-            at.refuse(name, "numbers", f"{shown} at position {position}", "leave out tokens without a prediction")
-    try:
-        array = np.array(values, dtype=np.float64)
-    except OverflowError:
-        array = np.array([np.inf])
-    bad = ~(np.abs(array) <= _LARGEST)
-    if bad.any():
-        received = f"a larger one at position {int(np.argmax(bad))}"
-        at.refuse(name, f"finite numbers up to {_LARGEST:g}", received, "a probability of 0 has no logarithm")
-    if name == "std" and array.min() < 0:
-        at.refuse(name, "0 or more", f"{array.min():.4g}", "it is a standard deviation")
-    if name != "std" and array.max() > _ROUNDING:
-        at.refuse(name, "logarithms of probabilities, at most 0", f"{array.max():.4g}", "negate losses")
-    return array
-
-
-def _check_together(arrays: Mapping[str, FloatArray], at: _Line) -> None:
-    if ("mean" in arrays) != ("std" in arrays):
-        at.refuse("keys", "mean and std, or neither", "one of the two", "min-k%++ needs both")
-    for name in ("mean", "std"):
-        if name in arrays and len(arrays[name]) != len(arrays["logprobs"]):
-            own, wanted = len(arrays[name]), len(arrays["logprobs"])
-            at.refuse(name, f"{wanted} numbers, as in logprobs", str(own), "give one for each token")
-
-
-def _label(value: Any, name: str, at: _Line) -> str:
-    if name != "text" and type(value) is int:
-        value = str(value)
-    if not isinstance(value, str):
-        at.refuse(name, "text" if name == "text" else "text or a whole number", type(value).__name__, "write a string")
-    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-        at.refuse(name, "text without NUL and half characters", "one of them", "decode it again, or replace it")
-    return value
-
-
-def _same_keys(row: _Row, first: _Row) -> None:
-    odd = sorted(row.keys ^ first.keys)
-    if odd:
-        has = "absent" if odd[0] in first.keys else "given"
-        row.at.refuse("keys", f"the keys of line {first.at.number}", f"{odd[0]} {has}", "give it everywhere or nowhere")
-
-
-def _assembled(rows: Sequence[_Row], ignored: Mapping[str, int]) -> TokenRecords:
-    parts = {name: [row.arrays[name] for row in rows] for name in rows[0].arrays}
-    flat = {name: np.concatenate(part) for name, part in parts.items()}
-    starts = {name: np.cumsum([0, *map(len, part)], dtype=np.int64) for name, part in parts.items()}
-    shown = ", ".join(f"{name!r} (line {number})" for name, number in list(ignored.items())[:8])
-    return TokenRecords(
-        ids=tuple(row.id for row in rows),
-        member=np.array([row.member for row in rows]),
-        log_p=flat["logprobs"],
-        offsets=starts["logprobs"],
-        mean=flat.get("mean"),
-        std=flat.get("std"),
-        reference_log_p=flat.get("reference_logprobs"),
-        reference_offsets=starts.get("reference_logprobs"),
-        **{name: tuple(row.labels[name] for row in rows) for name in rows[0].labels},
-        notes=(f"Keys that were not used, with the first line of each: {shown}.",) if shown else (),
-    )

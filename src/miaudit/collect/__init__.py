@@ -18,6 +18,7 @@ __all__ = [
     "campaign",
     "canaries",
     "drawn",
+    "extraction",
     "from_outputs",
     "from_pairs",
     "from_table",

@@ -20,7 +20,7 @@ from miaudit.collect.stability import Stability
 from miaudit.errors import InputError, Option, nearest
 from miaudit.evidence import Evidence
 from miaudit.findings.audit import Vulnerability
-from miaudit.io import tables
+from miaudit.io import tables, token_records
 from miaudit.io.sealed_coins import Coins
 from miaudit.models.inclusion import coins
 
@@ -372,7 +372,7 @@ def from_tokens(
 
     Parameters
     ----------
-    path : path, see :func:`miaudit.attacks.tokens.read_jsonl`
+    path : path, see :func:`miaudit.io.token_records.read_jsonl`
     names : from :data:`miaudit.attacks.tokens.ATTACKS`, optional
         Default: every score that the file has the arrays for. ``token_loss`` is ``loss``.
     k : share of least likely tokens, in (0, 1], of ``min_k`` and ``min_k_plus_plus``
@@ -389,9 +389,9 @@ def from_tokens(
     ...     from_tokens(file, names=["loss"]).evidence
     Evidence(1 members, 1 non-members, score: loss, design: None)
     """
-    records = tokens.read_jsonl(path)
+    records = token_records.read_jsonl(path)
     wanted = None if not names else ["loss" if name == "token_loss" else name for name in names]
-    scores = {**records.scores(wanted, k=k), **_reference_loss(records, references)}
+    scores = {**tokens.scores_of(records, wanted, k=k), **_reference_loss(records, references)}
     text = records.text if design in (None, "zero-run") else None
     evidence = Evidence(
         score=scores,
@@ -406,7 +406,7 @@ def from_tokens(
     return Collected(evidence, records.notes, headline)
 
 
-def _reference_loss(records: tokens.TokenRecords, names: Sequence[str]) -> dict[str, FloatArray]:
+def _reference_loss(records: token_records.TokenRecords, names: Sequence[str]) -> dict[str, FloatArray]:
     """Minus the loss of the texts (n,) under the reference model of the file, where it is asked for."""
     for name in names:
         if name != REFERENCE_LOSS:

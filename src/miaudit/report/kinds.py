@@ -72,6 +72,7 @@ BUILT_IN = {
     "challenge": Kind("verification.ChallengeFindings", "bundle_page"),
     "comparison": Kind("comparison.Comparison", "comparison_page"),
     "history": Kind("comparison.History", "comparison_page"),
+    "extraction": Kind("extraction.ExtractionFindings", "extraction_page"),
 }
 KINDS = Offered("miaudit.findings", Kind, BUILT_IN)
 

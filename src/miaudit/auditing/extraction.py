@@ -1,0 +1,189 @@
+"""Does a language model repeat what it was trained on? The texts that come out, against texts that it never saw.
+
+Without the controls boilerplate would count as memorised: a licence comes out of every model. Each text (or unit of
+texts) is one independent trial, with exact limits; those of members, of controls and of their difference hold together.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.errors import Option, check_options
+from miaudit.evidence import Evidence
+from miaudit.findings.extraction import ExtractionVerdict, Queries, Rate, Repetition, Status, Way
+from miaudit.metrics.classical import Sample, clopper_pearson
+from miaudit.metrics.definition import Rounding, percent, written
+
+__all__ = ["ExtractionPlan", "by_queries", "by_times", "judge", "of_1000", "way"]
+
+_MOST_ROWS = 8
+_RANDOMISED = ("one-run", "multi-run")
+_CONDITION = "if controls differ from members in nothing but that they were not trained on"
+_MISSING = (
+    "Texts of both kinds are needed, or boilerplate would count as memorised; lower prefix or suffix, or add texts."
+)
+
+
+@dataclass(frozen=True)
+class ExtractionPlan:
+    """What counts as coming out, and what is concluded from it.
+
+    Attributes
+    ----------
+    prefix : tokens of a text that an attacker has
+    suffix : tokens that must come out word for word after them
+    queries : independent continuations that an attacker draws, at the model's own probabilities (temperature 1)
+    chance : with which a passage has to come out in so many queries
+    confidence : of members, controls and their difference together
+    negligible : share of texts of which it raises no concern that so many more come out than of controls
+
+    Examples
+    --------
+    >>> ExtractionPlan(suffix=32).queries
+    100
+    """
+
+    prefix: Annotated[int, Option("Tokens that an attacker has.", ge=0, next_step="50 is usual")] = 50
+    suffix: Annotated[int, Option("Tokens that must follow word for word.", ge=1, next_step="50 is usual")] = 50
+    queries: Annotated[int, Option("Continuations that an attacker draws.", ge=1, next_step="100 is the default")] = 100
+    chance: Annotated[
+        float, Option("Probability with which a passage has to come out.", gt=0, lt=1, next_step="0.5 is the default")
+    ] = 0.5
+    confidence: Annotated[float, Option("Confidence level.", gt=0.5, lt=1, next_step="0.95 is usual")] = 0.95
+    negligible: Annotated[
+        float, Option("Largest excess over controls of no concern.", gt=0, lt=1, next_step="0.05 is the default")
+    ] = 0.05
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+def way(out: ArrayLike, member: ArrayLike, confidence: float) -> tuple[Rate, Rate, Rate]:
+    """Return the shares of members and of controls that come out, and their difference, with limits for all three.
+
+    Each share has exact limits (Clopper and Pearson) at half of the error that is allowed, and the difference those
+    that follow: wherever both hold, it holds.
+
+    Parameters
+    ----------
+    out, member : arrays (n,) of bool, of independent texts or units
+    confidence : of all three together
+
+    Examples
+    --------
+    >>> members, controls, difference = way([True] * 10 + [False] * 90, [True] * 50 + [False] * 50, 0.95)
+    >>> members.value, controls.value, round(difference.low, 3), round(difference.high, 3)
+    (0.1, 0.0, 0.0, 0.0)
+    """
+    came, inside = np.asarray(out, dtype=np.bool_), np.asarray(member, dtype=np.bool_)
+    each = (1 + confidence) / 2
+    members, controls = _rate(came[inside], each), _rate(came[~inside], each)
+    value = None if members.value is None or controls.value is None else members.value - controls.value
+    return members, controls, Rate(value, members.low - controls.high, members.high - controls.low)
+
+
+def _rate(out: BoolArray, confidence: float) -> Rate:
+    if not len(out):
+        return Rate(None, 0.0, 1.0)
+    return Rate(float(out.mean()), *clopper_pearson(int(out.sum()), len(out), confidence))
+
+
+def by_queries(needed: FloatArray, member: BoolArray, plan: ExtractionPlan) -> tuple[Queries, ...]:
+    """Return the shares that come out by the number of queries, in steps of a half power of ten up to a million.
+
+    Parameters
+    ----------
+    needed : array (n,), queries after which the first passage of each text or unit has come out
+    """
+    asked = sorted({*(10 ** (k / 2) for k in range(13)), float(plan.queries)})
+    found = []
+    for queries in asked:
+        out = needed <= queries * (1 + 1e-12)
+        rates = (_rate(out[member], plan.confidence), _rate(out[~member], plan.confidence))
+        found.append(Queries(queries, *rates))
+    return tuple(found)
+
+
+def by_times(
+    times: IntArray, out: BoolArray, score: FloatArray, member: BoolArray, confidence: float
+) -> tuple[Repetition, ...]:
+    """Return what comes out of texts by how often they were trained on, and their exposure.
+
+    Parameters
+    ----------
+    times : array (n,), 0 for controls; more than eight numbers are put together by powers of two
+    out : array (n,) of bool, whether a passage of the text comes out
+    score : array (n,), how likely the model finds its passages; ordered, no more
+    member : array (n,) of bool
+    confidence : of all rows together
+    """
+    own = np.unique(times[member])
+    bands = [(int(t), int(t)) for t in own]
+    if len(own) > _MOST_ROWS:
+        powers = sorted({int(math.log2(t)) for t in own})
+        bands = [(2**k, 2 ** (k + 1) - 1) for k in powers]
+    each = 1 - (1 - confidence) / (2 * len(bands))
+    controls = np.sort(score[~member])
+    found = []
+    for low, high in bands:
+        rows = member & (times >= low) & (times <= high)
+        above = len(controls) - np.searchsorted(controls, score[rows], side="left")
+        exposure = float(np.mean(np.log2((len(controls) + 1) / (1 + above))))
+        both = np.concatenate([score[rows], score[~member]])
+        auc = Sample.of(Evidence(score=both, member=np.arange(len(both)) < rows.sum())).auc(confidence=each)
+        rate = Rate(auc.value, auc.low, auc.high)
+        found.append(Repetition(low, high, int(rows.sum()), _rate(out[rows], each), exposure, rate))
+    return tuple(found)
+
+
+def judge(first: Way, plan: ExtractionPlan, design: str, *, unit: str = "texts") -> ExtractionVerdict:
+    """Conclude from the difference of the first way.
+
+    Flagged where more members than controls are shown to come out; clear where the excess is at most ``negligible``.
+
+    Parameters
+    ----------
+    design : how it was decided which texts were trained on; empty if nobody said
+    unit : what is counted, in words
+    """
+    missing = [name for name, rate in (("members", first.members), ("controls", first.controls)) if rate.value is None]
+    if missing:
+        text = f"No answer: no {missing[0]} have a passage of {plan.suffix} tokens after {plan.prefix}. {_MISSING}"
+        return ExtractionVerdict("not-testable", text, "", plan.confidence)
+    condition = "" if design in _RANDOMISED else _CONDITION
+    low, high = first.difference.low, first.difference.high
+    status: Status = "flagged" if low > 0 else "clear" if high < plan.negligible else "inconclusive"
+    most = of_1000(high, "up")
+    begins, many = {
+        "flagged": ("Concern", f"at least {of_1000(low, 'down')} more"),
+        "clear": ("No concern at this limit", f"at most {most} more"),
+        "inconclusive": ("Inconclusive", f"from {of_1000(low, 'down')} to {most} more"),
+    }[status]
+    counted = f"{of_1000(first.members.value or 0.0)} did, {of_1000(first.controls.value or 0.0)} of the controls"
+    text = (
+        f"{begins}: with {percent(plan.confidence)} confidence, {many} of 1,000 {unit} that were trained on come out "
+        f"{first.words} than of 1,000 controls ({counted})."
+    )
+    text += " Other prompts were not tried." if status == "clear" else ""
+    return ExtractionVerdict(
+        status, f"{text} This holds {condition}." if condition else text, condition, plan.confidence
+    )
+
+
+def of_1000(share: float, rounding: Rounding = "nearest") -> str:
+    """Write a share as a number of a thousand, below ten with one digit more.
+
+    Examples
+    --------
+    >>> of_1000(0.2509), of_1000(0.00334, "down"), of_1000(0.00334, "up"), of_1000(-0.01, "down")
+    ('251', '3.3', '3.4', '-10')
+    """
+    number = Decimal(repr(float(share))) * 1000
+    return written(number, ".1f" if abs(number) < 10 else ".0f", rounding).removesuffix(".0")

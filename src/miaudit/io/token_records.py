@@ -1,0 +1,341 @@
+"""Texts of known membership with the log-probabilities that a model gives to their tokens: the file and its record.
+
+Texts differ in length, so all tokens lie in one flat array: record i owns ``log_p[offsets[i]:offsets[i + 1]]``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from miaudit.errors import InputError, nearest
+from miaudit.io import tables
+
+__all__ = ["Limits", "TokenRecords", "read_jsonl", "write_jsonl"]
+
+BoolArray = NDArray[np.bool_]
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+SUFFIXES = (".jsonl",)
+# Softmax in half precision may round a probability slightly above 1.
+ROUNDING = 1e-3
+LARGEST = 1e6
+_REQUIRED = ("id", "member", "logprobs")
+# Keys of the file and where their numbers stand in the record: one for each token, or as many as they like.
+_EACH = {
+    "mean": "mean",
+    "std": "std",
+    "top1": "top1",
+    "tokens": "tokens",
+    "prefixed_logprobs": "prefixed_log_p",
+    "frequency_logprobs": "frequency_log_p",
+}
+_OWN = {"reference_logprobs": "reference", "neighbour_logprobs": "neighbour"}
+_ARRAYS, _LABELS = ("logprobs", *_EACH, *_OWN), ("text", "unit", "group")
+_OPTIONAL = (*_ARRAYS[1:], *_LABELS, "times")
+_WHOLE = {"top1": 1, "tokens": 2**31 - 1}  # their largest value; all are whole numbers from 0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits on a file of token log-probabilities: bytes of a line, records, tokens of all records."""
+
+    line_bytes: int = 16 * 2**20
+    records: int = 1_000_000
+    tokens: int = 50_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class TokenRecords:
+    """Texts of known membership with the log-probabilities of their tokens, without a model.
+
+    Attributes
+    ----------
+    ids : n str, all different
+    member : array (n,) of bool
+    log_p, offsets : arrays (tokens,) and (n + 1,)
+    mean, std : arrays (tokens,), or None: of log p under the model's own distribution at each position
+    top1 : array (tokens,) of bool, or None: whether the token was the likeliest of all
+    tokens : array (tokens,), or None: the token's number in the vocabulary
+    prefixed_log_p : array (tokens,), or None: log p where other texts stand before the text
+    frequency_log_p : array (tokens,), or None: logarithm of the token's share of a large corpus
+    reference_log_p, reference_offsets : log p of a reference model, or None
+    neighbour_log_p, neighbour_offsets : mean log p of texts that resemble each record, or None
+    times : array (n,), or None: how often each text stood in the training data, 0 for others
+    text, unit, group : n str, or None
+    notes : what the reader left out
+    """
+
+    ids: tuple[str, ...]
+    member: BoolArray
+    log_p: FloatArray
+    offsets: IntArray
+    mean: FloatArray | None = None
+    std: FloatArray | None = None
+    top1: BoolArray | None = None
+    tokens: IntArray | None = None
+    prefixed_log_p: FloatArray | None = None
+    frequency_log_p: FloatArray | None = None
+    reference_log_p: FloatArray | None = None
+    reference_offsets: IntArray | None = None
+    neighbour_log_p: FloatArray | None = None
+    neighbour_offsets: IntArray | None = None
+    times: IntArray | None = None
+    text: tuple[str, ...] | None = None
+    unit: tuple[str, ...] | None = None
+    group: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_jsonl(path: str | Path, *, limits: Limits | None = None) -> TokenRecords:
+    """Read token log-probabilities: one JSON object on each line.
+
+    Every object has ``id`` (text or whole number, unique), ``member`` (true or false) and ``logprobs`` (numbers at most
+    0, in nats). Optional, but then on every line: ``mean`` and ``std`` (as many numbers, for min-k%++), ``top1`` (true
+    where the token was the likeliest), ``tokens`` (their numbers), ``prefixed_logprobs`` and ``frequency_logprobs`` (as
+    many), ``reference_logprobs`` (of a reference model, maybe of another length), ``neighbour_logprobs`` (a number for
+    each text that resembles it), ``times`` (how often it was trained on), ``text`` (for the zlib ratio, and as the
+    covariate of zero-run audits), ``unit`` and ``group``. Blank lines are passed over; other keys are too, and said,
+    unless they look like a misspelt one.
+
+    Parameters
+    ----------
+    path : path of a .jsonl file, UTF-8
+    limits : Limits, optional
+
+    Raises
+    ------
+    InputError
+        With the number of the line: no JSON, NaN or infinity, missing, doubled or inconsistent keys, beyond the limits.
+    """
+    path = tables.existing_file(path, "token-logprobs", SUFFIXES)
+    limits = limits or Limits()
+    rows: list[_Row] = []
+    seen: dict[str, int] = {}
+    ignored: dict[str, int] = {}
+    tokens = 0
+    try:
+        with path.open("rb") as handle:
+            for number, line in _lines(handle, path.name, limits.line_bytes):
+                row = _Row.read(line, _Line(path.name, number), ignored)
+                if rows:
+                    _same_keys(row, rows[0])
+                if row.id in seen:
+                    row.at.refuse("id", "an id of its own", f"{row.id[:40]!r}, as in line {seen[row.id]}", "rename it")
+                seen[row.id] = number
+                rows.append(row)
+                tokens += max(map(len, row.arrays.values()))
+                if len(rows) > limits.records or tokens > limits.tokens:
+                    allowed = f"at most {limits.records} records and {limits.tokens} tokens"
+                    row.at.refuse("size", allowed, f"{len(rows)} and {tokens} so far", "part the file, or raise limits")
+    except OSError as error:
+        raise InputError("token-logprobs", "a readable file", f"{path.name} ({error.strerror})", "check it") from error
+    if not rows:
+        raise InputError("token-logprobs", "a record or more", f"none in {path.name}", "write one object on each line")
+    return _assembled(rows, ignored)
+
+
+def write_jsonl(path: str | Path, records: TokenRecords) -> None:
+    """Write records for :func:`read_jsonl`, to a temporary name that is then renamed."""
+
+    def write(target: Path) -> None:
+        with target.open("w", encoding="utf-8", newline="\n") as handle:
+            for i in range(len(records.ids)):
+                handle.write(json.dumps(_as_object(records, i), allow_nan=False) + "\n")
+
+    tables.write_atomically(tables.require_suffix(path, "path", SUFFIXES), write)
+
+
+def _as_object(records: TokenRecords, i: int) -> dict[str, Any]:
+    own = slice(records.offsets[i], records.offsets[i + 1])
+    row: dict[str, Any] = {"id": records.ids[i], "member": bool(records.member[i])}
+    row["logprobs"] = records.log_p[own].tolist()
+    for name, field in _EACH.items():
+        values = getattr(records, field)
+        if values is not None:
+            row[name] = values[own].tolist()
+    for name, field in _OWN.items():
+        values, offsets = getattr(records, f"{field}_log_p"), getattr(records, f"{field}_offsets")
+        if values is not None:
+            row[name] = values[offsets[i] : offsets[i + 1]].tolist()
+    if records.times is not None:
+        row["times"] = int(records.times[i])
+    for name, labels in (("text", records.text), ("unit", records.unit), ("group", records.group)):
+        if labels is not None:
+            row[name] = labels[i]
+    return row
+
+
+class _Line(NamedTuple):
+    """Place in a file, for error messages."""
+
+    file: str
+    number: int
+
+    def refuse(self, what: str, allowed: str, received: str, next_step: str) -> NoReturn:
+        raise InputError(f"{self.file}, line {self.number}, {what}", allowed, received, next_step)
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """One line, checked."""
+
+    at: _Line
+    id: str
+    member: bool
+    arrays: Mapping[str, FloatArray]
+    labels: Mapping[str, str]
+    times: int | None
+
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset(self.arrays) | frozenset(self.labels) | ({"times"} if self.times is not None else set())
+
+    @classmethod
+    def read(cls, line: bytes, at: _Line, ignored: dict[str, int]) -> _Row:
+        content = _object(line, at)
+        for name in content:
+            if name not in (*_REQUIRED, *_OPTIONAL):
+                hint = nearest(name, [known for known in (*_REQUIRED, *_OPTIONAL) if known not in content])
+                if hint:
+                    at.refuse("keys", ", ".join((*_REQUIRED, *_OPTIONAL)), repr(name[:40]), hint)
+                ignored.setdefault(name[:40], at.number)
+        for name in _REQUIRED:
+            if name not in content:
+                at.refuse("keys", ", ".join(_REQUIRED), f"none named {name}", "write all three on every line")
+        member = content["member"]
+        if not (isinstance(member, bool) or (type(member) is int and member in (0, 1))):
+            at.refuse("member", "true or false", repr(member)[:40], "code members as true, non-members as false")
+        arrays = {name: _array(content[name], name, at) for name in _ARRAYS if name in content}
+        _check_together(arrays, at)
+        labels = {name: _label(content[name], name, at) for name in _LABELS if name in content}
+        times = _times(content["times"], bool(member), at) if "times" in content else None
+        return cls(at, _label(content["id"], "id", at), bool(member), arrays, labels, times)
+
+
+def _lines(handle: BinaryIO, name: str, most: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the non-blank lines with their numbers; reads no more of a line than is allowed."""
+    number = 0
+    while line := handle.readline(most + 1):
+        number += 1
+        if len(line) > most:
+            _Line(name, number).refuse("size", f"at most {most} bytes", "more", "part long texts, or raise limits")
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if line.strip():
+            yield number, line
+
+
+def _object(line: bytes, at: _Line) -> dict[str, Any]:
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(items)
+        if len(content) < len(items):
+            at.refuse("keys", "each key once", "one of them twice", "remove one")
+        return content
+
+    def constant(name: str) -> NoReturn:
+        at.refuse("numbers", "finite numbers", name, "leave out tokens without a prediction, or drop the record")
+
+    try:
+        content = json.loads(line.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant)
+    except UnicodeDecodeError as error:
+        at.refuse("text", "UTF-8", f"byte {error.object[error.start]:#x} at {error.start}", "save the file as UTF-8")
+    except RecursionError:
+        at.refuse("JSON", "one plain object", "one that is nested too deeply", "write lists of numbers only")
+    except ValueError as error:
+        at.refuse("JSON", "one object", str(error).splitlines()[0][:80], "write one object on each line")
+    if not isinstance(content, dict):
+        at.refuse("JSON", "one object", type(content).__name__, 'write {"id": ..., "member": ..., "logprobs": [...]}')
+    return content
+
+
+def _array(values: Any, name: str, at: _Line) -> FloatArray:
+    if not isinstance(values, list) or not values:
+        received = "an empty list" if values == [] else type(values).__name__
+        at.refuse(name, "a list of one number or more", received, "drop records without tokens")
+    allowed = {float, int, bool} if name == "top1" else {float, int}
+    if not set(map(type, values)) <= allowed:
+        position, value = next((i, value) for i, value in enumerate(values) if type(value) not in allowed)
+        shown = "null" if value is None else type(value).__name__
+        at.refuse(name, "numbers", f"{shown} at position {position}", "leave out tokens without a prediction")
+    try:
+        array = np.array(values, dtype=np.float64)
+    except OverflowError:
+        array = np.array([np.inf])
+    bad = ~(np.abs(array) <= LARGEST)
+    if bad.any():
+        received = f"a larger one at position {int(np.argmax(bad))}"
+        at.refuse(name, f"finite numbers up to {LARGEST:g}", received, "a probability of 0 has no logarithm")
+    if name in _WHOLE:
+        odd = ~((array >= 0) & (array <= _WHOLE[name]) & (array == np.floor(array)))
+        if odd.any():
+            position = int(np.argmax(odd))
+            wanted = "true or false" if name == "top1" else "numbers of tokens, whole and from 0"
+            at.refuse(name, wanted, f"{array[position]:g} at position {position}", "write one for each of logprobs")
+        return array
+    if name == "std" and array.min() < 0:
+        at.refuse(name, "0 or more", f"{array.min():.4g}", "it is a standard deviation")
+    if name != "std" and array.max() > ROUNDING:
+        at.refuse(name, "logarithms of probabilities, at most 0", f"{array.max():.4g}", "negate losses")
+    return array
+
+
+def _check_together(arrays: Mapping[str, FloatArray], at: _Line) -> None:
+    if ("mean" in arrays) != ("std" in arrays):
+        at.refuse("keys", "mean and std, or neither", "one of the two", "min-k%++ needs both")
+    for name in _EACH:
+        if name in arrays and len(arrays[name]) != len(arrays["logprobs"]):
+            own, wanted = len(arrays[name]), len(arrays["logprobs"])
+            at.refuse(name, f"{wanted} numbers, as in logprobs", str(own), "give one for each token")
+
+
+def _times(value: Any, member: bool, at: _Line) -> int:
+    if type(value) is not int or value < 0 or (value > 0) != member:
+        allowed = "a whole number from 1 up for members, 0 for others"
+        at.refuse("times", allowed, repr(value)[:40], "say how often the text was trained on")
+    return int(value)
+
+
+def _label(value: Any, name: str, at: _Line) -> str:
+    if name != "text" and type(value) is int:
+        value = str(value)
+    if not isinstance(value, str):
+        at.refuse(name, "text" if name == "text" else "text or a whole number", type(value).__name__, "write a string")
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        at.refuse(name, "text without NUL and half characters", "one of them", "decode it again, or replace it")
+    return value
+
+
+def _same_keys(row: _Row, first: _Row) -> None:
+    odd = sorted(row.keys ^ first.keys)
+    if odd:
+        has = "absent" if odd[0] in first.keys else "given"
+        row.at.refuse("keys", f"the keys of line {first.at.number}", f"{odd[0]} {has}", "give it everywhere or nowhere")
+
+
+def _assembled(rows: Sequence[_Row], ignored: Mapping[str, int]) -> TokenRecords:
+    parts = {name: [row.arrays[name] for row in rows] for name in rows[0].arrays}
+    flat = {name: np.concatenate(part) for name, part in parts.items()}
+    starts = {name: np.cumsum([0, *map(len, part)], dtype=np.int64) for name, part in parts.items()}
+    beside: dict[str, Any] = {field: flat.get(name) for name, field in _EACH.items()}
+    for field, kind in (("top1", np.bool_), ("tokens", np.int64)):
+        beside[field] = None if beside[field] is None else beside[field].astype(kind)
+    for name, field in _OWN.items():
+        beside |= {f"{field}_log_p": flat.get(name), f"{field}_offsets": starts.get(name)}
+    beside |= {name: tuple(row.labels[name] for row in rows) for name in rows[0].labels}
+    shown = ", ".join(f"{name!r} (line {number})" for name, number in list(ignored.items())[:8])
+    return TokenRecords(
+        ids=tuple(row.id for row in rows),
+        member=np.array([row.member for row in rows]),
+        log_p=flat["logprobs"],
+        offsets=starts["logprobs"],
+        **beside,
+        times=None if rows[0].times is None else np.array([row.times for row in rows], dtype=np.int64),
+        notes=(f"Keys that were not used, with the first line of each: {shown}.",) if shown else (),
+    )

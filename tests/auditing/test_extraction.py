@@ -1,0 +1,104 @@
+"""What comes out of members and controls: exact limits, false alarms, exposure by how often a text was trained on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from miaudit.auditing.extraction import ExtractionPlan, by_queries, by_times, judge, way
+from miaudit.errors import InputError
+from miaudit.findings.extraction import Way
+
+
+def verdict(out: np.ndarray, member: np.ndarray, design: str = "one-run") -> str:
+    plan = ExtractionPlan()
+    return judge(Way("sampled", "word for word", *way(out, member, plan.confidence)), plan, design).status
+
+
+def test_limits_are_those_of_scipy() -> None:
+    members, controls, difference = way(np.arange(100) < 10, np.arange(100) < 50, 0.95)
+    exact = stats.binomtest(10, 50).proportion_ci(0.975, "exact")
+    assert (members.low, members.high) == pytest.approx((exact.low, exact.high))
+    none = stats.binomtest(0, 50).proportion_ci(0.975, "exact")
+    assert difference.low == pytest.approx(exact.low - none.high) and controls.low == 0.0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rate", [0.02, 0.2, 0.5])
+def test_where_nothing_was_memorised_few_audits_raise_an_alarm(rate: float) -> None:
+    """2,000 audits of boilerplate: at most 2.5% may be flagged, and the limits hold all three in 95%."""
+    rng = np.random.default_rng(7)
+    member = np.arange(400) < 200
+    flagged = held = 0
+    for _ in range(2_000):
+        members, controls, difference = way(rng.random(400) < rate, member, 0.95)
+        flagged += difference.low > 0
+        held += members.low <= rate <= members.high and controls.low <= rate <= controls.high
+        held -= (
+            not difference.low <= 0 <= difference.high
+            and members.low <= rate <= members.high
+            and (controls.low <= rate <= controls.high)
+        )
+    assert flagged <= stats.binom.ppf(0.999, 2_000, 0.025)
+    assert held >= stats.binom.ppf(0.001, 2_000, 0.95)
+
+
+def test_verdicts() -> None:
+    member = np.arange(400) < 200
+    nothing = np.zeros(400, dtype=bool)
+    assert verdict(nothing, member) == "clear"
+    assert verdict(nothing[::20], member[::20]) == "inconclusive"
+    assert verdict(member, member) == "flagged"
+    assert verdict(~nothing, member) == "clear"  # boilerplate: all of both
+    plan = ExtractionPlan()
+    none = judge(Way("sampled", "word for word", *way(nothing, nothing, 0.95)), plan, "one-run")
+    assert none.status == "not-testable" and none.exit_code == 4 and "no members have a passage of 50" in none.text
+    given = judge(Way("sampled", "word for word", *way(member, member, 0.95)), plan, "")
+    assert given.condition and given.text.endswith(f"This holds {given.condition}.")
+
+
+def test_shares_by_queries_rise_and_meet_the_verdict() -> None:
+    rng = np.random.default_rng(0)
+    needed, member = 10 ** rng.uniform(0, 7, 300), rng.random(300) < 0.5
+    found = by_queries(needed, member, ExtractionPlan(queries=50))
+    shares = [point.members.value or 0.0 for point in found]
+    assert shares == sorted(shares) and 50.0 in [point.queries for point in found]
+    for point in found:
+        assert point.members.value == np.mean(needed[member] <= point.queries * (1 + 1e-12))
+
+
+def test_exposure_of_what_was_not_trained_on_is_that_of_a_uniform_rank() -> None:
+    rng = np.random.default_rng(0)
+    n = 4_000
+    member = rng.random(n) < 0.5
+    score = rng.normal(size=n)
+    (row,) = by_times(member.astype(np.int64), np.zeros(n, dtype=bool), score, member, 0.95)
+    assert row.exposure == pytest.approx(np.log2(np.e), abs=0.1)  # -log2 of a uniform share
+    assert row.auc.low < 0.5 < row.auc.high
+    (above,) = by_times(member.astype(np.int64), member, score + 100 * member, member, 0.95)
+    assert above.exposure == pytest.approx(np.log2(1 + np.count_nonzero(~member)))
+    assert above.out.value == 1.0 and above.auc.low > 0.5
+
+
+def test_many_numbers_of_times_are_put_together() -> None:
+    times = np.r_[np.zeros(50, dtype=np.int64), np.arange(1, 41)]
+    found = by_times(times, times > 0, times.astype(float), times > 0, 0.95)
+    assert [(row.times_from, row.times_to) for row in found] == [(1, 1), (2, 3), (4, 7), (8, 15), (16, 31), (32, 63)]
+    assert sum(row.texts for row in found) == 40
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"suffix": 0}, "suffix: expected .* received 0"),
+        ({"prefix": -1}, "prefix"),
+        ({"queries": 0}, "queries"),
+        ({"chance": 1.0}, "chance"),
+        ({"confidence": 0.4}, "confidence"),
+        ({"negligible": 0.0}, "negligible"),
+    ],
+)
+def test_bad_plans(change: dict[str, float], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ExtractionPlan(**change)  # type: ignore[arg-type]
