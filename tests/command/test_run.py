@@ -374,6 +374,8 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     "learning rate": ({"target": {**MLP, "training": {"learning_rate": 0}}}, "target.training.learning_rate"),
     "no model of language": ({"target": {"kind": "language-model"}}, "received neither"),
     "reference alone": ({"target": {"kind": "language-model", "small_gpt2": {}, "reference": "."}}, "beside reference"),
+    "batch alone": ({"target": {"kind": "language-model", "small_gpt2": {}, "batch": 4}}, "folder beside batch"),
+    "no such device": ({"target": {"kind": "language-model", "folder": ".", "device": "gpu"}}, "target.device"),
     "no data": ({"data": None}, "data: expected a value"),
     "missing data": ({"data": {"path": "gone.npz", "x": "x"}}, "data.path: expected an existing file"),
     "missing weights": ({"target": {"kind": "torch-weights", "factory": "a:b", "weights": "g.pt"}}, "target.weights"),

@@ -70,6 +70,17 @@ def test_a_folder_stands_as_it_is_beside_a_reference(tmp_path: Path) -> None:
         run_campaign.collect(Campaign(saved, data, shadows=Shadows(models=4)), rng=np.random.default_rng(0))
 
 
+def test_how_a_folder_is_asked_changes_no_score_but_by_what_is_read(tmp_path: Path) -> None:
+    text.save(SMALL.fit(TEXTS, np.zeros(24), np.arange(6), seed=0), tmp_path / "m")
+    usual = language.SavedLanguage(tmp_path / "m")
+    small = language.SavedLanguage(tmp_path / "m", batch=2, precision="saved", device="cpu")
+    np.testing.assert_allclose(small.outputs(None, TEXTS), usual.outputs(None, TEXTS), rtol=1e-4)
+    shorter = language.SavedLanguage(tmp_path / "m", longest=5)
+    assert np.abs(shorter.outputs(None, TEXTS) - usual.outputs(None, TEXTS)).max() > 0.01
+    identities = {one.identity() for one in (usual, shorter, small)}
+    assert len(identities) == 3 and language.SavedLanguage(tmp_path / "m", batch=3).identity() == usual.identity()
+
+
 def test_another_vocabulary_is_another_target() -> None:
     other = language.SmallLanguage(SMALL.config, vocabulary=300)
     assert digest(other.identity()) != digest(SMALL.identity())

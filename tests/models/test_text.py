@@ -212,6 +212,19 @@ def test_a_model_that_answers_nan(small: LanguageModel) -> None:
         text.token_log_probabilities(LanguageModel("broken", broken, small.tokenizer), ["snow rain"])
 
 
+@pytest.mark.parametrize("moments", [True, False])
+def test_the_likeliest_tokens_are_those_of_the_network_written_out(small: LanguageModel, moments: bool) -> None:
+    asked = texts(12, seed=3)
+    out = text.token_log_probabilities(small, asked, moments=moments)
+    top1, numbers = [], []
+    for one in asked:
+        ids = small.tokenizer(one)["input_ids"]
+        numbers += ids[1:]  # the first is the special one, which is context
+        top1 += (gpt2(small, ids)[:-1].argmax(1) == ids[1:]).tolist()
+    assert out.top1.tolist() == top1 and out.tokens.tolist() == numbers
+    assert 0.05 < np.mean(top1) < 0.95
+
+
 # -- folders ----------------------------------------------------------------------------------------------------------
 
 

@@ -36,7 +36,7 @@ from miaudit.models.outputs import label_count
 from miaudit.models.own_code import load_factory, made_of
 from miaudit.models.own_target import of_class
 from miaudit.models.targets import Given, Precomputed, SavedTorch, SklearnTarget, Target, TorchTarget
-from miaudit.models.train_config import SmallGPT2, TrainConfig
+from miaudit.models.train_config import DEVICES, SmallGPT2, TrainConfig
 
 __all__ = ["TargetSection"]
 
@@ -220,6 +220,10 @@ class LanguageModelSection(TargetSection):
     folder: FolderPath | None = None
     small_gpt2: Annotated[dict[str, Any], SMALL_GPT2] | None = None
     reference: FolderPath | None = None
+    longest: Annotated[int, Field(ge=2)] | None = None
+    batch: Whole | None = None
+    precision: Literal["float32", "saved"] | None = None
+    device: Annotated[str, Field(pattern=f"^({DEVICES.pattern})$")] | None = None
 
     @model_validator(mode="after")
     def _one_model(self) -> Self:
@@ -228,7 +232,15 @@ class LanguageModelSection(TargetSection):
             raise ValueError(f"expected folder (a model as it is) or small_gpt2 (trained here), received {received}")
         if self.reference is not None and self.folder is None:
             raise ValueError("expected folder beside reference, received none; a reference belongs to a model as it is")
+        odd = next((name for name in self._asked() if self.folder is None), None)
+        if odd is not None:
+            raise ValueError(f"expected folder beside {odd}, received small_gpt2; its own keys say how it is trained")
         return self
+
+    def _asked(self) -> dict[str, Any]:
+        """How the model of a folder is asked, as far as the file says."""
+        given = {name: getattr(self, name) for name in ("longest", "batch", "precision", "device")}
+        return {name: value for name, value in given.items() if value is not None}
 
     def build(self, base: Path) -> Target:
         """Read the model of the folder, or describe the one to train."""
@@ -237,7 +249,7 @@ class LanguageModelSection(TargetSection):
 
         if self.folder is not None:
             reference = None if self.reference is None else base / self.reference
-            return language.SavedLanguage(base / self.folder, reference, self.name or "")
+            return language.SavedLanguage(base / self.folder, reference, self.name or "", **self._asked())
         options = {"vocabulary": 1000, **(self.small_gpt2 or {})}
         vocabulary = options.pop("vocabulary")
         return language.SmallLanguage(SmallGPT2(**options), vocabulary, self.name or "")

@@ -37,6 +37,9 @@ class SavedLanguage(Traits):
     reference : folder of a model that has not seen the audited texts, optional
         It adds the column ``reference_ratio``.
     longest : tokens of a text that are read; default: the model's limit
+    batch : most texts in one pass through the model
+    precision : "float32", or "saved" for that of the weights' file
+    device : "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:1"
     """
 
     kind: ClassVar[Kind] = "signals"  # one column for each attack
@@ -45,13 +48,17 @@ class SavedLanguage(Traits):
     reference: str | Path | None = None
     called: str = ""
     longest: int | None = None
+    batch: int = 16
+    precision: text.Precision = "float32"
+    device: str = "auto"
     _model: text.LanguageModel = field(init=False, repr=False)
     _reference: text.LanguageModel | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_model", text.load(self.folder))
+        how: dict[str, Any] = {"precision": self.precision, "device": self.device}
+        object.__setattr__(self, "_model", text.load(self.folder, **how))
         if self.reference is not None:
-            object.__setattr__(self, "_reference", text.load(self.reference))
+            object.__setattr__(self, "_reference", text.load(self.reference, **how))
 
     @property
     def name(self) -> str:
@@ -66,11 +73,12 @@ class SavedLanguage(Traits):
     @property
     def notes(self) -> tuple[str, ...]:
         """On which device it was asked, where that is to be said."""
-        return said("auto")
+        return said(self.device)
 
     def identity(self) -> str:
         """Return the folder; nothing is trained, so nothing is stored."""
-        return f"{_versions()} {Path(self.folder).resolve()} {self.reference} {self.longest}"
+        read = "" if self.precision == "float32" else f" {self.precision}"
+        return f"{_versions()} {Path(self.folder).resolve()} {self.reference} {self.longest}{read}"
 
     def outputs(self, fitted: Any, x: Sequence[str]) -> Float32Array:  # noqa: ARG002 - nothing is fitted
         """Scores (n, columns) of texts."""
@@ -78,10 +86,11 @@ class SavedLanguage(Traits):
 
     def explained(self, x: Sequence[str]) -> tuple[Float32Array, tuple[str, ...]]:
         """Return scores (n, columns) of texts, and sentences on what was left out."""
-        found = text.token_log_probabilities(self._model, x, longest=self.longest)
+        how: dict[str, Any] = {"longest": self.longest, "batch": self.batch}
+        found = text.token_log_probabilities(self._model, x, **how)
         beside: dict[str, Any] = {}
         if self._reference is not None:
-            other = text.token_log_probabilities(self._reference, x, longest=self.longest, moments=False)
+            other = text.token_log_probabilities(self._reference, x, moments=False, **how)
             beside = {"reference_log_p": other.log_p, "reference_offsets": other.offsets}
         return _scores(found, x, self.columns, self.name, **beside), found.notes
 

@@ -25,7 +25,6 @@ from miaudit.models.train_config import SmallGPT2
 
 __all__ = ["LanguageModel", "SmallGPT2", "TokenOutputs", "load", "save", "token_log_probabilities", "train"]
 
-Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["float32", "saved"]
 
 START = "<|start|>"
@@ -67,6 +66,8 @@ class TokenOutputs:
     log_p : array (tokens,), log-probabilities in nats
     offsets : array (n + 1,): text i owns the tokens offsets[i] to offsets[i + 1]
     mean, std : arrays (tokens,), or None: of the log-probability of a token drawn from the model at that position
+    top1 : array (tokens,) of bool: whether no other token was likelier
+    tokens : array (tokens,): their numbers in the vocabulary
     truncated : array (n,) of bool, texts of which only the beginning was scored
     notes : what was left out, in sentences
     """
@@ -75,6 +76,8 @@ class TokenOutputs:
     offsets: IntArray
     mean: FloatArray | None
     std: FloatArray | None
+    top1: BoolArray
+    tokens: IntArray
     truncated: BoolArray
     notes: tuple[str, ...]
 
@@ -82,21 +85,21 @@ class TokenOutputs:
 # -- folders ----------------------------------------------------------------------------------------------------------
 
 
-def load(folder: str | Path, *, precision: Precision = "float32", device: Device = "auto") -> LanguageModel:
+def load(folder: str | Path, *, precision: Precision = "float32", device: str = "auto") -> LanguageModel:
     """Read a causal language model and its tokenizer from a local folder, as ``save_pretrained`` writes it.
 
     Parameters
     ----------
     folder : path with config.json, weights in safetensors and the tokenizer's files; never the name of a model online
     precision : "float32", or "saved" for the precision of the weights' file
-    device : "auto" (a GPU if there is one), "cpu" or "cuda"
+    device : "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:1"
 
     Raises
     ------
     InputError
         If a file is missing or damaged, weights are pickled or of another architecture, or the folder brings code.
     """
-    folder = Path(folder)
+    folder, place = Path(folder), device_of(device)
     _check_folder(folder)
     check_choice("precision", precision, get_args(Precision), "float32 is the default")
     safe: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
@@ -118,7 +121,7 @@ def load(folder: str | Path, *, precision: Precision = "float32", device: Device
     if odd:
         received = f"{len(odd)} missing, unknown or of another shape ({odd[0][:60]})"
         raise InputError("weights", "those of config.json's architecture", received, "check that the files belong")
-    return LanguageModel(folder.name, model.to(device_of(device)).eval(), tokenizer)
+    return LanguageModel(folder.name, model.to(place).eval(), tokenizer)
 
 
 def save(language_model: LanguageModel, folder: str | Path) -> None:
@@ -212,7 +215,7 @@ def token_log_probabilities(
     _whole("batch", batch, 1)
     cut = _Cut.of(language_model, texts, longest)
     order = sorted(range(len(cut.ids)), key=lambda row: -len(cut.ids[row]))  # the largest first: memory fails at once
-    parts: list[FloatArray] = [np.empty((3, 0))] * len(cut.ids)
+    parts: list[FloatArray] = [np.empty((4, 0))] * len(cut.ids)
     vocabulary = language_model.model.get_input_embeddings().num_embeddings
     done = 0
     while done < len(order):
@@ -237,6 +240,8 @@ def token_log_probabilities(
         offsets=np.concatenate([[0], np.cumsum([values.shape[1] for values in parts])]).astype(np.int64),
         mean=flat[1] if moments else None,
         std=flat[2] if moments else None,
+        top1=flat[3] > 0,
+        tokens=np.concatenate([row[mask] for row, mask in zip(cut.ids, cut.kept, strict=True)]),
         truncated=cut.truncated,
         notes=cut.notes,
     )
@@ -328,7 +333,7 @@ def _padded(ids: Sequence[IntArray]) -> tuple[torch.Tensor, torch.Tensor]:
 
 @torch.inference_mode()
 def _score_batch(model: Any, ids: Sequence[IntArray], kept: Sequence[BoolArray], moments: bool) -> list[FloatArray]:
-    """Return log p, mean and std of the scored tokens of each text, (3, tokens); mean and std 0 if not wanted."""
+    """Return of the scored tokens of each text log p, mean and std (0 if not wanted) and top1 as 1, (4, tokens)."""
     tokens, mask = _padded(ids)
     wanted = torch.zeros(tokens.shape, dtype=torch.bool)
     for i, row in enumerate(kept):
@@ -346,12 +351,13 @@ def _score_batch(model: Any, ids: Sequence[IntArray], kept: Sequence[BoolArray],
 def _moments(logits: torch.Tensor, target: torch.Tensor, moments: bool) -> torch.Tensor:
     log_p = logits.double().log_softmax(dim=-1)
     own = log_p.gather(1, target[:, None])[:, 0]
+    top1 = (own >= log_p.amax(dim=-1)).double()
     if not moments:
-        return torch.stack([own, torch.zeros_like(own), torch.zeros_like(own)])
+        return torch.stack([own, torch.zeros_like(own), torch.zeros_like(own), top1])
     p = log_p.exp()
     mean = (p * log_p).sum(dim=-1)
     variance = (p * (log_p - mean[:, None]) ** 2).sum(dim=-1)
-    return torch.stack([own, mean, variance.sqrt()])
+    return torch.stack([own, mean, variance.sqrt(), top1])
 
 
 def _whole(name: str, value: int, least: int) -> None:
