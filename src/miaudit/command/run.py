@@ -76,7 +76,13 @@ def collect(
         Path, typer.Argument(help="A YAML file; docs/configuration.md has every key.", show_default=False)
     ],
     out: Annotated[
-        Path, typer.Option("--out", help="File for the evidence: .npz, .parquet or .csv.", rich_help_panel=OUTPUT)
+        Path,
+        typer.Option(
+            "--out",
+            help="File for the evidence: .npz, .parquet or .csv. Or .jsonl: of a language model in a folder, the "
+            "log-probabilities of all tokens, which miaudit audit and miaudit extraction read; goes on after a kill.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = Path("evidence.npz"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that file.", rich_help_panel=OUTPUT)] = False,
     dry_run: DryRun = False,
@@ -95,11 +101,28 @@ def collect(
     if dry_run:
         say(_forecast(settings, config, rng))
         return
+    if out.suffix == ".jsonl":
+        _tokens(settings, config, out, overwrite=overwrite)
+        return
     tables.require_suffix(out, "--out", tables.FORMATS)
     if out.exists() and not overwrite:
         raise InputError("--out", "a new file", f"{out}, which exists", "name another, or add --overwrite")
     collected = _collected(settings, config, rng)
     write_evidence(collected, out)
+
+
+def _tokens(settings: AnyConfig, config: Path, out: Path, *, overwrite: bool) -> None:
+    """Write what a language model says of the tokens of all texts."""
+    from miaudit.collect.asked_tokens import collect_tokens
+    from miaudit.config.audit import CampaignConfig
+
+    if not isinstance(settings, CampaignConfig):
+        raise InputError("target", "a language model in a folder", "none", "a .jsonl file is made of its answers")
+    announce(settings.user_code, config)
+    campaign = settings.campaign(config.parent)
+    with progress("texts") as told:
+        notes = collect_tokens(campaign, out, overwrite=overwrite, progress=told)
+    say("\n".join([f"{campaign.records.n:,} texts, asked of {campaign.target.name}", *notes, f"\nTokens: {out}"]))
 
 
 def _collected(settings: AnyConfig, config: Path, rng: Any) -> Collected:

@@ -84,13 +84,19 @@ class SavedLanguage(Traits):
         """Scores (n, columns) of texts."""
         return self.explained(x)[0]
 
-    def explained(self, x: Sequence[str]) -> tuple[Float32Array, tuple[str, ...]]:
-        """Return scores (n, columns) of texts, and sentences on what was left out."""
+    def tokens(self, x: Sequence[str]) -> tuple[text.TokenOutputs, text.TokenOutputs | None]:
+        """Return what the model says of the tokens of texts, and the reference model, if there is one."""
         how: dict[str, Any] = {"longest": self.longest, "batch": self.batch}
         found = text.token_log_probabilities(self._model, x, **how)
+        if self._reference is None:
+            return found, None
+        return found, text.token_log_probabilities(self._reference, x, moments=False, **how)
+
+    def explained(self, x: Sequence[str]) -> tuple[Float32Array, tuple[str, ...]]:
+        """Return scores (n, columns) of texts, and sentences on what was left out."""
+        found, other = self.tokens(x)
         beside: dict[str, Any] = {}
-        if self._reference is not None:
-            other = text.token_log_probabilities(self._reference, x, moments=False, **how)
+        if other is not None:
             beside = {"reference_log_p": other.log_p, "reference_offsets": other.offsets}
         return _scores(found, x, self.columns, self.name, **beside), found.notes
 

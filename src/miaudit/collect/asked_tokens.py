@@ -1,0 +1,167 @@
+"""A language model in a folder asked once: the log-probabilities of all tokens, in a file that needs no model after.
+
+Texts of like length are asked together, and what was answered is kept as it comes, so that a killed run goes on where
+it stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from miaudit.collect.campaign import Campaign
+from miaudit.errors import InputError
+from miaudit.io import atomic, tables
+from miaudit.io.token_records import SUFFIXES
+from miaudit.jobs.resumable import digest
+
+if TYPE_CHECKING:
+    from miaudit.models.language import SavedLanguage
+    from miaudit.models.text import TokenOutputs
+
+__all__ = ["collect_tokens"]
+
+_AT_ONCE = 256  # texts between two writes
+
+
+def collect_tokens(
+    campaign: Campaign,
+    path: str | Path,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[str, ...]:
+    """Ask a model for the log-probabilities of the tokens of all texts, and write them as ``miaudit audit`` reads them.
+
+    Parameters
+    ----------
+    campaign : of a language model in a folder, with texts whose membership is known
+    path : .jsonl file; while it is made its lines stand in a hidden file beside it, from which a later call goes on
+    overwrite : whether a file of that name may be replaced
+    progress : told (finished, all) texts
+
+    Returns
+    -------
+    What was left out, in sentences
+
+    Raises
+    ------
+    InputError
+        For another target, texts whose membership nobody states, and a file that is there.
+    """
+    place = tables.require_suffix(path, "--out", SUFFIXES)
+    if place.exists() and not overwrite:
+        raise InputError("--out", "a new file", f"{place}, which exists", "name another, or add --overwrite")
+    target, records = _asked(campaign), campaign.records
+    assert records.member is not None  # noqa: S101 - as _asked saw
+    texts, part = list(records.x), place.with_name(f".{place.name}.part")
+    ids = range(records.n) if records.ids is None else records.ids.tolist()
+    labels = {name: records.fields[name] for name in ("unit", "group") if records.fields.get(name) is not None}
+    with _kept(part, _what(target, campaign)) as (done, add):
+        left = sorted((row for row in range(len(texts)) if row not in done), key=lambda row: -len(texts[row]))
+        for start in range(0, len(left), _AT_ONCE):
+            rows = left[start : start + _AT_ONCE]
+            found, reference = target.tokens([texts[row] for row in rows])
+            for i, row in enumerate(rows):
+                head = {"id": str(ids[row]), "member": bool(records.member[row])}
+                own = {name: str(values[row]) for name, values in labels.items()}
+                line = json.dumps({**head, **_numbers(found, reference, i), "text": texts[row], **own}, allow_nan=False)
+                add(row, _Answer(bool(found.truncated[i]), line))
+            if progress is not None:
+                progress(len(done), len(texts))
+
+    def write(target: Path) -> None:
+        with target.open("w", encoding="utf-8", newline="\n") as handle:
+            handle.writelines(f"{done[row].line}\n" for row in range(len(texts)))
+
+    atomic.write_atomically(place, write)
+    part.unlink()
+    cut = sum(answer.cut for answer in done.values())
+    longer = f"{cut:,} of {len(texts):,} texts are longer than the model reads: only their beginning was asked."
+    return (longer,) if cut else ()
+
+
+class _Answer(NamedTuple):
+    """The line of a text in the file, and whether only its beginning was asked."""
+
+    cut: bool
+    line: str
+
+
+def _asked(campaign: Campaign) -> SavedLanguage:
+    from miaudit.models.language import SavedLanguage
+
+    if not isinstance(campaign.target, SavedLanguage):
+        hint = "name an evidence file (.npz), or a target of kind language-model with a folder"
+        raise InputError("--out", "a .jsonl file for a language model in a folder", campaign.target.name, hint)
+    if campaign.records.member is None:
+        raise InputError("data.member", "a column that says which texts were trained on", "none", "name it")
+    return campaign.target
+
+
+def _numbers(found: TokenOutputs, reference: TokenOutputs | None, i: int) -> dict[str, Any]:
+    """What a file holds of the tokens of text i; log-probabilities with five digits after the point."""
+    own = slice(found.offsets[i], found.offsets[i + 1])
+    row: dict[str, Any] = {"logprobs": _rounded(found.log_p[own])}
+    if found.mean is not None and found.std is not None:
+        row |= {"mean": _rounded(found.mean[own]), "std": _rounded(found.std[own])}
+    row |= {"top1": found.top1[own].tolist(), "tokens": found.tokens[own].tolist()}
+    if reference is not None:
+        row["reference_logprobs"] = _rounded(reference.log_p[reference.offsets[i] : reference.offsets[i + 1]])
+    return row
+
+
+def _rounded(values: Any) -> list[float]:
+    return [float(value) for value in np.round(values, 5) + 0.0]
+
+
+def _what(target: SavedLanguage, campaign: Campaign) -> str:
+    """Digest of everything that decides the file: the model's files as they lie, how it is asked, the texts."""
+    records = campaign.records
+    folders = [Path(one) for one in (target.folder, target.reference) if one is not None]
+    lying = [(file, file.stat()) for folder in folders for file in sorted(folder.iterdir()) if file.is_file()]
+    files = [f"{file.name} {found.st_size} {found.st_mtime_ns}" for file, found in lying]
+    member = np.asarray(records.member).astype(np.int64)
+    return digest([target.identity(), *files, digest(list(records.x)), digest(member)])
+
+
+@contextlib.contextmanager
+def _kept(part: Path, what: str) -> Iterator[tuple[dict[int, _Answer], Callable[[int, _Answer], None]]]:
+    """Read what an earlier run of the same left in a file, and add to it; lines of other runs are no longer of use."""
+    part.parent.mkdir(parents=True, exist_ok=True)
+    done, end = _left(part, what) if part.is_file() else ({}, 0)
+    with part.open("r+b" if end else "wb") as handle:
+        handle.truncate(end)
+        handle.seek(end)
+        if not end:
+            handle.write(json.dumps({"of": what}).encode() + b"\n")
+
+        def add(row: int, answer: _Answer) -> None:
+            handle.write(json.dumps([row, answer.cut, answer.line], allow_nan=False).encode() + b"\n")
+            handle.flush()
+            done[row] = answer
+
+        yield done, add
+
+
+def _left(part: Path, what: str) -> tuple[dict[int, _Answer], int]:
+    """Return the answers that stand in a file whole, and where they end; none of another model or other texts."""
+    done: dict[int, _Answer] = {}
+    end = 0
+    with part.open("rb") as handle, contextlib.suppress(ValueError, TypeError, KeyError):
+        first = handle.readline()
+        if not first.endswith(b"\n") or json.loads(first)["of"] != what:
+            return {}, 0
+        end = len(first)
+        for line in handle:
+            if not line.endswith(b"\n"):
+                break
+            row, cut, text = json.loads(line)
+            done[int(row)] = _Answer(bool(cut), str(text))
+            end += len(line)
+    return done, end

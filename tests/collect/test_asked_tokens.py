@@ -1,0 +1,111 @@
+"""A language model asked once: the file equals what the model says, and a killed run goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers")
+
+from miaudit.attacks import tokens
+from miaudit.collect import asked_tokens
+from miaudit.collect.asked_tokens import collect_tokens
+from miaudit.collect.campaign import Campaign
+from miaudit.collect.records import Records
+from miaudit.errors import InputError
+from miaudit.models import language, text
+
+TEXTS = [f"{word} number {i} went {i * 7 % 10} steps" + " more" * (i % 4) for i in range(12) for word in ("cat", "dog")]
+MEMBER = np.arange(24) < 12
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("models")
+    for name, seed in (("m", 0), ("r", 1)):
+        small = language.SmallLanguage(text.SmallGPT2(layers=1, width=8, heads=1, epochs=2), vocabulary=270)
+        text.save(small.fit(TEXTS, np.zeros(24), np.flatnonzero(MEMBER), seed=seed), place / name)
+    return place
+
+
+def campaign(folders: Path, texts: list[str] = TEXTS, member: np.ndarray | None = MEMBER) -> Campaign:
+    target = language.SavedLanguage(folders / "m", folders / "r")
+    units = np.array([f"u{i // 4}" for i in range(len(texts))])
+    return Campaign(target, Records(texts, None, member, {"unit": units}, "texts"), "zero-run")
+
+
+def test_the_file_holds_what_the_models_say(folders: Path, tmp_path: Path) -> None:
+    assert collect_tokens(campaign(folders), tmp_path / "t.jsonl") == ()
+    found = tokens.read_jsonl(tmp_path / "t.jsonl")
+    own = text.token_log_probabilities(text.load(folders / "m"), TEXTS)
+    other = text.token_log_probabilities(text.load(folders / "r"), TEXTS)
+    np.testing.assert_allclose(found.log_p, own.log_p, atol=1e-5)
+    np.testing.assert_array_equal(found.offsets, own.offsets)
+    np.testing.assert_allclose(found.reference_log_p, other.log_p, atol=1e-5)
+    np.testing.assert_array_equal(found.top1, own.top1)
+    np.testing.assert_array_equal(found.tokens, own.tokens)
+    assert found.member.tolist() == MEMBER.tolist() and found.text == tuple(TEXTS)
+    assert found.unit is not None and found.unit[5] == "u1" and found.ids[3] == "3"
+    scores = tokens.scores_of(found, ["min_k_plus_plus", "error_zone", "window_votes"])
+    assert all(np.isfinite(values).all() for values in scores.values())
+    assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
+    with pytest.raises(InputError, match="add --overwrite"):
+        collect_tokens(campaign(folders), tmp_path / "t.jsonl")
+
+
+def test_a_killed_run_goes_on_and_a_changed_one_starts_again(
+    folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect_tokens(campaign(folders), tmp_path / "whole.jsonl")
+    asked: list[int] = []
+    real = language.SavedLanguage.tokens
+
+    def counted(self: language.SavedLanguage, x: list[str]) -> object:
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        asked.append(len(x))
+        return real(self, x)
+
+    monkeypatch.setattr(asked_tokens, "_AT_ONCE", 5)
+    monkeypatch.setattr(language.SavedLanguage, "tokens", counted)
+    with pytest.raises(KeyboardInterrupt):
+        collect_tokens(campaign(folders), tmp_path / "t.jsonl")
+    assert not (tmp_path / "t.jsonl").exists() and asked == [5, 5]
+    part = tmp_path / ".t.jsonl.part"
+    with part.open("ab") as handle:  # the kill came while a line was written
+        handle.write(b'[7, false, "{')
+    asked.clear()
+    monkeypatch.setattr(
+        language.SavedLanguage,
+        "tokens",
+        lambda self, x: (asked.append(len(x)), real(self, x))[1],  # type: ignore[func-returns-value]
+    )
+    collect_tokens(campaign(folders), tmp_path / "t.jsonl")
+    assert asked == [5, 5, 4] and not part.exists()
+    ours, whole = (tokens.read_jsonl(tmp_path / name) for name in ("t.jsonl", "whole.jsonl"))
+    np.testing.assert_allclose(ours.log_p, whole.log_p, atol=2e-5)
+    part.write_text(json.dumps({"of": "another"}) + '\n[0, false, "{}"]\n')
+    asked.clear()
+    collect_tokens(campaign(folders), tmp_path / "t.jsonl", overwrite=True)
+    assert sum(asked) == 24
+
+
+def test_texts_longer_than_the_model_are_said(folders: Path, tmp_path: Path) -> None:
+    longer = replace(campaign(folders, [*TEXTS[:-1], "went " * 400]))
+    (note,) = collect_tokens(longer, tmp_path / "t.jsonl")
+    assert note == "1 of 24 texts are longer than the model reads: only their beginning was asked."
+
+
+def test_what_cannot_be_asked_is_refused(folders: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"data.member: expected a column that says which texts were trained on"):
+        collect_tokens(campaign(folders, member=None), tmp_path / "t.jsonl")
+    with pytest.raises(InputError, match="--out"):
+        collect_tokens(campaign(folders), tmp_path / "t.json")
+    small = language.SmallLanguage(text.SmallGPT2(layers=1, width=8, heads=1, epochs=1), vocabulary=257)
+    with pytest.raises(InputError, match=r"a .jsonl file for a language model in a folder, received small GPT-2"):
+        collect_tokens(Campaign(small, Records(TEXTS, None, MEMBER, {}, "texts")), tmp_path / "t.jsonl")
+    assert list(tmp_path.iterdir()) == []
