@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,18 @@ def test_texts_are_named_on_request_only() -> None:
     named = audit_extraction(held, PLAN, names=True).named
     assert [one.queries for one in named] == sorted(one.queries for one in named) and named[-1].queries <= 100
     assert {one.member for one in named} == {True, False}
+
+
+def test_controls_that_are_among_the_members_are_said() -> None:
+    held = records()
+    texts = [f"{i} {np.sin(i):.12f} {np.cos(i):.12f} said" for i in range(300)]
+    inside, outside = np.flatnonzero(held.member)[:3], np.flatnonzero(~held.member)[:3]
+    for a, b in zip(inside, outside, strict=True):
+        texts[b] = texts[a].upper() + " "
+    said = TokenRecords(held.ids, held.member, held.log_p, held.offsets, text=tuple(texts))
+    assert audit_extraction(said, PLAN).notes[0].startswith("3 of ")
+    apart = replace(said, text=tuple(f"{i} {np.tan(i):.12f} {np.exp(-i / 9):.12f} said" for i in range(300)))
+    assert not any("among the members" in note for note in audit_extraction(apart, PLAN).notes)
 
 
 def test_units_of_both_kinds_are_refused() -> None:

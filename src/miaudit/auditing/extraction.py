@@ -7,6 +7,7 @@ texts) is one independent trial, with exact limits; those of members, of control
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated
@@ -15,13 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from miaudit.arrays import BoolArray, FloatArray, IntArray
+from miaudit.causal import duplicates
 from miaudit.errors import Option, check_options
 from miaudit.evidence import Evidence
 from miaudit.findings.extraction import ExtractionVerdict, Queries, Rate, Repetition, Status, Way
 from miaudit.metrics.classical import Sample, clopper_pearson
 from miaudit.metrics.definition import Rounding, percent, written
 
-__all__ = ["ExtractionPlan", "by_queries", "by_times", "judge", "of_1000", "way"]
+__all__ = ["ExtractionPlan", "by_queries", "by_times", "in_both", "judge", "of_1000", "way"]
 
 _MOST_ROWS = 8
 _RANDOMISED = ("one-run", "multi-run")
@@ -80,7 +82,7 @@ def way(out: ArrayLike, member: ArrayLike, confidence: float) -> tuple[Rate, Rat
     --------
     >>> members, controls, difference = way([True] * 10 + [False] * 90, [True] * 50 + [False] * 50, 0.95)
     >>> members.value, controls.value, round(difference.low, 3), round(difference.high, 3)
-    (0.1, 0.0, 0.0, 0.0)
+    (0.2, 0.0, 0.006, 0.357)
     """
     came, inside = np.asarray(out, dtype=np.bool_), np.asarray(member, dtype=np.bool_)
     each = (1 + confidence) / 2
@@ -174,6 +176,28 @@ def judge(first: Way, plan: ExtractionPlan, design: str, *, unit: str = "texts")
     text += " Other prompts were not tried." if status == "clear" else ""
     return ExtractionVerdict(
         status, f"{text} This holds {condition}." if condition else text, condition, plan.confidence
+    )
+
+
+def in_both(texts: Sequence[str], member: BoolArray) -> str:
+    """Say how many controls have an equal or nearly equal text among the members; nothing where none has.
+
+    Such a control was in effect trained on: what comes out of it hides what is memorised.
+
+    Examples
+    --------
+    >>> in_both(["a form letter to all of you", "rain", "A form  letter to all of you"], np.array([True, True, False]))
+    '1 of 1 controls have an equal or nearly equal text among the members: they were in effect trained on, and hide ...'
+    """
+    if member.all() or not member.any():
+        return ""
+    found, _ = duplicates.of_texts(texts, member, rng=np.random.default_rng(0))  # of hash functions, and of no result
+    if not found.nonmembers_affected:
+        return ""
+    controls = int(np.count_nonzero(~member))
+    return (
+        f"{found.nonmembers_affected:,} of {controls:,} controls have an equal or nearly equal text among the members: they "
+        "were in effect trained on, and hide what is memorised. Keep one of such texts."
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from miaudit.arrays import BoolArray, FloatArray, IntArray
 from miaudit.attacks import extraction
 from miaudit.attacks.extraction import Passages
-from miaudit.auditing.extraction import ExtractionPlan, by_queries, by_times, judge, way
+from miaudit.auditing.extraction import ExtractionPlan, by_queries, by_times, in_both, judge, way
 from miaudit.errors import InputError
 from miaudit.findings.extraction import ExtractionFindings, Named, Repetition, Way
 from miaudit.io import token_records
@@ -137,7 +137,8 @@ def _counts(held: TokenRecords, has: BoolArray, cut: Passages, code: IntArray) -
 
 
 def _notes(held: TokenRecords, has: BoolArray, plan: ExtractionPlan) -> list[str]:
-    found = []
+    shared = "" if held.text is None else in_both(held.text, held.member)
+    found = [shared] if shared else []
     if not has.all():
         least = plan.prefix + plan.suffix
         found.append(f"{int((~has).sum()):,} texts have fewer than {least:,} tokens and take no part.")
