@@ -196,8 +196,8 @@ def in_both(texts: Sequence[str], member: BoolArray) -> str:
         return ""
     controls = int(np.count_nonzero(~member))
     return (
-        f"{found.nonmembers_affected:,} of {controls:,} controls have an equal or nearly equal text among the members: they "
-        "were in effect trained on, and hide what is memorised. Keep one of such texts."
+        f"{found.nonmembers_affected:,} of {controls:,} controls have an equal or nearly equal text among the members: "
+        "they were in effect trained on, and hide what is memorised. Keep one of such texts."
     )
 
 
