@@ -10,8 +10,6 @@ import typer
 from miaudit.command.options import Json, Out, Overwrite
 from miaudit.command.results import check_free, deliver, progress, repeat
 
-Design = Literal["one-run", "multi-run", "zero-run"]
-
 
 def extraction(
     file: Annotated[
@@ -29,7 +27,7 @@ def extraction(
         float, typer.Option(help="Probability with which a passage has to come out in so many queries.")
     ] = 0.5,
     design: Annotated[
-        Design | None,
+        Literal["multi-run", "one-run", "zero-run"] | None,
         typer.Option(
             help="How it was decided which texts were trained on: by coins (one-run, multi-run) or not (zero-run). By "
             "coins the verdict rests on nothing else.",
