@@ -123,8 +123,7 @@ def _rounded(values: Any) -> list[float]:
 def _what(target: SavedLanguage, campaign: Campaign) -> str:
     """Digest of everything that decides the file: the model's files as they lie, how it is asked, the texts."""
     records = campaign.records
-    folders = [Path(one) for one in (target.folder, target.reference) if one is not None]
-    lying = [(file, file.stat()) for folder in folders for file in sorted(folder.iterdir()) if file.is_file()]
+    lying = [(file, file.stat()) for folder in target.folders for file in sorted(folder.iterdir()) if file.is_file()]
     files = [f"{file.name} {found.st_size} {found.st_mtime_ns}" for file, found in lying]
     member = np.asarray(records.member).astype(np.int64)
     return digest([target.identity(), *files, digest(list(records.x)), digest(member)])

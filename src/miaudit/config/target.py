@@ -25,7 +25,7 @@ from pydantic import (
 
 from miaudit.collect.campaign import Shadows
 from miaudit.collect.records import Records
-from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section, Text, keys_of
+from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section, Text, Word, keys_of
 from miaudit.errors import InputError, Offered, Option, one_line
 from miaudit.io import tables
 from miaudit.models.command import CommandLine, CommandOutputs, CommandTarget
@@ -41,6 +41,8 @@ from miaudit.models.train_config import DEVICES, SmallGPT2, TrainConfig
 __all__ = ["TargetSection"]
 
 Whole = Annotated[int, Field(ge=1)]
+Device = Annotated[str, Field(pattern=f"^({DEVICES.pattern})$")]
+Precision = Literal["float32", "saved", "bfloat16", "float16"]
 
 
 def _trainable(options: dict[str, Any]) -> dict[str, Any]:
@@ -219,11 +221,12 @@ class LanguageModelSection(TargetSection):
     kind: Literal["language-model"]
     folder: FolderPath | None = None
     small_gpt2: Annotated[dict[str, Any], SMALL_GPT2] | None = None
-    reference: FolderPath | None = None
+    base: FolderPath | None = None
+    reference: Annotated[FolderPath, Word("base")] | None = None
     longest: Annotated[int, Field(ge=2)] | None = None
     batch: Whole | None = None
-    precision: Literal["float32", "saved"] | None = None
-    device: Annotated[str, Field(pattern=f"^({DEVICES.pattern})$")] | None = None
+    precision: Precision | None = None
+    device: Device | None = None
 
     @model_validator(mode="after")
     def _one_model(self) -> Self:
@@ -239,17 +242,20 @@ class LanguageModelSection(TargetSection):
 
     def _asked(self) -> dict[str, Any]:
         """How the model of a folder is asked, as far as the file says."""
-        given = {name: getattr(self, name) for name in ("longest", "batch", "precision", "device")}
+        given = {name: getattr(self, name) for name in ("longest", "batch", "precision", "device", "base")}
         return {name: value for name, value in given.items() if value is not None}
 
     def build(self, base: Path) -> Target:
         """Read the model of the folder, or describe the one to train."""
         _require(self.kind, "text", ("torch", "safetensors", "transformers"))
         from miaudit.models import language  # noqa: PLC0415 - torch is loaded only where it is used
+        from miaudit.models.adapters import is_adapter  # noqa: PLC0415
 
         if self.folder is not None:
-            reference = None if self.reference is None else base / self.reference
-            return language.SavedLanguage(base / self.folder, reference, self.name or "", **self._asked())
+            how = {**self._asked(), "base": self.base and base / self.base, "beside": base}
+            of_adapter = self.reference == language.BASE and is_adapter(base / self.folder)
+            reference = self.reference if of_adapter or self.reference is None else base / self.reference
+            return language.SavedLanguage(base / self.folder, reference, self.name or "", **how)
         options = {"vocabulary": 1000, **(self.small_gpt2 or {})}
         vocabulary = options.pop("vocabulary")
         return language.SmallLanguage(SmallGPT2(**options), vocabulary, self.name or "")
