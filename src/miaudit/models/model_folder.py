@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import torch
 import transformers
 
-from miaudit.errors import InputError, check_choice
+from miaudit.errors import InputError, check_choice, is_whole
 from miaudit.models import adapters
 from miaudit.models.adapters import read_object, why
 from miaudit.models.devices import device_of
@@ -38,6 +38,12 @@ class ModelFolder(NamedTuple):
     model: Any
     tokenizer: Any
     base: Path | None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """On which base an adapter was put."""
+        name = self.folder.name
+        return () if self.base is None else (f"{name} is an adapter; its base is {self.base.name}.",)
 
     @classmethod
     def read(
@@ -76,6 +82,29 @@ def longest(model: Any, tokenizer: Any) -> int | None:
     known = [int(limit) for limit in (positions, tokenizer.model_max_length) if limit is not None and limit < _NO_LIMIT]
     most = min(known, default=None)
     return None if most is None else most - adapters.virtual_tokens(model)
+
+
+def limit(model: Any, tokenizer: Any, asked: int | None) -> int | None:
+    """Most tokens of a text that are read, as somebody asked; None for all.
+
+    Raises
+    ------
+    InputError
+        If more are asked for than the model takes.
+    """
+    own = longest(model, tokenizer)
+    if asked is None:
+        return own
+    check_whole("longest", asked, 2)
+    if own is not None and asked > own:
+        raise InputError("longest", f"at most {own}, the model's limit", str(asked), "leave it out for the limit")
+    return asked
+
+
+def check_whole(name: str, value: object, least: int) -> None:
+    """Refuse what is no whole number from ``least`` up."""
+    if not is_whole(value) or value < least:
+        raise InputError(name, f"a whole number from {least}", repr(value), "leave it out for the default")
 
 
 def vocabulary(model: Any) -> int:

@@ -151,7 +151,7 @@ def token_log_probabilities(
     >>> bool((out.log_p <= 0).all()), len(out.offsets)
     (True, 3)
     """
-    _whole("batch", batch, 1)
+    model_folder.check_whole("batch", batch, 1)
     cut = _Cut.of(language_model, texts, longest)
     order = sorted(range(len(cut.ids)), key=lambda row: -len(cut.ids[row]))  # the largest first: memory fails at once
     parts: list[FloatArray] = [np.empty((4, 0))] * len(cut.ids)
@@ -196,7 +196,8 @@ class _Cut(NamedTuple):
 
     @classmethod
     def of(cls, language_model: LanguageModel, texts: Sequence[str], longest: int | None) -> _Cut:
-        tokenizer, limit = language_model.tokenizer, _limit(language_model, longest)
+        tokenizer = language_model.tokenizer
+        limit = model_folder.limit(language_model.model, tokenizer, longest)
         ids = _tokenized(tokenizer, texts)
         truncated = np.array([limit is not None and len(row) > limit for row in ids])
         ids = [row[:limit] for row in ids]
@@ -239,16 +240,6 @@ def _left_out(
             "(a zlib ratio divides it by the whole text)."
         )
     return tuple(notes)
-
-
-def _limit(language_model: LanguageModel, longest: int | None) -> int | None:
-    own = language_model.longest
-    if longest is None:
-        return own
-    _whole("longest", longest, 2)
-    if own is not None and longest > own:
-        raise InputError("longest", f"at most {own}, the model's limit", str(longest), "leave it out for the limit")
-    return longest
 
 
 def _tokenized(tokenizer: Any, texts: Sequence[str]) -> list[IntArray]:
@@ -300,11 +291,6 @@ def _moments(logits: torch.Tensor, target: torch.Tensor, moments: bool) -> torch
     return torch.stack([own, mean, variance.sqrt(), top1])
 
 
-def _whole(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(name, f"a whole number from {least}", repr(value), "leave it out for the default")
-
-
 # -- a small model of one's own ---------------------------------------------------------------------------------------
 
 
@@ -322,7 +308,7 @@ def byte_pair_tokenizer(texts: Iterable[str], *, vocabulary: int = 1000) -> Any:
     -------
     transformers.PreTrainedTokenizerFast
     """
-    _whole("vocabulary", vocabulary, _BYTES + 1)
+    model_folder.check_whole("vocabulary", vocabulary, _BYTES + 1)
     pairs = Tokenizer(models.BPE())
     pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     pairs.decoder = decoders.ByteLevel()
