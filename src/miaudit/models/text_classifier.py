@@ -124,11 +124,12 @@ class SavedClassifier(Traits):
 
     def _batches(self, lengths: Any) -> Iterator[list[int]]:
         """Rows of texts of like length, the longest first; of equal length where nothing is agreed for padding."""
-        padding = self._read.tokenizer.pad_token_id
-        agreed = padding is not None and padding == self._read.model.config.pad_token_id
+        padding, known = self._read.tokenizer.pad_token_id, self._read.model.config.pad_token_id
+        agreed = padding is not None and padding == known
+        most = 1 if known is None else self.batch  # decoders look for the last token before the padding
         rows: list[int] = []
         for row in np.argsort(-lengths, kind="stable").tolist():
-            if len(rows) == self.batch or (rows and not agreed and lengths[row] != lengths[rows[0]]):
+            if len(rows) == most or (rows and not agreed and lengths[row] != lengths[rows[0]]):
                 yield rows
                 rows = []
             rows.append(row)
