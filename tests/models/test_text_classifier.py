@@ -39,7 +39,12 @@ def word_pieces(pad: bool = True) -> Any:
     pieces.train_from_iterator(TEXTS, trainers.WordPieceTrainer(special_tokens=special, show_progress=False))
     ends = [(one, pieces.token_to_id(one)) for one in ("[CLS]", "[SEP]")]
     pieces.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
-    names = {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", **({"pad_token": "[PAD]"} if pad else {})}
+    names = {
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        **({"pad_token": "[PAD]"} if pad else {}),
+    }
     return transformers.PreTrainedTokenizerFast(tokenizer_object=pieces, **names)
 
 
@@ -105,9 +110,7 @@ def adapted(place: Path, base: Path, **changes: Any) -> Any:
     whole = transformers.AutoModelForSequenceClassification.from_pretrained(base, num_labels=3, **changes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of peft
-        model = peft.get_peft_model(
-            whole, peft.LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query", "value"])
-        )
+        model = peft.get_peft_model(whole, peft.LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query", "value"]))
     torch.manual_seed(3)
     for parameter in model.parameters():
         if parameter.requires_grad:

@@ -112,7 +112,9 @@ def _numbers(found: TokenOutputs, reference: TokenOutputs | None, i: int) -> dic
         row |= {"mean": _rounded(found.mean[own]), "std": _rounded(found.std[own])}
     row |= {"top1": found.top1[own].tolist(), "tokens": found.tokens[own].tolist()}
     if reference is not None:
-        row["reference_logprobs"] = _rounded(reference.log_p[reference.offsets[i] : reference.offsets[i + 1]])
+        other = slice(reference.offsets[i], reference.offsets[i + 1])
+        row["reference_logprobs"] = _rounded(reference.log_p[other])
+        row["same_tokens"] = bool(np.array_equal(found.tokens[own], reference.tokens[other]))
     return row
 
 
