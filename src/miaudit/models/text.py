@@ -26,7 +26,7 @@ __all__ = ["LanguageModel", "SmallGPT2", "TokenOutputs", "load", "save", "token_
 
 START = "<|start|>"
 _BYTES = 256
-_BLOCK = 4_000_000  # numbers of float64 in work at a time: 32 MB for each intermediate array
+_BLOCK = 2**18  # logits in work at a time: a megabyte, which stays in the processor's cache
 _PASS = 2**27  # logits of one pass through the model: half a gigabyte of float32
 
 
@@ -265,30 +265,36 @@ def _padded(ids: Sequence[IntArray]) -> tuple[torch.Tensor, torch.Tensor]:
 def _score_batch(model: Any, ids: Sequence[IntArray], kept: Sequence[BoolArray], moments: bool) -> list[FloatArray]:
     """Return of the scored tokens of each text log p, mean and std (0 if not wanted) and top1 as 1, (4, tokens)."""
     tokens, mask = _padded(ids)
-    wanted = torch.zeros(tokens.shape, dtype=torch.bool)
+    wanted = np.zeros(tokens.shape, dtype=np.bool_)
     for i, row in enumerate(kept):
-        wanted[i, : len(row)] = torch.from_numpy(row)
+        wanted[i, : len(row) - 1] = row[1:]  # the logits before a token are its prediction
     logits = model(input_ids=tokens.to(model.device), attention_mask=mask.to(model.device), use_cache=False).logits
-    logits = logits[:, -tokens.shape[1] :]  # an adapter may put learned tokens before the text
-    at = wanted[:, 1:].to(logits.device)  # the logits before a token are its prediction
-    predicted, target = logits[:, :-1][at], tokens[:, 1:].to(logits.device)[at]
-    rows = max(1, _BLOCK // predicted.shape[1])
-    starts = range(0, len(target), rows)
-    blocks = [_moments(predicted[i : i + rows], target[i : i + rows], moments) for i in starts]
-    flat: FloatArray = torch.cat(blocks, dim=1).cpu().numpy()
-    return np.split(flat, np.cumsum([int(row.sum()) for row in kept])[:-1], axis=1)
+    logits = logits[:, -tokens.shape[1] :].flatten(0, 1)  # an adapter may put learned tokens before the text
+    target = tokens.roll(-1, dims=1).flatten().to(logits.device)
+    size = max(1, (_BLOCK if logits.device.type == "cpu" else 64 * _BLOCK) // logits.shape[1])
+    blocks = [_moments(*pair, moments) for pair in zip(logits.split(size), target.split(size), strict=True)]
+    flat: FloatArray = torch.cat(blocks, dim=1).cpu().numpy()[:, wanted.ravel()]
+    return np.split(flat, np.cumsum(wanted.sum(axis=1))[:-1], axis=1)
 
 
 def _moments(logits: torch.Tensor, target: torch.Tensor, moments: bool) -> torch.Tensor:
-    log_p = logits.double().log_softmax(dim=-1)
-    own = log_p.gather(1, target[:, None])[:, 0]
-    top1 = (own >= log_p.amax(dim=-1)).double()
+    """Return log p, mean, std and top1 of targets (4, tokens): terms in float32 against the likeliest, sums in float64.
+
+    The likeliest token is near all that have weight, so that the square of the mean takes no digits of the variance.
+    """
+    exact = torch.promote_types(logits.dtype, torch.float32)
+    top = logits.amax(dim=-1)
+    own = logits.gather(1, target[:, None])[:, 0].double()
+    below = logits.to(exact) - top.to(exact)[:, None]
+    p = below.exp()
+    total = p.sum(dim=-1, dtype=torch.float64)
+    norm = total.log()
+    log_p, top1 = own - top.double() - norm, (own >= top).double()
     if not moments:
-        return torch.stack([own, torch.zeros_like(own), torch.zeros_like(own), top1])
-    p = log_p.exp()
-    mean = (p * log_p).sum(dim=-1)
-    variance = (p * (log_p - mean[:, None]) ** 2).sum(dim=-1)
-    return torch.stack([own, mean, variance.sqrt(), top1])
+        return torch.stack([log_p, torch.zeros_like(norm), torch.zeros_like(norm), top1])
+    mean = p.mul_(below).sum(dim=-1, dtype=torch.float64) / total
+    square = p.mul_(below).sum(dim=-1, dtype=torch.float64) / total
+    return torch.stack([log_p, mean - norm, (square - mean**2).clamp(min=0).sqrt(), top1])
 
 
 # -- a small model of one's own ---------------------------------------------------------------------------------------
