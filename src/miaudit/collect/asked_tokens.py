@@ -119,7 +119,8 @@ def _numbers(found: TokenOutputs, reference: TokenOutputs | None, i: int) -> dic
 
 
 def _rounded(values: Any) -> list[float]:
-    return [float(value) for value in np.round(values, 5) + 0.0]
+    found: list[float] = (np.round(values, 5) + 0.0).tolist()
+    return found
 
 
 def _what(target: SavedLanguage, campaign: Campaign) -> str:
@@ -143,7 +144,7 @@ def _kept(part: Path, what: str) -> Iterator[tuple[dict[int, _Answer], Callable[
             handle.write(json.dumps({"of": what}).encode() + b"\n")
 
         def add(row: int, answer: _Answer) -> None:
-            handle.write(json.dumps([row, answer.cut, answer.line], allow_nan=False).encode() + b"\n")
+            handle.write(f"[{row}, {json.dumps(answer.cut)}, {answer.line}]\n".encode())
             handle.flush()
             done[row] = answer
 
@@ -162,7 +163,9 @@ def _left(part: Path, what: str) -> tuple[dict[int, _Answer], int]:
         for line in handle:
             if not line.endswith(b"\n"):
                 break
-            row, cut, text = json.loads(line)
-            done[int(row)] = _Answer(bool(cut), str(text))
+            row, cut, content = json.loads(line)
+            if not isinstance(content, dict):
+                break
+            done[int(row)] = _Answer(bool(cut), json.dumps(content))
             end += len(line)
     return done, end
