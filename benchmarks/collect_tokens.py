@@ -1,4 +1,4 @@
-"""Which share of collecting token log-probabilities is the model's own: ``python benchmarks/collect_tokens.py [--quick]``.
+"""Which share of collecting log-probabilities is the model's own: ``python benchmarks/collect_tokens.py [--quick]``.
 
 Models of 1 to 10 million parameters from random weights, documents of 20 to 500 tokens. Time is process CPU during the
 whole of ``collect_tokens`` (texts cut into tokens, asked, scored and written), one thread; inside are the calls of the
@@ -116,14 +116,16 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     sizes, n = (SIZES[:1], 40) if options.quick else (SIZES, options.documents)
-    print("| parameters | vocabulary | tokens | CPU s | in the model (at least 90%) | moments, us a token | in float64 |")
+    print(
+        "| parameters | vocabulary | tokens | CPU s | in the model (at least 90%) | moments, us a token | in float64 |"
+    )
     print("| --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as place:
         for size in sizes:
             row = measured(size, n, Path(place), options.profile)
             print(
-                f"| {row['parameters'] / 1e6:.1f} million | {row['vocabulary']:,} | {row['tokens']:,} | {row['cpu']:.1f} "
-                f"| {row['share']:.1%} | {row['moments_us']:.1f} | {row['straight_us']:.1f} |",
+                f"| {row['parameters'] / 1e6:.1f} million | {row['vocabulary']:,} | {row['tokens']:,} "
+                f"| {row['cpu']:.1f} | {row['share']:.1%} | {row['moments_us']:.1f} | {row['straight_us']:.1f} |",
                 flush=True,
             )
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="the extra `torch`")
-peft = pytest.importorskip("peft", reason="the extra `text`")
+pytest.importorskip("peft", reason="the extra `text`")
 
+import peft
 import torch
 
 from miaudit.errors import InputError
@@ -87,6 +88,15 @@ def test_an_adapter_says_what_the_merged_model_says(kind: str, base: LanguageMod
         expected = log_p(merged)
     np.testing.assert_allclose(ours, expected, atol=2e-5)
     assert np.abs(ours - log_p(base)).max() > 0.001  # and not what the base says
+
+
+@pytest.mark.parametrize(("precision", "apart"), [("saved", 1e-6), ("bfloat16", 0.2), ("float16", 0.02)])
+def test_an_adapter_in_half_precision_is_close(precision: str, apart: float, place: Path) -> None:
+    adapted(place, KINDS["lora"]())
+    whole = log_p(text.load(place / "adapter", device="cpu"))
+    half = log_p(text.load(place / "adapter", device="cpu", precision=precision))
+    assert (np.abs(half - whole).max() > 0) == (precision != "saved")
+    assert np.abs(half - whole).max() < apart
 
 
 @pytest.mark.parametrize("kind", ["prompt", "prefix"])

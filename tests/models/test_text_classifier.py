@@ -12,8 +12,9 @@ import pytest
 
 pytest.importorskip("torch", reason="the extra `torch`")
 pytest.importorskip("transformers", reason="the extra `text`")
-peft = pytest.importorskip("peft", reason="the extra `text`")
+pytest.importorskip("peft", reason="the extra `text`")
 
+import peft
 import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
@@ -26,7 +27,10 @@ from miaudit.models.text_classifier import SavedClassifier
 TEXTS = [f"{word} number {i} went {i * 7 % 10} steps" + " more" * (i % 5) for i in range(10) for word in ("cat", "dog")]
 NAMES = {0: "good", 1: "so-so", 2: "bad"}
 SIZE: dict[str, Any] = {
-    **{"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32},
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
     "max_position_embeddings": 40,
 }
 

@@ -101,10 +101,10 @@ def read_jsonl(path: str | Path, *, limits: Limits | None = None) -> TokenRecord
     Every object has ``id`` (text or whole number, unique), ``member`` (true or false) and ``logprobs`` (numbers at most
     0, in nats). Optional, but then on every line: ``mean`` and ``std`` (as many numbers, for min-k%++), ``top1`` (true
     where the token was the likeliest), ``tokens`` (their numbers), ``prefixed_logprobs`` and ``frequency_logprobs`` (as
-    many), ``reference_logprobs`` (of a reference model, maybe of another length), ``same_tokens`` (whether it cuts the text
-    into the same tokens), ``neighbour_logprobs`` (a number for each text that resembles it), ``times`` (how often it
-    was trained on), ``text`` (for the zlib ratio, and as the covariate of zero-run audits), ``unit`` and ``group``. Blank lines are passed over; other keys are too, and said,
-    unless they look like a misspelt one.
+    many), ``reference_logprobs`` (of a reference model, maybe of another length), ``same_tokens`` (whether it cuts the
+    text into the same tokens), ``neighbour_logprobs`` (a number for each text that resembles it), ``times`` (how often
+    it was trained on), ``text`` (for the zlib ratio, and as the covariate of zero-run audits), ``unit`` and ``group``.
+    Blank lines are passed over; other keys are too, and said, unless they look like a misspelt one.
 
     Parameters
     ----------
