@@ -19,6 +19,7 @@ from miaudit.errors import InputError
 from miaudit.io import atomic, tables
 from miaudit.io.token_records import SUFFIXES
 from miaudit.jobs.resumable import digest
+from miaudit.models.fine_tuned import lying
 
 if TYPE_CHECKING:
     from miaudit.models.language import SavedLanguage
@@ -123,9 +124,7 @@ def _rounded(values: Any) -> list[float]:
 def _what(target: SavedLanguage, campaign: Campaign) -> str:
     """Digest of everything that decides the file: the model's files as they lie, how it is asked, the texts."""
     records = campaign.records
-    folders = [Path(one) for one in (target.folder, target.reference) if one is not None]
-    lying = [(file, file.stat()) for folder in folders for file in sorted(folder.iterdir()) if file.is_file()]
-    files = [f"{file.name} {found.st_size} {found.st_mtime_ns}" for file, found in lying]
+    files = lying(*(Path(one) for one in (target.folder, target.reference) if one is not None))
     member = np.asarray(records.member).astype(np.int64)
     return digest([target.identity(), *files, digest(list(records.x)), digest(member)])
 

@@ -460,6 +460,8 @@ class CampaignConfig(Options):
             yield f"stability: expected a target that is trained here, received {self.target.kind}; leave it out"
         if self.canaries is not None and self.target.kind == outputs.TOKENS:
             yield f"canaries: expected a target that is trained here, received {self.target.kind}; leave them out"
+        if self.data.text is None and getattr(self.target, "outputs", None) == "language-model":
+            yield "data.text: expected a column of texts, for outputs: language-model, received none; name it"
         if self.runs == 1 and "at_least" in self.privacy:
             yield "privacy.at_least: expected none, without several runs, received one; it goes with runs: 4"
 

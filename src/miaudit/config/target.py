@@ -29,6 +29,7 @@ from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section,
 from miaudit.errors import InputError, Offered, Option, one_line
 from miaudit.io import tables
 from miaudit.models.command import CommandLine, CommandOutputs, CommandTarget
+from miaudit.models.fine_tuned import FineTuned
 from miaudit.models.foreign import refuse_pickle
 from miaudit.models.given import GivenShadows
 from miaudit.models.onnx_file import OnnxGiven, OnnxTarget
@@ -267,6 +268,24 @@ class CommandSection(TargetSection):
     threads: Whole = 1
     gpus: Annotated[int, Field(ge=0)] | None = None
     env: dict[Text, str] = Field(default_factory=dict)
+    base: FolderPath | None = None
+    reference: FolderPath | None = None
+    longest: Annotated[int, Field(ge=2)] | None = None
+    batch: Whole | None = None
+    precision: Literal["float32", "saved"] | None = None
+    device: Annotated[str, Field(pattern=f"^({DEVICES.pattern})$")] | None = None
+
+    @model_validator(mode="after")
+    def _of_language_models(self) -> Self:
+        odd = next(iter(self._asked()), None)
+        if odd is not None and self.outputs != "language-model":
+            raise ValueError(f"expected outputs: language-model beside {odd}, received {self.outputs}; leave it out")
+        return self
+
+    def _asked(self) -> dict[str, Any]:
+        """How language models are asked, as far as the file says."""
+        given = {name: getattr(self, name) for name in ("base", "reference", "longest", "batch", "precision", "device")}
+        return {name: value for name, value in given.items() if value is not None}
 
     @field_validator("command")
     @classmethod
@@ -285,6 +304,11 @@ class CommandSection(TargetSection):
     def build(self, base: Path) -> Target:
         """Describe the command, and read the files that it names."""
         options = self.model_dump(include={"command", "files", "timeout", "retries", "threads", "gpus", "env"})
+        if self.outputs == "language-model":
+            _require(self.outputs, "text", ("torch", "safetensors", "transformers"))
+            asked = self._asked()
+            asked |= {name: base / asked[name] for name in ("base", "reference") if name in asked}
+            options["asked"] = FineTuned(**asked)
         return CommandTarget(given=self.outputs, folder=base, called=self.name or "", **options)
 
 
@@ -373,8 +397,13 @@ class DataSection(Section):
         return Records.load(base / (path or self.path), **columns, categories=categories, levels=self.categories)
 
     def named(self, target: Target, records: Records) -> Target:
-        """Return the target for these records: a command compares their ids, and their file decides its fits, too."""
-        return target.on(records.ids, self.path) if isinstance(target, CommandTarget) else target
+        """Return the target for these records: a command compares their ids, and their file decides its fits, too.
+
+        Fine-tuned models are asked about their texts.
+        """
+        if not isinstance(target, CommandTarget):
+            return target
+        return target.on(records.ids, self.path, records.fields.get("text"))
 
     def load_copies(self, base: Path) -> Any:
         """Read the changed copies of the records, a .npy file, if there are any."""

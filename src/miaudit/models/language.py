@@ -19,12 +19,10 @@ from miaudit.arrays import Float32Array, IndexArray
 from miaudit.attacks import tokens
 from miaudit.models import text
 from miaudit.models.devices import fixed_threads, said
+from miaudit.models.fine_tuned import REFERENCE, SIGNALS
 from miaudit.models.outputs import checked_outputs
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.train_config import SmallGPT2
-
-SIGNALS = ("loss", "min_k", "min_k_plus_plus", "zlib_ratio")
-REFERENCE = "reference_ratio"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +73,15 @@ class SavedLanguage(Traits):
         """On which device it was asked, where that is to be said."""
         return said(self.device)
 
+    @property
+    def vocabulary(self) -> str:
+        """Of how many tokens it is, in digits."""
+        return str(self._model.model.get_input_embeddings().num_embeddings)
+
     def identity(self) -> str:
         """Return the folder; nothing is trained, so nothing is stored."""
         read = "" if self.precision == "float32" else f" {self.precision}"
-        return f"{_versions()} {Path(self.folder).resolve()} {self.reference} {self.longest}{read}"
+        return f"{versions()} {Path(self.folder).resolve()} {self.reference} {self.longest}{read}"
 
     def outputs(self, fitted: Any, x: Sequence[str]) -> Float32Array:  # noqa: ARG002 - nothing is fitted
         """Scores (n, columns) of texts."""
@@ -98,7 +101,7 @@ class SavedLanguage(Traits):
         beside: dict[str, Any] = {}
         if other is not None:
             beside = {"reference_log_p": other.log_p, "reference_offsets": other.offsets}
-        return _scores(found, x, self.columns, self.name, **beside), found.notes
+        return scores_of(found, x, self.columns, self.name, **beside), found.notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +141,7 @@ class SmallLanguage(Traits):
 
     def identity(self) -> str:
         """Return the network, its training, the vocabulary and the versions of the libraries."""
-        return f"{_versions()} {self.config!r} {self.vocabulary}"
+        return f"{versions()} {self.config!r} {self.vocabulary}"
 
     def fit(self, x: Sequence[str], y: NDArray[Any], rows: IndexArray, *, seed: int) -> text.LanguageModel:  # noqa: ARG002
         """Train on some of the texts, in one thread; equal seeds give equal models."""
@@ -150,17 +153,19 @@ class SmallLanguage(Traits):
         """Scores (n, columns) of texts."""
         with fixed_threads(torch.device("cpu")):
             found = text.token_log_probabilities(fitted, x)
-        return _scores(found, x, self.columns, self.name)
+        return scores_of(found, x, self.columns, self.name)
 
 
-def _scores(
+def scores_of(
     found: text.TokenOutputs, x: Sequence[str], columns: Sequence[str], name: str, **beside: Any
 ) -> Float32Array:
+    """Scores (n, columns) of texts, of what a model says of their tokens."""
     scores = tokens.member_scores(
         log_p=found.log_p, offsets=found.offsets, mean=found.mean, std=found.std, text=x, names=columns, **beside
     )
     return checked_outputs(np.stack([scores[column] for column in columns], axis=1), len(x), name)
 
 
-def _versions() -> str:
+def versions() -> str:
+    """Return the versions of the libraries, which decide the last digits."""
     return f"torch {torch.__version__} transformers {transformers.__version__}"
