@@ -500,6 +500,10 @@ class _Gathered(Traits):
     def columns(self) -> tuple[str, ...]:
         return self.command.columns
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.command.notes
+
     def identity(self) -> str:
         return self.command.identity()
 
