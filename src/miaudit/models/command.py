@@ -26,7 +26,7 @@ from miaudit.jobs.resumable import digest
 from miaudit.models.fine_tuned import MODEL, FineTuned, checked_texts
 from miaudit.models.outputs import check_label_columns, class_count, label_count
 from miaudit.models.protocol import Kind, Traits
-from miaudit.models.script_files import ScriptFiles, of_arguments
+from miaudit.models.script_files import ScriptFiles, below, of_arguments
 from miaudit.models.targets import Precomputed
 
 __all__ = ["CommandOutputs", "CommandTarget"]
@@ -174,8 +174,8 @@ class CommandTarget(Traits):
         if self.given == "language-model" and self.asked is None:
             object.__setattr__(self, "asked", FineTuned())
         if self.scripts is None:
-            beside = () if self.asked is None else (self.asked.base, self.asked.reference)
-            names = [*of_arguments(line.words, folder), *self.files, *(str(one) for one in beside if one is not None)]
+            beside = [] if self.asked is None else [below(one, folder) for one in self.asked.folders]
+            names = [*of_arguments(line.words, folder), *self.files, *beside]
             object.__setattr__(self, "scripts", ScriptFiles.of(folder, names))
 
     @property

@@ -66,6 +66,11 @@ class FineTuned:
         return SIGNALS if self.reference is None else (*SIGNALS, REFERENCE)
 
     @property
+    def folders(self) -> tuple[Path, ...]:
+        """Folders of models beside those of the fits."""
+        return tuple(one for one in (self.base, self.reference) if one is not None)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What is to be said of the scores."""
         limit = "the model's limit" if self.longest is None else f"{self.longest} tokens"
