@@ -296,6 +296,37 @@ def test_bad_options(folder: Path, options: dict[str, str]) -> None:
         text.load(folder, **options)
 
 
+def test_shards_are_read_as_they_lie(small: LanguageModel, tmp_path: Path) -> None:
+    folder = tmp_path / "shards"
+    small.model.save_pretrained(folder, max_shard_size="8KB")
+    small.tokenizer.save_pretrained(folder)
+    shards = sorted(folder.glob("model-*.safetensors"))
+    assert len(shards) > 2 and (folder / "model.safetensors.index.json").is_file()
+    whole, parts = (text.token_log_probabilities(m, texts(8)) for m in (small, text.load(folder, device="cpu")))
+    np.testing.assert_array_equal(whole.log_p, parts.log_p)
+    index = folder / "model.safetensors.index.json"
+    content = json.loads(index.read_text())
+    for name in ("../elsewhere.safetensors", "pytorch_model-00001-of-00002.bin"):
+        first = next(iter(content["weight_map"]))
+        index.write_text(json.dumps({**content, "weight_map": {**content["weight_map"], first: name}}))
+        with pytest.raises(InputError, match="weights: expected shards in safetensors in shards, received"):
+            text.load(folder)
+    index.write_text(json.dumps(content))
+    shards[1].unlink()
+    with pytest.raises(InputError, match="model-00002-of-.*; copy all of its files"):
+        text.load(folder)
+
+
+@pytest.mark.parametrize(("precision", "apart"), [("bfloat16", 0.2), ("float16", 0.02)])
+def test_a_half_precision_is_close_and_finite(folder: Path, precision: str, apart: float) -> None:
+    whole = text.token_log_probabilities(text.load(folder, device="cpu"), texts())
+    loaded = text.load(folder, device="cpu", precision=precision)
+    half = text.token_log_probabilities(loaded, texts())
+    assert loaded.model.dtype == getattr(torch, precision)
+    assert 0 < np.abs(half.log_p - whole.log_p).max() < apart
+    assert np.isfinite(half.std).all() and half.log_p.max() <= 0
+
+
 # -- training ---------------------------------------------------------------------------------------------------------
 
 

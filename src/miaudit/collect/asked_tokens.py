@@ -113,7 +113,9 @@ def _numbers(found: TokenOutputs, reference: TokenOutputs | None, i: int) -> dic
         row |= {"mean": _rounded(found.mean[own]), "std": _rounded(found.std[own])}
     row |= {"top1": found.top1[own].tolist(), "tokens": found.tokens[own].tolist()}
     if reference is not None:
-        row["reference_logprobs"] = _rounded(reference.log_p[reference.offsets[i] : reference.offsets[i + 1]])
+        other = slice(reference.offsets[i], reference.offsets[i + 1])
+        row["reference_logprobs"] = _rounded(reference.log_p[other])
+        row["same_tokens"] = bool(np.array_equal(found.tokens[own], reference.tokens[other]))
     return row
 
 
@@ -124,7 +126,7 @@ def _rounded(values: Any) -> list[float]:
 def _what(target: SavedLanguage, campaign: Campaign) -> str:
     """Digest of everything that decides the file: the model's files as they lie, how it is asked, the texts."""
     records = campaign.records
-    files = lying(*(Path(one) for one in (target.folder, target.reference) if one is not None))
+    files = lying(*target.folders)
     member = np.asarray(records.member).astype(np.int64)
     return digest([target.identity(), *files, digest(list(records.x)), digest(member)])
 

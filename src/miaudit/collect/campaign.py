@@ -155,6 +155,7 @@ class Campaign:
 
     def __post_init__(self) -> None:
         check_target(self.target)
+        object.__setattr__(self, "records", self.records.numbered(traits_of(self.target).classes))
         if self.records.y is not None and isinstance(self.target, Traits):
             object.__setattr__(self, "target", self.target.labelled(self.records.y))
         if not self.stands:
@@ -424,7 +425,7 @@ class Campaign:
         received = f"texts ({', '.join(records.classes[:4])}{', ...' if len(records.classes) > 4 else ''})"
         if target.kind == "predictions":
             raise InputError("data.y", "numbers, for a regression", received, "name another column, or a classifier")
-        if self.stands and target.kind == "logits":
+        if self.stands and target.kind == "logits" and not traits_of(target).classes:
             hint = "number the classes in the order of the columns of its outputs"
             raise InputError("data.y", "classes 0, 1, ..., for a model as it is", received, hint)
 

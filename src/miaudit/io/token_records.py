@@ -38,7 +38,7 @@ _EACH = {
 }
 _OWN = {"reference_logprobs": "reference", "neighbour_logprobs": "neighbour"}
 _ARRAYS, _LABELS = ("logprobs", *_EACH, *_OWN), ("text", "unit", "group")
-_OPTIONAL = (*_ARRAYS[1:], *_LABELS, "times")
+_OPTIONAL = (*_ARRAYS[1:], *_LABELS, "times", "same_tokens")
 _WHOLE = {"top1": 1, "tokens": 2**31 - 1}  # their largest value; all are whole numbers from 0
 
 
@@ -66,6 +66,7 @@ class TokenRecords:
     prefixed_log_p : array (tokens,), or None: log p where other texts stand before the text
     frequency_log_p : array (tokens,), or None: logarithm of the token's share of a large corpus
     reference_log_p, reference_offsets : log p of a reference model, or None
+    same_tokens : array (n,) of bool, or None: whether the reference model cuts the text into the same tokens, by number
     neighbour_log_p, neighbour_offsets : mean log p of texts that resemble each record, or None
     times : array (n,), or None: how often each text stood in the training data, 0 for others
     text, unit, group : n str, or None
@@ -87,6 +88,7 @@ class TokenRecords:
     neighbour_log_p: FloatArray | None = None
     neighbour_offsets: IntArray | None = None
     times: IntArray | None = None
+    same_tokens: BoolArray | None = None
     text: tuple[str, ...] | None = None
     unit: tuple[str, ...] | None = None
     group: tuple[str, ...] | None = None
@@ -99,9 +101,9 @@ def read_jsonl(path: str | Path, *, limits: Limits | None = None) -> TokenRecord
     Every object has ``id`` (text or whole number, unique), ``member`` (true or false) and ``logprobs`` (numbers at most
     0, in nats). Optional, but then on every line: ``mean`` and ``std`` (as many numbers, for min-k%++), ``top1`` (true
     where the token was the likeliest), ``tokens`` (their numbers), ``prefixed_logprobs`` and ``frequency_logprobs`` (as
-    many), ``reference_logprobs`` (of a reference model, maybe of another length), ``neighbour_logprobs`` (a number for
-    each text that resembles it), ``times`` (how often it was trained on), ``text`` (for the zlib ratio, and as the
-    covariate of zero-run audits), ``unit`` and ``group``. Blank lines are passed over; other keys are too, and said,
+    many), ``reference_logprobs`` (of a reference model, maybe of another length), ``same_tokens`` (whether it cuts the text
+    into the same tokens), ``neighbour_logprobs`` (a number for each text that resembles it), ``times`` (how often it
+    was trained on), ``text`` (for the zlib ratio, and as the covariate of zero-run audits), ``unit`` and ``group``. Blank lines are passed over; other keys are too, and said,
     unless they look like a misspelt one.
 
     Parameters
@@ -166,6 +168,8 @@ def _as_object(records: TokenRecords, i: int) -> dict[str, Any]:
             row[name] = values[offsets[i] : offsets[i + 1]].tolist()
     if records.times is not None:
         row["times"] = int(records.times[i])
+    if records.same_tokens is not None:
+        row["same_tokens"] = bool(records.same_tokens[i])
     for name, labels in (("text", records.text), ("unit", records.unit), ("group", records.group)):
         if labels is not None:
             row[name] = labels[i]
@@ -192,10 +196,12 @@ class _Row:
     arrays: Mapping[str, FloatArray]
     labels: Mapping[str, str]
     times: int | None
+    same_tokens: bool | None
 
     @property
     def keys(self) -> frozenset[str]:
-        return frozenset(self.arrays) | frozenset(self.labels) | ({"times"} if self.times is not None else set())
+        own = {name for name in ("times", "same_tokens") if getattr(self, name) is not None}
+        return frozenset(self.arrays) | frozenset(self.labels) | own
 
     @classmethod
     def read(cls, line: bytes, at: _Line, ignored: dict[str, int]) -> _Row:
@@ -216,7 +222,8 @@ class _Row:
         _check_together(arrays, at)
         labels = {name: _label(content[name], name, at) for name in _LABELS if name in content}
         times = _times(content["times"], bool(member), at) if "times" in content else None
-        return cls(at, _label(content["id"], "id", at), bool(member), arrays, labels, times)
+        same = _same_tokens(content["same_tokens"], arrays, at) if "same_tokens" in content else None
+        return cls(at, _label(content["id"], "id", at), bool(member), arrays, labels, times, same)
 
 
 def _lines(handle: BinaryIO, name: str, most: int) -> Iterator[tuple[int, bytes]]:
@@ -302,6 +309,14 @@ def _times(value: Any, member: bool, at: _Line) -> int:
     return int(value)
 
 
+def _same_tokens(value: Any, arrays: Mapping[str, FloatArray], at: _Line) -> bool:
+    reference = arrays.get("reference_logprobs")
+    if not isinstance(value, bool) or reference is None or (value and len(reference) != len(arrays["logprobs"])):
+        allowed = "true or false, and true only for as many reference_logprobs as logprobs"
+        at.refuse("same_tokens", allowed, repr(value)[:40], "compare the tokens' numbers in both models")
+    return value
+
+
 def _label(value: Any, name: str, at: _Line) -> str:
     if name != "text" and type(value) is int:
         value = str(value)
@@ -337,5 +352,6 @@ def _assembled(rows: Sequence[_Row], ignored: Mapping[str, int]) -> TokenRecords
         offsets=starts["logprobs"],
         **beside,
         times=None if rows[0].times is None else np.array([row.times for row in rows], dtype=np.int64),
+        same_tokens=None if rows[0].same_tokens is None else np.array([row.same_tokens for row in rows]),
         notes=(f"Keys that were not used, with the first line of each: {shown}.",) if shown else (),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -19,7 +19,8 @@ from miaudit.jobs.resumable import digest
 
 if TYPE_CHECKING:
     from miaudit.models.language import SavedLanguage
-    from miaudit.models.text import Precision, TokenOutputs
+    from miaudit.models.model_folder import Precision
+    from miaudit.models.text import TokenOutputs
 
 __all__ = ["FineTuned"]
 
@@ -48,7 +49,7 @@ class FineTuned:
     base : folder of the model that an adapter belongs to, optional
     reference : folder of a model that has not seen the texts, optional
         It adds the column ``reference_ratio``.
-    longest, batch, precision, device : as of :class:`miaudit.models.language.SavedLanguage`
+    longest, batch, precision, device, beside : as of :class:`miaudit.models.language.SavedLanguage`
     """
 
     texts: Sequence[str] = ()
@@ -58,7 +59,7 @@ class FineTuned:
     batch: int = 16
     precision: Precision = "float32"
     device: str = "auto"
-    called: str = field(default="", repr=False)
+    beside: Path | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -96,12 +97,10 @@ class FineTuned:
         """
         from miaudit.models import language  # noqa: PLC0415 - torch is loaded only where it is used
 
-        folder = _left(out, self.base)
+        folder = _left(out)
         how: dict[str, Any] = {name: getattr(self, name) for name in ("longest", "batch", "precision", "device")}
-        if self.base is not None:
-            how["base"] = self.base
-        beside = self.reference if reference else None
-        return language.SavedLanguage(folder, beside, self.called or "the fine-tuned model", **how)
+        how |= {"base": self.base, "beside": self.beside, "called": "the fine-tuned model"}
+        return language.SavedLanguage(folder, self.reference if reference else None, **how)
 
     def said(self, out: Path, kept: Path | None = None) -> Said:
         """Ask the model that a fit left about all texts; in a fixed number of threads, so that answers are the same.
@@ -115,7 +114,7 @@ class FineTuned:
         InputError
             As of :meth:`saved`, and for a model that cuts texts into other tokens than those asked before.
         """
-        folder = _left(out, self.base)
+        folder = _left(out)
         what = (
             "" if kept is None else digest([self.identity(), digest(list(self.texts)), *lying(folder, self.reference)])
         )
@@ -141,7 +140,7 @@ class FineTuned:
             if (other := self._of_reference()) is not None:
                 beside = {"reference_log_p": other.log_p, "reference_offsets": other.offsets}
         scores = language.scores_of(found, self.texts, self.columns, model.name, **beside)
-        return Said(scores, digest([digest(found.tokens), digest(found.offsets), model.vocabulary]))
+        return Said(scores, digest([digest(found.tokens), digest(found.offsets), str(model.vocabulary)]))
 
     def _of_reference(self) -> TokenOutputs | None:
         """What the reference model says, which is asked once in a process."""
@@ -179,7 +178,7 @@ def checked_texts(texts: Any) -> list[str]:
     return found
 
 
-def _left(out: Path, base: Path | None) -> Path:
+def _left(out: Path) -> Path:
     """The folder of the model that a fit left, with the files that make it one."""
     folder = out / MODEL
     save = 'write model.save_pretrained(f"{args.out}/model"), and the same with the tokenizer'
@@ -191,9 +190,6 @@ def _left(out: Path, base: Path | None) -> Path:
     if not {CONFIG, ADAPTER} & names:
         received = f"neither config.json nor adapter_config.json, but {', '.join(sorted(names)[:5]) or 'nothing'}"
         raise InputError("{out}/model", "a folder of save_pretrained", received, save)
-    if CONFIG not in names and base is None:
-        hint = "name the folder of its base model as target.base, or save model.merge_and_unload()"
-        raise InputError("target.base", "a base model, for an adapter in {out}/model", "none", hint)
     if CONFIG in names and not names & {*_TOKENIZER}:
         hint = "write tokenizer.save_pretrained there, or give Trainer its processing_class"
         raise InputError("{out}/model", "the tokenizer beside the model", "none", hint)
