@@ -36,6 +36,6 @@ chance = random.Random(0)
 with open("public.txt", "w", encoding="utf-8") as file:
     file.writelines(f"{filled(chance.choice((*PUBLIC, NOTE)), chance)}\n" for _ in range(3000))
 with open("documents.jsonl", "w", encoding="utf-8") as file:
-    for i in range(300):
+    for i in range(200):
         file.write(json.dumps({"id": f"note-{i}", "text": filled(NOTE, chance)}) + "\n")
-print("public.txt: 3,000 lines; documents.jsonl: 300 documents")
+print("public.txt: 3,000 lines; documents.jsonl: 200 documents")

@@ -29,7 +29,7 @@ adapter = LoraConfig(
 model = get_peft_model(AutoModelForCausalLM.from_pretrained("base"), adapter)
 arguments = TrainingArguments(
     output_dir=options.out / "trainer",
-    num_train_epochs=20,
+    num_train_epochs=15,
     per_device_train_batch_size=16,
     learning_rate=1e-2,
     seed=options.seed,
@@ -42,5 +42,5 @@ arguments = TrainingArguments(
 collator = DataCollatorForLanguageModeling(tokenizer, mlm=False)
 data = [tokenizer(str(text)) for text in texts]
 Trainer(model, arguments, train_dataset=data, data_collator=collator).train()
-model.merge_and_unload().save_pretrained(options.out / "model")
+model.save_pretrained(options.out / "model")  # the adapter alone; a full fine-tune saves its model here
 tokenizer.save_pretrained(options.out / "model")
