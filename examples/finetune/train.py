@@ -24,12 +24,12 @@ set_seed(options.seed)
 texts = np.load("with_canaries.npz")["text"][np.load(options.rows)]
 tokenizer = AutoTokenizer.from_pretrained("base")
 adapter = LoraConfig(
-    task_type="CAUSAL_LM", r=16, lora_alpha=32, target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True
+    task_type="CAUSAL_LM", r=32, lora_alpha=64, target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True
 )
 model = get_peft_model(AutoModelForCausalLM.from_pretrained("base"), adapter)
 arguments = TrainingArguments(
     output_dir=options.out / "trainer",
-    num_train_epochs=15,
+    num_train_epochs=30,
     per_device_train_batch_size=16,
     learning_rate=1e-2,
     seed=options.seed,

@@ -48,8 +48,11 @@ def draw(
     fits, there = drawn.draw(settings.campaign(config.parent), out, config=config, rng=rng, overwrite=overwrite)
     had = f" ({there} of them have outputs already)" if there else ""
     commands = out / drawn.COMMANDS
+    first = (
+        "the audited model first" if settings.runs == 1 else f"the audited models of {settings.runs} runs among them"
+    )
     say(
-        f"{fits} fits{had}, the audited model first: {commands}, one line for each\n"
+        f"{fits} fits{had}, {first}: {commands}, one line for each\n"
         f"Run them: bash {commands}; or sbatch {out / drawn.SLURM}\n"
         f"Then: miaudit gather {out} --out evidence.npz"
     )
@@ -122,6 +125,7 @@ def gather(
     with progress("fits") as told:
         gathered = drawn.gather(campaign, manifest, rng=rng, partial=partial, progress=told)
     write_evidence(with_headline(gathered, settings.headline()), out)
+    say(f"Then: miaudit audit {out}{' --coins REVEAL, once the coins are revealed' if campaign.coins else ''}")
 
 
 def _tokens(campaign: Any, manifest: Any, out: Path, **options: Any) -> None:
