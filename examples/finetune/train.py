@@ -1,4 +1,4 @@
-"""A fine-tune by a LoRA adapter with transformers.Trainer, as miaudit calls it: some rows and a seed go in, a model comes out."""
+"""A fine-tune by a LoRA adapter with transformers.Trainer: rows of the data and a seed go in, a model comes out."""
 
 import argparse
 from pathlib import Path

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FineTuned"]
 
-SIGNALS, REFERENCE = ("loss", "min_k", "min_k_plus_plus", "zlib_ratio"), "reference_ratio"
 MODEL = "model"
 CONFIG, ADAPTER, ANSWERS = "config.json", "adapter_config.json", "answers.npz"
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "tokenizer.model", "spiece.model")
@@ -64,7 +63,9 @@ class FineTuned:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the scores."""
-        return SIGNALS if self.reference is None else (*SIGNALS, REFERENCE)
+        from miaudit.models import language  # noqa: PLC0415 - torch is loaded only where it is used
+
+        return language.SIGNALS if self.reference is None else (*language.SIGNALS, language.REFERENCE)
 
     @property
     def folders(self) -> tuple[Path, ...]:

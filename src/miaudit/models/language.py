@@ -20,12 +20,13 @@ from miaudit.attacks import tokens
 from miaudit.models import text
 from miaudit.models.adapters import base_of
 from miaudit.models.devices import fixed_threads, said
-from miaudit.models.fine_tuned import REFERENCE, SIGNALS
 from miaudit.models.model_folder import Precision, vocabulary
 from miaudit.models.outputs import checked_outputs
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.train_config import SmallGPT2
 
+SIGNALS = ("loss", "min_k", "min_k_plus_plus", "zlib_ratio")
+REFERENCE = "reference_ratio"
 BASE = "base"  # as a reference: the model that an adapter belongs to, without it
 
 
