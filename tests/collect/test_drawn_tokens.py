@@ -236,6 +236,24 @@ def test_fits_that_are_no_models_are_named(made: Made, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_shadow_models_may_be_missing_and_the_audited_one_may_not(made: Made, tmp_path: Path) -> None:
+    options = {"models": 6, "attacks": ("lira_offline",)}
+    manifest = fitted(made(**options), tmp_path / "d")
+    gone = outs(tmp_path / "d")[2] / "model"
+    gone.rename(gone.with_name("away"))
+    with pytest.raises(MiauditError, match=r"1 of 7 fits is missing: model 2; run line 3"):
+        drawn.gather(made(**options), manifest, rng=rng())
+    found = drawn.gather(made(**options), manifest, rng=rng(), partial=True)
+    assert "A partial gather: 1 of 7 fits is missing: model 2" in found.notes[0]
+    assert any(note.startswith("5 shadow models") for note in found.notes)
+    gone.with_name("away").rename(gone)
+    first = outs(tmp_path / "d")[0] / "model"
+    first.rename(first.with_name("away"))
+    with pytest.raises(MiauditError, match="not model 0, the audited one"):
+        drawn.gather(made(**options), manifest, rng=rng(), partial=True)
+
+
+@pytest.mark.long
 def test_a_tokenizer_that_was_trained_on_the_rows_is_refused(made: Made, tmp_path: Path) -> None:
     campaign = made(models=4)
     drawn.draw(campaign, tmp_path / "d", config=tmp_path / "a.yaml", rng=rng())
