@@ -1,4 +1,4 @@
-"""What a collector had to say, kept beside its evidence: pages made from the file say it too."""
+"""What a collector had to say of its evidence, kept beside it: pages made from the file say it too."""
 
 from __future__ import annotations
 

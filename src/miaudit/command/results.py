@@ -149,14 +149,14 @@ def deliver(
 def write_evidence(collected: Collected, out: Path) -> None:
     """Write evidence to a file, with propensities where they were given, and tell what was collected.
 
-    An .npz file keeps what was told, for the page of whoever audits it.
+    An .npz file keeps what has to be on the page of whoever audits it.
     """
     from miaudit.collect import kept_notes
     from miaudit.io import tables
 
     given = {} if collected.propensity is None else {"propensity": collected.propensity}
     columns = collected.evidence.columns(one_number_each=out.suffix.lower() == ".csv")
-    kept = kept_notes.columns(collected.notes) if out.suffix.lower() == ".npz" else {}
+    kept = kept_notes.columns(collected.about) if out.suffix.lower() == ".npz" else {}
     tables.write_columns(out, {**columns, **given, **kept})
     leaks = () if collected.vulnerability is None else (one_line(collected.vulnerability.text),)
     seen = () if collected.stability is None else (collected.stability.sentence,)
