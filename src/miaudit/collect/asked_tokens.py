@@ -19,6 +19,7 @@ from miaudit.errors import InputError
 from miaudit.io import atomic, tables
 from miaudit.io.token_records import SUFFIXES
 from miaudit.jobs.resumable import digest
+from miaudit.models.fine_tuned import lying
 
 if TYPE_CHECKING:
     from miaudit.models.language import SavedLanguage
@@ -126,8 +127,7 @@ def _rounded(values: Any) -> list[float]:
 def _what(target: SavedLanguage, campaign: Campaign) -> str:
     """Digest of everything that decides the file: the model's files as they lie, how it is asked, the texts."""
     records = campaign.records
-    lying = [(file, file.stat()) for folder in target.folders for file in sorted(folder.iterdir()) if file.is_file()]
-    files = [f"{file.name} {found.st_size} {found.st_mtime_ns}" for file, found in lying]
+    files = lying(*target.folders)
     member = np.asarray(records.member).astype(np.int64)
     return digest([target.identity(), *files, digest(list(records.x)), digest(member)])
 

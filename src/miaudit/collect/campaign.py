@@ -308,7 +308,10 @@ class Campaign:
                 hint = "beside target.folder name the folder of a model that has not seen these texts"
                 raise InputError("target.reference", "a reference model, for reference_ratio", "none", hint)
             if needs & {"log_p"}:
-                raise InputError("attack.type", f"attacks on {kind}", name, "it needs texts and a language model")
+                hint = "it needs texts and a language model"
+                if "zlib_ratio" in own:
+                    hint = "write the tokens with --out tokens.jsonl, and name that file to miaudit audit"
+                raise InputError("attack.type", f"attacks on {kind}", name, hint)
             if design == "multi-run":
                 _check_multi_run(name, needs, kind)
             elif any("shadow" in need or need in ("included", "pooled_correct") for need in needs):

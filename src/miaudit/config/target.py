@@ -29,6 +29,7 @@ from miaudit.config.section import FilePath, FolderPath, Keys, Refused, Section,
 from miaudit.errors import InputError, Offered, Option, one_line
 from miaudit.io import tables
 from miaudit.models.command import CommandLine, CommandOutputs, CommandTarget
+from miaudit.models.fine_tuned import FineTuned
 from miaudit.models.foreign import refuse_pickle
 from miaudit.models.given import GivenShadows
 from miaudit.models.onnx_file import OnnxGiven, OnnxTarget
@@ -284,7 +285,7 @@ class TextClassifierSection(AskedSection):
         return SavedClassifier(base / self.folder, self.name or "", **how)
 
 
-class CommandSection(TargetSection):
+class CommandSection(AskedSection):
     """A command that trains on some rows of its own data, and leaves outputs on all of them."""
 
     kind: Literal["command"]
@@ -296,6 +297,16 @@ class CommandSection(TargetSection):
     threads: Whole = 1
     gpus: Annotated[int, Field(ge=0)] | None = None
     env: dict[Text, str] = Field(default_factory=dict)
+    reference: Annotated[FolderPath, Word("base")] | None = None
+
+    @model_validator(mode="after")
+    def _of_language_models(self) -> Self:
+        odd = next(iter([*self.asked(), *(["reference"] if self.reference is not None else [])]), None)
+        if odd is not None and self.outputs != "language-model":
+            raise ValueError(f"expected outputs: language-model beside {odd}, received {self.outputs}; leave it out")
+        if self.reference == "base" and self.base is None:
+            raise ValueError("expected base beside reference: base, received none; name the model before fine-tuning")
+        return self
 
     @field_validator("command")
     @classmethod
@@ -314,6 +325,10 @@ class CommandSection(TargetSection):
     def build(self, base: Path) -> Target:
         """Describe the command, and read the files that it names."""
         options = self.model_dump(include={"command", "files", "timeout", "retries", "threads", "gpus", "env"})
+        if self.outputs == "language-model":
+            before = self.base if self.reference == "base" else self.reference
+            reference = None if before is None else base / before
+            options["asked"] = FineTuned(**{**self._how(base), "reference": reference, "beside": base.absolute()})
         return CommandTarget(given=self.outputs, folder=base, called=self.name or "", **options)
 
 
@@ -410,8 +425,13 @@ class DataSection(Section):
         return Records.load(base / (path or self.path), **columns, categories=categories, levels=self.categories)
 
     def named(self, target: Target, records: Records) -> Target:
-        """Return the target for these records: a command compares their ids, and their file decides its fits, too."""
-        return target.on(records.ids, self.path) if isinstance(target, CommandTarget) else target
+        """Return the target for these records: a command compares their ids, and their file decides its fits, too.
+
+        Fine-tuned models are asked about their texts.
+        """
+        if not isinstance(target, CommandTarget):
+            return target
+        return target.on(records.ids, self.path, records.fields.get("text"))
 
     def load_copies(self, base: Path) -> Any:
         """Read the changed copies of the records, a .npy file, if there are any."""

@@ -20,7 +20,7 @@ from miaudit.attacks import tokens
 from miaudit.models import text
 from miaudit.models.adapters import base_of
 from miaudit.models.devices import fixed_threads, said
-from miaudit.models.model_folder import Precision
+from miaudit.models.model_folder import Precision, vocabulary
 from miaudit.models.outputs import checked_outputs
 from miaudit.models.protocol import Kind, Traits
 from miaudit.models.train_config import SmallGPT2
@@ -96,11 +96,16 @@ class SavedLanguage(Traits):
         asked = [model for model in (self._model, self._reference) if model is not None]
         return tuple(one for model in asked for one in (model.folder, model.base) if one is not None)
 
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens it knows."""
+        return vocabulary(self._model.model)
+
     def identity(self) -> str:
         """Return the folder; nothing is trained, so nothing is stored."""
         read = "" if self.precision == "float32" else f" {self.precision}"
         on = "" if self._model.base is None else f" on {self._model.base.resolve()}"
-        return f"{_versions()} {Path(self.folder).resolve()} {self.reference} {self.longest}{read}{on}"
+        return f"{versions()} {Path(self.folder).resolve()} {self.reference} {self.longest}{read}{on}"
 
     def outputs(self, fitted: Any, x: Sequence[str]) -> Float32Array:  # noqa: ARG002 - nothing is fitted
         """Scores (n, columns) of texts."""
@@ -120,7 +125,7 @@ class SavedLanguage(Traits):
         beside: dict[str, Any] = {}
         if other is not None:
             beside = {"reference_log_p": other.log_p, "reference_offsets": other.offsets}
-        return _scores(found, x, self.columns, self.name, **beside), found.notes
+        return scores_of(found, x, self.columns, self.name, **beside), found.notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +165,7 @@ class SmallLanguage(Traits):
 
     def identity(self) -> str:
         """Return the network, its training, the vocabulary and the versions of the libraries."""
-        return f"{_versions()} {self.config!r} {self.vocabulary}"
+        return f"{versions()} {self.config!r} {self.vocabulary}"
 
     def fit(self, x: Sequence[str], y: NDArray[Any], rows: IndexArray, *, seed: int) -> text.LanguageModel:  # noqa: ARG002
         """Train on some of the texts, in one thread; equal seeds give equal models."""
@@ -172,17 +177,19 @@ class SmallLanguage(Traits):
         """Scores (n, columns) of texts."""
         with fixed_threads(torch.device("cpu")):
             found = text.token_log_probabilities(fitted, x)
-        return _scores(found, x, self.columns, self.name)
+        return scores_of(found, x, self.columns, self.name)
 
 
-def _scores(
+def scores_of(
     found: text.TokenOutputs, x: Sequence[str], columns: Sequence[str], name: str, **beside: Any
 ) -> Float32Array:
+    """Scores (n, columns) of texts, of what a model says of their tokens."""
     scores = tokens.member_scores(
         log_p=found.log_p, offsets=found.offsets, mean=found.mean, std=found.std, text=x, names=columns, **beside
     )
     return checked_outputs(np.stack([scores[column] for column in columns], axis=1), len(x), name)
 
 
-def _versions() -> str:
+def versions() -> str:
+    """Return the versions of the libraries, which decide the last digits."""
     return f"torch {torch.__version__} transformers {transformers.__version__}"
