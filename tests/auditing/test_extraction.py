@@ -13,7 +13,7 @@ from miaudit.findings.extraction import Way
 
 def verdict(out: np.ndarray, member: np.ndarray, design: str = "one-run") -> str:
     plan = ExtractionPlan()
-    return judge(Way("sampled", "word for word", *way(out, member, plan.confidence)), plan, design).status
+    return judge([Way("sampled", "word for word", *way(out, member, plan.confidence))], plan, design).status
 
 
 def test_limits_are_those_of_scipy() -> None:
@@ -52,9 +52,9 @@ def test_verdicts() -> None:
     assert verdict(member, member) == "flagged"
     assert verdict(~nothing, member) == "clear"  # boilerplate: all of both
     plan = ExtractionPlan()
-    none = judge(Way("sampled", "word for word", *way(nothing, nothing, 0.95)), plan, "one-run")
+    none = judge([Way("sampled", "word for word", *way(nothing, nothing, 0.95))], plan, "one-run")
     assert none.status == "not-testable" and none.exit_code == 4 and "no members have a passage of 50" in none.text
-    given = judge(Way("sampled", "word for word", *way(member, member, 0.95)), plan, "")
+    given = judge([Way("sampled", "word for word", *way(member, member, 0.95))], plan, "")
     assert given.condition and given.text.endswith(f"This holds {given.condition}.")
 
 
