@@ -65,13 +65,14 @@ def continuations(
     for i, beginning in enumerate(beginnings):
         ids[i, width - len(beginning) :], mask[i, width - len(beginning) :] = beginning, 1
     ends = _ends(language_model)
-    how: dict[str, Any] = {"max_new_tokens": tokens, "eos_token_id": ends or None, "pad_token_id": (ends or [0])[0]}
+    how: dict[str, Any] = {"max_new_tokens": tokens, "use_cache": True}
+    how |= {"eos_token_id": ends or None, "pad_token_id": (ends or [0])[0]}
     if samples:
         drawn: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": 1.0}
         how |= {"do_sample": True, "num_return_sequences": samples, **drawn}
     given = {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
     with _alone(model, int(rng.integers(2**62))), products(tf32=False):
-        said = model.generate(**given, generation_config=transformers.GenerationConfig(**how), use_cache=True)
+        said = model.generate(**given, generation_config=transformers.GenerationConfig(**how))
     found: IntArray = said[:, width:].cpu().numpy().astype(np.int64)
     found[np.logical_or.accumulate(np.isin(found, ends), axis=1)] = _NOTHING
     whole = np.full((len(found), tokens), _NOTHING)

@@ -24,14 +24,22 @@ _WAYS = {
     "asked-drawn": "Asked, in {samples:,} answers",
     "asked-drawn-near": "Asked, nearly in {samples:,} answers",
 }
+_SHORT = {
+    "sampled": "in queries",
+    "greedy": "likeliest",
+    "asked-greedy": "asked: likeliest",
+    "asked-greedy-near": "nearly",
+    "asked-drawn": "asked: drawn",
+    "asked-drawn-near": "drawn nearly",
+}
 _NEXT = {
     "flagged": (
-        "Look at which texts these are: run the command again with --names. Take repeated texts out of the training data, "
-        "or keep one of each, and train again.",
+        "Look at which texts these are: miaudit extraction {file} --names. Take texts that stand there many times out of "
+        "the training data, or keep one of each, and train again.",
         "If nobody may be repeated at all, train with differential privacy; miaudit audit tests such a claim.",
     ),
     "clear": (
-        "Ask about more text for a smaller limit, and with a longer prefix: --prefix 100.",
+        "Ask about more text for a smaller limit, and with a longer prefix: miaudit extraction {file} --prefix 100.",
         "That a text does not come out does not hide that it was trained on: miaudit audit measures that.",
     ),
     "inconclusive": (
@@ -136,8 +144,8 @@ def sentences(findings: ExtractionFindings) -> Iterator[str]:
 
 def _next(findings: ExtractionFindings) -> list[str]:
     """What to do next, each with its command where there is one."""
-    found = list(_NEXT[findings.verdict.status])
     file = findings.source or "FILE.jsonl"
+    found = [one.replace("{file}", file) for one in _NEXT[findings.verdict.status]]
     design = findings.design or "zero-run"
     if findings.told.share.value is None:
         options = f"--signal token-logprobs --design {design}"
@@ -164,7 +172,7 @@ def _name(findings: ExtractionFindings, name: str) -> str:
 def _named(findings: ExtractionFindings, one: Named) -> list[str]:
     times = "–" if one.times is None else f"{one.times:,}"
     queries = "–" if one.queries is None else f"{one.queries:,.0f}" if one.queries < 1e7 else f"{one.queries:.1g}"
-    ways = "; ".join(_name(findings, name) for name in one.ways)
+    ways = ", ".join(_SHORT[name] for name in one.ways)
     return [one.id, "yes" if one.member else "no", times, queries, ways]
 
 
@@ -177,8 +185,8 @@ def _cards(findings: ExtractionFindings, about: Way) -> list[tuple[str, str, str
     ]
     told = findings.told
     if told.share.value is not None:
-        accused = f"with {written(1000 * told.fpr, '.0f')} of 1,000 others"
-        cards.append(("Can be told", _number(told.share), f"of 1,000 {accused}; limits {_limits(told.share)}"))
+        accused = f"and {written(1000 * told.fpr, '.0f')} of 1,000 others wrongly"
+        cards.append(("Can be told", _number(told.share), f"of 1,000, {accused}; limits {_limits(told.share)}"))
     return cards
 
 
@@ -276,8 +284,8 @@ def _exposure(findings: ExtractionFindings) -> alt.LayerChart:
     last = findings.repetitions[-1]
     title = f"Texts trained on {_row(last)[0]} times have a median exposure of {last.median.value or 0.0:.1f} bits"
     said = [
-        "Each bit halves the controls that are as likely. Limits hold for all together; orange: one bit, the median of "
-        f"controls. At most {findings.most_exposure:.1f} with so many controls."
+        "Each bit halves the controls that are as likely. Limits hold for all together, beside these controls. Orange: one "
+        f"bit, the median of controls. At most {findings.most_exposure:.1f} with so many controls."
     ]
     values = ", ".join(f"{row['times']} times: {row['exposure']}" for row in rows)
     return finished(_whiskers(rows, y, 1.0), title, said, f"{title}. {values}.", 260)
