@@ -1,7 +1,7 @@
-"""What a file of token log-probabilities costs to read and to audit for extraction: ``python benchmarks/extraction.py``.
+"""What it costs to read a file of token log-probabilities and audit it: ``python benchmarks/extraction.py``.
 
 10,000 documents of 512 tokens (``--quick``: 1,000), with their tokens and texts as ``miaudit collect`` writes them. CPU
-seconds of this process; the plain ways stand beside: a loop over passages, and a table of edit distances for each answer.
+seconds of this process; the plain ways stand beside: a loop over passages, and a table for each edit distance.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def measured(n: int, folder: Path) -> dict[str, float]:
     rng = np.random.default_rng(0)
     records = documents(n, rng)
     file = folder / "tokens.jsonl"
-    said, true = rng.integers(0, 300, (2, n, SUFFIX))
+    said, true = rng.integers(0, 300, (2, n, SUFFIX)).tolist()
     own = TokenRecords(records.ids, records.member, records.log_p, records.offsets, top1=records.top1)
     small = max(1, n // 20)
     audit_extraction(own, design="one-run")  # imports
@@ -89,9 +89,7 @@ def measured(n: int, folder: Path) -> dict[str, float]:
         "of_it_near_duplicates": cpu(lambda: in_members(records.text or (), records.member)),
         "loop_passages": cpu(lambda: loop(records)),
         "edit_distances": cpu(lambda: edit_distances(said, true)),
-        "loop_edit_distances": 20 * cpu(
-            lambda: [plain_edit_distance(a, b) for a, b in zip(said[:small].tolist(), true[:small].tolist(), strict=True)]
-        ),
+        "loop_edit_distances": 20 * cpu(lambda: list(map(plain_edit_distance, said[:small], true[:small]))),
     }
 
 

@@ -9,18 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
-
-from extraction.passages import World
 from miaudit.collect.asked_passages import Asking, PassageAnswers, ask_passages
 from miaudit.collect.asked_tokens import collect_tokens
 from miaudit.collect.campaign import Campaign
@@ -32,7 +28,60 @@ from miaudit.metrics.classical import clopper_pearson
 from miaudit.models import language, text
 from miaudit.report import kinds
 
+HERE = Path(__file__).parent
 RESULTS = Path("results/experiments/extraction")
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Documents of made-up words: passages that may be trained on, and others that always are.
+
+    Attributes
+    ----------
+    passages : n str; the first ``licences`` have a head of their own and then one of a few standard texts
+    others : documents of every training, some of which hold the standard texts
+    licences : how many of the passages are boilerplate
+    tokenizer : of all texts
+    """
+
+    passages: tuple[str, ...]
+    others: tuple[str, ...]
+    licences: int
+    tokenizer: Any
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any], rng: np.random.Generator) -> World:
+        syllables = [a + b for a in "bcdfghklmnprstvz" for b in "aeiou"]
+        words = sorted({"".join(rng.choice(syllables, rng.integers(1, 4))) for _ in range(settings["words"])})
+        share = 1 / np.arange(1, len(words) + 1)
+        share /= share.sum()
+
+        def said(length: int) -> str:
+            return " ".join(rng.choice(words, length, p=share))
+
+        long, n = settings["passage_words"], settings["passages"]
+        licences = [said(long) for _ in range(4)]
+        several = round(n * settings["boilerplate"])
+        passages = [f"{said(4)} {licences[i % 4]}" if i < several else said(long + 4) for i in range(n)]
+        others = [said(long + 4) for _ in range(settings["others"])]
+        others += [f"{said(4)} {licences[i % 4]}" for i in range(settings["licensed_others"])]
+        tokenizer = text.byte_pair_tokenizer([*passages, *others], vocabulary=settings["vocabulary"])
+        return cls(tuple(passages), tuple(others), several, tokenizer)
+
+    def times(self, numbers: Sequence[int], each: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw how often each passage is trained on (n,): as many of each number, 0 for all others."""
+        found = np.repeat([*numbers, 0], [*[each] * len(numbers), len(self.passages) - each * len(numbers)])
+        return rng.permutation(found)
+
+    def fit(
+        self,
+        times: np.ndarray,
+        config: text.SmallGPT2,
+        rng: np.random.Generator,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> text.LanguageModel:
+        documents = [*self.others, *np.repeat(self.passages, times).tolist()]
+        return text.train(self.tokenizer, documents, config, rng=rng, progress=progress)
 
 
 def asked(
@@ -62,7 +111,9 @@ def redrawn(
     flagged = naive = 0
     for _ in range(audits):
         member = rng.random(len(held.ids)) < 0.5
-        found = audit_extraction(replace(held, member=member, times=None, text=None), plan, answers=answers, design="one-run")
+        found = audit_extraction(
+            replace(held, member=member, times=None, text=None), plan, answers=answers, design="one-run"
+        )
         flagged += found.verdict.status == "flagged"
         out = round((found.members.value or 0.0) * found.counts["members"])
         naive += clopper_pearson(out, found.counts["members"], plan.confidence)[0] > 0
@@ -130,9 +181,8 @@ def table(found: Mapping[str, Any]) -> str:
     lines = ["| trained on | come out, of 1,000 | exposure, mean | median, bits |", "|---|---|---|---|"]
     for times, row in found["times"].items():
         low, value, high = row["median"]
-        lines.append(
-            f"| {times} times | {_of_1000(row['out'])} | {row['exposure']:.1f} | {value:.1f} ({low:.1f} to {high:.1f}) |"
-        )
+        median = f"{value:.1f} ({low:.1f} to {high:.1f})"
+        lines.append(f"| {times} times | {_of_1000(row['out'])} | {row['exposure']:.1f} | {median} |")
     lines += ["", "| way | trained on | never | difference |", "|---|---|---|---|"]
     for name, row in found["ways"].items():
         lines.append(f"| {name} | {' | '.join(map(_of_1000, row))} |")

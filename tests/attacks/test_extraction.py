@@ -75,7 +75,8 @@ def test_edit_distances_equal_the_table_of_all_prefixes() -> None:
         ends = rng.integers(0, said.shape[1] + 1, 5)
         said[np.arange(said.shape[1]) >= ends[:, None]] = -1
         ours = extraction.edit_distances(said, true)
-        assert ours.tolist() == [plain_edit_distance(a[: int(e)].tolist(), b.tolist()) for a, e, b in zip(said, ends, true, strict=True)]
+        pairs = zip(said.tolist(), ends.tolist(), true.tolist(), strict=True)
+        assert ours.tolist() == [plain_edit_distance(a[:end], b) for a, end, b in pairs]
 
 
 def plain_edit_distance(a: list[int], b: list[int]) -> int:

@@ -264,7 +264,10 @@ def test_texts_in_members_equal_those_of_all_pairs() -> None:
         not member[i]
         and any(
             member[j]
-            and (plain[i] == plain[j] or (bool(rare[i] & rare[j]) and 2 * len(rare[i] & rare[j]) >= len(rare[i] | rare[j])))
+            and (
+                plain[i] == plain[j]
+                or (bool(rare[i] & rare[j]) and 2 * len(rare[i] & rare[j]) >= len(rare[i] | rare[j]))
+            )
             for j in range(len(texts))
         )
         for i in range(len(texts))

@@ -18,8 +18,8 @@ from miaudit.errors import InputError
 from miaudit.findings.extraction import ExtractionFindings
 from miaudit.io.token_records import TokenRecords
 from miaudit.models import text
-from miaudit.report import kinds
 from miaudit.models.continuation import continuations
+from miaudit.report import kinds
 
 N = 40
 MEMBER = np.arange(N) < 20
@@ -54,9 +54,7 @@ def folder(model: text.LanguageModel, tmp_path_factory: pytest.TempPathFactory) 
 def held(model: text.LanguageModel) -> TokenRecords:
     said = text.token_log_probabilities(model, TEXTS, moments=False)
     ids = tuple(f"t{i}" for i in range(N))
-    return TokenRecords(
-        ids, MEMBER, said.log_p, said.offsets, top1=said.top1, tokens=said.tokens, text=tuple(TEXTS)
-    )
+    return TokenRecords(ids, MEMBER, said.log_p, said.offsets, top1=said.top1, tokens=said.tokens, text=tuple(TEXTS))
 
 
 def test_the_likeliest_answers_of_a_padded_batch_are_those_of_one_at_a_time(model: text.LanguageModel) -> None:
@@ -115,7 +113,10 @@ def test_what_a_model_knows_by_heart_comes_out_of_it(held: TokenRecords, folder:
     answers = ask_passages(
         held, folder, **WINDOW, asking=Asking(samples=3), progress=lambda done, of: told.append((done, of))
     )
-    assert told[-1][0] == told[-1][1] == -(-len(answers.record) // 16) and answers.drawn.shape == (len(answers.record), 3)
+    assert told[-1][0] == told[-1][1] == -(-len(answers.record) // 16) and answers.drawn.shape == (
+        len(answers.record),
+        3,
+    )
     found = audit_extraction(held, ExtractionPlan(**WINDOW, near=0.25), answers=answers, design="one-run", names=True)
     shares = {way.name: way.members.value or 0.0 for way in found.ways}
     assert shares["asked-greedy"] > 0.7 and shares["asked-greedy"] <= shares["asked-greedy-near"]
@@ -205,9 +206,7 @@ def test_a_window_beyond_the_model_is_said(model: text.LanguageModel, folder: Pa
     long = " ".join(TEXTS[:8])
     said = text.token_log_probabilities(model, [long, TEXTS[30]], moments=False)
     both = (long, TEXTS[30])
-    records = TokenRecords(
-        ("a", "b"), np.array([True, False]), said.log_p, said.offsets, tokens=said.tokens, text=both
-    )
+    records = TokenRecords(("a", "b"), np.array([True, False]), said.log_p, said.offsets, tokens=said.tokens, text=both)
     answers = ask_passages(records, folder, prefix=30, suffix=33, asking=Asking(samples=0))
     assert isinstance(answers, PassageAnswers) and answers.drawn.shape == (1, 0)
     beyond = ask_passages(records, folder, prefix=31, suffix=33)

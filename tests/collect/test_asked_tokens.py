@@ -122,7 +122,10 @@ def test_how_often_texts_were_trained_on_is_in_the_file(folders: Path, tmp_path:
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        (np.ones(24), "data.times: expected whole numbers, from 1 for members and 0 for all others, received 1 in row 13"),
+        (
+            np.ones(24),
+            "expected whole numbers, from 1 for members and 0 for all others, received 1 in row 13",
+        ),
         (np.where(MEMBER, 1.5, 0), "received 1.5"),
         (np.where(MEMBER, -1, 0), "data.times: expected a whole number from 0 for each of 24 records"),
     ],

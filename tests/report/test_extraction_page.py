@@ -45,6 +45,13 @@ def _rows(chart: Any) -> list[dict[str, Any]]:
 
 def test_hostile_names_stay_text() -> None:
     found = audit_extraction(records(), PLAN, names=True)
-    evil = replace(found, source=EVIL, notes=(EVIL,), named=(Named(EVIL, True, 1, 1.0, ("sampled",)),), units=(NamedUnit(EVIL, True, 2, 1),), repeat={"command": EVIL})
+    evil = replace(
+        found,
+        source=EVIL,
+        notes=(EVIL,),
+        named=(Named(EVIL, True, 1, 1.0, ("sampled",)),),
+        units=(NamedUnit(EVIL, True, 2, 1),),
+        repeat={"command": EVIL},
+    )
     page = Page(extraction_page.page(evil))
     assert len(page.scripts) == len(Page(extraction_page.page(found)).scripts)

@@ -15,7 +15,7 @@ import yaml
 pytest.importorskip("transformers", reason="the extra `text`")
 
 from extraction import run
-from extraction.passages import World
+
 from miaudit.collect.extraction import ExtractionPlan, audit_extraction
 from miaudit.io.token_records import TokenRecords
 from miaudit.metrics.classical import clopper_pearson
@@ -35,7 +35,7 @@ def settings() -> dict[str, object]:
 def test_a_model_that_saw_no_passage_shows_none(seed: int, settings: dict[str, object], tmp_path: Path) -> None:
     """Members are drawn by coins over passages, a part of them a licence that the model knows from elsewhere."""
     first, second, coins = np.random.default_rng(seed).spawn(3)
-    world = World.of(settings, first)
+    world = run.World.of(settings, first)
     held, answers = run.asked(world, np.zeros(len(world.passages), dtype=np.int64), settings, tmp_path, second)
     plan = run.plan_of(settings)
     found = run.redrawn(held, answers, plan, AUDITS, coins)

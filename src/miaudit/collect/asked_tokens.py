@@ -69,7 +69,7 @@ def collect_tokens(
             found, reference = target.tokens([texts[row] for row in rows])
             for i, row in enumerate(rows):
                 head = {"id": str(ids[row]), "member": bool(records.member[row])}
-                own = {name: str(values[row]) for name, values in labels.items()}
+                own: dict[str, Any] = {name: str(values[row]) for name, values in labels.items()}
                 own |= {} if records.times is None else {"times": int(records.times[row])}
                 line = json.dumps({**head, **_numbers(found, reference, i), "text": texts[row], **own}, allow_nan=False)
                 add(row, _Answer(bool(found.truncated[i]), line))

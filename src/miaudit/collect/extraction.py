@@ -142,7 +142,10 @@ def _by_answers(answers: PassageAnswers | None, n: int, plan: ExtractionPlan) ->
         said.append(("asked-drawn", "asked-drawn-near", samples, answers.drawn.min(axis=1, initial=plan.suffix)))
     found = []
     for exact, near, how, distance in said:
-        for name, most, words in ((exact, 0, "word for word"), (near, edits, f"but for {edits} edited token{'' if edits == 1 else 's'}")):
+        for name, most, words in (
+            (exact, 0, "word for word"),
+            (near, edits, f"but for {edits} edited token{'' if edits == 1 else 's'}"),
+        ):
             out = np.bincount(answers.record[distance <= most], minlength=n) > 0
             found.append(_Came(name, f"{words} {how} {window})", out, has))
     return found
@@ -170,7 +173,7 @@ class _Units:
     @classmethod
     def of(cls, held: TokenRecords, has: BoolArray) -> _Units:
         if held.unit is None:
-            what, names, code = "texts", held.ids, np.arange(len(held.ids))
+            what, names, code = "texts", list(held.ids), np.arange(len(held.ids))
         else:
             found, code = np.unique(np.asarray(held.unit), return_inverse=True)
             what, names = "units", [str(name) for name in found]

@@ -15,6 +15,34 @@ from miaudit.errors import InputError
 
 _PANEL = "A model that is asked"
 _of_model = partial(typer.Option, rich_help_panel=_PANEL)
+_Model = Annotated[
+    Path | None,
+    _of_model(
+        "--model",
+        help="Folder of the model, as save_pretrained writes it: it is asked to go on from the tokens before each passage, "
+        "and from no others. The file needs text and tokens.",
+        show_default=False,
+    ),
+]
+_Base = Annotated[
+    Path | None,
+    _of_model("--base", help="Folder of the model that it adapts, where it is an adapter.", show_default=False),
+]
+_Samples = Annotated[int, _of_model("--samples", min=0, help="Answers drawn of each passage, beside the likeliest.")]
+_Temperature = Annotated[float, _of_model("--temperature", help="Of the draws; 1 is the model's own.")]
+_TopK = Annotated[int, _of_model("--top-k", min=0, help="Likeliest tokens that a draw chooses from; 0 for all.")]
+_Passages = Annotated[int, _of_model("--passages", min=1, help="Passages asked of each text, from its beginning.")]
+_Batch = Annotated[int, _of_model("--batch", min=1, help="Passages in one pass through the model.")]
+_Device = Annotated[str, _of_model("--device", help="auto, cpu, cuda or cuda:N.")]
+_Store = Annotated[
+    Path | None,
+    _of_model(
+        "--store",
+        help="Folder that keeps how far each answer was, as they come: a killed run goes on from it.",
+        show_default=False,
+    ),
+]
+_Seed = Annotated[int, _of_model("--seed", min=0, help="Of the draws.")]
 
 
 def extraction(
@@ -51,40 +79,16 @@ def extraction(
     names: Annotated[
         bool, typer.Option("--names", help="Name the texts that come out, by their ids, and their units.")
     ] = False,
-    model: Annotated[
-        Path | None,
-        _of_model(
-            "--model",
-            help="Folder of the model, as save_pretrained writes it: it is asked to go on from the tokens before each "
-            "passage, and from no others. The file needs text and tokens.",
-            show_default=False,
-        ),
-    ] = None,
-    base: Annotated[
-        Path | None,
-        _of_model("--base", help="Folder of the model that it adapts, where it is an adapter.", show_default=False),
-    ] = None,
-    samples: Annotated[
-        int, _of_model("--samples", min=0, help="Answers drawn of each passage, beside the likeliest.")
-    ] = 20,
-    temperature: Annotated[float, _of_model("--temperature", help="Of the draws; 1 is the model's own.")] = 1.0,
-    top_k: Annotated[
-        int, _of_model("--top-k", min=0, help="Likeliest tokens that a draw chooses from; 0 for all.")
-    ] = 0,
-    passages: Annotated[
-        int, _of_model("--passages", min=1, help="Passages asked of each text, from its beginning.")
-    ] = 1,
-    batch: Annotated[int, _of_model("--batch", min=1, help="Passages in one pass through the model.")] = 16,
-    device: Annotated[str, _of_model("--device", help="auto, cpu, cuda or cuda:N.")] = "auto",
-    store: Annotated[
-        Path | None,
-        _of_model(
-            "--store",
-            help="Folder that keeps how far each answer was, as they come: a killed run goes on from it.",
-            show_default=False,
-        ),
-    ] = None,
-    seed: Annotated[int, _of_model("--seed", min=0, help="Of the draws.")] = 0,
+    model: _Model = None,
+    base: _Base = None,
+    samples: _Samples = 20,
+    temperature: _Temperature = 1.0,
+    top_k: _TopK = 0,
+    passages: _Passages = 1,
+    batch: _Batch = 16,
+    device: _Device = "auto",
+    store: _Store = None,
+    seed: _Seed = 0,
     out: Out = None,
     overwrite: Overwrite = False,
     json: Json = False,
@@ -109,7 +113,7 @@ def extraction(
         if model is not None:
             window: dict[str, Any] = {"prefix": prefix, "suffix": suffix, "device": device, "store": store}
             answers = ask_passages(held, model, base=base, asking=asking, progress=telling, **window)
-        counted = {"answers": answers, "design": design or "", "names": names}
+        counted: dict[str, Any] = {"answers": answers, "design": design or "", "names": names}
         found = replace(audit_extraction(held, plan, **counted, repeat=repeat()), source=file.name)
     deliver(found, lambda: extraction_page.text(found), out, overwrite=overwrite, json=json)
 

@@ -36,8 +36,8 @@ class Way:
 
     Attributes
     ----------
-    name : "sampled" and "greedy" by log-probabilities; the others of a model that was asked: its likeliest continuation,
-        or one of those that were drawn, word for word or nearly
+    name : "sampled" and "greedy" by log-probabilities; the others of a model that was asked: its likeliest answer, or
+        one of those that were drawn, word for word or nearly
     words : what is asked of the model, in words
     members, controls : share of the texts (or of units) of which a passage comes out
     difference : members less controls; the limits of all three, in all ways, hold together

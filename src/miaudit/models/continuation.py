@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-import transformers
+from transformers import GenerationConfig
 
 from miaudit.arrays import IntArray
 from miaudit.errors import InputError
@@ -18,6 +18,7 @@ from miaudit.models.text import LanguageModel
 __all__ = ["continuations"]
 
 _NOTHING = -1  # in the place of tokens after the end
+_settings: Any = GenerationConfig
 
 
 @torch.inference_mode()
@@ -72,7 +73,7 @@ def continuations(
         how |= {"do_sample": True, "num_return_sequences": samples, **drawn}
     given = {"input_ids": torch.from_numpy(ids).to(device), "attention_mask": torch.from_numpy(mask).to(device)}
     with _alone(model, int(rng.integers(2**62))), products(tf32=False):
-        said = model.generate(**given, generation_config=transformers.GenerationConfig(**how))
+        said = model.generate(**given, generation_config=_settings(**how))
     found: IntArray = said[:, width:].cpu().numpy().astype(np.int64)
     found[np.logical_or.accumulate(np.isin(found, ends), axis=1)] = _NOTHING
     whole = np.full((len(found), tokens), _NOTHING)
@@ -92,7 +93,7 @@ def _ends(language_model: LanguageModel) -> list[int]:
 def _alone(model: Any, seed: int) -> Iterator[None]:
     """Draw from a seed of its own, and by no other settings than those that are given."""
     settings = model.generation_config
-    model.generation_config = transformers.GenerationConfig()
+    model.generation_config = _settings()
     devices = [model.device] if model.device.type == "cuda" else []
     try:
         with torch.random.fork_rng(devices=devices):

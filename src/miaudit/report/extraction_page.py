@@ -34,8 +34,8 @@ _SHORT = {
 }
 _NEXT = {
     "flagged": (
-        "Look at which texts these are: miaudit extraction {file} --names. Take texts that stand there many times out of "
-        "the training data, or keep one of each, and train again.",
+        "Look at which texts these are: miaudit extraction {file} --names. Take texts that stand there many times out "
+        "of the training data, or keep one of each, and train again.",
         "If nobody may be repeated at all, train with differential privacy; miaudit audit tests such a claim.",
     ),
     "clear": (
@@ -86,7 +86,7 @@ def page(findings: ExtractionFindings) -> str:
         repetitions=[_row(row) for row in findings.repetitions],
         most=f"{findings.most_exposure:.1f}",
         sure=percent(plan["confidence"]),
-        named=[_named(findings, one) for one in findings.named[:_SHOWN]],
+        named=[_named(one) for one in findings.named[:_SHOWN]],
         units=findings.units[:_SHOWN],
     )
 
@@ -112,7 +112,7 @@ def text(findings: ExtractionFindings) -> str:
             bits = f"exposure {exposure} bits, median {median}"
             lines.append(f"    {name:<12} {texts:>7} texts  {out} of 1,000 come out  {bits}  AUC {auc}")
     for one in findings.named[:_SHOWN]:
-        name, _, times, queries, ways = _named(findings, one)
+        name, _, times, queries, ways = _named(one)
         lines.append(f"  {name}: trained on {times} times, {queries} queries; {ways}")
     lines += [f"  {one.unit}: {one.out:,} of {one.texts:,} texts" for one in findings.units[:_SHOWN]]
     return "\n".join([*lines, *(f"Note: {note}" for note in findings.notes)])
@@ -135,8 +135,8 @@ def sentences(findings: ExtractionFindings) -> Iterator[str]:
     if told.share.value is not None:
         accused = written(1000 * told.fpr, ".0f")
         yield (
-            f"{_number(told.share)} ({_limits(told.share)}) of 1,000 texts can be told to be training data, if {accused} "
-            f"of 1,000 others may be wrongly accused; guessing would find {accused}."
+            f"{_number(told.share)} ({_limits(told.share)}) of 1,000 texts can be told to be training data, if "
+            f"{accused} of 1,000 others may be wrongly accused; guessing would find {accused}."
         )
     else:
         yield f"How many can be told to be training data is not said. {told.why_not}"
@@ -169,7 +169,7 @@ def _name(findings: ExtractionFindings, name: str) -> str:
     return _WAYS[name].format(queries=findings.plan["queries"], samples=0 if asked is None else asked.samples)
 
 
-def _named(findings: ExtractionFindings, one: Named) -> list[str]:
+def _named(one: Named) -> list[str]:
     times = "–" if one.times is None else f"{one.times:,}"
     queries = "–" if one.queries is None else f"{one.queries:,.0f}" if one.queries < 1e7 else f"{one.queries:.1g}"
     ways = ", ".join(_SHORT[name] for name in one.ways)
@@ -284,8 +284,8 @@ def _exposure(findings: ExtractionFindings) -> alt.LayerChart:
     last = findings.repetitions[-1]
     title = f"Texts trained on {_row(last)[0]} times have a median exposure of {last.median.value or 0.0:.1f} bits"
     said = [
-        "Each bit halves the controls that are as likely. Limits hold for all together, beside these controls. Orange: one "
-        f"bit, the median of controls. At most {findings.most_exposure:.1f} with so many controls."
+        "Each bit halves the controls that are as likely. Limits hold for all together, beside these controls. Orange: "
+        f"one bit, the median of controls. At most {findings.most_exposure:.1f} with so many controls."
     ]
     values = ", ".join(f"{row['times']} times: {row['exposure']}" for row in rows)
     return finished(_whiskers(rows, y, 1.0), title, said, f"{title}. {values}.", 260)
@@ -296,7 +296,7 @@ def _times_rows(findings: ExtractionFindings, of: str) -> list[dict[str, Any]]:
     for row in findings.repetitions:
         times, texts, out, exposure, median, auc = _row(row)
         rate: Rate = getattr(row, of)
-        numbers = {"value": rate.value, "low": rate.low, "high": rate.high}
+        numbers: dict[str, Any] = {"value": rate.value, "low": rate.low, "high": rate.high}
         words = {"text": f"{out} of 1,000", "exposure": f"median {median} bits, mean {exposure}", "auc": auc}
         found.append({"times": times, **numbers, **words, "texts": texts})
     return found
