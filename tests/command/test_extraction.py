@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from collect.test_extraction import records
@@ -60,15 +59,13 @@ def test_bad_options_are_refused(place: Path, run: Run, options: tuple[str, ...]
 def test_a_model_in_a_folder_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     """From documents that say how often they were trained on, by the commands of the docs."""
     pytest.importorskip("transformers", reason="the extra `text`")
-    from collect import test_asked_passages as asked
     from miaudit.models import text
+    from models.test_continuation import TEXTS, by_heart
 
     monkeypatch.chdir(tmp_path)
-    tokenizer = text.byte_pair_tokenizer(asked.TEXTS, vocabulary=320)
-    config = text.SmallGPT2(layers=1, width=32, heads=2, epochs=60, learning_rate=0.01, context=64)
-    text.save(text.train(tokenizer, asked.TEXTS[:20], config, rng=np.random.default_rng(0)), tmp_path / "m")
+    text.save(by_heart(), tmp_path / "m")
     with (tmp_path / "d.jsonl").open("w") as file:
-        for i, one in enumerate(asked.TEXTS):
+        for i, one in enumerate(TEXTS):
             file.write(json.dumps({"text": one, "member": int(i < 20), "times": 1 + i % 2 if i < 20 else 0}) + "\n")
     data = "{path: d.jsonl, text: text, member: member, times: times}"
     (tmp_path / "audit.yaml").write_text(f"target: {{kind: language-model, folder: m}}\ndata: {data}\n")

@@ -19,8 +19,8 @@ _Model = Annotated[
     Path | None,
     _of_model(
         "--model",
-        help="Folder of the model, as save_pretrained writes it: it is asked to go on from the tokens before each passage, "
-        "and from no others. The file needs text and tokens.",
+        help="Folder of the model, as save_pretrained writes it: it is asked to go on from the tokens before each "
+        "passage, and from no others. The file needs text and tokens.",
         show_default=False,
     ),
 ]
