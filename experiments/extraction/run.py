@@ -25,6 +25,7 @@ from miaudit.collect.records import Records
 from miaudit.findings.extraction import ExtractionFindings
 from miaudit.io.token_records import TokenRecords, read_jsonl
 from miaudit.metrics.classical import clopper_pearson
+from miaudit.metrics.definition import written
 from miaudit.models import language, text
 from miaudit.report import kinds
 
@@ -181,7 +182,7 @@ def table(found: Mapping[str, Any]) -> str:
     lines = ["| trained on | come out, of 1,000 | exposure, mean | median, bits |", "|---|---|---|---|"]
     for times, row in found["times"].items():
         low, value, high = row["median"]
-        median = f"{value:.1f} ({low:.1f} to {high:.1f})"
+        median = f"{value:.1f} ({written(low, '.1f', 'down')} to {written(high, '.1f', 'up')})"
         lines.append(f"| {times} times | {_of_1000(row['out'])} | {row['exposure']:.1f} | {median} |")
     lines += ["", "| way | trained on | never | difference |", "|---|---|---|---|"]
     for name, row in found["ways"].items():
@@ -190,8 +191,8 @@ def table(found: Mapping[str, Any]) -> str:
 
 
 def _of_1000(limits: tuple[float, float, float]) -> str:
-    low, value, high = (1000 * one for one in limits)
-    return f"{value:.0f} ({low:.0f} to {high:.0f})"
+    low, value, high = limits
+    return f"{1000 * value:.0f} ({written(1000 * low, '.0f', 'down')} to {written(1000 * high, '.0f', 'up')})"
 
 
 def _limits(rate: Any) -> tuple[float, float, float]:
