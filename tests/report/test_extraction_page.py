@@ -27,6 +27,18 @@ def test_the_page_and_the_lines_say_the_shares_of_a_thousand() -> None:
     )
 
 
+def test_the_first_sentences_are_of_a_thousand_texts() -> None:
+    held = replace(records(), unit=None)
+    said = list(extraction_page.sentences(audit_extraction(held, PLAN, design="one-run")))
+    assert said[0].startswith("Of 1,000 private texts ") and "of 1,000 that it never saw." in said[0]
+    assert "of 1,000 texts can be told to be training data, if 100 of 1,000 others may be wrongly accused" in said[1]
+    undeclared = audit_extraction(held, PLAN)
+    assert list(extraction_page.sentences(undeclared))[1].startswith("How many can be told to be training data is not")
+    page = extraction_page.page(replace(undeclared, source="t.jsonl"))
+    assert "miaudit audit t.jsonl --signal token-logprobs --design zero-run" in page
+    assert "Only a model that is asked shows them (--model)" in page
+
+
 def test_charts_have_a_point_for_each_number() -> None:
     found = audit_extraction(records(), PLAN)
     drawn = extraction_page.charts(found)
