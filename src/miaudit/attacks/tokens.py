@@ -503,9 +503,7 @@ def _of_lowest(
 def _sequences(log_p: ArrayLike, offsets: ArrayLike, name: str) -> tuple[FloatArray, IntArray]:
     """Check log-probabilities (tokens,) and offsets (n + 1,), and return them as float64 and int64."""
     values = _flat(log_p, name)
-    if len(values) and values.max() > ROUNDING:
-        received = f"a largest value of {values.max():.4g}"
-        raise InputError(name, "log-probabilities, at most 0", received, "if these are losses, pass their negatives")
+    _at_most_zero(values, name)
     starts = np.asarray(offsets)
     ordered = starts.ndim == 1 and starts.dtype.kind in "iu" and len(starts) >= 2
     if not ordered or starts[0] != 0 or starts[-1] != len(values):
@@ -536,7 +534,15 @@ def _beside(values: ArrayLike, name: str, log_p: FloatArray) -> FloatArray:
     result = _flat(values, name)
     if len(result) != len(log_p):
         raise InputError(name, f"{len(log_p)} values, one for each token", str(len(result)), "check the offsets")
+    if name != "std":
+        _at_most_zero(result, name)
     return result
+
+
+def _at_most_zero(values: FloatArray, name: str) -> None:
+    if len(values) and values.max() > ROUNDING:
+        received = f"a largest value of {values.max():.4g}"
+        raise InputError(name, "log-probabilities, at most 0", received, "if these are losses, pass their negatives")
 
 
 def _share(k: float) -> float:
