@@ -112,7 +112,12 @@ def measured(name: str, given: dict[str, Any]) -> dict[str, float]:
     slow = np.array([LOOPS[name](of_document(given, i)) for i in range(some)])
     loop = (time.process_time() - middle) * len(score) / some
     seconds = middle - start
-    return {"seconds": seconds, "loop": loop, "ratio": loop / seconds, "apart": float(np.abs(score[:some] - slow).max())}
+    return {
+        "seconds": seconds,
+        "loop": loop,
+        "ratio": loop / seconds,
+        "apart": float(np.abs(score[:some] - slow).max()),
+    }
 
 
 def main() -> int:
@@ -123,7 +128,9 @@ def main() -> int:
     options = parser.parse_args()
     given = drawn(options.documents, options.tokens)
     found = {name: measured(name, given) for name in tokens.ATTACKS}
-    print(f"{options.documents:,} documents of {options.tokens} tokens on average (target: at most {TARGET:g} CPU s each)\n")
+    print(
+        f"{options.documents:,} documents of {options.tokens} tokens on average (target: at most {TARGET:g} CPU s each)\n"
+    )
     print("| attack | CPU s | loop, CPU s | loop / ours | largest difference |\n|---|---|---|---|---|")
     for name, row in found.items():
         print(f"| `{name}` | {row['seconds']:.3f} | {row['loop']:.2f} | {row['ratio']:.1f} | {row['apart']:.1e} |")

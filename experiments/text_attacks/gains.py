@@ -45,13 +45,19 @@ def gain(own: np.ndarray, other: np.ndarray | None, level: float) -> Gain:
     return Gain(middle - half, middle, middle + half)
 
 
-def metrics(scores: np.ndarray, member: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
-    """Each metric (trainings, 1 + draws) of scores (trainings, n), where weights (draws, n) count each document anew."""
+def metrics(
+    scores: np.ndarray, member: np.ndarray, weights: np.ndarray, known: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Each metric (trainings, 1 + draws) of scores (trainings, n), where weights (draws, n) count each document anew.
+
+    ``known`` (trainings, n), all by default: which documents count in a training.
+    """
     found = {name: np.empty((len(scores), 1 + len(weights))) for name in METRICS}
     for row, (score, inside) in enumerate(zip(scores, member, strict=True)):
-        ascending = np.argsort(score, kind="stable")
-        for column, weight in enumerate([None, *weights]):
-            roc = Roc.of(score, inside, weight, ascending=ascending)
+        at = np.ones(len(score), dtype=bool) if known is None else known[row]
+        ascending = np.argsort(score[at], kind="stable")
+        for column, weight in enumerate([None, *weights[:, at]]):
+            roc = Roc.of(score[at], inside[at], weight, ascending=ascending)
             found["auc"][row, column] = roc.auc
             found["tpr@0.01"][row, column], found["tpr@0.1"][row, column] = roc.tpr_at([0.01, 0.1])
     return found
@@ -73,36 +79,29 @@ def compared(
     """
     n = member.shape[1]
     weights = rng.multinomial(n, np.full(n, 1 / n), size=DRAWS).astype(float)
-    all_of = {name: _where_known(values, scores["loss"], member, weights) for name, values in scores.items()}
+    done: dict[tuple[str, bytes], dict[str, np.ndarray]] = {}
+
+    def of(name: str, known: np.ndarray) -> dict[str, np.ndarray]:
+        key = name, known.tobytes()
+        if key not in done:
+            done[key] = metrics(scores[name], member, weights, known)
+        return done[key]
+
+    everyone = np.ones(member.shape, dtype=bool)
+    best = {m: max(default, key=lambda one: of(one, everyone)[m][:, 0].mean()) for m in METRICS}
     level = 1 - 0.05 / (len(scores) - 1)
     found: dict[str, dict[str, dict[str, Gain]]] = {}
-    for name in scores:
-        own, loss = all_of[name]
-        found[name] = {}
+    for name, values in scores.items():
+        known, row = ~np.isnan(values), {}
         for metric in METRICS:
-            best = max(default, key=lambda one: all_of[one][0][metric][:, 0].mean())
-            row = {"mean": gain(own[metric], None, 0.95)}
+            own = of(name, known)[metric]
+            row[metric] = {"mean": gain(own, None, 0.95)}
             if name != "loss":
-                row["on loss"] = gain(own[metric], loss[metric], level)
-            if name not in default and not np.isnan(scores[name]).any():
-                row["on best"] = gain(own[metric], all_of[best][0][metric], level)
-            found[name][metric] = row
+                row[metric]["on loss"] = gain(own, of("loss", known)[metric], level)
+            if name not in default:
+                row[metric]["on best"] = gain(own, of(best[metric], known)[metric], level)
+        found[name] = row
     return found
-
-
-def _where_known(
-    values: np.ndarray, loss: np.ndarray, member: np.ndarray, weights: np.ndarray
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Metrics of an attack, and of the loss on the documents that the attack has a score for."""
-    known = ~np.isnan(values)
-    if known.all():
-        return metrics(values, member, weights), metrics(loss, member, weights)
-    parts = [
-        [metrics(score[t : t + 1, at], member[t : t + 1, at], weights[:, at]) for t, at in enumerate(known)]
-        for score in (values, loss)
-    ]
-    own, other = ({name: np.concatenate([part[name] for part in side]) for name in METRICS} for side in parts)
-    return own, other
 
 
 def price(auc: float, members: int, nonmembers: int, scores: int) -> float:

@@ -36,15 +36,20 @@ LEAST = 0.01  # an attack whose gain is at most this much of the AUC does not ad
 
 
 def scores_of(
-    name: str, number: int, settings: Mapping[str, Any], data: Path, kept: Kept
+    name: str, number: int, settings: Mapping[str, Any], data: Path, kept: Kept, only: str = ""
 ) -> dict[str, tuple[dict[str, np.ndarray], np.ndarray]]:
-    """Scores of every regime on one corpus, (trainings, n) by attack, with who was trained on (trainings, n)."""
+    """Scores of every regime on one corpus, (trainings, n) by attack, with who was trained on (trainings, n).
+
+    ``only`` : what the names of the settings must contain.
+    """
     seed = np.random.SeedSequence([settings["seed"], number])
     corpus = corpora.drawn(name, settings, data, np.random.default_rng(seed.spawn(1)[0]))
     bench = trained.Bench(corpus, settings, seed)
     made_of = {key: value for key, value in settings.items() if key not in ("corpora", "regimes", "trainings")}
     found = {}
     for at, (regime, options) in enumerate(settings["regimes"].items()):
+        if only not in f"{name}, {regime}":
+            continue
         rows = []
         for training in range(settings["trainings"]):
             rng = np.random.default_rng([settings["seed"], number, at, training])
@@ -180,6 +185,7 @@ def main() -> int:
     parser.add_argument("--form", help="any other form of config.yaml")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--docs", type=Path, help="put the tables into this page, between its two marks")
+    parser.add_argument("--only", default="", help='train for these settings only ("wikimia, fine-tuned"), no tables')
     options = parser.parse_args()
     form = options.form or ("full" if options.full else "small")
     settings = yaml.safe_load((HERE / "config.yaml").read_text(encoding="utf-8"))[form]
@@ -187,8 +193,11 @@ def main() -> int:
     out = place(options.out, form)
     found = {}
     for number, name in enumerate(settings["corpora"]):
-        for setting, (scores, member) in scores_of(name, number, settings, options.data, Kept(out / "parts")).items():
-            found[setting] = measured(scores, member, settings["seed"])
+        scored = scores_of(name, number, settings, options.data, Kept(out / "parts"), options.only)
+        if not options.only:
+            found |= {setting: measured(*both, settings["seed"]) for setting, both in scored.items()}
+    if options.only:
+        return 0
     atomic.write_text(out / "found.json", json.dumps(found, indent=1) + "\n")
     tables = [means_table(found), *(f"{metric}\n\n{gains_table(found, metric)}" for metric in gains.METRICS)]
     atomic.write_text(out / "tables.md", "\n\n".join(tables) + "\n")

@@ -51,8 +51,9 @@ class Bench:
 
     @cached_property
     def base(self) -> text.LanguageModel:
+        """Trained on other documents, up to the whole context, so that a text after a prefix is nothing new to it."""
         config = self.architecture(self.settings["base_epochs"])
-        return text.train(self.tokenizer, self._cut(self.corpus.base), config, rng=self._rng(0))
+        return text.train(self.tokenizer, self.corpus.base, config, rng=self._rng(0))
 
     @cached_property
     def frequency(self) -> np.ndarray:
