@@ -1,8 +1,8 @@
 """Attacks on stored log-probabilities of texts beside the straightforward loop over documents.
 
-``python benchmarks/token_attacks.py [--documents 10000] [--tokens 512] [--json FILE]``. Time is process CPU of the call, one
-thread of linear algebra; the target is 3 CPU-seconds for 10,000 documents of 512 tokens. The loop takes one document at a
-time with numpy, as published code does, on a tenth of the documents, and has to give the same scores.
+``python benchmarks/token_attacks.py [--documents 10000] [--tokens 512] [--json FILE]``. Time is process CPU of the
+call, one thread of linear algebra; the target is 3 CPU-seconds for 10,000 documents of 512 tokens. The loop takes one
+document at a time with numpy, as published code does, on a tenth of the documents, and has to give the same scores.
 """
 
 from __future__ import annotations
@@ -128,9 +128,7 @@ def main() -> int:
     options = parser.parse_args()
     given = drawn(options.documents, options.tokens)
     found = {name: measured(name, given) for name in tokens.ATTACKS}
-    print(
-        f"{options.documents:,} documents of {options.tokens} tokens on average (target: at most {TARGET:g} CPU s each)\n"
-    )
+    print(f"{options.documents:,} documents of {options.tokens} tokens (target: at most {TARGET:g} CPU s each)\n")
     print("| attack | CPU s | loop, CPU s | loop / ours | largest difference |\n|---|---|---|---|---|")
     for name, row in found.items():
         print(f"| `{name}` | {row['seconds']:.3f} | {row['loop']:.2f} | {row['ratio']:.1f} | {row['apart']:.1e} |")

@@ -62,8 +62,8 @@ def wikimia(data: Path) -> list[str]:
 def generated(count: int, rng: np.random.Generator) -> list[str]:
     """Sentences of invented words (Zipf), by templates that documents share, with names and numbers of their own.
 
-    The number of words has a Pareto tail; a quarter of the sentences repeats an earlier one of its document, and a fifth is
-    boilerplate that many documents hold.
+    The number of words has a Pareto tail; a quarter of the sentences repeats an earlier one of its document, and a
+    fifth is boilerplate that many documents hold.
     """
     words = ["".join(rng.choice(_SYLLABLES, size)) for size in rng.integers(1, 4, 800)]
     zipf = 1 / np.arange(1, len(words) + 1)

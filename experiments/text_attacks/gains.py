@@ -2,7 +2,8 @@
 
 Documents and trainings are both drawn, and each training sees the same documents. The squared standard error is the sum
 of what trainings vary by (coins, weights; documents fixed) and what documents vary by (drawn again for all trainings
-together). What varies with both is counted twice, so intervals are on the wide side (Owen, "The pigeonhole bootstrap", 2007).
+together). What varies with both is counted twice, so intervals are on the wide side (Owen, "The pigeonhole bootstrap",
+2007).
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def compared(
 
     Parameters
     ----------
-    scores : arrays (trainings, n) by attack, ``loss`` among them; NaN where an attack has none, then both are of the rest
+    scores : arrays (trainings, n) by attack, ``loss`` among them; NaN where an attack has none: both are of the rest
     member : array (trainings, n) of bool
     default : names of the attacks of the default. The best of them, by the mean, is chosen on these records, which
         favours it

@@ -1,8 +1,8 @@
 """What each attack on texts adds to the loss, on language models trained here on documents that coins chose.
 
-``python experiments/text_attacks/run.py --data ../shared/data`` runs the small form in some ten minutes of CPU; ``--full``
+``python experiments/text_attacks/run.py --data ../shared/data`` runs the small form in some minutes of CPU; ``--full``
 larger models, longer texts and more trainings. Every training is kept as soon as it is whole: the same command goes on
-where it was stopped. Results go to ``results/experiments/text_attacks`` and are compared with ``expected.json``;
+where it was stopped, and with ``--only`` several processes can train for one table. Results go to ``results/experiments/text_attacks`` and are compared with ``expected.json``;
 ``--docs docs/text.md`` writes the table into that page.
 """
 
@@ -99,7 +99,7 @@ def adds(row: Mapping[str, Any], costs: float = 0.0) -> str:
 
 
 def concluded(found: Mapping[str, Any], name: str) -> str:
-    """An attack over all settings: what most of them show of its AUC against that of the loss, and of the best default."""
+    """An attack over all settings: what most show of its AUC against that of the loss, and of the best default."""
     on_loss = [adds(part["attacks"][name]["auc"]["on loss"], part["price"]) for part in found.values()]
     said = next((word for word in ("adds", "takes", "does not") if on_loss.count(word) > len(found) / 2), "not shown")
     text = f"{said} ({on_loss.count('adds')} of {len(found)} add, {on_loss.count('takes')} take)"
@@ -165,9 +165,9 @@ def page(found: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """What goes into the docs."""
     price = max(part["price"] for part in found.values())
     return (
-        f"AUC of the loss (95%), and what each attack adds to it (simultaneous 95%) over {settings['trainings']} trainings "
-        f"of {settings['audited']} documents each. An attack adds where the lower limit is above the price of one score "
-        f"more, {price:.4f} at most.\n\n{gains_table(found, 'auc')}\n\nThe same of the TPR at 1% FPR:\n\n"
+        f"AUC of the loss (95%), and what each attack adds to it (95% for all attacks of a setting at once), over "
+        f"{settings['trainings']} trainings of {settings['audited']} documents. An attack *adds* where the lower limit "
+        f"is above the price of one score more ({price:.4f} at most).\n\n{gains_table(found, 'auc')}\n\nThe same of the TPR at 1% FPR:\n\n"
         f"{gains_table(found, 'tpr@0.01')}\n"
     )
 

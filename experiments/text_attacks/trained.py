@@ -169,7 +169,7 @@ def tuned(
 def with_shadows(outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Scores (trainings, n) by every attack: in turn each training is the target, and the others its shadow models.
 
-    ``outputs`` has an array (trainings, n) for each attack, ``member`` (trainings, n) and ``population`` (trainings, m).
+    ``outputs`` has an array (trainings, n) for each attack, ``member`` (trainings, n), ``population`` (trainings, m).
     A document that all shadow models learned, or none, has NaN: that is decided by their coins, not by the target's.
     """
     loss, member, population = outputs["loss"], outputs["member"], outputs["population"]

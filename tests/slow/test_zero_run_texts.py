@@ -1,7 +1,7 @@
-"""Zero-run audits of texts, from token log-probabilities, in worlds whose truth is known; run with ``-s`` for the figures.
+"""Zero-run audits of texts, from token log-probabilities, in worlds whose truth is known; with ``-s`` the figures.
 
-Words are the covariate, and they decide how hard a text is. Coins disguised as zero-run, a shift of subjects without a leak,
-with one, one that explains everything, and a trait that no word shows.
+Words are the covariate, and they decide how hard a text is. Coins disguised as zero-run, a shift of subjects without a
+leak, with one, one that explains everything, and a trait that no word shows.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def audits(pool: Executor, count: int, world: TextWorld, use: str | None) -> lis
 
 
 def told(name: str, rows: list[dict[str, Any]], truth: float) -> tuple[int, int, int]:
-    """Print what came out; return how many were flagged, answered, and answered with the truth below the lower limit."""
+    """Print what came out; return how many were flagged, were answered, and had the truth below the lower limit."""
     answered = [row["auc"] for row in rows if row["auc"] is not None]
     low, high = (sum(row[0] > truth for row in answered), sum(row[2] < truth for row in answered))
     statuses = [row["status"] for row in rows]
