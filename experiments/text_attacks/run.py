@@ -2,8 +2,9 @@
 
 ``python experiments/text_attacks/run.py --data ../shared/data`` runs the small form in some minutes of CPU; ``--full``
 larger models, longer texts and more trainings. Every training is kept as soon as it is whole: the same command goes on
-where it was stopped, and with ``--only`` several processes can train for one table. Results go to ``results/experiments/text_attacks`` and are compared with ``expected.json``;
-``--docs docs/text.md`` writes the table into that page.
+where it was stopped, and with ``--only`` several processes can train for one table. Results go to
+``results/experiments/text_attacks`` and are compared with ``expected.json``; ``--docs docs/text.md`` writes the table
+into that page.
 """
 
 from __future__ import annotations
@@ -167,8 +168,8 @@ def page(found: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     return (
         f"AUC of the loss (95%), and what each attack adds to it (95% for all attacks of a setting at once), over "
         f"{settings['trainings']} trainings of {settings['audited']} documents. An attack *adds* where the lower limit "
-        f"is above the price of one score more ({price:.4f} at most).\n\n{gains_table(found, 'auc')}\n\nThe same of the TPR at 1% FPR:\n\n"
-        f"{gains_table(found, 'tpr@0.01')}\n"
+        f"is above the price of one score more ({price:.4f} at most).\n\n"
+        f"{gains_table(found, 'auc')}\n\nThe same of the TPR at 1% FPR:\n\n{gains_table(found, 'tpr@0.01')}\n"
     )
 
 

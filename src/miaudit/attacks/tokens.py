@@ -232,21 +232,15 @@ def window_votes(
     [0.75]
     """
     change, starts = _against_reference(log_p, offsets, reference_log_p, reference_offsets)
-    upto = np.concatenate([[0.0], np.cumsum(change)])
-    lengths = np.diff(starts)
-    left = np.repeat(starts[1:], lengths) - np.arange(len(change))  # tokens from here to the end of the text
-    votes, windows = np.zeros(len(lengths)), np.zeros(len(lengths))
+    upto, lengths, first = np.concatenate([[0.0], np.cumsum(change)]), np.diff(starts), starts[:-1]
+    short = lengths < _WINDOWS[0]
+    votes = np.where(short, change[first] > 0, 0.0)
     for size in _WINDOWS:
-        own = np.minimum(size, np.repeat(lengths, lengths)) if size == _WINDOWS[0] else size
-        fits = left >= own
-        at = np.flatnonzero(fits)
-        width = own[at] if isinstance(own, np.ndarray) else own
-        likelier = np.zeros(len(change))
-        likelier[at] = upto[at + width] > upto[at]
-        found = np.add.reduceat(fits, starts[:-1], dtype=np.int64)
-        votes += np.add.reduceat(likelier, starts[:-1]) / np.maximum(found, 1)
-        windows += found > 0
-    return votes / windows
+        fits = lengths >= size
+        likelier = np.concatenate([[0], np.cumsum(upto[size:] > upto[:-size])])  # windows that begin before a token
+        own = likelier[starts[1:][fits] - size + 1] - likelier[first[fits]]
+        votes[fits] += own / (lengths[fits] - size + 1)
+    return np.asarray(votes / np.maximum(np.searchsorted(_WINDOWS, lengths, side="right"), 1))
 
 
 def prefix_ratio(log_p: ArrayLike, offsets: ArrayLike, prefixed_log_p: ArrayLike) -> FloatArray:
