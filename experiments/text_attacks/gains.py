@@ -17,7 +17,7 @@ from scipy import stats
 from miaudit.metrics.roc import Roc
 
 METRICS = ("auc", "tpr@0.01", "tpr@0.1")
-DRAWS = 200
+DRAWS = 100
 
 
 @dataclass(frozen=True)
