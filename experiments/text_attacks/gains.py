@@ -42,8 +42,8 @@ def gain(own: np.ndarray, other: np.ndarray | None, level: float) -> Gain:
     by_training = difference[:, 0].std(ddof=1) / trainings**0.5
     by_document = difference[:, 1:].mean(axis=0).std(ddof=1)
     half = stats.t.isf((1 - level) / 2, trainings - 1) * float(np.hypot(by_training, by_document))
-    middle = float(difference[:, 0].mean())
-    return Gain(middle - half, middle, middle + half)
+    middle, least = float(difference[:, 0].mean()), 0.0 if other is None else -1.0
+    return Gain(max(middle - half, least), middle, min(middle + half, 1.0))
 
 
 def metrics(
