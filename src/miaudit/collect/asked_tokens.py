@@ -69,7 +69,9 @@ def collect_tokens(
             found, reference = target.tokens([texts[row] for row in rows])
             for i, row in enumerate(rows):
                 head = {"id": str(ids[row]), "member": bool(records.member[row])}
-                own = {name: str(values[row]) for name, values in labels.items()}
+                own: dict[str, Any] = {name: str(values[row]) for name, values in labels.items()}
+                if records.times is not None:
+                    own["times"] = int(records.times[row]) * bool(records.member[row])
                 line = json.dumps({**head, **_numbers(found, reference, i), "text": texts[row], **own}, allow_nan=False)
                 add(row, _Answer(bool(found.truncated[i]), line))
             if progress is not None:
@@ -127,7 +129,8 @@ def _what(target: SavedLanguage, campaign: Campaign) -> str:
     lying = [(file, file.stat()) for folder in folders for file in sorted(folder.iterdir()) if file.is_file()]
     files = [f"{file.name} {found.st_size} {found.st_mtime_ns}" for file, found in lying]
     member = np.asarray(records.member).astype(np.int64)
-    return digest([target.identity(), *files, digest(list(records.x)), digest(member)])
+    often = [] if records.times is None else [digest(records.times)]
+    return digest([target.identity(), *files, digest(list(records.x)), digest(member), *often])
 
 
 @contextlib.contextmanager

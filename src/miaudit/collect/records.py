@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from miaudit.arrays import IntArray
 from miaudit.errors import InputError, nearest
-from miaudit.io import frames, numeric, tables
+from miaudit.io import atomic, frames, numeric, tables
 
 _LARGEST_LINE = 16 * 2**20
 EVERY = "*"  # as x: all columns that are nothing else
@@ -36,6 +37,8 @@ class Records:
     canary : array (n,) of bool, which records were made for the audit: only these are audited, all others are in every
         training (:mod:`miaudit.collect.canaries`); None where all are audited
     made : what the canaries are, in words
+    times : array (n,) of int from 1, how often each record stands in a training that it is in; None for once
+    natural : whether the canaries are records of the data as they are, drawn at random
     """
 
     x: Any
@@ -47,12 +50,16 @@ class Records:
     classes: tuple[str, ...] = ()
     canary: NDArray[Any] | None = None
     made: str = ""
+    times: NDArray[Any] | None = None
+    natural: bool = False
 
     def __post_init__(self) -> None:
         if frames.is_frame(self.x):
             object.__setattr__(self, "x", frames.to_pandas(self.x, "data.x"))
         if self.canary is not None:
             object.__setattr__(self, "canary", _canaries(np.asarray(self.canary), self.n))
+        if self.times is not None:
+            object.__setattr__(self, "times", _times(np.asarray(self.times), self.n))
         labels = None if self.y is None else np.asarray(self.y)
         if labels is None or labels.dtype.kind not in "OU":
             return
@@ -89,6 +96,7 @@ class Records:
         frame: bool | None = None,
         levels: Collection[str] = (),
         canary: str | None = None,
+        times: str | None = None,
     ) -> Records:
         """Read an .npz, .parquet, .csv or .jsonl file; each argument names columns of it.
 
@@ -105,6 +113,7 @@ class Records:
             Columns of an array "c" are "c.0", "c.1", ...
         ids : column of what each record is called, each of them once
         canary : column of 0 and 1 (or true and false): the records that were made for the audit
+        times : column of whole numbers from 1: how often a record stands in a training that it is in
 
         Raises
         ------
@@ -112,18 +121,18 @@ class Records:
             For a file or column that is not there or not readable, and unequal lengths.
         """
         if x == EVERY:
-            x = every_other(path, [text, member, unit, group, ids, canary, *_listed(y), *_listed(covariates)])
+            x = every_other(path, [text, member, unit, group, ids, canary, times, *_listed(y), *_listed(covariates)])
         asked = _listed(x)
         as_frame = bool(levels) if frame is None else frame
         if frame is not False and asked and Path(path).suffix.lower() != ".jsonl":
             as_frame = as_frame or not _are_numbers(Path(path), asked)
         if as_frame:
             columns = {"y": y, "text": text, "member": member, "unit": unit, "group": group, "ids": ids}
-            more = {"covariates": covariates, "categories": categories, "canary": canary}
+            more = {"covariates": covariates, "categories": categories, "canary": canary, "times": times}
             return cls._with_frame(Path(path), asked, levels, {**columns, **more})
         several = [names for names in (_listed(x), _listed(y), _listed(covariates)) if names]
-        single = [name for name in (text, member, unit, group, ids, canary) if name is not None]
-        numbers = {member, canary, *(name for names in several for name in names)}
+        single = [name for name in (text, member, unit, group, ids, canary, times) if name is not None]
+        numbers = {member, canary, times, *(name for names in several for name in names)}
         labels = [name for name in single if name not in numbers]
         wanted = list(dict.fromkeys([*(name for names in several for name in names), *single]))
         if not wanted:
@@ -150,6 +159,7 @@ class Records:
             source=Path(path).name,
             ids=None if ids is None else _distinct(found[ids], ids),
             canary=None if canary is None else found[canary],
+            times=None if times is None else found[times],
         )
 
     @property
@@ -163,7 +173,7 @@ class Records:
         Parameters
         ----------
         x : one name for an array or for texts, or one for each column
-        more : names of group, ids and canary, of which those that the records have not are left out
+        more : names of unit, group, ids, canary and times, of which those that the records have not are left out
 
         Raises
         ------
@@ -183,7 +193,8 @@ class Records:
         if self.y is not None:
             labels = np.asarray(self.written_labels)
             found |= {name: labels if len(y) == 1 else labels[:, i] for i, name in enumerate(y)}
-        known = {"group": self.fields.get("group"), "ids": self.ids, "canary": self.canary}
+        known = {name: self.fields.get(name) for name in ("unit", "group")}
+        known |= {"ids": self.ids, "canary": self.canary, "times": self.times}
         return found | {str(more[key]): one for key, one in known.items() if one is not None and more.get(key)}
 
     @classmethod
@@ -202,6 +213,21 @@ class Records:
         return cls(inputs, None, None, {}, path.name)
 
 
+def write_lines(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+    """Write columns as a .jsonl file, one object on each line, under a temporary name that is then renamed.
+
+    Letters beyond ASCII are escaped, so that no separator of lines within a text ends one.
+    """
+    names = list(columns)
+
+    def write(target: Path) -> None:
+        with target.open("w", encoding="ascii", newline="\n") as handle:
+            for values in zip(*(columns[name].tolist() for name in names), strict=True):
+                handle.write(json.dumps(dict(zip(names, values, strict=True)), allow_nan=False) + "\n")
+
+    atomic.write_atomically(path, write)
+
+
 def every_other(path: str | Path, named: Collection[str | None]) -> list[str]:
     """Names of all columns of a file but these."""
     return [name for name in _names(Path(path)) if name not in named]
@@ -216,6 +242,14 @@ def _canaries(values: NDArray[Any], n: int) -> NDArray[Any]:
         received = f"{np.count_nonzero(values)} of {n:,} records"
         raise InputError("data.canary", "two canaries or more", received, "miaudit canaries makes some")
     return values.astype(np.bool_)
+
+
+def _times(values: NDArray[Any], n: int) -> IntArray:
+    """How often each record stands in a training (n,)."""
+    if values.shape != (n,) or values.dtype.kind not in "iuf" or (values < 1).any() or (values % 1 != 0).any():
+        allowed = f"a whole number from 1 for each of {n:,} records, how often it stands in a training"
+        raise InputError.of_array("data.times", allowed, values, "write 1 for once; members are told by coins")
+    return values.astype(np.int64)
 
 
 def _names(path: Path) -> list[str]:

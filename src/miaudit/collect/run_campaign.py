@@ -125,10 +125,16 @@ def _of_canaries(campaign: Campaign, draws: Draws) -> str:
     made = f" ({records.made})" if records.made else ""
     others = int(np.count_nonzero(~canary & draws.included[0])) if len(draws.included) else 0
     beside = f"; the {others:,} other training records were in every training" if others else ""
-    return (
-        f"Audited were {a:,} canaries{made}, each in training by a coin of its own{beside}. Bounds are about the "
-        "training itself; AUC and TPR are those of canaries, not of the other records."
-    )
+    what, coin = f"{a:,} canaries", "each in training by a coin of its own"
+    if draws.base.unit_codes is not None:
+        what, coin = f"{a:,} canaries of {draws.base.n_units:,} units", "each unit in training by a coin of its own"
+    whose = "those of canaries, not of the other records"
+    if records.natural:
+        whose = (
+            "those of documents of the data that do not nearly stand in others of them: the canaries were drawn from "
+            "these at random. Half of the canaries were left out of the training, which would otherwise have had all"
+        )
+    return f"Audited were {what}{made}, {coin}{beside}. Bounds are about the training itself; AUC and TPR are {whose}."
 
 
 def _scores(answers: Answers, names: tuple[str, ...]) -> tuple[Collected, dict[str, FloatArray]]:
